@@ -70,7 +70,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     (
         "backstop-gateway",
-        &["backstop-hooks", "backstop-store", "backstop-engine", "backstop-llm", "backstop-guards"],
+        &[
+            "backstop-hooks",
+            "backstop-process",
+            "backstop-store",
+            "backstop-engine",
+            "backstop-llm",
+            "backstop-guards",
+        ],
     ),
     ("backstop-clients", &["backstop-hooks", "backstop-engine"]),
     (

@@ -1,9 +1,9 @@
 //! The LLM proxy.
 
 pub use backstop_gateway::{
-    AllowedOperation, AwsCredentials, Cloud, Credential, Endpoint, Exchange, Family, Gateway, Interceptor,
-    Limits, ModelRoute, Operation, Permission, Plan, Provider, Proxies, Settings, StartError, Timeouts,
-    Transparent, Trust,
+    AllowedOperation, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint, Exchange,
+    Family, Gateway, Interceptor, Limits, ModelRoute, Operation, OperatorFiles, Permission, Plan, Provider,
+    Proxies, Renewed, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
 };
 
 /// Hooks on live traffic.

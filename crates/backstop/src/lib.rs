@@ -120,6 +120,8 @@ pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, re
 #[cfg(feature = "agent")]
 pub use wire::agent::agent_settings;
 #[cfg(feature = "gateway")]
+pub use wire::credentials::credential_files;
+#[cfg(feature = "gateway")]
 pub use wire::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use wire::provider::ProviderError;

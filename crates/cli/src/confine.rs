@@ -14,7 +14,7 @@ use backstop::clients::install::Folders;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
-use backstop::{audit_key, store_path};
+use backstop::{audit_key, credential_files, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -336,6 +336,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     // A folder that is not there yet could be made by the program, with something in it.
     read_only.extend(surroundings.operator_folder().map(made));
     let variable = |name: &str| surroundings.variable(name);
+    // Whoever wrote them would have the gateway pay with what is theirs, or start what they like.
+    read_only.extend(credential_files(loaded, &variable));
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);
     hidden.extend([audit_key(&variable)?, data.join("daemon")]);

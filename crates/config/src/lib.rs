@@ -75,10 +75,11 @@ pub use sections::{
     PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
+pub use trust::{Untrusted, open_operators};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
-    ExpiryDate, FolderName, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis,
-    Money, Name, Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
-    Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText,
+    LoopAction, Millis, Money, Name, Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite,
+    SpanAction, Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -21,24 +21,61 @@ use crate::problem::Problem;
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
 
+/// Why a file is not taken for the operator's, or can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Untrusted {
+    /// Why not, as the end of a sentence about the file.
+    pub why: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Untrusted {
+    fn refused(why: &str, hint: &str) -> Self {
+        let why = format!("{why}, so it is not taken for the operator's");
+        Self { why, hint: Some(hint.to_owned()) }
+    }
+}
+
+impl From<io::Error> for Untrusted {
+    fn from(error: io::Error) -> Self {
+        Self { why: error.to_string(), hint: None }
+    }
+}
+
 /// Opens the operator's file in the user's configuration folder.
 pub(crate) fn open(path: &Path, locations: &Locations) -> Result<File, Problem> {
+    open_operators(path, locations).map_err(|Untrusted { why, hint }| {
+        let problem = unreadable(path, &why);
+        match hint {
+            Some(hint) => problem.with_hint(hint),
+            None => problem,
+        }
+    })
+}
+
+/// Opens a file that speaks as the operator's, if nobody else can have written it.
+///
+/// # Errors
+///
+/// [`Untrusted`] where somebody else may have, or where it can't be opened.
+pub fn open_operators(path: &Path, locations: &Locations) -> Result<File, Untrusted> {
     let file = open_without_magic(path).map_err(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
             let why = "it is reached through a loop of links, or through `/proc`, where the process that reads chooses the file";
-            refused(path, why, "set `XDG_CONFIG_HOME` and its folders to a fixed place")
+            Untrusted::refused(why, "set `XDG_CONFIG_HOME` and its folders to a fixed place")
         }
-        _ => unreadable(path, &error.to_string()),
+        _ => error.into(),
     })?;
-    let fail = |error: io::Error| unreadable(path, &error.to_string());
-    let place = fs::canonicalize(path).map_err(fail)?;
+    let place = fs::canonicalize(path)?;
     if let Some(workspace) = workspace_around(&place, locations) {
         let why = format!("it lies in the workspace `{}`, where the agent works", shown(&workspace));
-        return Err(refused(path, &why, "move it out of there"));
+        return Err(Untrusted::refused(&why, "move it out of there"));
     }
-    owned(path, &file.metadata().map_err(fail)?)?;
+    owned(path, &file.metadata()?)?;
     if let Some(folder) = place.parent() {
-        owned(folder, &fs::metadata(folder).map_err(fail)?)?;
+        owned(folder, &fs::metadata(folder)?)?;
     }
     Ok(file)
 }
@@ -55,22 +92,18 @@ fn workspace_around(place: &Path, locations: &Locations) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-fn owned(path: &Path, found: &Metadata) -> Result<(), Problem> {
+fn owned(path: &Path, found: &Metadata) -> Result<(), Untrusted> {
     let us = rustix::process::geteuid().as_raw();
     if found.uid() != us && found.uid() != 0 {
         let why = format!("`{}` belongs to another user", shown(path));
-        return Err(refused(path, &why, "give it to yourself by `chown`"));
+        return Err(Untrusted::refused(&why, "give it to yourself by `chown`"));
     }
     let by_group = found.mode() & BY_GROUP != 0 && !account::is_own_group(found.gid());
     if found.mode() & BY_OTHERS != 0 || by_group {
         let why = format!("other users may write `{}`", shown(path));
-        return Err(refused(path, &why, &format!("chmod go-w {}", shown(path))));
+        return Err(Untrusted::refused(&why, &format!("chmod go-w {}", shown(path))));
     }
     Ok(())
-}
-
-fn refused(path: &Path, why: &str, hint: &str) -> Problem {
-    unreadable(path, &format!("{why}, so it is not taken for the operator's")).with_hint(hint)
 }
 
 /// Opens a file, but not by a link of `/proc`.

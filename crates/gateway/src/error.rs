@@ -14,7 +14,7 @@ use crate::compression::Undecodable;
 use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
 use crate::operations;
-use crate::upstream::{BodyError, SendError};
+use crate::upstream::{BodyError, NoKey, SendError};
 
 /// Why a gateway does not start.
 #[derive(Debug, Error)]
@@ -129,7 +129,7 @@ pub(crate) enum Failure {
     )]
     NoModel,
     #[error("the provider `{provider}` can't be asked: {reason}")]
-    NoKey { provider: String, reason: String },
+    NoKey { provider: String, reason: NoKey },
     #[error(
         "the request's body is too large; at most {0} bytes are allowed\nhint: `gateway.limits.max_body_bytes` says how many"
     )]
@@ -219,6 +219,17 @@ impl Failure {
         }
     }
 
+    /// After how many seconds it may be worth to ask again.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Overloaded | Self::Stopping => Some(1),
+            Self::NoKey { reason: NoKey::Unleased(unleased), .. } => {
+                Some(unleased.retry_after.as_millis().div_ceil(1000).try_into().unwrap_or(1).max(1))
+            }
+            _ => None,
+        }
+    }
+
     /// The failure in the words that wires have for it.
     pub(crate) fn to_provider_error(&self) -> ProviderError {
         use ProviderErrorKind as Kind;
@@ -240,7 +251,8 @@ impl Failure {
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
             Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),
-            Self::NoKey { .. } => (Kind::Server, 500),
+            Self::NoKey { reason: NoKey::Missing(_), .. } => (Kind::Server, 500),
+            Self::NoKey { reason: NoKey::Unleased(_), .. } => (Kind::Overloaded, 503),
             Self::Upstream { cause, .. } if cause.is_silence() => (Kind::Server, 504),
             Self::Upstream { .. } => (Kind::Server, 502),
         };

@@ -17,7 +17,8 @@
 //! query       what it may hold where the operator pays
 //! route       which provider
 //! cloud       addresses and envelopes of those who host models of others
-//! upstream    providers: connections, pools, credentials
+//! upstream    providers: connections, pools
+//! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
 //! compression bodies that must be read
 //! shape       failures in the shape of each wire
@@ -29,6 +30,7 @@
 
 mod cloud;
 mod compression;
+mod credentials;
 mod door;
 mod endpoint;
 mod error;
@@ -46,6 +48,7 @@ mod settings;
 mod shape;
 mod upstream;
 
+pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, Plan, Transparent};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, Secret};
 
+use crate::credentials::Renewed;
 use crate::endpoint::Family;
 use crate::operations::AllowedOperation;
 
@@ -163,6 +164,8 @@ pub enum Credential {
     Key(Secret),
     /// Requests are signed by this key, and the client's never leaves. Only Bedrock knows signatures.
     Aws(AwsCredentials),
+    /// Credentials that are had when they are needed, and the client's never leave. Only clouds know them.
+    Renewed(Renewed),
     /// There should be a key, and there is none: every request is refused for this reason.
     Missing(String),
 }

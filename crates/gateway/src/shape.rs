@@ -15,10 +15,8 @@ pub(crate) fn response(family: Family, failure: &Failure) -> Response<Bytes> {
     *response.status_mut() = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.extend(failure.retry_after().map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds))));
     match failure {
-        Failure::Overloaded | Failure::Stopping => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
         // What is spoken instead belongs to this answer (RFC 9110, 15.5.22).
         Failure::Socket | Failure::NoSocket { .. } => {
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));

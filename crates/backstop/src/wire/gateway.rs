@@ -20,6 +20,7 @@ use backstop_gateway::{
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
+use super::credentials::renewed;
 use super::provider::{ProviderError, authorities, key};
 use crate::locations::from_operator;
 
@@ -185,7 +186,7 @@ fn lowered(
     let credential = match key(loaded, name, provider, environment) {
         Ok(Some(key)) => Credential::Key(key.value),
         Ok(None) if provider.aws_credentials.is_some() => aws_credentials(name, environment),
-        Ok(None) => Credential::Client,
+        Ok(None) => renewed(loaded, name, provider, environment).unwrap_or(Credential::Client),
         Err(error) => Credential::Missing(error.to_string()),
     };
     let authorities = authorities(loaded, name, provider).map_err(GatewayConfigError::Authorities)?;

@@ -7,6 +7,8 @@
 #[cfg(feature = "agent")]
 pub(crate) mod agent;
 #[cfg(feature = "gateway")]
+pub(crate) mod credentials;
+#[cfg(feature = "gateway")]
 pub(crate) mod gateway;
 mod guards;
 mod limits;

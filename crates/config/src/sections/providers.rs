@@ -6,7 +6,7 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
-use crate::values::{Api, AwsSource, CloudName, Millis, Name, Whole};
+use crate::values::{Api, AwsSource, CloudName, GoogleSource, Millis, Name, Whole};
 use crate::wire::{item, section};
 
 item! {
@@ -25,10 +25,23 @@ item! {
         project ("project"): Option<Spanned<Name>>, OperatorOnly;
         /// With `cloud: bedrock`, where the credentials are by which requests are signed, in place of an `api_key`.
         aws_credentials ("aws_credentials"): Option<Spanned<AwsSource>>, OperatorOnly;
+        /// With `cloud: bedrock`, the profile of Amazon's files (`~/.aws/credentials` and `~/.aws/config`) that has them.
+        aws_profile ("aws_profile"): Option<Spanned<Name>>, OperatorOnly;
+        /// With `cloud: vertex`, where access tokens come from, in place of an `api_key`.
+        google_credentials ("google_credentials"): Option<Spanned<GoogleSource>>, OperatorOnly;
+        /// With `cloud: vertex`, the file that access tokens are made from: of a service account, or of a user
+        /// (`authorized_user`).
+        google_credentials_file ("google_credentials_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// With `cloud: vertex` or `cloud: azure`, a program that prints an access token, and its arguments. It is started
+        /// without a shell, and anew before the token expires.
+        token_command ("token_command"): Option<Spanned<Vec<Spanned<Text>>>>, OperatorOnly;
+        /// Environment variables that the program of `token_command` gets besides `HOME`, `PATH`, `USER`, `LOGNAME`, `LANG`,
+        /// `TZ` and `TMPDIR`.
+        token_environment ("token_environment"): Vec<Spanned<Name>>, OperatorOnly;
         /// Where it is, such as `https://api.example.com`. Without it, the maker's own address.
         base_url ("base_url"): Option<Spanned<Text>>, OperatorOnly;
-        /// The key, usually `${VAR}`. At most one of `api_key`, `api_key_env` and `api_key_file`. Without any, the
-        /// gateway passes on the key of its client.
+        /// The key, usually `${VAR}`. At most one of `api_key`, `api_key_env`, `api_key_file` and what a cloud has in their
+        /// place. Without any, the gateway passes on the key of its client.
         api_key ("api_key"): Option<Spanned<Secret>>, OperatorOnly;
         /// The environment variable that holds the key; looked up when the provider is used, so it may be unset until
         /// then.
@@ -68,22 +81,47 @@ section! {
 
 impl Provider {
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
-        let sources = [
-            self.api_key.as_ref().map(|key| ("`api_key`", &key.at)),
-            self.api_key_env.as_ref().map(|variable| ("`api_key_env`", &variable.at)),
-            self.api_key_file.as_ref().map(|file| ("`api_key_file`", &file.at)),
-            self.aws_credentials.as_ref().map(|source| ("`aws_credentials`", &source.at)),
-        ];
-        let mut sources = sources.into_iter().flatten();
+        let mut sources = self.sources();
         let conflict = sources.next().zip(sources.next()).map(|((first, _), (second, at))| {
-            let message = format!("{} has both {first} and {second}", cx.subject());
+            let message = format!("{} has both `{first}` and `{second}`", cx.subject());
             Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint("keep one of them")
         });
         let problems = conflict.into_iter().chain(self.check_address()).chain(self.check_cloud(cx));
+        let problems = problems.chain(self.check_command());
         let problems: Vec<Problem> = problems.collect();
         let sound = problems.is_empty();
         problems.into_iter().for_each(|problem| cx.report(problem));
         sound.then_some(())
+    }
+
+    /// The keys that say who pays, and where they stand. Without any, the client does.
+    fn sources(&self) -> impl Iterator<Item = (&'static str, &Place)> {
+        let sources = [
+            self.api_key.as_ref().map(|key| ("api_key", &key.at)),
+            self.api_key_env.as_ref().map(|variable| ("api_key_env", &variable.at)),
+            self.api_key_file.as_ref().map(|file| ("api_key_file", &file.at)),
+            self.aws_credentials.as_ref().map(|source| ("aws_credentials", &source.at)),
+            self.aws_profile.as_ref().map(|profile| ("aws_profile", &profile.at)),
+            self.google_credentials.as_ref().map(|source| ("google_credentials", &source.at)),
+            self.google_credentials_file.as_ref().map(|file| ("google_credentials_file", &file.at)),
+            self.token_command.as_ref().map(|command| ("token_command", &command.at)),
+        ];
+        sources.into_iter().flatten()
+    }
+
+    /// Whether there is a program where one is to print a token, and none else is given variables.
+    fn check_command(&self) -> Option<Problem> {
+        let wrong = |at: &Place, message: &str| Problem::new(ProblemKind::BadValue, at.clone(), message);
+        match (&self.token_command, self.token_environment.first()) {
+            (Some(command), _) if command.value.is_empty() => {
+                let problem = wrong(&command.at, "`token_command` must name a program");
+                Some(problem.with_hint("for example `[gcloud, auth, print-access-token]`"))
+            }
+            (None, Some(name)) => {
+                Some(wrong(&name.at, "`token_environment` is for `token_command`, which is not there"))
+            }
+            (Some(_) | None, _) => None,
+        }
     }
 
     /// Whether it speaks what its cloud has, and says what its cloud wants to know.
@@ -95,11 +133,19 @@ impl Provider {
     /// Keys that mean something to another cloud only.
     fn check_keys(&self, cloud: Option<CloudName>, cx: &Reader<'_>) -> Option<Problem> {
         use CloudName::{Azure, Bedrock, Vertex};
-        let keys: [(&str, Option<&Place>, &[CloudName]); 4] = [
+        let keys: [(&str, Option<&Place>, &[CloudName]); 8] = [
             ("api_version", self.api_version.as_ref().map(|version| &version.at), &[Azure]),
             ("region", self.region.as_ref().map(|region| &region.at), &[Bedrock, Vertex]),
             ("project", self.project.as_ref().map(|project| &project.at), &[Vertex]),
             ("aws_credentials", self.aws_credentials.as_ref().map(|source| &source.at), &[Bedrock]),
+            ("aws_profile", self.aws_profile.as_ref().map(|profile| &profile.at), &[Bedrock]),
+            ("google_credentials", self.google_credentials.as_ref().map(|source| &source.at), &[Vertex]),
+            (
+                "google_credentials_file",
+                self.google_credentials_file.as_ref().map(|file| &file.at),
+                &[Vertex],
+            ),
+            ("token_command", self.token_command.as_ref().map(|command| &command.at), &[Vertex, Azure]),
         ];
         let strange = |clouds: &[CloudName]| !cloud.is_some_and(|cloud| clouds.contains(&cloud));
         let (key, at, clouds) = keys
@@ -156,10 +202,7 @@ impl Provider {
 
     fn check_address(&self) -> Option<Problem> {
         let url = self.base_url.as_ref()?;
-        let has_key = self.api_key.is_some()
-            || self.api_key_env.is_some()
-            || self.api_key_file.is_some()
-            || self.aws_credentials.is_some();
+        let has_key = self.sources().next().is_some();
         let (message, hint) = match Address::parse(url.value.expose()) {
             None => ("`base_url` must be an address", "for example `https://api.example.com`"),
             Some(address) if address.has_user => {

@@ -13,6 +13,6 @@ pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
 pub use words::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
-    HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure, Profile,
-    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
+    GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure,
+    Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

@@ -219,6 +219,17 @@ choice! {
 }
 
 choice! {
+    /// Where access tokens of Google's come from.
+    pub enum GoogleSource {
+        /// The file that `GOOGLE_APPLICATION_CREDENTIALS` of the gateway's environment names, else the one that
+        /// `gcloud auth application-default login` writes.
+        ApplicationDefault = "application-default",
+        /// The metadata server of the machine in Google's cloud on which the gateway runs.
+        Metadata = "metadata",
+    }
+}
+
+choice! {
     /// How long the model may think before it answers.
     pub enum Thinking {
         /// Not at all.

@@ -13,6 +13,8 @@ use http::{HeaderMap, HeaderValue, Method};
 use jiff::Timestamp;
 use ring::{digest, hmac};
 
+use crate::settings::AwsCredentials;
+
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -30,6 +32,12 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
+    /// Signs for Bedrock in a region.
+    pub(crate) fn for_bedrock(keys: AwsCredentials, region: String) -> Self {
+        let AwsCredentials { key_id, key, token } = keys;
+        Self { key_id, key, token, region, service: "bedrock" }
+    }
+
     /// Puts signature, date and token into `headers`, which have a `host`. `None` if something of it is no header.
     pub(crate) fn sign(
         &self,

@@ -18,10 +18,10 @@ use crate::models::main_model;
 use crate::operations::Permission;
 use crate::query::unwanted;
 use crate::settings::Cloud;
-use crate::upstream::{Provider, RequestBody};
+use crate::upstream::{NoKey, Paying, Provider, RequestBody};
 
 /// Who is asked for what, but for the body.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Asking {
     pub(super) provider: Arc<Provider>,
     pub(super) endpoint: Endpoint,
@@ -29,8 +29,10 @@ pub(super) struct Asking {
     pub(super) permission: Permission,
     /// The address in the wire of the maker.
     pub(super) target: PathAndQuery,
-    /// The headers on their way up.
+    /// The headers on their way up, with what is sent for the client's credentials.
     pub(super) headers: HeaderMap,
+    /// What that is.
+    pub(super) paying: Paying,
     /// The envelope in which the client speaks.
     pub(super) spoken: Option<Envelope>,
     /// Where what is made in memory counts.
@@ -38,6 +40,15 @@ pub(super) struct Asking {
 }
 
 impl Asking {
+    /// The same with credentials that are good now: a request may be made long after the first.
+    pub(super) async fn renewed(mut self) -> Result<Self, NoKey> {
+        self.paying = self.provider.paying().await?;
+        if let Credentials::Own(name, value) = &self.paying.credentials {
+            self.headers.insert(name.clone(), value.clone());
+        }
+        Ok(self)
+    }
+
     /// The request with a body that is not the client's, in the wire of the maker.
     pub(super) fn with(&self, body: Bytes) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let mut built = self.load.buffer();
@@ -55,10 +66,7 @@ impl Asking {
         mut built: Buffered,
     ) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let provider = &self.provider;
-        let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
-            provider: provider.name.as_ref().to_owned(),
-            reason: reason.to_string(),
-        })?;
+        let credentials = &self.paying.credentials;
         let is_same = cloud::envelope(provider.cloud.as_ref()) == self.spoken;
         let is_clients = matches!(credentials, Credentials::Client);
         if is_clients && !self.may_pay() {

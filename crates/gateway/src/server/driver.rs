@@ -351,16 +351,17 @@ impl Driver {
             Step::Again(body) => {
                 self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
                 (self.upstream, self.decoder, self.unframer) = (None, None, None);
-                let request = self.again.with(body);
+                let again = self.again.clone();
                 let provider = Arc::clone(&self.provider);
                 State::Deciding(Box::pin(async move {
+                    let request = again.renewed().await.ok().and_then(|again| again.with(body).ok());
                     let answer = match request {
-                        Ok((request, built)) => {
+                        Some((request, built)) => {
                             let answer = provider.send(request).await.ok();
                             drop(built);
                             answer
                         }
-                        Err(_) => None,
+                        None => None,
                     };
                     (exchange, out, Waited::Answer(Box::new(answer)))
                 }))

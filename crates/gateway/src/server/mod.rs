@@ -14,6 +14,7 @@ mod driver;
 mod ending;
 mod handle;
 mod load;
+mod retries;
 mod socket;
 mod sockets;
 mod tls;

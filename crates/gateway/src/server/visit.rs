@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::Upgraded;
 use tokio::time::sleep;
@@ -16,6 +15,7 @@ use super::answer::{AnswerBody, is_event_stream};
 use super::asking::Asking;
 use super::driver::{Asked, Driver, Unread, shown};
 use super::load::Buffered;
+use super::retries::{first_wait, is_denied, is_transient, wait_asked};
 use super::sockets::Offer;
 use crate::cloud::{Envelope, Named, NotSpoken, Spoken, azure, bedrock};
 use crate::compression::Coding;
@@ -27,12 +27,8 @@ use crate::head::{Upward, downward};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::multipart::{Form, is_in_parts};
 use crate::operations::Permission;
-use crate::upstream::{BodyError, ClientBody, Pace, Provider, RequestBody, UpstreamBody};
+use crate::upstream::{BodyError, ClientBody, NoKey, Pace, Paying, Provider, RequestBody, UpstreamBody};
 
-/// The first wait before a provider is asked again; it doubles with each.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// A provider that asks to wait longer is not asked again.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// A body may take this many times the patience for one piece of it, whatever its size.
 pub(super) const PATIENCE_FOR_WHOLE: u32 = 10;
 
@@ -79,6 +75,8 @@ impl Sending {
 /// An answer and who gave it.
 struct Given<'a> {
     provider: &'a Arc<Provider>,
+    /// What it was paid with.
+    paying: Paying,
     response: Response<UpstreamBody>,
 }
 
@@ -354,16 +352,37 @@ impl<'a> Visit<'a> {
         inspected: bool,
     ) -> Result<Given<'a>, Failure> {
         let mut failure = Failure::NoProvider(self.endpoint.family);
+        let mut is_unpaid = false;
         for (position, provider) in providers.iter().enumerate() {
-            let is_last = position + 1 == providers.len();
-            let mut retries = 0;
+            // What the operator could not pay for, no client is made to.
+            if is_unpaid && !provider.has_own_key() {
+                continue;
+            }
+            let mut others = providers.iter().skip(position + 1);
+            let is_last = others.all(|other| is_unpaid && !other.has_own_key());
+            let (mut retries, mut was_refused) = (0, false);
             loop {
                 let can_repeat = !matches!(sending, Sending::Stream(_));
                 let may_wait = retries < self.shared.max_retries;
-                let (request, built) = self.request(provider, &mut sending, inspected)?;
+                let paying = match provider.paying().await {
+                    Ok(paying) => paying,
+                    Err(reason @ NoKey::Unleased(_)) => {
+                        is_unpaid = true;
+                        failure = unpaid(provider, reason);
+                        break;
+                    }
+                    Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
+                };
+                let (request, built) = self.request(provider, &paying, &mut sending, inspected)?;
                 let answer = provider.send(request).await;
                 drop(built);
                 let wait = match answer {
+                    Ok(response)
+                        if provider.refused(&paying, response.status()) && can_repeat && !was_refused =>
+                    {
+                        was_refused = true;
+                        continue;
+                    }
                     Ok(response) if self.asks_a_model() && is_empty(&response) => {
                         let provider = provider.name.as_ref().to_owned();
                         failure = Failure::Upstream { provider, cause: Cause::Empty };
@@ -378,7 +397,7 @@ impl<'a> Visit<'a> {
                         let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
                         let is_final = is_last && wait.is_none();
                         if !can_repeat || is_final || !(is_transient(status) || is_denied(status)) {
-                            return Ok(Given { provider, response });
+                            return Ok(Given { provider, paying, response });
                         }
                         wait
                     }
@@ -392,7 +411,7 @@ impl<'a> Visit<'a> {
                         if !can_repeat {
                             return Err(failure);
                         }
-                        (may_wait && is_unsent).then(|| FIRST_WAIT.saturating_mul(1 << retries.min(16)))
+                        (may_wait && is_unsent).then(|| first_wait(retries))
                     }
                 };
                 let Some(wait) = wait else { break };
@@ -411,7 +430,8 @@ impl<'a> Visit<'a> {
     /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
     pub(super) async fn open(&self, provider: &Arc<Provider>) -> Result<Upgraded, Failure> {
         let nothing = &mut Sending::Replaced(Bytes::new());
-        let (mut request, _) = self.request(provider, nothing, true)?;
+        let paying = provider.paying().await.map_err(|reason| unpaid(provider, reason))?;
+        let (mut request, _) = self.request(provider, &paying, nothing, true)?;
         let offer = Offer::new();
         *request.method_mut() = Method::GET;
         offer.write(request.headers_mut());
@@ -419,6 +439,7 @@ impl<'a> Visit<'a> {
         let opened = provider.open(request, self.shared.timeouts.head).await;
         let (answer, socket) =
             opened.map_err(|error| Failure::Upstream { provider: name(), cause: Cause::Send(error) })?;
+        provider.refused(&paying, answer.status);
         let socket = socket.filter(|_| offer.is_taken(&answer.headers));
         socket.ok_or_else(|| Failure::NoSocket { provider: name(), status: answer.status })
     }
@@ -427,11 +448,12 @@ impl<'a> Visit<'a> {
     fn request(
         &self,
         provider: &Arc<Provider>,
+        paying: &Paying,
         sending: &mut Sending,
         inspected: bool,
     ) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let is_replaced = matches!(sending, Sending::Replaced(_));
-        let asking = self.asking(provider, is_replaced, inspected)?;
+        let asking = self.asking(provider, paying, is_replaced, inspected);
         let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
         let plain = if is_wrapped { self.naming(sending)? } else { Bytes::new() };
         let mut built = self.shared.load.buffer();
@@ -453,23 +475,20 @@ impl<'a> Visit<'a> {
     }
 
     /// Who is asked for what, but for the body.
-    fn asking(&self, provider: &Arc<Provider>, replaced: bool, inspected: bool) -> Result<Asking, Failure> {
-        let credentials = provider.credentials().map_err(|reason| Failure::NoKey {
-            provider: provider.name.as_ref().to_owned(),
-            reason: reason.to_string(),
-        })?;
-        let host = Some(provider.host());
+    fn asking(&self, provider: &Arc<Provider>, paying: &Paying, replaced: bool, inspected: bool) -> Asking {
+        let (host, credentials) = (Some(provider.host()), &paying.credentials);
         let upward = Upward { door: &self.shared.door, host, credentials, replaced, inspected };
-        Ok(Asking {
+        Asking {
             provider: Arc::clone(provider),
             endpoint: self.endpoint,
             method: self.head.method.clone(),
             permission: self.permission,
             target: self.entered.target.clone(),
             headers: upward.headers(&self.head.headers),
+            paying: paying.clone(),
             spoken: self.envelope(),
             load: Arc::clone(&self.shared.load),
-        })
+        }
     }
 
     fn envelope(&self) -> Option<Envelope> {
@@ -497,7 +516,7 @@ impl<'a> Visit<'a> {
         given: Given<'a>,
         exchange: Option<Box<dyn Exchange>>,
     ) -> Result<Response<AnswerBody>, Failure> {
-        let Given { provider, response } = given;
+        let Given { provider, paying, response } = given;
         let (mut head, body) = response.into_parts();
         head.extensions.clear();
         let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
@@ -525,7 +544,7 @@ impl<'a> Visit<'a> {
         let is_framed = shown.is_some();
         head.headers = shown.unwrap_or(head.headers);
         let asked = Asked {
-            again: self.asking(provider, true, true)?,
+            again: self.asking(provider, &paying, true, true),
             decoded_limit: self.shared.limits.decoded_answer_bytes,
             is_framed,
             ending: self.shared.ending.watch(),
@@ -537,6 +556,11 @@ impl<'a> Visit<'a> {
         })?;
         Ok(driver.begin().await)
     }
+}
+
+/// A provider that can't be asked, since there is nothing to pay it with.
+fn unpaid(provider: &Provider, reason: NoKey) -> Failure {
+    Failure::NoKey { provider: provider.name.as_ref().to_owned(), reason }
 }
 
 /// A body in parts whose model is this one, where it names any.
@@ -570,21 +594,4 @@ async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {
 /// Whether an answer that should say something has no body at all.
 fn is_empty(response: &Response<UpstreamBody>) -> bool {
     response.status() == StatusCode::OK && response.body().is_end_stream()
-}
-
-/// Whether a provider does not take its key, or not for this: another one may.
-fn is_denied(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-}
-
-fn is_transient(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
-}
-
-/// How long to wait before the same provider is asked again; `None` if it asks for more than anybody waits.
-fn wait_asked(headers: &HeaderMap, retries: u32) -> Option<Duration> {
-    let own = FIRST_WAIT.saturating_mul(1 << retries.min(16));
-    let asked = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let asked = asked.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
-    Some(asked.unwrap_or(own)).filter(|wait| *wait <= LONGEST_WAIT)
 }

@@ -14,6 +14,7 @@ mod body;
 mod connect;
 mod joined;
 mod pool;
+mod tokens;
 mod upload;
 
 use std::pin::pin;
@@ -24,20 +25,22 @@ use backstop_hooks::Secret;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, Uri, response};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, response};
 use hyper::upgrade::Upgraded;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud::sigv4::Signer;
 use crate::cloud::{self, LivePath, Plain, Unspoken, Wrapped};
+use crate::credentials::{Lessor, Source, Unleased};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::StartError;
 use crate::head::{AZURE_KEY, Credentials};
-use crate::settings::{self, AwsCredentials, Cloud, Credential, Proxies, Timeouts};
+use crate::settings::{self, Cloud, Credential, Proxies, Timeouts};
 
 pub(crate) use body::{BodyError, RequestBody, Silence, UpstreamBody};
 pub(crate) use pool::SendError;
+pub(crate) use tokens::TokenServer;
 pub(crate) use upload::{ClientBody, Pace};
 
 use connect::{Connector, Origin};
@@ -50,7 +53,7 @@ pub(crate) struct Provider {
     pub(crate) cloud: Option<Cloud>,
     pub(crate) idle_timeout: Duration,
     first_byte: Duration,
-    credentials: Result<Credentials, NoKey>,
+    keys: Keys,
     models: Option<GlobSet>,
     origin: Origin,
     /// The path of its address, without a slash at the end.
@@ -58,10 +61,32 @@ pub(crate) struct Provider {
     pool: Arc<Pool>,
 }
 
-/// The provider's key is missing; the text names what should hold it.
-#[derive(Clone, Debug, Error)]
-#[error("{0}")]
-pub(crate) struct NoKey(String);
+/// How what is sent for the client's credentials is had.
+enum Keys {
+    /// It is there, or nobody needs it.
+    There(Credentials),
+    /// It is had when it is needed.
+    Renewed(Lessor),
+    /// It should be there and is not, for this reason.
+    Missing(String),
+}
+
+/// What is sent for the client's credentials, now.
+#[derive(Clone, Debug)]
+pub(crate) struct Paying {
+    pub(crate) credentials: Credentials,
+    /// Which lease it is, where it is one.
+    lease: Option<u64>,
+}
+
+/// The provider can't be asked; the text names what should hold its key, or where it should have come from.
+#[derive(Debug, Error)]
+pub(crate) enum NoKey {
+    #[error("{0}")]
+    Missing(String),
+    #[error("its credentials can't be had: {}", .0.reason)]
+    Unleased(Unleased),
+}
 
 impl Provider {
     pub(crate) fn new(
@@ -79,16 +104,24 @@ impl Provider {
         let origin = Origin::of(&address).ok_or_else(|| invalid("its address is not http or https"))?;
         let connector = Connector::new(origin.clone(), settings.connect_timeout, &settings.trust, proxies)
             .map_err(|problem| invalid(&problem.to_string()))?;
-        let credentials = match &settings.credential {
-            Credential::Client => Ok(Credentials::Client),
-            Credential::Key(key) => Ok(own(settings, key).ok_or_else(|| {
+        let keys = match &settings.credential {
+            Credential::Client => Keys::There(Credentials::Client),
+            Credential::Key(key) => Keys::There(own(settings, key).ok_or_else(|| {
                 invalid("its key can't be sent in a header\nhint: is there a line end in it?")
             })?),
-            Credential::Aws(aws) => match signer(settings, aws) {
-                Some(signer) => Ok(Credentials::Signed(Arc::new(signer))),
-                None => return Err(invalid("it signs requests, and is not in Bedrock")),
-            },
-            Credential::Missing(reason) => Err(NoKey(reason.clone())),
+            Credential::Aws(keys) => {
+                let Some(Cloud::Bedrock { region }) = &settings.cloud else {
+                    return Err(invalid("it signs requests, and is not in Bedrock"));
+                };
+                let signer = Signer::for_bedrock(keys.clone(), region.clone());
+                Keys::There(Credentials::Signed(Arc::new(signer)))
+            }
+            Credential::Renewed(renewed) => {
+                let source = Source::of(renewed, settings.cloud.as_ref(), proxies);
+                let source = source.ok_or_else(|| invalid("its credentials are for another cloud"))?;
+                Keys::Renewed(Lessor::new(source, renewed.patience))
+            }
+            Credential::Missing(reason) => Keys::Missing(reason.clone()),
         };
         let models = (!settings.models.is_empty()).then(|| globs(&settings.models)).transpose().map_err(
             |pattern| StartError::Pattern { pattern, place: format!("the models of provider `{name}`") },
@@ -99,7 +132,7 @@ impl Provider {
             cloud: settings.cloud.clone(),
             idle_timeout: settings.idle_timeout,
             first_byte: timeouts.first_byte,
-            credentials,
+            keys,
             models,
             origin,
             base: address.path().trim_end_matches('/').to_owned(),
@@ -107,14 +140,32 @@ impl Provider {
         })
     }
 
-    /// What is sent for the client's credentials.
-    pub(crate) fn credentials(&self) -> Result<&Credentials, &NoKey> {
-        self.credentials.as_ref()
+    /// What is sent for the client's credentials. Waits until it is there.
+    pub(crate) async fn paying(&self) -> Result<Paying, NoKey> {
+        match &self.keys {
+            Keys::There(credentials) => Ok(Paying { credentials: credentials.clone(), lease: None }),
+            Keys::Renewed(lessor) => {
+                let lease = lessor.lease().await.map_err(NoKey::Unleased)?;
+                Ok(Paying { credentials: lease.credentials, lease: Some(lease.number) })
+            }
+            Keys::Missing(reason) => Err(NoKey::Missing(reason.clone())),
+        }
+    }
+
+    /// Takes note that it did not take `paying`, with this status. Whether there may be other credentials to try: by the status
+    /// a token is known to be no good, and a key may be one that has expired.
+    pub(crate) fn refused(&self, paying: &Paying, status: StatusCode) -> bool {
+        let is_signed = matches!(paying.credentials, Credentials::Signed(_));
+        let is_refusal = status == StatusCode::UNAUTHORIZED || (is_signed && status == StatusCode::FORBIDDEN);
+        match (&self.keys, paying.lease) {
+            (Keys::Renewed(lessor), Some(number)) if is_refusal => lessor.refused(number),
+            _ => false,
+        }
     }
 
     /// Whether it is asked with the operator's key, or would be.
     pub(crate) fn has_own_key(&self) -> bool {
-        !matches!(self.credentials, Ok(Credentials::Client))
+        !matches!(self.keys, Keys::There(Credentials::Client))
     }
 
     /// Whether it may be asked for this model. A request without a model is not one for a listed model.
@@ -210,12 +261,6 @@ impl Provider {
             }
         }
     }
-}
-
-fn signer(provider: &settings::Provider, aws: &AwsCredentials) -> Option<Signer> {
-    let Some(Cloud::Bedrock { region }) = &provider.cloud else { return None };
-    let AwsCredentials { key_id, key, token } = aws.clone();
-    Some(Signer { key_id, key, token, region: region.clone(), service: "bedrock" })
 }
 
 fn own(provider: &settings::Provider, key: &Secret) -> Option<Credentials> {

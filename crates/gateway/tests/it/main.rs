@@ -9,6 +9,7 @@
 )]
 
 mod clouds;
+mod credentials;
 mod exchange;
 mod failures;
 mod hooked;

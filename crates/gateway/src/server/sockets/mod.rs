@@ -315,14 +315,22 @@ async fn ask(
         return Err(Failure::closed(&head.method, entered.target.path()));
     }
     let mut failure = Failure::NoProvider(endpoint.family);
+    let mut is_unpaid = false;
     for provider in providers {
+        // What the operator could not pay for, no client is made to.
+        if is_unpaid && !provider.has_own_key() {
+            continue;
+        }
         if model.is_some() && !provider.offers(model) {
             failure = Failure::ModelNotOffered;
             continue;
         }
         match visit.open(provider).await {
             Ok(socket) => return Ok((socket, Arc::clone(provider))),
-            Err(refused) => failure = refused,
+            Err(refused) => {
+                is_unpaid |= matches!(refused, Failure::NoKey { .. });
+                failure = refused;
+            }
         }
     }
     Err(failure)
