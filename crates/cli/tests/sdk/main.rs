@@ -23,7 +23,7 @@ use tempfile::TempDir;
 const BACKSTOP: &str = env!("CARGO_BIN_EXE_backstop");
 
 /// What an SDK understood of one answer.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 enum Told {
     Error {
@@ -87,6 +87,9 @@ fn backstop(home: &Path) -> Command {
     command
 }
 
+/// What the call that is withheld would run. Nothing of it is ever told.
+const SECRETLY: &str = "true # nobody-sees-this";
+
 /// Looks like a token of GitHub and is none; put together here so that no scanner of this repository trips.
 fn token() -> String {
     ["ghp", "_", "aB3dE5fG7hJ9kL1m", "N2pQ4rS6tU8vW0xY2zA4"].concat()
@@ -94,7 +97,7 @@ fn token() -> String {
 
 fn script() -> String {
     let read = json!({ "name": "read", "arguments": { "path": "notes.txt" } });
-    let exec = json!({ "name": "exec", "arguments": { "command": "true" } });
+    let exec = json!({ "name": "exec", "arguments": { "command": SECRETLY } });
     let turn = |when: &str, text: &str, calls: Value| json!({ "repeat": true, "when": { "user_contains": when }, "text": text, "tool_calls": calls, "chunk": 7 });
     json!({ "turns": [
         turn("read the notes and run", "I will do both.", json!([read, exec])),
@@ -107,18 +110,24 @@ fn script() -> String {
     .to_string()
 }
 
-/// Each answer is one of its own: the scripted provider of Gemini Live has none to a refusal. In a cloud the operator pays: what a client brings for one is for no other.
+/// Each answer is one of its own: the scripted provider of Gemini Live has none to a refusal. In a cloud the operator pays: what a
+/// client brings for one is for no other. There the gateway has its credentials from a program, or from Amazon's files.
 fn config(model: &str, cloud: Option<&str>) -> String {
-    let key = if cloud.is_some() { ", api_key: 'model-key'" } else { "" };
-    let azure = if cloud == Some("azure") { ", cloud: azure" } else { "" };
+    let token = ", token_command: [./token, cloud]";
+    let (maker, gpt) = match cloud {
+        Some("vertex") => (format!("{token}, cloud: vertex, region: us-east5, project: ours"), String::new()),
+        Some("azure") => (String::new(), format!("{token}, cloud: azure")),
+        Some(_) | None => (String::new(), String::new()),
+    };
+    let anthropic = if cloud == Some("bedrock") { "bedrock" } else { "claude" };
     format!(
         "providers:\n\
-         \x20 claude: {{ api: anthropic, base_url: '{model}'{key} }}\n\
-         \x20 gpt: {{ api: openai-chat, base_url: '{model}'{key}{azure} }}\n\
-         \x20 google: {{ api: gemini, base_url: '{model}'{key} }}\n\
-         \x20 bedrock: {{ api: anthropic, cloud: bedrock, region: us-east-1, base_url: '{model}', api_key: 'cloud-key' }}\n\
+         \x20 claude: {{ api: anthropic, base_url: '{model}'{maker} }}\n\
+         \x20 gpt: {{ api: openai-chat, base_url: '{model}'{gpt} }}\n\
+         \x20 google: {{ api: gemini, base_url: '{model}'{maker} }}\n\
+         \x20 bedrock: {{ api: anthropic, cloud: bedrock, region: us-east-1, base_url: '{model}', aws_profile: models }}\n\
          gateway:\n\
-         \x20 providers: {{ anthropic: [claude] }}\n\
+         \x20 providers: {{ anthropic: [{anthropic}] }}\n\
          \x20 websockets: {{ enabled: true }}\n\
          \x20 hooks: {{ max_refusals: 0 }}\n\
          hooks:\n\
@@ -128,13 +137,37 @@ fn config(model: &str, cloud: Option<&str>) -> String {
     )
 }
 
+/// Writes what the gateway has its credentials from, for the operator alone.
+fn write_credentials(home: &Path) {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let write = |folder: &str, name: &str, text: &str| {
+        let folder = home.join(folder);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
+        let mut file = std::fs::OpenOptions::new();
+        let mut file =
+            file.write(true).create(true).truncate(true).mode(0o700).open(folder.join(name)).unwrap();
+        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    };
+    write(
+        "config/backstop",
+        "token",
+        "#!/bin/sh\nprintf '{\"access_token\":\"%s-token\",\"expires_in\":3600}' \"$1\"\n",
+    );
+    let keys =
+        "[models]\naws_access_key_id = nobodys\naws_secret_access_key = nothing\naws_session_token = lent\n";
+    write(".aws", "credentials", keys);
+}
+
 /// Runs a script against a gateway of its own, in front of the scripted model.
 fn run(command: Command, name: &str, cloud: Option<&str>) -> Report {
-    run_with(command, name, cloud, |home| {
-        let script_file = home.join("script.json");
-        std::fs::write(&script_file, script()).unwrap();
-        Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()])
-    })
+    run_with(command, name, cloud, model)
+}
+
+/// The scripted model.
+fn model(home: &Path) -> Server {
+    let script_file = home.join("script.json");
+    std::fs::write(&script_file, script()).unwrap();
+    Server::start(home, &["model", "serve", "--script", script_file.to_str().unwrap()])
 }
 
 /// The same in front of a scripted provider of Gemini Live.
@@ -147,7 +180,7 @@ fn run_live(command: Command, name: &str) -> Report {
 }
 
 fn run_with(
-    mut command: Command,
+    command: Command,
     name: &str,
     cloud: Option<&str>,
     model: impl FnOnce(&Path) -> Server,
@@ -155,11 +188,16 @@ fn run_with(
     let folder: TempDir = tempfile::tempdir().unwrap();
     let home = folder.path();
     let model = model(home);
-    std::fs::create_dir_all(home.join("config/backstop")).unwrap();
+    write_credentials(home);
     std::fs::write(home.join("config/backstop/backstop.yaml"), config(&model.url, cloud)).unwrap();
     let gateway = Server::start(home, &["serve", "--port", "0"]);
+    told(command, name, cloud, home, &gateway.url)
+}
+
+/// What an SDK tells of the answers at an address.
+fn told(mut command: Command, name: &str, cloud: Option<&str>, home: &Path, url: &str) -> Report {
     let output = command
-        .env("BACKSTOP_TEST_URL", &gateway.url)
+        .env("BACKSTOP_TEST_URL", url)
         .env("BACKSTOP_TEST_KEY", "client-key")
         .envs(cloud.map(|cloud| ("BACKSTOP_TEST_CLOUD", cloud)))
         .env("HOME", home)
@@ -198,6 +236,28 @@ fn python_in(venv: &str, script: &str, cloud: Option<&str>) -> Report {
     run(in_venv(venv, script), script, cloud)
 }
 
+/// Checks an SDK in a cloud: behind the gateway it reads what it should, and where nothing is withheld or redacted the same as
+/// of the model itself.
+#[track_caller]
+fn check_in(script: &str, cloud: &str) {
+    let cloud = Some(cloud);
+    let through = python_in("sdks", script, cloud);
+    check(&through);
+    let folder: TempDir = tempfile::tempdir().unwrap();
+    let model = model(folder.path());
+    let direct = told(in_venv("sdks", script), script, cloud, folder.path(), &model.url);
+    for case in ["text", "call", "structured"] {
+        assert_eq!(through.get(case), direct.get(case), "case `{case}`");
+    }
+    // It was there to be withheld.
+    let exec = json!({ "name": "exec", "arguments": { "command": SECRETLY } });
+    let withheld = direct.get("withheld").unwrap();
+    assert!(!withheld.is_empty());
+    for (mode, told) in withheld {
+        assert!(matches!(told, Told::Answer { calls, .. } if *calls == [exec.clone()]), "{mode}: {told:?}");
+    }
+}
+
 fn node(script: &str) -> Report {
     run(in_node(script), script, None)
 }
@@ -228,6 +288,7 @@ fn check(report: &Report) {
                 Told::Answer { text, calls, stop } => (text, calls, stop.as_deref()),
             };
             assert_eq!(*found, calls, "{at}");
+            assert!(!text.contains("nobody-sees-this"), "{at}: {text}");
             same_text(text, texts, &at);
             if let Some(stop) = stop {
                 assert!(stops(!calls.is_empty()).contains(&stop), "{at}: it stopped with `{stop}`");
@@ -280,23 +341,28 @@ fn gemini_in_python() {
 }
 
 #[test]
-fn bedrock_in_python() {
-    check(&python("sdks", "bedrock_converse.py"));
+fn converse_in_bedrock() {
+    check_in("bedrock_converse.py", "bedrock");
+}
+
+#[test]
+fn anthropic_in_bedrock() {
+    check_in("anthropic_messages.py", "bedrock");
 }
 
 #[test]
 fn anthropic_in_vertex() {
-    check(&python_in("sdks", "anthropic_messages.py", Some("vertex")));
+    check_in("anthropic_messages.py", "vertex");
 }
 
 #[test]
 fn gemini_in_vertex() {
-    check(&python_in("sdks", "google_genai.py", Some("vertex")));
+    check_in("google_genai.py", "vertex");
 }
 
 #[test]
 fn openai_at_azure() {
-    check(&python_in("sdks", "openai_chat.py", Some("azure")));
+    check_in("openai_chat.py", "azure");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::time::{Instant, sleep};
 
 use super::format::Script;
-use super::play::{End, Playback, Player};
+use super::play::{End, Framing, Playback, Player};
 use super::report::{RecordedRequest, ScriptReport};
 use crate::answer::AnswerReader;
 use crate::error::ModelError;
@@ -115,7 +115,7 @@ impl Asked {
             stats.request_bytes = bytes;
         });
         let asked = DecodedRequest { request: self.request, stream: true };
-        let mut playback = self.model.player.answer(api, &asked, StreamFraming::Events);
+        let mut playback = self.model.player.answer(api, &asked, Framing::Wire(StreamFraming::Events));
         let pieces = std::mem::take(&mut playback.pieces).into_iter();
         let reader = AnswerReader::new(api, playback.form, MAX_ANSWER_BYTES);
         Box::new(Playing {

@@ -18,6 +18,7 @@
 //! made by the same encoders, and the in-process one reads them with the same decoders as the HTTP client
 //! does.
 
+mod cloud;
 mod format;
 mod local;
 mod play;

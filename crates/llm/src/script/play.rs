@@ -8,6 +8,7 @@ use backstop_hooks::conversation::{Part, TokenUsage};
 use bytes::{Bytes, BytesMut};
 use serde_json::json;
 
+use super::cloud;
 use super::format::{Fault, HttpFault, Script, ScriptedToolCall, Turn};
 use super::report::{Mismatch, Recent, RecordedRequest, ScriptReport};
 use crate::answer::BodyForm;
@@ -48,6 +49,25 @@ pub(super) struct Playback {
     pub(super) end: End,
 }
 
+/// How the events of a stream stand one after the other, and in which shape errors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// As the wire has it.
+    Wire(StreamFraming),
+    /// In Bedrock's frames around another wire.
+    Bedrock,
+}
+
+impl Framing {
+    /// The wire whose errors there are.
+    pub(super) const fn errors(self, api: Api) -> Api {
+        match self {
+            Self::Wire(_) => api,
+            Self::Bedrock => Api::BedrockConverse,
+        }
+    }
+}
+
 /// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -66,7 +86,7 @@ impl Player {
     }
 
     /// Chooses the turn for a request and renders it.
-    pub(super) fn answer(&self, api: Api, asked: &DecodedRequest, framing: StreamFraming) -> Playback {
+    pub(super) fn answer(&self, api: Api, asked: &DecodedRequest, framing: Framing) -> Playback {
         let number = {
             let mut state = self.state();
             state.requests += 1;
@@ -79,7 +99,8 @@ impl Player {
             Err(mismatch) => {
                 let text = mismatch.to_string();
                 self.state().mismatches.push(mismatch);
-                error_playback(api, &ProviderError::new(ProviderErrorKind::InvalidRequest, 400, None, &text))
+                let error = ProviderError::new(ProviderErrorKind::InvalidRequest, 400, None, &text);
+                error_playback(framing.errors(api), &error)
             }
         }
     }
@@ -133,22 +154,23 @@ pub(super) fn error_playback(api: Api, error: &ProviderError) -> Playback {
     }
 }
 
-fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest, framing: StreamFraming) -> Playback {
+fn render(turn: &Turn, number: u64, api: Api, asked: &DecodedRequest, framing: Framing) -> Playback {
     let mut playback = match &turn.fault {
-        Some(Fault::HttpStatus(fault)) => http_fault(api, fault),
+        Some(Fault::HttpStatus(fault)) => http_fault(framing.errors(api), fault),
         Some(Fault::RawSse(raw)) => whole(BodyForm::Events, split_frames(raw)),
         fault => {
             let response = response(turn, number, &asked.request);
             let playback = if asked.stream {
                 let events = stream_events(turn, api, &asked.request, &response);
                 match framing {
-                    StreamFraming::Events if api == Api::BedrockConverse => {
+                    Framing::Bedrock => whole(BodyForm::Frames, events.iter().map(cloud::framed).collect()),
+                    Framing::Wire(StreamFraming::Events) if api == Api::BedrockConverse => {
                         whole(BodyForm::Frames, events.iter().filter_map(framed).collect())
                     }
-                    StreamFraming::Events => {
+                    Framing::Wire(StreamFraming::Events) => {
                         whole(BodyForm::Events, events.iter().map(SseEvent::encode).collect())
                     }
-                    StreamFraming::JsonArray => whole(BodyForm::Json, array_pieces(&events)),
+                    Framing::Wire(StreamFraming::JsonArray) => whole(BodyForm::Json, array_pieces(&events)),
                 }
             } else {
                 whole(BodyForm::Json, vec![Bytes::from(api.encode_response(&response).to_string())])

@@ -24,8 +24,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::cloud::Enveloped;
 use super::format::Script;
-use super::play::{End, Playback, Player, error_playback};
+use super::play::{End, Framing, Playback, Player, error_playback};
 use super::report::{RecordedRequest, ScriptReport};
 use crate::answer::{BodyForm, FRAMES};
 use crate::error::{ProviderError, ProviderErrorKind};
@@ -64,7 +65,9 @@ impl Default for ServerOptions {
 /// It answers `POST /v1/messages`, `POST /v1/messages/count_tokens`, `POST /v1/chat/completions`,
 /// `POST /v1/responses`, `POST /v1/responses/input_tokens`, `GET /v1/models`, and on the Gemini wire `POST` to
 /// `generateContent`, `streamGenerateContent` (events or one array) and `countTokens` of any model, and
-/// `GET /v1beta/models`; at Azure, `POST` to `chat/completions` of any deployment; of Bedrock, `POST` to `converse`, `converse-stream` (frames) and `count-tokens` of any model.
+/// `GET /v1beta/models`; at Azure, `POST` to `chat/completions` of any deployment; of Bedrock, `POST` to `converse`, `converse-stream` (frames), `count-tokens`,
+/// `invoke` and `invoke-with-response-stream` (frames) of any model, the last two in the wire of Messages; of Vertex AI, `POST` to `rawPredict` and
+/// `streamRawPredict` of any model of Anthropic's, and to what Gemini's own API has of any of Google's.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -176,6 +179,17 @@ struct Route {
     api: Api,
     asked: Asked,
     target: RequestTarget,
+    /// What the envelope of a cloud says, where there is one.
+    enveloped: Option<Enveloped>,
+}
+
+impl Route {
+    fn framing(&self) -> Framing {
+        match &self.enveloped {
+            Some(enveloped) if enveloped.is_framed => Framing::Bedrock,
+            Some(_) | None => Framing::Wire(self.target.framing),
+        }
+    }
 }
 
 enum Asked {
@@ -187,6 +201,11 @@ enum Asked {
 
 fn route(request: &Request<Incoming>) -> Route {
     let path = request.uri().path();
+    if let (&Method::POST, Some(enveloped)) = (request.method(), Enveloped::of(path)) {
+        let asked = if enveloped.is_count { Asked::TokenCount } else { Asked::Answer };
+        let (api, target) = (Api::AnthropicMessages, RequestTarget::default());
+        return Route { api, asked, target, enveloped: Some(enveloped) };
+    }
     let address = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     let address = match of_deployment(path) {
         Some(plain) => plain,
@@ -216,7 +235,7 @@ fn route(request: &Request<Incoming>) -> Route {
         }
         _ => (likely_api(request), Asked::Nothing, RequestTarget::default()),
     };
-    Route { api, asked, target }
+    Route { api, asked, target, enveloped: None }
 }
 
 /// The address at OpenAI of what is asked of a deployment at Azure.
@@ -243,17 +262,18 @@ fn likely_api(request: &Request<Incoming>) -> Api {
 
 /// Answers one request. The error closes the connection without an answer.
 async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
-    let Route { api, asked, target } = route(&request);
-    let answered = match asked {
-        _ if !shared.admits(request.headers(), target.key.as_ref()) => {
+    let route = route(&request);
+    let answered = match route.asked {
+        _ if !shared.admits(request.headers(), route.target.key.as_ref()) => {
             Err(refuse(ProviderErrorKind::Auth, "invalid key"))
         }
-        Asked::Answer => shared.generate(api, &target, request).await,
-        Asked::TokenCount => shared.count_tokens(api, &target, request).await,
-        Asked::Models => Ok(json_playback(&models(api))),
+        Asked::Answer => shared.generate(&route, request).await,
+        Asked::TokenCount => shared.count_tokens(&route, request).await,
+        Asked::Models => Ok(json_playback(&models(route.api))),
         Asked::Nothing => Err(refuse(ProviderErrorKind::NotFound, "no such address")),
     };
-    let playback = answered.unwrap_or_else(|error| error_playback(api, &error));
+    let errors = route.framing().errors(route.api);
+    let playback = answered.unwrap_or_else(|error| error_playback(errors, &error));
     sleep(playback.delay).await;
     respond(playback)
 }
@@ -272,22 +292,22 @@ impl Shared {
         given.into_iter().flatten().any(|given| given == key.expose())
     }
 
-    async fn generate(
-        &self,
-        api: Api,
-        target: &RequestTarget,
-        request: Request<Incoming>,
-    ) -> Result<Playback, ProviderError> {
-        let asked = decode(api, target, &self.read(request).await?)?;
-        Ok(self.player.answer(api, &asked, target.framing))
+    async fn generate(&self, route: &Route, request: Request<Incoming>) -> Result<Playback, ProviderError> {
+        let mut body = self.read(request).await?;
+        if let Some(enveloped) = &route.enveloped {
+            enveloped.complete(&mut body);
+        }
+        let asked = decode(route.api, &route.target, &body)?;
+        Ok(self.player.answer(route.api, &asked, route.framing()))
     }
 
     async fn count_tokens(
         &self,
-        api: Api,
-        target: &RequestTarget,
+        route: &Route,
         request: Request<Incoming>,
     ) -> Result<Playback, ProviderError> {
+        let Route { api, target, .. } = route;
+        let api = *api;
         let mut body = self.read(request).await?;
         if let Some(whole) = body.get_mut("generateContentRequest").filter(|_| api == Api::Gemini) {
             body = whole.take();

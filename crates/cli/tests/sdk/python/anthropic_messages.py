@@ -8,6 +8,10 @@ from common import BASE, CLOUD, KEY, MODEL, TOOLS, run, told
 if CLOUD == "vertex":
     Client, AsyncClient = anthropic.AnthropicVertex, anthropic.AsyncAnthropicVertex
     SETTINGS = {"base_url": f"{BASE}/v1", "access_token": KEY, "project_id": "p", "region": "us-east5", "max_retries": 0}
+elif CLOUD == "bedrock":
+    # Whoever speaks to the proxy needs no key of Amazon's; the SDK wants one to sign with all the same.
+    Client, AsyncClient = anthropic.AnthropicBedrock, anthropic.AsyncAnthropicBedrock
+    SETTINGS = {"base_url": BASE, "aws_access_key": "nobody", "aws_secret_key": "nothing", "aws_region": "us-east-1", "max_retries": 0}
 else:
     Client, AsyncClient = anthropic.Anthropic, anthropic.AsyncAnthropic
     SETTINGS = {"base_url": BASE, "api_key": KEY, "max_retries": 0}
