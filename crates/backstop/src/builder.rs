@@ -35,6 +35,8 @@ pub struct Builder {
     plugins: Option<std::path::PathBuf>,
     #[cfg(feature = "plugins")]
     workspace: Option<std::path::PathBuf>,
+    #[cfg(feature = "plugins")]
+    points: Option<Vec<backstop_hooks::PointId>>,
 }
 
 impl Builder {
@@ -145,6 +147,15 @@ impl Builder {
         self
     }
 
+    /// The only points that this process is going to fire. Plugins that were trusted with hooks at others are not loaded: at none of
+    /// these can they be missed.
+    #[cfg(feature = "plugins")]
+    #[must_use]
+    pub fn only_points(mut self, points: impl IntoIterator<Item = backstop_hooks::PointId>) -> Self {
+        self.points = Some(points.into_iter().collect());
+        self
+    }
+
     /// Puts everything together: lowers the configuration, registers the hooks and sets them up.
     ///
     /// # Errors
@@ -164,16 +175,16 @@ impl Builder {
         #[cfg(feature = "plugins")]
         let (plugins, seated, installed) = match &self.plugins {
             Some(folder) => {
-                let (plugins, installed) =
-                    wire::plugins::load(&config, folder, self.workspace.clone(), &store).await?;
-                let seated = plugins.seat(&mut snapshot)?;
-                (plugins, seated, installed)
+                let (workspace, points) = (self.workspace.clone(), self.points.as_deref());
+                let found = wire::plugins::load(&config, folder, workspace, &store, points).await?;
+                let seated = found.set.seat(&mut snapshot)?;
+                (found.set, seated, wire::Others { installed: found.installed, elsewhere: found.elsewhere })
             }
             None => Default::default(),
         };
         #[cfg(not(feature = "plugins"))]
-        let installed = Vec::new();
-        wire::check_ids(&config, &snapshot, installed)?;
+        let installed = wire::Others::default();
+        wire::check_ids(&config, &snapshot, &installed)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
@@ -244,6 +255,8 @@ impl Backstop {
             plugins: None,
             #[cfg(feature = "plugins")]
             workspace: None,
+            #[cfg(feature = "plugins")]
+            points: None,
         }
     }
 

@@ -3,7 +3,7 @@
 pub use backstop_clients::{
     Answer, Attended, CallDecision, Client, ClientEvent, Degradation, Evidence, MAX_PAYLOAD_BYTES,
     MAX_REASON_BYTES, Moment, MomentKind, OnFailure, Payload, PayloadError, PromptDecision, Reason, Reply,
-    ResultDecision, Sample, StopDecision, UnknownClient, Wish, refuse, respond, universal_deny,
+    ResultDecision, Sample, StopDecision, UnknownClient, Wish, points, refuse, respond, universal_deny,
 };
 
 /// Putting the entries into the settings, and taking them out.

@@ -8,9 +8,11 @@ pub use backstop_plugins::package::{
 pub use backstop_plugins::permissions::{
     Access, BadWord, Effective, FileWords, Folder, Folders, Host, Permissions, Words,
 };
-pub use backstop_plugins::registration::{LeftOut, Seated, Waiting};
+pub use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
+pub use backstop_plugins::registration::{LeftOut, OfferKind, Seated, Waiting};
 pub use backstop_plugins::set::{SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
 pub use crate::wire::plugins::granted;
+pub use crate::wire::trial::Trial;

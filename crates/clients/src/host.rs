@@ -20,7 +20,7 @@ use backstop_hooks::points::{
     SessionEndEvent, SessionEndReason, SessionStart, SessionStartEvent, SpawnMode, SubagentEnded,
     SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent,
 };
-use backstop_hooks::{AgentId, CallContext, Params, RunId, SessionId, SessionKey, Text};
+use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Text};
 
 use crate::decision::{CallDecision, PromptDecision, Reply, ResultDecision, StopDecision};
 use crate::event::{ClientEvent, Frame, Moment, Stop};
@@ -58,6 +58,25 @@ pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendan
             watch(engine, frame, watched, &call).await;
             frame.pass()
         }
+    }
+}
+
+/// The points at which hooks can be asked about an event: [`respond`] fires no others.
+pub fn points(event: &ClientEvent) -> &'static [PointId] {
+    match &event.moment {
+        Moment::ToolCall(_) | Moment::Permission(_) => {
+            &[PointId::TrustedToolPolicy, PointId::ToolBefore, PointId::BeforeToolCall]
+        }
+        Moment::ToolResult(_) => &[PointId::ToolAfter, PointId::AfterToolCall],
+        Moment::Prompt(_) => &[PointId::MessageReceived, PointId::BeforeAgentRun],
+        Moment::Stop(_) => &[PointId::BeforeAgentFinalize],
+        Moment::SubAgentStop(_) => &[PointId::BeforeAgentFinalize, PointId::SubagentEnded],
+        Moment::SessionStart { .. } => &[PointId::SessionStart],
+        Moment::SessionEnd { .. } => &[PointId::SessionEnd],
+        Moment::BeforeCompaction => &[PointId::BeforeCompaction],
+        Moment::AfterCompaction => &[PointId::AfterCompaction],
+        Moment::SubAgentStart => &[PointId::SubagentSpawned],
+        Moment::Other => &[],
     }
 }
 

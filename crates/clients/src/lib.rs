@@ -19,7 +19,7 @@ pub use answer::{Answer, universal_deny};
 pub use client::{Client, Degradation, UnknownClient, Wish};
 pub use decision::{CallDecision, PromptDecision, Reply, ResultDecision, Shortfall, StopDecision};
 pub use event::{Attended, ClientEvent, Frame, Moment, MomentKind, Stop, SubAgent};
-pub use host::{refuse, respond};
+pub use host::{points, refuse, respond};
 pub use payload::{MAX_PAYLOAD_BYTES, Payload, PayloadError};
 pub use reason::{MAX_REASON_BYTES, Reason};
 pub use sample::Sample;

@@ -38,6 +38,7 @@ mod outcome;
 mod point;
 pub mod points;
 mod reason;
+mod sample;
 mod sight;
 pub mod tool_name;
 mod value;

@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod openclaw;
 pub mod package;
 pub mod permissions;
+pub mod probe;
 pub mod registration;
 pub mod set;
 pub mod trust;

@@ -9,7 +9,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use backstop_engine::{Budget, HookOptions, Origin, RegisterError, Snapshot, Style, ToolMatcher};
+use backstop_engine::{
+    Budget, HookOptions, OperatorSettings, Origin, RegisterError, Snapshot, Style, ToolMatcher,
+};
 use backstop_hooks::{
     FailurePolicy, Hook, HookId, Json, JsonHook, OwnerId, Point, PointId, Trigger, UnknownPoint,
     for_each_point, json_hook,
@@ -62,6 +64,11 @@ impl HookSpec {
 
     fn id(&self, owner: &OwnerId) -> HookId {
         format!("{owner}:{}:{}", self.point.name(), self.registration).into()
+    }
+
+    /// The same hook for every event of its point.
+    fn of_everything(&self) -> Self {
+        Self { tools: None, triggers: None, dispatch_kinds: None, ..self.clone() }
     }
 
     fn options(&self, owner: &OwnerId) -> HookOptions {
@@ -327,6 +334,18 @@ impl Registration {
         &self.offers
     }
 
+    /// Each hook with a snapshot in which it stands alone, for every event of its point.
+    pub(crate) fn alone(
+        &self,
+        settings: &OperatorSettings,
+    ) -> impl Iterator<Item = (HookId, PointId, Result<Snapshot, RegisterError>)> {
+        self.hooks.iter().map(|(spec, hook)| {
+            let mut snapshot = Snapshot::empty(settings.clone());
+            let stood = hook.stand(&mut snapshot, spec.point, spec.of_everything().options(&self.owner));
+            (spec.id(&self.owner), spec.point, stood.map(|_| snapshot))
+        })
+    }
+
     /// Puts the hooks into `snapshot`. Where that fails, some of them may stand in it, and it is to be thrown away.
     ///
     /// # Errors
@@ -342,7 +361,10 @@ impl Registration {
             }
             match hook.stand(snapshot, spec.point, spec.options(&self.owner)) {
                 Ok(id) => seated.hooks.push(id),
-                Err(RegisterError::NotFired { .. }) if !spec.is_gate() => {
+                // A gate of another host's guards that; one that nobody fires would guard nothing.
+                Err(RegisterError::NotFired { elsewhere, .. })
+                    if !spec.is_gate() || !elsewhere.is_empty() =>
+                {
                     seated.waiting.push(Waiting { id: spec.id(&self.owner), point: spec.point });
                 }
                 Err(
@@ -405,7 +427,7 @@ for_each_point!(stand_at_each);
 
 #[cfg(test)]
 mod tests {
-    use backstop_engine::{Hosts, OperatorSettings, OwnerSettings};
+    use backstop_engine::{Hosts, OwnerSettings};
     use backstop_hooks::{HostProfile, JsonFuture};
     use serde_json::Value;
 
@@ -461,6 +483,19 @@ mod tests {
         assert_eq!(seated.waiting[0].point, PointId::AfterToolCall);
         let error = registration(&[PointId::BeforeToolCall]).seat(&mut snapshot).unwrap_err().to_string();
         assert!(error.contains("before_tool_call") && error.contains("tiny"), "{error}");
+    }
+
+    #[test]
+    fn law_07_a_gate_of_another_hosts_waits_for_that_and_one_of_nobodys_is_an_error() {
+        let here = HostProfile::new("tiny", "a tiny host").fires([PointId::SessionStart]);
+        let other = HostProfile::new("other", "another host").fires([PointId::BeforeInstall]);
+        let hosts = Hosts::new([here]).elsewhere([other]);
+        let mut snapshot = Snapshot::empty(settings(Some(true), None)).hosted_by(hosts);
+        let seated =
+            registration(&[PointId::BeforeInstall, PointId::SessionStart]).seat(&mut snapshot).unwrap();
+        assert_eq!((seated.hooks.len(), seated.waiting.len()), (1, 1));
+        assert_eq!(seated.waiting[0].point, PointId::BeforeInstall);
+        assert!(registration(&[PointId::BeforeToolCall]).seat(&mut snapshot).is_err());
     }
 
     #[test]

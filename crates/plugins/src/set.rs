@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::Snapshot;
-use backstop_hooks::{Json, PointId, Secret};
+use backstop_hooks::{CallContext, HookId, Json, PointId, Secret};
 use backstop_script::{WorkerSettings, Workers};
 
 use crate::config_schema::{self, BadConfig};
@@ -28,6 +28,7 @@ use crate::external::process::{Limits, ProcessPlugin, ProcessSettings, StartErro
 use crate::manifest::{Api, Kind, Manifest, ManifestError, PluginId};
 use crate::openclaw::{self, Batches, Facts, LoadError, Scripted, Services};
 use crate::permissions::{Access, Effective, Folders, Host, Permissions};
+use crate::probe::{self, Fired, Judged, NoEvent, Shape};
 use crate::registration::{HookSpec, Registration, RegistrationError, Seated};
 use crate::trust::{Installed, State};
 
@@ -170,7 +171,7 @@ struct Running {
     registration: Registration,
     process: Option<ProcessPlugin>,
     /// What keeps its code loaded.
-    _script: Option<Scripted>,
+    script: Option<Scripted>,
 }
 
 /// The plugins of a process.
@@ -209,6 +210,61 @@ impl PluginSet {
             Ok((plugin.id.clone(), seated))
         };
         self.0.iter().map(seat).collect()
+    }
+
+    /// What its plugins are, together, in a snapshot that is thrown away.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::seat`].
+    pub fn shape(&self, snapshot: &mut Snapshot) -> Result<Shape, SetError> {
+        let mut shape = Shape::default();
+        for (_, seated) in self.seat(snapshot)? {
+            shape.seated.hooks.extend(seated.hooks);
+            shape.seated.waiting.extend(seated.waiting);
+            shape.seated.left_out.extend(seated.left_out);
+        }
+        let offers = self.0.iter().flat_map(|plugin| plugin.registration.offers());
+        shape.offers = offers.map(|offer| (offer.kind, offer.name.clone())).collect();
+        Ok(shape)
+    }
+
+    /// Fires each hook that is in `standing` once, with the sample of its point.
+    pub async fn fire_each(&self, standing: &[HookId], config: &Json) -> Vec<Fired> {
+        let mut all = Vec::new();
+        for plugin in &self.0 {
+            all.extend(
+                probe::fire_each(&plugin.registration, plugin.script.as_ref(), standing, config).await,
+            );
+        }
+        all
+    }
+
+    /// Has the hooks of its one plugin judge an event that did not happen.
+    ///
+    /// # Errors
+    ///
+    /// [`NoEvent`].
+    pub async fn judge(
+        &self,
+        point: PointId,
+        event: serde_json::Value,
+        call: &CallContext,
+        config: &Json,
+    ) -> Result<Judged, NoEvent> {
+        match self.0.as_slice() {
+            [plugin] => probe::judge(&plugin.registration, point, event, call, config).await,
+            _ => Err(NoEvent { point, why: "it is asked of one plugin".to_owned() }),
+        }
+    }
+
+    /// The bytes of memory that its scripts use now; `None` where there is none that says so.
+    pub async fn heap(&self) -> Option<u64> {
+        let mut total = None;
+        for script in self.0.iter().filter_map(|plugin| plugin.script.as_ref()) {
+            total = Some(total.unwrap_or(0) + script.heap().await?);
+        }
+        total
     }
 
     /// The plugins.
@@ -353,7 +409,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     if let Some(spec) = registration.hooks().find(|spec| !is_named(spec)) {
         return Err(Why::Undeclared(spec.point.name().to_owned()));
     }
-    Ok(Running { id: installed.id, registration, process, _script: script })
+    Ok(Running { id: installed.id, registration, process, script })
 }
 
 /// Checks a plugin's options. What is not said is an object with nothing in it. Returns what of the schema was not checked.

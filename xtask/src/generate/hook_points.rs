@@ -111,7 +111,7 @@ fn needs(point: &PointInfo) -> String {
 
 /// The sample of a point, without the mark that the tests look for.
 fn sample(point: PointId) -> Result<Value, Error> {
-    let path = format!("crates/hooks/tests/samples/{point}.json");
+    let path = format!("crates/hooks/samples/{point}.json");
     let text = crate::workspace::read(&path)?.replace("CONFIDENTIAL ", "");
     serde_json::from_str(&text).map_err(|source| Error::Json { what: path, source })
 }

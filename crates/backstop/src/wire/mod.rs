@@ -18,6 +18,8 @@ pub(crate) mod plugins;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
+#[cfg(feature = "plugins")]
+pub(crate) mod trial;
 mod verdicts;
 
 use std::collections::BTreeSet;
@@ -71,17 +73,40 @@ pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
     ApprovalSettings { timeout, ..ApprovalSettings::default() }
 }
 
+/// Plugins that exist beside those whose hooks stand.
+#[derive(Default)]
+pub(crate) struct Others {
+    /// All that are installed.
+    pub(crate) installed: Vec<String>,
+    /// Those that are on and were not loaded, since their hooks are at other points.
+    pub(crate) elsewhere: Vec<String>,
+}
+
 /// Refuses ids in the configuration that belong to no hook or plugin. Guards and plugins that are switched off exist all
 /// the same.
-pub(crate) fn check_ids(
-    loaded: &Loaded,
-    snapshot: &Snapshot,
-    plugins: Vec<String>,
-) -> Result<(), ConfigError> {
+pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot, plugins: &Others) -> Result<(), ConfigError> {
     let guards = || guards::IDS.iter().chain(&limits::IDS).map(|id| (*id).to_owned());
-    let hooks: BTreeSet<String> = snapshot.iter().map(|meta| meta.id.to_string()).chain(guards()).collect();
-    let owners: BTreeSet<String> =
-        snapshot.iter().map(|meta| meta.owner.to_string()).chain(guards()).chain(plugins).collect();
+    // Which hooks a plugin has that was not loaded is known to whoever loads it.
+    let is_elsewhere = |id: &&str| {
+        plugins
+            .elsewhere
+            .iter()
+            .any(|plugin| id.strip_prefix(plugin).is_some_and(|rest| rest.starts_with(':')))
+    };
+    let elsewhere =
+        loaded.config.hooks.on_failure.iter().map(|(id, _)| id.value.as_str()).filter(is_elsewhere);
+    let hooks: BTreeSet<String> = snapshot
+        .iter()
+        .map(|meta| meta.id.to_string())
+        .chain(guards())
+        .chain(elsewhere.map(str::to_owned))
+        .collect();
+    let owners: BTreeSet<String> = snapshot
+        .iter()
+        .map(|meta| meta.owner.to_string())
+        .chain(guards())
+        .chain(plugins.installed.iter().cloned())
+        .collect();
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
     loaded.check_ids(&hooks, &owners)

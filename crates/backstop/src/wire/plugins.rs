@@ -5,31 +5,58 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, PluginEntry};
-use backstop_hooks::{Json, OwnerId};
+use backstop_hooks::{Json, OwnerId, PointId};
 use backstop_plugins::manifest::PluginId;
 use backstop_plugins::openclaw::{Services, StoreServices};
 use backstop_plugins::permissions::{FileWords, Permissions, Words};
 use backstop_plugins::set::{PluginSet, SetError, Surroundings, Wanted, Why};
-use backstop_plugins::trust::Home;
+use backstop_plugins::trust::{Home, Installed};
 use backstop_store::Store;
 
 use super::problem;
 use crate::error::BuildError;
 
-/// The plugins that are on, and the ids of all that are installed.
+/// The plugins that were asked for, and who else is installed.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Those that are on, and may be asked.
+    pub(crate) set: PluginSet,
+    /// The ids of all that are installed.
+    pub(crate) installed: Vec<String>,
+    /// The ids of those that are on and have nothing to say at the points that are fired.
+    pub(crate) elsewhere: Vec<String>,
+}
+
+/// The plugins that are on, and may have hooks at `points`, if there are such.
 pub(crate) async fn load(
     loaded: &Loaded,
     folder: &Path,
     workspace: Option<PathBuf>,
     store: &Arc<dyn Store>,
-) -> Result<(PluginSet, Vec<String>), BuildError> {
+    points: Option<&[PointId]>,
+) -> Result<Found, BuildError> {
     let mut installed = Home::new(folder).installed()?;
-    let ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
+    let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
     let entry = |id: &PluginId| loaded.config.plugins.entries.get(id.as_str());
     installed.retain(|plugin| {
         let said = entry(&plugin.id).and_then(|entry| entry.enabled.as_ref());
         said.map_or(plugin.record.enabled, |said| said.value)
     });
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        installed.into_iter().partition(|plugin| points.is_none_or(|points| plugin.may_stand_at(points)));
+    let set = load_these(loaded, here, workspace, store).await?;
+    let elsewhere = elsewhere.into_iter().map(|plugin| plugin.id.to_string()).collect();
+    Ok(Found { set, installed: installed_ids, elsewhere })
+}
+
+/// Loads these plugins, with what the configuration says of each.
+pub(super) async fn load_these(
+    loaded: &Loaded,
+    installed: Vec<Installed>,
+    workspace: Option<PathBuf>,
+    store: &Arc<dyn Store>,
+) -> Result<PluginSet, BuildError> {
+    let entry = |id: &PluginId| loaded.config.plugins.entries.get(id.as_str());
     let mut wanted = Vec::with_capacity(installed.len());
     for plugin in installed {
         let config = entry(&plugin.id).and_then(|entry| entry.config.as_ref());
@@ -44,10 +71,7 @@ pub(crate) async fn load(
     let may = move |owner: &OwnerId| may_inject.get(owner.as_str()).copied().unwrap_or(true);
     let services: Arc<dyn Services> = Arc::new(StoreServices::new(Arc::clone(store), may));
     let surroundings = Surroundings { environment: &environment, workspace, tools: Vec::new(), services };
-    match PluginSet::load(wanted, &surroundings).await {
-        Ok(set) => Ok((set, ids)),
-        Err(error) => Err(placed(loaded, error)),
-    }
+    PluginSet::load(wanted, &surroundings).await.map_err(|error| placed(loaded, error))
 }
 
 /// What is wrong with a plugin's options stands where the operator wrote them.

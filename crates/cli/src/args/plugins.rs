@@ -1,8 +1,11 @@
 //! `backstop plugins`.
 
+use std::path::PathBuf;
+
 use backstop::plugins::{ContentHash, Source};
 use clap::Subcommand;
 
+use crate::commands::plugins::author::Language;
 use crate::commands::plugins::{Consent, Settings};
 
 /// Install plugins, say which are trusted, and look at them.
@@ -27,6 +30,34 @@ enum PluginsCommand {
     Inspect {
         /// Its id, or where a plugin that is not installed is to be had, as for `install`
         plugin: String,
+        /// Run its code and fire each of its hooks once, although it is not trusted; what is trusted is run anyway
+        #[arg(long)]
+        run: bool,
+    },
+    /// Write a new plugin with a hook and its tests
+    New {
+        /// The folder, whose name is the plugin's id
+        name: String,
+        /// In TypeScript, which is the default
+        #[arg(long, group = "language")]
+        ts: bool,
+        /// In JavaScript
+        #[arg(long, group = "language")]
+        js: bool,
+        /// In Python
+        #[arg(long, group = "language")]
+        python: bool,
+    },
+    /// Run the tests of a plugin: events in `tests/*.json`, and what it is to make of them
+    Test {
+        /// The plugin's folder
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Print types for plugins in TypeScript, or write them into a folder
+    Types {
+        /// Where to write `backstop-plugin-sdk.d.ts`
+        folder: Option<PathBuf>,
     },
     /// Switch a plugin on
     Enable {
@@ -75,7 +106,17 @@ impl PluginsArgs {
                 Settings::Install { source, consent: consent.lower() }
             }
             PluginsCommand::List => Settings::List,
-            PluginsCommand::Inspect { plugin } => Settings::Inspect { plugin },
+            PluginsCommand::Inspect { plugin, run } => Settings::Inspect { plugin, run },
+            PluginsCommand::New { name, ts: _, js, python } => {
+                let language = match (js, python) {
+                    (true, _) => Language::JavaScript,
+                    (_, true) => Language::Python,
+                    _ => Language::TypeScript,
+                };
+                Settings::New { name, language }
+            }
+            PluginsCommand::Test { folder } => Settings::Test { folder },
+            PluginsCommand::Types { folder } => Settings::Types { folder },
             PluginsCommand::Enable { id } => Settings::Switch { id, on: true },
             PluginsCommand::Disable { id } => Settings::Switch { id, on: false },
             PluginsCommand::Trust { id, consent } => Settings::Trust { id, consent: consent.lower() },

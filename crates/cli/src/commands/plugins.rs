@@ -5,6 +5,8 @@
 
 use std::io::IsTerminal as _;
 
+use std::path::PathBuf;
+
 use backstop::config::Loaded;
 use backstop::plugins::{
     ContentHash, Effective, Home, Installed, Manifest, Package, Source, Staged, State, granted,
@@ -17,6 +19,8 @@ use crate::exit::Exit;
 use crate::output::{Output, one_line, plain, table};
 use crate::session::Surroundings;
 
+pub(crate) mod author;
+mod inspect;
 mod install;
 
 /// What is to be done.
@@ -27,7 +31,13 @@ pub(crate) enum Settings {
     /// Show all.
     List,
     /// Show one, or a folder.
-    Inspect { plugin: String },
+    Inspect { plugin: String, run: bool },
+    /// Write a new one.
+    New { name: String, language: author::Language },
+    /// Run the tests of its author.
+    Test { folder: PathBuf },
+    /// Write or print types for authors.
+    Types { folder: Option<PathBuf> },
     /// On or off.
     Switch { id: String, on: bool },
     /// Trust what is there now.
@@ -50,7 +60,10 @@ impl Settings {
     pub(crate) fn only_looks(&self) -> bool {
         match self {
             Self::List => true,
-            Self::Inspect { plugin } => !install::place(plugin).is_some_and(|source| source.is_fetched()),
+            Self::New { .. } | Self::Types { .. } => true,
+            Self::Inspect { plugin, run } => {
+                !run && !install::place(plugin).is_some_and(|source| source.is_fetched())
+            }
             _ => false,
         }
     }
@@ -64,7 +77,12 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             Box::pin(install::run(&home, &source, &consent, surroundings)).await?;
         }
         Settings::List => list(&home, surroundings)?,
-        Settings::Inspect { plugin } => inspect(&home, &plugin, surroundings).await?,
+        Settings::Inspect { plugin, run } => {
+            return Box::pin(inspect::run(&home, &plugin, run, surroundings)).await;
+        }
+        Settings::New { name, language } => return author::new(&name, language, surroundings),
+        Settings::Test { folder } => return Box::pin(author::test(&folder, surroundings)).await,
+        Settings::Types { folder } => return author::types(folder.as_deref(), surroundings),
         Settings::Switch { id, on } => {
             let installed = home.find(&id)?;
             home.enable(&installed.id, on)?;
@@ -232,38 +250,4 @@ fn facts(plugin: &Installed, loaded: &Loaded) -> Value {
         "id": plugin.id, "version": record.version, "state": state, "why": why, "source": record.source, "trusted": record.hash,
         "trustedAt": record.trusted_at, "enabled": record.enabled, "folder": plugin.root,
     })
-}
-
-async fn inspect(home: &Home, name: &str, surroundings: &Surroundings) -> Result<(), Error> {
-    let output = &surroundings.output;
-    let loaded = surroundings.load_quietly()?;
-    let (mut about, state) = match install::place(name) {
-        Some(Source::Folder(root)) => {
-            let hint = format!("to install it as it is: `backstop plugins install {}`", plain(name));
-            (about_folder(&root, &loaded)?, ("not installed", hint))
-        }
-        Some(source) => {
-            let staged = home.fetch(&source, &crate::session::environment).await?;
-            let hint = format!("to install it as it is: `backstop plugins install {}`", plain(name));
-            (About::of_staged(&staged, &loaded)?, ("not installed", hint))
-        }
-        None => {
-            let installed = home.find(name)?;
-            let mut about = about_folder(&installed.root, &loaded)?;
-            about.add("installed", &facts(&installed, &loaded), []);
-            (about, standing(&installed, &loaded))
-        }
-    };
-    if output.is_json() {
-        return Ok(output.json(&about.facts)?);
-    }
-    about.lines.push(format!("{}: {}", state.0, plain(&state.1)));
-    Ok(output.text(&about.lines.join("\n"))?)
-}
-
-fn about_folder(root: &std::path::Path, loaded: &Loaded) -> Result<About, Error> {
-    let package = Package::read(root, &backstop::plugins::Bounds::default())
-        .map_err(backstop::plugins::TrustError::from)?;
-    let manifest = Manifest::read(root).map_err(backstop::plugins::TrustError::from)?;
-    About::new(&manifest, &package, loaded)
 }

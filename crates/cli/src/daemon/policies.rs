@@ -4,6 +4,7 @@
 //! and the day, since exceptions expire at the end of one. The files are looked at for each event, so that a change
 //! holds from the next event on, as it does for a hook that judges alone.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -38,6 +39,7 @@ struct Ingredients {
     whose: PathBuf,
     sources: Vec<Source>,
     packs: Vec<(PathBuf, Option<(u64, SystemTime)>)>,
+    plugins: Plugins,
     day: u64,
 }
 
@@ -48,6 +50,26 @@ impl Ingredients {
             && self.whose == whose
             && self.sources == sources
             && self.packs.iter().all(|(path, seen)| stamp(path) == *seen)
+            && self.plugins.still_hold()
+    }
+}
+
+/// The list of trusted plugins, as it was when they were loaded. Whatever is done with plugins writes it anew, and it says which content of
+/// each is trusted and on. It is read and not stamped: two changes at one time may leave size and time as they were.
+#[derive(Clone, Debug, PartialEq)]
+struct Plugins {
+    list: PathBuf,
+    text: Result<Vec<u8>, ErrorKind>,
+}
+
+impl Plugins {
+    fn now(list: PathBuf) -> Self {
+        let text = std::fs::read(&list).map_err(|error| error.kind());
+        Self { list, text }
+    }
+
+    fn still_hold(&self) -> bool {
+        Self::now(self.list.clone()) == *self
     }
 }
 
@@ -220,10 +242,8 @@ impl Policies {
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
         let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
-        // Whatever is done with plugins writes their list anew.
-        let plugins = surroundings.plugins_folder()?.join(LIST);
-        let plugins = (stamp(&plugins), plugins);
-        let packs = packs.chain([plugins]).map(|(stamp, path)| (path, stamp)).collect();
+        let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
+        let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));
         let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
         let store = self.store(path).await;
         let watch = Arc::clone(&self.watch);
@@ -242,7 +262,7 @@ impl Policies {
         let policy = policy.hosts(hosts).store(store).shared_decisions(true);
         let built = policy.sink(watch).build().await?;
         let backstop = Arc::new(built);
-        let ingredients = Ingredients { whose, sources, packs, day };
+        let ingredients = Ingredients { whose, sources, packs, plugins, day };
         let (current, outdated): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *kept).into_iter().partition(|policy| policy.ingredients.day == day);
         *kept = current;

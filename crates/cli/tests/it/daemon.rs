@@ -167,6 +167,37 @@ fn a_changed_rule_pack_holds_from_the_next_event_on() {
 }
 
 #[test]
+fn what_is_done_with_plugins_holds_from_the_next_event_on() {
+    let user = User::new();
+    let serving = Serving::start(&user);
+    let folder = user.path().join("no-canvas");
+    std::fs::create_dir(&folder).unwrap();
+    let manifest = r#"{"id": "no-canvas", "version": "1", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
+        "points": [{"point": "before_tool_call", "matcher": ["canvas"]}]}"#;
+    std::fs::write(folder.join("backstop.plugin.json"), manifest).unwrap();
+    std::fs::write(folder.join("hook.sh"), "echo 'no canvas here' >&2; exit 2\n").unwrap();
+    let folder = folder.display().to_string();
+    let is_refused = || {
+        let mut event = call(&user, "");
+        event["tool_name"] = json!("canvas");
+        hook(&user, "claude", &event).whole().contains("no canvas here")
+    };
+    assert!(!is_refused());
+    let told = user.run(&["plugins", "inspect", &folder, "--json"]).json();
+    user.run(&["plugins", "install", &folder, "--yes", "--trust", told["hash"].as_str().unwrap()])
+        .succeeded();
+    assert!(is_refused());
+    // Again and again, within whatever the clock of the file system tells apart, and with lists of one size.
+    for _ in 0..3 {
+        user.run(&["plugins", "disable", "no-canvas"]).succeeded();
+        assert!(!is_refused());
+        user.run(&["plugins", "enable", "no-canvas"]).succeeded();
+        assert!(is_refused());
+    }
+    serving.stop().succeeded();
+}
+
+#[test]
 fn a_hook_with_another_configuration_judges_alone() {
     let user = User::new();
     let serving = Serving::start(&user);

@@ -9,6 +9,7 @@
 
 mod agent;
 mod approvals;
+mod authors;
 mod check;
 mod config;
 mod confine;

@@ -130,6 +130,42 @@ fn what_is_installed_judges_what_is_to_be_installed_and_fails_closed() {
 }
 
 #[test]
+fn who_judges_installations_alone_is_in_nobodys_way() {
+    let user = User::new();
+    install(&user, &folder(&user.path().join("doorkeeper"), GUARD, "exit 0\n")).succeeded();
+    install(&user, &folder(&user.path().join("mine"), MANIFEST, "echo 'no canvas here' >&2; exit 2\n"))
+        .succeeded();
+    // What stands at this event's points is loaded, and the rest is not looked at: its code may be anything.
+    let doorkeeper = user.path().join("data/backstop/plugins/code/doorkeeper");
+    let code = std::fs::read_dir(&doorkeeper).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(code.join("hook.sh"), "changed").unwrap();
+    let call = |tool: &str| {
+        let event = serde_json::json!({
+            "session_id": "s", "cwd": user.work(), "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": {}, "tool_use_id": "t",
+        });
+        user.feed(&["hook", "claude"], event.to_string()).whole()
+    };
+    assert!(call("canvas").contains("no canvas here"), "{}", call("canvas"));
+    let stopped = user
+        .feed(&["hook", "claude"], r#"{"session_id": "s", "hook_event_name": "Stop"}"#)
+        .succeeded()
+        .whole();
+    assert!(!stopped.contains("doorkeeper") && !stopped.contains("not those that are trusted"), "{stopped}");
+    // An installation asks it, and finds that it is not what was trusted.
+    let refused = user.run(&["plugins", "install", &user.path().join("mine").display().to_string()]);
+    assert!(
+        refused.code != Some(0) && refused.err.contains("not those that are trusted"),
+        "{}",
+        refused.whole()
+    );
+    user.configure("hooks: {on_failure: {'doorkeeper:before_install:before_install-1': allow}}\n");
+    assert!(
+        call("canvas").contains("no canvas here"),
+        "a hook that is named and not loaded is no unknown one"
+    );
+}
+
+#[test]
 fn two_at_once_are_one_and_an_error_and_a_kill_in_the_middle_leaves_what_was() {
     let user = User::new();
     let (reached, gate) = (user.path().join("reached"), user.path().join("gate"));

@@ -10,7 +10,10 @@ use backstop_hooks::points::{
     BeforeAgentRun, BeforeCompaction, BeforeToolCall, FinalizeAction, MessageReceived, SessionEnd,
     SessionStart, SubagentEnded, SubagentSpawned, ToolAfter, ToolAfterOutcome, ToolCallOutcome,
 };
-use backstop_hooks::{ApprovalRequest, ObservePoint, OwnerId, Point, hook_fn};
+use backstop_hooks::{
+    ApprovalRequest, JsonFuture, JsonHook, ObservePoint, OwnerId, Point, PointId, for_each_point, hook_fn,
+    json_hook, points,
+};
 use serde_json::{Value, json};
 
 fn options() -> HookOptions {
@@ -293,4 +296,73 @@ async fn sessions_and_sub_agents_are_reported_at_their_points() {
             open.contains(&point).then(|| format!("{point} claude:s{}", if child { ":a7" } else { "" }));
         assert_eq!(seen.lock().unwrap().pop(), expected, "{name}");
     }
+}
+
+/// Notes every point at which it is asked.
+struct Notes(Arc<Mutex<Vec<PointId>>>);
+
+impl JsonHook for Notes {
+    fn call<'a>(&'a self, point: PointId, _: Value) -> JsonFuture<'a> {
+        self.0.lock().unwrap().push(point);
+        Box::pin(async { Ok(Value::Null) })
+    }
+}
+
+macro_rules! note_each {
+    ($($point:ident, $name:literal, $mode:ident, $family:ident, $failure:ident, $budget:literal, $access:literal,
+       $injection:literal, $event:ident, $outcome:ident, $summary:literal;)*) => {
+        fn note_each(snapshot: &mut Snapshot, notes: &Arc<Mutex<Vec<PointId>>>) {
+            $(snapshot.on(json_hook::<points::$point>(Arc::new(Notes(Arc::clone(notes)))), options()).unwrap();)*
+        }
+    };
+}
+
+for_each_point!(note_each);
+
+/// Plugins without a hook at these points are not loaded for the event: one that was fired and is not named would be a gate that nobody asks.
+#[tokio::test]
+async fn law_07_an_event_fires_the_points_that_it_is_said_to_fire_and_no_other() {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let engine = engine(|snapshot| note_each(snapshot, &notes));
+    let mut moments = 0;
+    for name in [
+        "PreToolUse",
+        "PermissionRequest",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "UserPromptSubmit",
+        "Stop",
+        "SubagentStop",
+        "SubagentStart",
+        "SessionStart",
+        "SessionEnd",
+        "PreCompact",
+        "PostCompact",
+        "Notification",
+    ] {
+        let mut payload = shell("ls");
+        for (key, value) in [
+            ("agent_id", json!("a7")),
+            ("prompt", json!("hi")),
+            ("tool_response", json!({ "stdout": "x" })),
+            ("error", json!("x")),
+        ] {
+            payload[key] = value;
+        }
+        let read = Client::Claude.read(&Payload::parse(payload.to_string().as_bytes()).unwrap(), Some(name));
+        let Ok(event) = read else { continue };
+        told(&engine, &event).await;
+        let mut fired = std::mem::take(&mut *notes.lock().unwrap());
+        fired.sort_unstable();
+        fired.dedup();
+        let mut said = clients_points(&event);
+        said.sort_unstable();
+        assert_eq!(fired, said, "{name}");
+        moments += 1;
+    }
+    assert!(moments > 10, "{moments}");
+}
+
+fn clients_points(event: &ClientEvent) -> Vec<PointId> {
+    backstop_clients::points(event).to_vec()
 }

@@ -17,7 +17,7 @@ use crate::support::{block_on, context, engine, engine_with, on, options, tool_c
 
 /// The sample event of a point, as the contract's own tests have it.
 pub(crate) fn sample<P: Point>() -> P::Event {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../hooks/tests/samples");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../hooks/samples");
     let text = std::fs::read_to_string(format!("{folder}/{}.json", P::INFO.name)).unwrap();
     let sample: serde_json::Value = serde_json::from_str(&text).unwrap();
     serde_json::from_value(sample["event"].clone()).unwrap()

@@ -1,6 +1,6 @@
 //! The contract, pinned: the laws of merging, the strictness of the wire form, the catalogue, the schemas.
 //!
-//! Every hook point has a file in `tests/samples` with one event and several outcomes in their JSON form.
+//! Every hook point has a file in `samples` with one event and several outcomes in their JSON form.
 //! They are golden fixtures (what is read is what is written), and the laws below are tried on mixtures
 //! of them, so that a point which is added to the catalogue is under every law at once.
 

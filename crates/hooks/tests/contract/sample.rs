@@ -22,7 +22,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn of(point: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/samples/{point}.json"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("samples/{point}.json"));
         let text =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -172,6 +172,11 @@ pub async fn load(
 }
 
 impl Scripted {
+    /// The bytes of memory that its runtime uses now, if it says so at once.
+    pub async fn heap(&self) -> Option<u64> {
+        self.script.heap(std::time::Duration::from_secs(1)).await
+    }
+
     /// Calls a function of something that the plugin offers: `execute` of a tool, `start` of a service.
     ///
     /// # Errors

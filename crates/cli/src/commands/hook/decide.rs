@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop::Backstop;
-use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, refuse, respond};
+use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, points, refuse, respond};
 use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::store::{MemoryStore, SqliteStore, Store};
@@ -145,7 +145,8 @@ async fn decide_here(
     // The policy is the one by which a server would judge, so that it makes no difference which of them does.
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
     let home = surroundings.variable("HOME").unwrap_or_default();
-    let mut policy = builder(loaded, surroundings);
+    // Plugins that were trusted with hooks at other points are not loaded for this one event.
+    let mut policy = builder(loaded, surroundings).only_points(points(heard.event).iter().copied());
     if is_strict {
         // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
         policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));

@@ -21,8 +21,8 @@ use crate::session::{Surroundings, builder, environment};
 
 /// Where the plugin is to be had, if this is no id of one that is installed.
 pub(super) fn place(name: &str) -> Option<Source> {
-    let is_place =
-        name.contains(['/', ':']) || name == "." || name.ends_with(".tgz") || name.ends_with(".tar");
+    let is_archive = [".tgz", ".tar.gz", ".tar"].iter().any(|end| name.ends_with(end));
+    let is_place = name.contains(['/', ':']) || name == "." || is_archive;
     is_place.then(|| name.parse().ok()).flatten()
 }
 

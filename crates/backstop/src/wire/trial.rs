@@ -1,0 +1,89 @@
+//! One plugin by itself, for whoever looks at it and for the tests of its author.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backstop_config::Loaded;
+use backstop_engine::Hosts;
+use backstop_hooks::{CallContext, Json, PointId};
+use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
+use backstop_plugins::set::PluginSet;
+use backstop_plugins::trust::Installed;
+use backstop_store::{MemoryStore, Store};
+use serde_json::Value;
+
+use super::plugins::load_these;
+use crate::error::BuildError;
+use crate::hook_types::HookTypes;
+use crate::wire::{self, HostFacts};
+
+/// A plugin that is loaded by itself, with what the configuration says of it and state in memory. Its code runs.
+#[derive(Debug)]
+pub struct Trial {
+    set: PluginSet,
+    shape: Shape,
+    config: Json,
+    took: Duration,
+}
+
+impl Trial {
+    /// Loads it, as the hosts of all processes would.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], for a plugin that can't be had.
+    pub async fn load(loaded: &Loaded, installed: Installed) -> Result<Self, BuildError> {
+        let entry = loaded.config.plugins.entries.get(installed.id.as_str());
+        let config = entry.and_then(|entry| entry.config.as_ref());
+        let config = config.map(|config| Json::new(config.value.expose())).unwrap_or_default();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let host = HostFacts { home: None, store: &store, answers: false };
+        let hosts = Hosts::new(crate::hosts::all_hosts());
+        let mut snapshot = wire::lower(loaded, &HookTypes::built_in(&[]), hosts, host)?.snapshot;
+        let begun = Instant::now();
+        let set = load_these(loaded, vec![installed], None, &store).await?;
+        let took = begun.elapsed();
+        let shape = match set.shape(&mut snapshot) {
+            Ok(shape) => shape,
+            Err(error) => {
+                set.shut_down().await;
+                return Err(error.into());
+            }
+        };
+        Ok(Self { set, shape, config, took })
+    }
+
+    /// What it is, now that it is loaded.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How long it took to load it.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// The bytes of memory that its script uses now; `None` for what is no script.
+    pub async fn heap(&self) -> Option<u64> {
+        self.set.heap().await
+    }
+
+    /// Fires each hook that stands once, with the sample of its point.
+    pub async fn fire(&self) -> Vec<Fired> {
+        self.set.fire_each(&self.shape.seated.hooks, &self.config).await
+    }
+
+    /// Has all its hooks judge an event. `config` stands for its options, where the event is to be judged by others.
+    ///
+    /// # Errors
+    ///
+    /// [`NoEvent`].
+    pub async fn judge(&self, point: PointId, event: Value, call: &CallContext) -> Result<Judged, NoEvent> {
+        self.set.judge(point, event, call, &self.config).await
+    }
+
+    /// Ends what was started.
+    pub async fn shut_down(self) {
+        self.set.shut_down().await;
+    }
+}
