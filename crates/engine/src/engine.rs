@@ -21,6 +21,7 @@ use backstop_hooks::{
 };
 use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
+use tokio::task::consume_budget;
 
 use crate::answers::{Answers, rule};
 use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
@@ -419,6 +420,8 @@ impl Engine {
         };
         let mut foreseen = Vec::with_capacity(calls.len());
         for (tool, ruling) in calls.iter().zip(rulings) {
+            // An answer of thousands of calls does not keep a worker for itself.
+            consume_budget().await;
             foreseen.push(match ruling {
                 ToolDecision::Allow => Some(self.foresee(snapshot, call_of(tool, run), call).await),
                 ToolDecision::Deny { .. } => None,
@@ -426,6 +429,7 @@ impl Engine {
         }
         // A person who sees one question sees all of them.
         join_all(foreseen.into_iter().map(|foreseen| async move {
+            consume_budget().await;
             match foreseen {
                 Some(foreseen) => self.conclude(foreseen, question).await,
                 None => None,
@@ -465,9 +469,9 @@ impl Engine {
             return None;
         }
         self.shared_ruling(session, run, id).await.unwrap_or_else(|error| {
-            Some(ToolDecision::Deny {
-                reason: format!("what was decided about this call can't be read: {error}").into(),
-            })
+            tracing::error!(%error, "decisions about tool calls could not be read");
+            let told = format!("what was decided about this call can't be read: the store {}", error.kind());
+            Some(ToolDecision::Deny { reason: told.into() })
         })
     }
 

@@ -82,24 +82,30 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
+/// What is wrong with a database, as the rest of a sentence that begins with its name: `is locked`. It has no place in it, so it may be told to anybody.
+impl fmt::Display for StoreErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "database `{}` ", self.place)?;
-        match self.kind {
-            StoreErrorKind::Locked => f.write_str("is locked"),
-            StoreErrorKind::Full => f.write_str("can't grow"),
-            StoreErrorKind::ReadOnly => f.write_str("can't be written"),
-            StoreErrorKind::CannotOpen => f.write_str("can't be opened"),
-            StoreErrorKind::NotADatabase => f.write_str("is not a database"),
-            StoreErrorKind::ForeignDatabase => f.write_str("belongs to another program"),
-            StoreErrorKind::NewerSchema { found, known } => {
+        match self {
+            Self::Locked => f.write_str("is locked"),
+            Self::Full => f.write_str("can't grow"),
+            Self::ReadOnly => f.write_str("can't be written"),
+            Self::CannotOpen => f.write_str("can't be opened"),
+            Self::NotADatabase => f.write_str("is not a database"),
+            Self::ForeignDatabase => f.write_str("belongs to another program"),
+            Self::NewerSchema { found, known } => {
                 write!(f, "has schema version {found}, this program knows versions up to {known}")
             }
-            StoreErrorKind::Corrupt => f.write_str("is damaged"),
-            StoreErrorKind::Io => f.write_str("can't be read or written"),
-            StoreErrorKind::Stopped => f.write_str("has no working thread any more"),
-            StoreErrorKind::Internal => f.write_str("refused a statement"),
-        }?;
+            Self::Corrupt => f.write_str("is damaged"),
+            Self::Io => f.write_str("can't be read or written"),
+            Self::Stopped => f.write_str("has no working thread any more"),
+            Self::Internal => f.write_str("refused a statement"),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database `{}` {}", self.place, self.kind)?;
         if let Some(cause) = &self.cause {
             write!(f, ": {cause}")?;
         }

@@ -6,7 +6,8 @@
 //! succeeds for one caller only. What an earlier grant or a code covers is not asked again.
 //!
 //! Nothing here allows by failing: a store that can't be reached, a listener that panics, a run that is
-//! dropped all end as denied or cancelled.
+//! dropped all end as denied or cancelled. A store that failed is told apart from a decision
+//! ([`Blocked::is_unavailable`]), and where it is goes to the operator's log only.
 //!
 //! The law of what is told: *only people answer*. A reason goes to the model, into results and transcripts, so it says
 //! what wants a word and that a person may allow it; the code and the commands by which one does are in the record, for
@@ -25,15 +26,15 @@ use backstop_hooks::{
     TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, CreateApprovalError, GrantId, GrantQuery,
-    GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
+    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GrantId,
+    GrantQuery, GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
 use self::question::{all_offer, query_of, question, rules_of, scope_of, told};
-use crate::receipt::{ApprovalNote, BlockCause, Blocked};
+use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;
 
 /// How approvals are kept.
@@ -108,10 +109,7 @@ impl Approvals {
         let answered = self
             .answer(question, &asking, attendance, earlier, &mut petition)
             .await
-            .unwrap_or_else(|error| {
-                let told = format!("approval needed, and it could not be asked for: {error}");
-                Answered::denied(Resolution::Cancelled, None, Reason::fixed("approval.failed", told))
-            });
+            .unwrap_or_else(|error| Answered::unasked(&error));
         let Answered { resolution, record, grants, blocked } = answered;
         let objection = petition.end(resolution).await;
         let rules = rules_of(requests);
@@ -249,9 +247,15 @@ impl Approvals {
             return Ok(Answered::denied(resolution, Some(record), reason));
         }
         // INVARIANT (what the human saw): consuming fails for any other digest, and for a second caller.
-        if let Err(error) = self.store.consume_approval(&record.id, &scope.digest, now).await {
-            let reason = Reason::fixed("approval.unusable", format!("approval can't be used: {error}"));
-            return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
+        match self.store.consume_approval(&record.id, &scope.digest, now).await {
+            Ok(_) => {}
+            Err(ConsumeError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                tracing::error!(%error, "an approval could not be used");
+                let told = "approval can't be used: it is for another call, or was used or closed meanwhile";
+                let reason = Reason::fixed("approval.unusable", told);
+                return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
+            }
         }
         if resolution == Resolution::AllowAlways {
             self.grant(&record, asking, now).await?;
@@ -293,7 +297,7 @@ impl Approvals {
 /// nor a command that answers is in it, since whoever reads it could run that.
 const BY_A_PERSON: &str = "a person can allow this exact call once, in Backstop's list of approvals; after that you may call it again";
 
-/// Why no answer could be got.
+/// Why no answer could be got. Its words name files and codes: they are for the operator's log and for nobody else.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error(transparent)]
@@ -304,6 +308,21 @@ enum AskError {
     Resolve(ResolveError),
     #[error("the store that keeps approvals failed: {0}")]
     Store(#[from] StoreError),
+}
+
+impl AskError {
+    /// What whoever made the call is told, and whether nobody could judge it.
+    fn told(&self) -> (String, bool) {
+        let failed = |error: &StoreError| (format!("the store that keeps approvals {}", error.kind()), true);
+        match self {
+            Self::Store(error)
+            | Self::Create(CreateApprovalError::Store(error))
+            | Self::Resolve(ResolveError::Store(error)) => failed(error),
+            Self::Broken => ("the store that keeps approvals broke".to_owned(), true),
+            Self::Create(error @ CreateApprovalError::TooLarge(_)) => (error.to_string(), false),
+            Self::Resolve(_) => ("the answer can't be used".to_owned(), false),
+        }
+    }
 }
 
 /// What is asked about one call.
@@ -326,6 +345,20 @@ struct Answered {
 impl Answered {
     fn allowed(resolution: Resolution, record: ApprovalRecord) -> Self {
         Self { resolution, record: Some(record), grants: Vec::new(), blocked: None }
+    }
+
+    /// Nobody could be asked. Where that is since the store failed it is no decision, and is told apart from one.
+    fn unasked(error: &AskError) -> Self {
+        tracing::error!(%error, "a question about a tool call could not be asked");
+        let (why, is_unavailable) = error.told();
+        let told = format!("approval needed, and it could not be asked for: {why}");
+        let reason = Reason::fixed("approval.failed", told);
+        if !is_unavailable {
+            return Self::denied(Resolution::Cancelled, None, reason);
+        }
+        let cause = BlockCause::Failure { kind: FailureKind::Unreachable };
+        let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
+        Self { resolution: Resolution::Cancelled, record: None, grants: Vec::new(), blocked: Some(blocked) }
     }
 
     fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {

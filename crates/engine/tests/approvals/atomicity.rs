@@ -90,7 +90,11 @@ async fn a_store_that_fails_denies() {
     for attendance in attendances {
         let (engine, heard) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
         let verdict = permit(&engine, "ls", &attendance).await;
-        assert!(reason(&verdict).contains("could not be asked for"), "{}", reason(&verdict));
+        let said = reason(&verdict);
+        assert!(said.contains("could not be asked for"), "{said}");
+        // Whoever called is told what failed, and not where it is.
+        assert!(!said.contains(folder.path().to_str().unwrap()) && !said.contains('`'), "{said}");
+        assert!(verdict.permit.unwrap_err().is_unavailable(), "that is no decision");
         assert_eq!(told(&heard), [Resolution::Cancelled]);
     }
 }
@@ -101,5 +105,7 @@ async fn a_store_that_fails_denies_what_only_it_knows() {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path()));
     let engine = backstop_engine::Engine::builder().store(store).shared_decisions(true).build();
     let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
-    assert!(reason(&verdict).contains("can't be read"), "{}", reason(&verdict));
+    let said = reason(&verdict);
+    assert!(said.contains("can't be read"), "{said}");
+    assert!(!said.contains(folder.path().to_str().unwrap()), "{said}");
 }

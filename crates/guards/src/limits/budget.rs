@@ -20,6 +20,7 @@ use backstop_store::{Charge, Exceeded, ReservationId, ReserveError, Store, Times
 
 use super::pattern::Pattern;
 use super::price::{Micros, Prices};
+use super::unreachable;
 use super::window::Window;
 
 /// How many calls that have not ended are remembered; the oldest go first. What is forgotten stays counted by its
@@ -291,7 +292,8 @@ impl Budgets {
                     .ok_or_else(|| HookError::failed("the store refused a charge that was not made"))?;
                 Ok(Some(stop(reason(budget, *unit, charge, &exceeded))))
             }
-            Err(error) => Err(HookError::Unreachable(error.to_string())),
+            Err(ReserveError::Store(error)) => Err(unreachable(&error)),
+            Err(error @ ReserveError::TooMany(_)) => Err(HookError::failed(error.to_string())),
         }
     }
 
@@ -321,7 +323,7 @@ impl Budgets {
             .filter_map(|(counter, unit)| Some((counter.clone(), cost(*unit)?)))
             .collect();
         let settled = self.0.store.settle(&pending.id, costs).await;
-        settled.map(drop).map_err(|error| HookError::Unreachable(error.to_string()))
+        settled.map(drop).map_err(|error| unreachable(&error))
     }
 
     /// What a call did use; by its text where the provider did not say.

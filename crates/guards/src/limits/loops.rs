@@ -24,6 +24,8 @@ use backstop_hooks::{
 };
 use backstop_store::{Charge, Exceeded, ReservationId, ReserveError, Store, Timestamp};
 
+use super::unreachable;
+
 /// How long a conversation remembers what it repeated after the last time.
 const MEMORY: Duration = Duration::from_hours(24);
 
@@ -81,7 +83,8 @@ impl LoopGuard {
         match self.store.reserve(&repeated.reservation(), vec![charge]).await {
             Ok(()) => Ok(true),
             Err(ReserveError::Exceeded(Exceeded { .. })) => Ok(false),
-            Err(error) => Err(HookError::Unreachable(error.to_string())),
+            Err(ReserveError::Store(error)) => Err(unreachable(&error)),
+            Err(error @ ReserveError::TooMany(_)) => Err(HookError::failed(error.to_string())),
         }
     }
 

@@ -19,8 +19,9 @@ mod window;
 use std::sync::Arc;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot};
-use backstop_hooks::OwnerId;
 use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, BeforeToolCall, LlmOutput, ModelCallEnded};
+use backstop_hooks::{HookError, OwnerId};
+use backstop_store::StoreError;
 
 pub use budget::{Budget, BudgetLimits, BudgetSettings, Budgets, Per};
 pub use loops::{LoopAction, LoopGuard};
@@ -35,6 +36,12 @@ pub const BUDGET_ID: &str = "builtin:budget";
 pub const LOOP_ID: &str = "builtin:loop";
 /// The id of the guard over models.
 pub const MODELS_ID: &str = "builtin:models";
+
+/// A store that can't be reached, in words that may be told: where it is goes to the operator's log only.
+fn unreachable(error: &StoreError) -> HookError {
+    tracing::error!(%error, "what was spent could not be counted");
+    HookError::Unreachable(format!("the store that counts what was spent {}", error.kind()))
+}
 
 /// Where a guard over repeated calls stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

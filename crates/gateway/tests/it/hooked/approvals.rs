@@ -18,7 +18,7 @@ use crate::support::{Answer, connect, post, rest, until, within};
 const QUIET: Duration = Duration::from_millis(20);
 
 /// Calls of `exec` are asked about, with this patience, and nothing else is.
-fn asking(patience: Duration) -> House {
+pub(crate) fn asking(patience: Duration) -> House {
     let house = House::new();
     house.judge::<BeforeToolCall>("asks", move |event| {
         let request = ApprovalRequest::cut("run a marker?", "it says so");
@@ -28,7 +28,7 @@ fn asking(patience: Duration) -> House {
     house
 }
 
-fn settings(unasked: Unasked) -> HookSettings {
+pub(crate) fn settings(unasked: Unasked) -> HookSettings {
     let tool_calls = ToolCalls::Judge(unasked);
     // The scripted model would ask for the same call again.
     HookSettings { tool_calls, keep_alive: QUIET, refusals: 0, ..HookSettings::default() }
@@ -45,7 +45,7 @@ async fn questions(house: &House) -> Vec<ApprovalRecord> {
 }
 
 /// The question, once it is there.
-async fn question(house: &House) -> ApprovalRecord {
+pub(crate) async fn question(house: &House) -> ApprovalRecord {
     within(async {
         loop {
             if let Some(record) = questions(house).await.pop() {

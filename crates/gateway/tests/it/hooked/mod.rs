@@ -4,7 +4,7 @@
 
 pub(crate) mod adversarial;
 mod answers;
-mod approvals;
+pub(crate) mod approvals;
 mod arrays;
 mod attacks;
 mod batches;
@@ -19,4 +19,5 @@ mod requests;
 mod results;
 mod rules;
 mod stored;
+mod stores;
 pub(crate) mod support;

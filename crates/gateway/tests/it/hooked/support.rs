@@ -57,7 +57,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn new() -> Self {
-        let (store, receipts): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Receipts::default());
+        Self::over(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn over(store: Arc<dyn Store>) -> Self {
+        let receipts = Receipts::default();
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
             .store(Arc::clone(&store))
