@@ -16,16 +16,16 @@ use std::sync::{Mutex, PoisonError};
 use backstop_engine::{BlockCause, Blocked, Engine, Unasked};
 use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::points::{
-    BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent, ToolInfo,
+    BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent,
 };
 use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
 use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
-use serde_json::Value;
+use tokio::task::consume_budget;
 
 use super::bounded::Bounded;
 use super::fields;
 use super::identity::{Identity, is_turn};
-use super::offers::{Offer, offer_of, offers};
+use super::offers::{Offer, offers};
 
 /// How many messages are remembered that stayed as they were.
 const MAX_UNCHANGED: usize = 8_192;
@@ -123,16 +123,15 @@ impl Asking<'_> {
     /// Takes out of the request what the provider would run by itself although a call of it would be denied.
     async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
-        for offer in offers(self.api, request) {
-            let Some(blocked) = self.refused(&offer).await else { continue };
+        for offer in offers(self.api, request).iter().filter(|offer| offer.is_run_by_provider()) {
+            let Some(blocked) = self.refused(offer).await else { continue };
             match offer.place {
                 _ if blocked.is_unavailable() => return Err(blocked),
                 Some(place) => gone.extend([place]),
                 None => return Err(refused(&offer.info.name, &blocked.reason_or_default())),
             }
         }
-        let mut place = 0..;
-        request.tools.retain(|_| place.next().is_none_or(|place| !gone.contains(&place)));
+        without(&gone, &mut request.tools);
         Ok(())
     }
 
@@ -140,6 +139,7 @@ impl Asking<'_> {
     async fn refused(self, offer: &Offer) -> Option<Blocked> {
         let run = &self.identity.run;
         for name in &offer.names {
+            consume_budget().await;
             let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
             // With the turn in it, no offer is the repetition of an earlier call.
             let arguments = [("offered".to_owned(), definition), ("run".to_owned(), run.as_str().into())];
@@ -159,6 +159,8 @@ impl Asking<'_> {
             if !is_turn(message) || !message.has_text() {
                 continue;
             }
+            // A request of thousands of messages does not keep a worker for itself.
+            consume_budget().await;
             let text = message.visible_text();
             let key = self.key(&text);
             // The newest message is judged with each request that a person may have made.
@@ -201,8 +203,7 @@ impl Asking<'_> {
 
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let system = request.system_text().unwrap_or_default();
-        let others = offers(self.api, request).into_iter().filter(|offer| offer.place.is_none());
-        let elsewhere: Vec<ToolInfo> = others.map(|offer| offer.info).collect();
+        let offers = offers(self.api, request);
         let fields = fields::shown(self.api, request);
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
@@ -214,7 +215,7 @@ impl Asking<'_> {
             other_models: (!self.other_models.is_empty()).then(|| self.other_models.to_vec()),
             provider: self.provider.to_owned(),
             iteration: self.identity.iteration,
-            tools: request.tools.iter().map(info).chain(elsewhere.iter().cloned()).collect(),
+            tools: offers.iter().map(|offer| offer.info.clone()).collect(),
         };
         let decided = self.engine.decide::<BeforeLlmCall>(event, self.call).await.into_parts();
         if let Some(blocked) = decided.blocked {
@@ -227,10 +228,14 @@ impl Asking<'_> {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));
         }
         let left: HashSet<&str> = event.tools.iter().map(|tool| tool.name.as_str()).collect();
-        if let Some(tool) = elsewhere.iter().find(|tool| !left.contains(tool.name.as_str())) {
-            return Err(refused(&tool.name, "a hook took it away"));
+        let mut gone = HashSet::new();
+        for offer in offers.iter().filter(|offer| !offer.stays(&left)) {
+            match offer.place {
+                Some(place) => gone.extend([place]),
+                None => return Err(refused(&offer.info.name, "a hook took it away")),
+            }
         }
-        request.tools.retain(|tool| left.contains(name_of(tool)));
+        without(&gone, &mut request.tools);
         Ok(())
     }
 
@@ -267,34 +272,16 @@ pub(super) fn messages_of_turn(messages: &[Message]) -> u32 {
     u32::try_from(answers).unwrap_or(u32::MAX)
 }
 
-/// A tool's name; a provider's own tool without one goes by its type.
-fn name_of(tool: &ToolDefinition) -> &str {
-    match tool {
-        ToolDefinition::Provider { raw } if tool.name().is_empty() => {
-            raw.get("type").and_then(Value::as_str).unwrap_or_default()
-        }
-        _ => tool.name(),
-    }
+/// Takes the tools at these places out of the list.
+fn without(gone: &HashSet<usize>, tools: &mut Vec<ToolDefinition>) {
+    let mut place = 0..;
+    tools.retain(|_| place.next().is_none_or(|place| !gone.contains(&place)));
 }
 
 /// A tool stands where it can't be taken out of the request.
 fn refused(tool: &str, reason: &str) -> Blocked {
-    let told = format!("the request offers `{tool}`, which the provider would run: {reason}");
+    let told = format!("the request offers `{tool}`, and it can't be taken out: {reason}");
     Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
-}
-
-fn info(tool: &ToolDefinition) -> ToolInfo {
-    let (description, schema) = match tool {
-        ToolDefinition::Function { spec, .. } => (spec.description.clone(), &spec.input_schema),
-        ToolDefinition::Provider { raw } => (None, raw),
-    };
-    let input_schema = (!schema.is_null()).then(|| schema.clone());
-    let offered = match tool {
-        ToolDefinition::Provider { raw } => offer_of(raw),
-        ToolDefinition::Function { .. } => None,
-    };
-    let told = ToolInfo { description, input_schema, ..ToolInfo::named(name_of(tool)) };
-    offered.map_or(told, |offer| ToolInfo { name: name_of(tool).to_owned(), ..offer.info })
 }
 
 #[cfg(test)]

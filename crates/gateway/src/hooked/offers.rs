@@ -9,12 +9,14 @@
 //! one counts as run by the provider. Providers name the same thing differently, so each tool has several names, and is
 //! refused by any of them.
 
-use backstop_hooks::conversation::Part;
+use std::collections::{HashMap, HashSet};
+
+use backstop_hooks::conversation::{Part, ToolSpec};
 use backstop_hooks::points::ToolInfo;
 use backstop_hooks::{Json, Text};
 use backstop_llm::wire::{TypeClass, request_fields};
 use backstop_llm::{Api, ModelRequest, ToolDefinition};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Types of tools that the client runs, without the date of their version, and of what only holds tools.
 const RUN_BY_CLIENTS: [&str; 16] = [
@@ -55,71 +57,107 @@ const ALSO_CALLED: [(&str, &str); 14] = [
     ("fileSearch", "file_search"),
 ];
 
-/// Fields of a request that are known to offer tools besides the list.
-const FIELDS: [&str; 3] = ["mcp_servers", "web_search_options", "container"];
+/// What stands in the list of tools has its place there; what stands elsewhere can't be taken out.
+type Place = Option<usize>;
 
-/// A tool that the provider runs.
+/// A tool that a request offers.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
-    /// What hooks are told.
+    /// What hooks are told. No two offers of the provider's have the same name.
     pub(super) info: ToolInfo,
-    /// All that it may be called, the name above among it.
+    /// All that it may be called, its own name among it.
     pub(super) names: Vec<String>,
-    /// Its place in the list of tools; `None` if it stands elsewhere.
-    pub(super) place: Option<usize>,
+    /// Its place in the list of tools; `None` if it stands elsewhere. Several may stand at one place, and leave together.
+    pub(super) place: Place,
+    /// The name that it would have if no other tool had that.
+    plain_name: String,
 }
 
-/// What a request offers that the provider runs. A field that its wire's table of fields has not may do so: it is an offer
-/// that is named after it.
+impl Offer {
+    /// Whether the provider runs it, so that nobody here sees its calls before they are made.
+    pub(super) fn is_run_by_provider(&self) -> bool {
+        self.info.provider_run == Some(true)
+    }
+
+    /// Whether it stays, where the tools of these names are left. One that is called like another and has therefore got a
+    /// number goes with that, too: who takes a name away means all that have it.
+    pub(super) fn stays(&self, left: &HashSet<&str>) -> bool {
+        left.contains(self.info.name.as_str()) && left.contains(self.plain_name.as_str())
+    }
+}
+
+/// Everything that a request offers, wherever it stands. A field that its wire's table of fields has not may do so: it is an
+/// offer that is named after it.
 pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     let mut found = Vec::new();
     for (place, tool) in request.tools.iter().enumerate() {
-        if let ToolDefinition::Provider { raw } = tool {
-            read(raw, Some(place), &mut found);
+        match tool {
+            ToolDefinition::Function { spec, .. } => found.push(function(spec, place)),
+            ToolDefinition::Provider { raw } => read(raw, Some(place), &mut found),
         }
     }
-    for field in FIELDS {
-        match request.extra.get(field) {
-            None | Some(Value::Null | Value::String(_)) => {}
-            Some(Value::Array(servers)) => {
-                servers.iter().for_each(|server| found.push(offer("mcp", server, None)));
-            }
-            // A container by itself is a place; skills in it are programs that run there.
-            Some(container) if field == "container" && container.get("skills").is_none_or(Value::is_null) => {
-            }
-            Some(options) => found.push(offer(kind_of_field(field), options, None)),
-        }
-    }
-    for (field, value) in request.extra.as_object().into_iter().flatten() {
-        if field == OF_MODEL && api == Api::BedrockConverse {
-            of_model(value, &mut found);
-            continue;
-        }
-        let is_known = FIELDS.contains(&field.as_str())
-            || request_fields(api).class(field).is_some_and(|class| class != TypeClass::Ran);
-        if !is_known && !value.is_null() {
-            found.push(offer(field, value, None));
-        }
-    }
+    of_fields(api, &request.extra, &mut found);
     let parts = request.messages.iter().flat_map(|message| &message.content);
     for part in parts {
+        let Part::Unknown { raw } = part else { continue };
         // A tool that a message adds is one of the list, which is judged there, or something else.
-        if let Part::Unknown { raw } = part
-            && let Some(added) = raw.get("toolAddition").filter(|_| api == Api::BedrockConverse)
-        {
+        if let Some(added) = raw.get("toolAddition").filter(|_| api == Api::BedrockConverse) {
             let added = added.get("tool").unwrap_or(added);
             let name = added.get("name").and_then(Value::as_str).unwrap_or_default();
             if added.get("serverName").is_some() || !request.tools.iter().any(|tool| tool.name() == name) {
                 found.push(offer(kind(added), added, None));
             }
         }
-        if let Part::Unknown { raw } = part
-            && let Some(Value::Array(tools)) = raw.get("tools")
-        {
-            tools.iter().for_each(|tool| read(tool, None, &mut found));
+        each(raw.get("tools"), None, &mut found);
+    }
+    tell_apart(&mut found);
+    found
+}
+
+/// What the fields of a request offer besides the list of tools.
+fn of_fields(api: Api, extra: &Value, found: &mut Vec<Offer>) {
+    for (field, value) in extra.as_object().into_iter().flatten() {
+        match (field.as_str(), value) {
+            (_, Value::Null) => {}
+            ("mcp_servers", Value::Array(servers)) => {
+                servers.iter().for_each(|server| found.push(offer("mcp", server, None)));
+            }
+            ("mcp_servers", server) => found.push(offer("mcp", server, None)),
+            ("web_search_options", options) => found.push(offer("web_search", options, None)),
+            // A container by itself is a place; skills in it are programs that run there.
+            ("container", Value::String(_)) => {}
+            ("container", Value::Object(container)) if container.get("skills").is_none_or(Value::is_null) => {
+            }
+            ("container", container) => found.push(offer("skills", container, None)),
+            (OF_MODEL, fields) if api == Api::BedrockConverse => of_model(fields, found),
+            (FALLBACKS, instead) if api == Api::AnthropicMessages => of_fallbacks(instead, found),
+            (field, value) => {
+                if request_fields(api).class(field).is_none_or(|class| class == TypeClass::Ran) {
+                    found.push(offer(field, value, None));
+                }
+            }
         }
     }
-    found
+}
+
+/// Where a request of Anthropic's says which models may step in.
+const FALLBACKS: &str = "fallbacks";
+
+/// What those offer that may step in: each is said in the fields of a request, which count in place of the request's own.
+fn of_fallbacks(instead: &Value, found: &mut Vec<Offer>) {
+    let one = std::slice::from_ref(instead);
+    for instead in instead.as_array().map_or(one, Vec::as_slice) {
+        match instead {
+            Value::Object(fields) => {
+                let mut rest = fields.clone();
+                each(rest.shift_remove("tools").as_ref(), None, found);
+                of_fields(Api::AnthropicMessages, &rest.into(), found);
+            }
+            // The name of a model.
+            Value::Null | Value::String(_) => {}
+            other => found.push(offer(FALLBACKS, other, None)),
+        }
+    }
 }
 
 /// Where a request of Bedrock has fields of the model's own.
@@ -139,49 +177,104 @@ fn of_model(fields: &Value, found: &mut Vec<Offer>) {
         let is_harmless = INERT_OF_MODEL.contains(&field.as_str())
             || request_fields(Api::AnthropicMessages).class(field) == Some(TypeClass::Inert);
         match value {
+            instead if field == FALLBACKS => of_fallbacks(instead, found),
             _ if is_harmless => {}
-            Value::Array(tools) if field == "tools" => {
-                tools.iter().for_each(|tool| read(tool, None, found));
-            }
+            Value::Array(_) if field == "tools" => each(Some(value), None, found),
             value => found.push(offer(field, value, None)),
         }
     }
 }
 
-/// What policies call the thing that a field offers.
-fn kind_of_field(field: &str) -> &str {
-    if field == "container" { "skills" } else { "web_search" }
-}
-
-/// A tool of the list, if the provider runs it.
-pub(super) fn offer_of(raw: &Value) -> Option<Offer> {
-    let kind = kind(raw);
-    (!is_run_by_client(kind, raw)).then(|| offer(kind, raw, None))
+/// Every tool of a list. Something else in its place may be one.
+fn each(tools: Option<&Value>, place: Place, found: &mut Vec<Offer>) {
+    match tools {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(tools)) => tools.iter().for_each(|tool| read(tool, place, found)),
+        Some(other) => found.push(offer("tools", other, place)),
+    }
 }
 
 /// A tool, and those in it: whatever its type is, a field `tools` does not make it less than it says it is.
-fn read(raw: &Value, place: Option<usize>, found: &mut Vec<Offer>) {
+fn read(raw: &Value, place: Place, found: &mut Vec<Offer>) {
     if let Some(system) = raw.get("systemTool") {
         let name = system.get("name").and_then(Value::as_str).unwrap_or("systemTool");
         found.push(offer(name, system, place));
     }
-    if let Some(Value::Array(inside)) = raw.get("tools") {
-        inside.iter().for_each(|tool| read(tool, None, found));
+    match raw.get("type").and_then(Value::as_str) {
+        Some(kind) => found.push(typed(kind, raw, place)),
+        None if is_function(raw) => found.push(typed("function", raw, place)),
+        // Where a tool has no type, each key of it is one: `{"googleSearch": {}, "codeExecution": {}}`.
+        None => raw.as_object().into_iter().flatten().for_each(|(key, value)| match (key.as_str(), value) {
+            ("systemTool" | "tools", _) => {}
+            ("mcpServers" | "mcp_servers", Value::Array(servers)) if !servers.is_empty() => {
+                found.extend(servers.iter().map(|server| offer("mcp", server, place)));
+            }
+            ("functionDeclarations" | "function_declarations", Value::Array(declared)) => {
+                found.extend(declared.iter().map(|function| typed("function", function, place)));
+            }
+            (kind, said) => {
+                let said = Value::from(Map::from_iter([(kind.to_owned(), said.clone())]));
+                found.push(typed(kind, &said, place));
+            }
+        }),
     }
-    // Where a tool has no type, each key of it is one: `{"googleSearch": {}, "codeExecution": {}}`.
-    let keys = raw.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
-    let kinds: Vec<&str> = match raw.get("type").and_then(Value::as_str) {
-        Some(kind) => vec![kind],
-        None => keys.collect(),
+    each(raw.get("tools").filter(|tools| tools.is_array()), place, found);
+}
+
+/// What a function of the client's has that says of no type, as Anthropic's wire lets it.
+const OF_FUNCTION: [&str; 9] = [
+    "allowed_callers",
+    "cache_control",
+    "defer_loading",
+    "description",
+    "eager_input_streaming",
+    "input_examples",
+    "input_schema",
+    "name",
+    "strict",
+];
+
+/// Whether a tool without a type is a function, and nothing else.
+fn is_function(raw: &Value) -> bool {
+    let is_known = |fields: &Map<String, Value>| fields.keys().all(|key| OF_FUNCTION.contains(&key.as_str()));
+    raw.get("name").is_some_and(Value::is_string) && raw.as_object().is_some_and(is_known)
+}
+
+/// A tool of which the type is known.
+fn typed(kind: &str, raw: &Value, place: Place) -> Offer {
+    let mut offer = offer(kind, raw, place);
+    if is_run_by_client(kind, raw) {
+        offer.info.provider_run = None;
+    }
+    offer
+}
+
+/// A function of the list.
+fn function(spec: &ToolSpec, place: usize) -> Offer {
+    let info = ToolInfo {
+        description: spec.description.clone(),
+        input_schema: (!spec.input_schema.is_null()).then(|| spec.input_schema.clone()),
+        ..ToolInfo::named(&spec.name)
     };
-    for kind in kinds.into_iter().filter(|kind| *kind != "systemTool") {
-        let servers =
-            raw.get(kind).filter(|_| matches!(kind, "mcpServers" | "mcp_servers")).and_then(Value::as_array);
-        let servers = servers.into_iter().flatten();
-        found.extend(servers.map(|server| offer("mcp", server, place)));
-        if !is_run_by_client(kind, raw) {
-            found.push(offer(kind, raw, place));
+    Offer { info, names: vec![spec.name.clone()], place: Some(place), plain_name: spec.name.clone() }
+}
+
+/// Numbers the tools of the provider's that are called like another one: what can't be named can't be taken away.
+fn tell_apart(offers: &mut [Offer]) {
+    let of_clients = offers.iter().filter(|offer| !offer.is_run_by_provider());
+    let mut taken: HashMap<String, usize> = of_clients.map(|offer| (offer.plain_name.clone(), 1)).collect();
+    for offer in offers.iter_mut().filter(|offer| offer.is_run_by_provider()) {
+        let mut count = taken.get(&offer.plain_name).copied().unwrap_or_default();
+        while count > 0 {
+            count += 1;
+            let numbered = format!("{}#{count}", offer.plain_name);
+            if !taken.contains_key(&numbered) {
+                taken.insert(numbered.clone(), 1);
+                offer.info.name = numbered;
+                break;
+            }
         }
+        taken.insert(offer.plain_name.clone(), count.max(1));
     }
 }
 
@@ -205,25 +298,23 @@ fn without_version(kind: &str) -> &str {
     plain.strip_suffix("_preview").unwrap_or(plain)
 }
 
-fn offer(kind: &str, raw: &Value, place: Option<usize>) -> Offer {
+fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
     let text = |field: &str| raw.get(field).and_then(Value::as_str);
     let label = text("server_label").or_else(|| text("mcp_server_name"));
     let label = label.or_else(|| text("name").filter(|_| kind == "mcp"));
-    let allowed = allowed_tools(raw);
-    let named = text("name").unwrap_or(kind);
+    let usable = Usable::of(raw);
+    // Connectors of one type are told apart by what they are for.
+    let named = text("name").or(label).or_else(|| text("connector_id")).unwrap_or(kind);
     let plain = without_version(kind);
     let mut names = vec![named.to_owned(), kind.to_owned(), plain.to_owned()];
     names.extend(ALSO_CALLED.iter().filter(|(own, _)| *own == plain).map(|(_, also)| (*also).to_owned()));
     if let Some(label) = label {
-        let tools = if allowed.is_empty() { vec!["*".to_owned()] } else { allowed.clone() };
-        names.extend(tools.iter().map(|tool| format!("mcp__{label}__{tool}")));
+        let any = (!usable.is_closed || usable.named.is_empty()).then_some("*");
+        let tools = usable.named.iter().map(String::as_str).chain(any);
+        names.extend(tools.map(|tool| format!("mcp__{label}__{tool}")));
     }
-    let mut distinct: Vec<String> = Vec::with_capacity(names.len());
-    names.into_iter().for_each(|name| {
-        if !name.is_empty() && !distinct.contains(&name) {
-            distinct.push(name);
-        }
-    });
+    let mut seen = HashSet::new();
+    names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
     let transport = raw.pointer("/streamableHttpTransport/url").and_then(Value::as_str);
     let server = ["server_url", "url", "connector_id"].into_iter().find_map(text).or(transport);
     let approval =
@@ -234,22 +325,59 @@ fn offer(kind: &str, raw: &Value, place: Option<usize>) -> Offer {
         kind: Some(plain.to_owned()),
         provider_run: Some(true),
         server: server.map(str::to_owned),
-        allowed_tools: (!allowed.is_empty()).then_some(allowed),
+        allowed_tools: usable.is_closed.then_some(usable.named),
         approval,
         ..ToolInfo::named(named)
     };
-    Offer { info, names: distinct, place }
+    Offer { plain_name: info.name.clone(), info, names, place }
 }
 
-/// The tools of a server that may be used, as far as they are listed.
-fn allowed_tools(raw: &Value) -> Vec<String> {
-    let lists = [
-        raw.get("allowed_tools"),
-        raw.pointer("/allowed_tools/tool_names"),
-        raw.pointer("/tool_configuration/allowed_tools"),
-    ];
-    let names = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
-    names.filter_map(Value::as_str).map(str::to_owned).collect()
+/// The tools of a server that may be used.
+#[derive(Debug, Default)]
+struct Usable {
+    /// Those that are named.
+    named: Vec<String>,
+    /// Nothing else may be used.
+    is_closed: bool,
+}
+
+impl Usable {
+    /// A list may stand in several places and forms. What can't be read as one closes nothing.
+    fn of(raw: &Value) -> Self {
+        let lists = [
+            raw.get("allowed_tools").filter(|listed| !listed.is_null()),
+            raw.pointer("/tool_configuration/allowed_tools").filter(|listed| !listed.is_null()),
+        ];
+        let mut usable = Self::default();
+        let mut is_open = false;
+        for listed in lists.into_iter().flatten() {
+            let listed = listed.get("tool_names").unwrap_or(listed);
+            match listed.as_array().map(|listed| listed.iter().map(Value::as_str).collect::<Option<Vec<_>>>())
+            {
+                Some(Some(listed)) => {
+                    usable.named.extend(listed.into_iter().map(str::to_owned));
+                    usable.is_closed = true;
+                }
+                _ => is_open = true,
+            }
+        }
+        // Anthropic's toolsets: all tools of the server, or none, but for those that are configured otherwise.
+        let is_off = |config: &Value| config.get("enabled") == Some(&Value::Bool(false));
+        let others_are_off = raw.get("default_config").is_some_and(is_off);
+        usable.is_closed |= others_are_off;
+        match raw.get("configs") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(configs)) => {
+                let is_on =
+                    |config: &Value| !is_off(config) && (!others_are_off || config.get("enabled").is_some());
+                let on = configs.iter().filter(|(_, config)| is_on(config));
+                usable.named.extend(on.map(|(name, _)| name.clone()));
+            }
+            Some(_) => is_open = true,
+        }
+        usable.is_closed &= !is_open;
+        usable
+    }
 }
 
 #[cfg(test)]
@@ -262,7 +390,8 @@ mod tests {
             tools: vec![ToolDefinition::Provider { raw: tool.into() }],
             ..ModelRequest::default()
         };
-        offers(Api::OpenAiResponses, &request).into_iter().flat_map(|offer| offer.names).collect()
+        let offers = offers(Api::OpenAiResponses, &request).into_iter().filter(Offer::is_run_by_provider);
+        offers.flat_map(|offer| offer.names).collect()
     }
 
     #[test]
@@ -319,7 +448,7 @@ mod tests {
         let raw = json!({"type": "url", "name": "shop", "url": "https://mcp.example", "tool_configuration": {"allowed_tools": ["buy"]}});
         let request = ModelRequest { extra: json!({"mcp_servers": [raw]}).into(), ..ModelRequest::default() };
         let found = offers(Api::AnthropicMessages, &request);
-        let [Offer { info, names, place: None }] = found.as_slice() else { panic!("{found:?}") };
+        let [Offer { info, names, place: None, .. }] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((info.server.as_deref(), info.provider_run), (Some("https://mcp.example"), Some(true)));
         assert_eq!(info.allowed_tools, Some(vec!["buy".to_owned()]));
         assert!(names.contains(&"mcp__shop__buy".to_owned()), "{names:?}");
@@ -347,6 +476,75 @@ mod tests {
             backstop_hooks::conversation::Role::Assistant,
             vec![Part::Unknown { raw: item.into() }],
         );
-        assert_eq!(offers(Api::OpenAiResponses, &ModelRequest::new("m", vec![message])).len(), 1);
+        let found = offers(Api::OpenAiResponses, &ModelRequest::new("m", vec![message]));
+        let found: Vec<_> =
+            found.iter().map(|offer| (offer.info.name.as_str(), offer.is_run_by_provider())).collect();
+        assert_eq!(found, [("x", true), ("f", false)]);
+    }
+
+    fn usable(raw: Value) -> Option<Vec<String>> {
+        offer("mcp", &raw, None).info.allowed_tools
+    }
+
+    #[test]
+    fn what_of_a_server_may_be_used_is_read_in_all_forms() {
+        let one = || Some(vec!["buy".to_owned()]);
+        for (raw, expected) in [
+            (json!({}), None),
+            (json!({"allowed_tools": ["buy"]}), one()),
+            (json!({"allowed_tools": []}), Some(vec![])),
+            (json!({"allowed_tools": null}), None),
+            (json!({"allowed_tools": {"tool_names": ["buy"]}}), one()),
+            (json!({"allowed_tools": {"read_only": true}}), None),
+            (json!({"allowed_tools": ["buy", 1]}), None),
+            (json!({"tool_configuration": {"allowed_tools": ["buy"]}}), one()),
+            (json!({"default_config": {"enabled": false}, "configs": {"buy": {"enabled": true}}}), one()),
+            (json!({"default_config": {"enabled": false}, "configs": {"buy": {"enabled": "yes"}}}), one()),
+            (
+                json!({"default_config": {"enabled": false}, "configs": {"buy": {"defer_loading": true}}}),
+                Some(vec![]),
+            ),
+            (json!({"default_config": {"enabled": false}}), Some(vec![])),
+            (json!({"default_config": {"enabled": true}, "configs": {"buy": {"enabled": true}}}), None),
+            (json!({"configs": {"buy": {"enabled": false}}}), None),
+            (json!({"default_config": {"enabled": false}, "configs": ["buy"]}), None),
+        ] {
+            assert_eq!(usable(raw.clone()), expected, "{raw}");
+        }
+        // A tool that is named is one by which policies refuse the server, whatever the rest of it is.
+        let raw = json!({"type": "mcp_toolset", "mcp_server_name": "shop", "configs": {"buy": {"enabled": true}, "look": {"enabled": false}}});
+        let names = offer("mcp_toolset", &raw, None).names;
+        assert!(
+            ["mcp__shop__buy", "mcp__shop__*"].iter().all(|name| names.iter().any(|own| own == name)),
+            "{names:?}"
+        );
+        assert!(!names.contains(&"mcp__shop__look".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn tools_that_are_called_alike_are_told_apart() {
+        let connector = |label: &str| json!({"type": "mcp", "server_label": label});
+        let nameless = json!({"type": "web_search"});
+        let tools =
+            [connector("a"), connector("b"), connector("a"), nameless.clone(), nameless.clone(), nameless];
+        let function = ToolSpec { name: "b".to_owned(), description: None, input_schema: Json::default() };
+        let tools = tools
+            .map(|raw| ToolDefinition::Provider { raw: raw.into() })
+            .into_iter()
+            .chain([function.into()]);
+        let request = ModelRequest { tools: tools.collect(), ..ModelRequest::default() };
+        let found = offers(Api::OpenAiResponses, &request);
+        let names: Vec<&str> = found.iter().map(|offer| offer.info.name.as_str()).collect();
+        assert_eq!(names, ["a", "b#2", "a#2", "web_search", "web_search#2", "web_search#3", "b"]);
+        let stay = |left: &[&str]| {
+            let left: HashSet<&str> = left.iter().copied().collect();
+            found
+                .iter()
+                .filter(|offer| offer.stays(&left))
+                .map(|offer| offer.info.name.as_str())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(stay(&["a", "a#2", "web_search#2"]), ["a", "a#2"]);
+        assert_eq!(stay(&["a#2", "b", "web_search", "web_search#3"]), ["web_search", "web_search#3", "b"]);
     }
 }

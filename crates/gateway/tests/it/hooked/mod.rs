@@ -13,6 +13,7 @@ mod failures;
 mod files;
 mod life;
 mod limits;
+mod offers;
 mod parts;
 mod refusals;
 mod requests;
