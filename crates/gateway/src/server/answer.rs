@@ -43,13 +43,14 @@ impl AnswerBody {
         Self { kind: Kind::Whole(bytes), running: None }
     }
 
-    /// Bytes of a provider, untouched.
+    /// Bytes of a provider, untouched. One that `owes` something and ends without a byte ends as a failure.
     pub(crate) fn passing(
         endpoint: Endpoint,
         headers: &HeaderMap,
         upstream: UpstreamBody,
         provider: &Arc<Provider>,
         ending: EndWatch,
+        owes: bool,
     ) -> Self {
         let events = is_event_stream(headers) && !headers.contains_key(header::CONTENT_ENCODING);
         let passing = Passing {
@@ -59,6 +60,7 @@ impl AnswerBody {
             silence: Silence::new(provider.idle_timeout),
             boundary: events.then(Boundary::default),
             ending,
+            owes,
         };
         Self { kind: Kind::Passing(Box::new(passing)), running: None }
     }
@@ -128,6 +130,8 @@ struct Passing {
     /// `None` for answers that are not event streams.
     boundary: Option<Boundary>,
     ending: EndWatch,
+    /// It has to say something, and has not yet.
+    owes: bool,
 }
 
 impl Passing {
@@ -143,7 +147,12 @@ impl Passing {
                 if let (Some(boundary), Some(data)) = (&mut self.boundary, frame.data_ref()) {
                     boundary.pass(data);
                 }
+                self.owes &= frame.data_ref().is_none_or(Bytes::is_empty);
                 Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) if std::mem::take(&mut self.owes) => {
+                let failure = self.failure(Cause::Empty);
+                Poll::Ready(Some(self.give_up(&failure)))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Ready(Some(Err(_))) => {

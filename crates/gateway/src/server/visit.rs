@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::Upgraded;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
@@ -29,6 +30,8 @@ use crate::multipart::{Form, is_in_parts};
 use crate::operations::Permission;
 use crate::upstream::{BodyError, ClientBody, NoKey, Pace, Paying, Provider, RequestBody, UpstreamBody};
 
+/// How long the first byte of a stream is waited for before its head is passed on.
+const FIRST_BYTE: Duration = Duration::from_secs(1);
 /// A body may take this many times the patience for one piece of it, whatever its size.
 pub(super) const PATIENCE_FOR_WHOLE: u32 = 10;
 
@@ -383,15 +386,17 @@ impl<'a> Visit<'a> {
                         was_refused = true;
                         continue;
                     }
-                    Ok(response) if self.asks_a_model() && is_empty(&response) => {
-                        let provider = provider.name.as_ref().to_owned();
-                        failure = Failure::Upstream { provider, cause: Cause::Empty };
-                        if !can_repeat {
-                            return Err(failure);
+                    Ok(mut response) => {
+                        if self.asks_a_model()
+                            && let Some(cause) = self.says_nothing(provider, &mut response).await
+                        {
+                            let provider = provider.name.as_ref().to_owned();
+                            failure = Failure::Upstream { provider, cause };
+                            if !can_repeat {
+                                return Err(failure);
+                            }
+                            break;
                         }
-                        None
-                    }
-                    Ok(response) => {
                         let status = response.status();
                         let may_wait = may_wait && is_transient(status);
                         let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
@@ -425,6 +430,26 @@ impl<'a> Visit<'a> {
     /// Whether the answer has to say something.
     fn asks_a_model(&self) -> bool {
         self.head.method == Method::POST && self.endpoint.has_document()
+    }
+
+    /// Why an answer that should say something does not, as far as that is seen before its head is passed on: nobody waits
+    /// long for the first byte of a stream, whose client wants to see that it begins.
+    async fn says_nothing(
+        &self,
+        provider: &Provider,
+        response: &mut Response<UpstreamBody>,
+    ) -> Option<Cause> {
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        let is_whole =
+            is_json(response.headers()) && self.endpoint.operation != Operation::StreamGenerateContent;
+        let patience = if is_whole { provider.idle_timeout } else { FIRST_BYTE.min(provider.idle_timeout) };
+        match timeout(patience, response.body_mut().has_any()).await {
+            Ok(true) => None,
+            Ok(false) => Some(Cause::Empty),
+            Err(_) => is_whole.then_some(Cause::Silent(patience)),
+        }
     }
 
     /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
@@ -520,6 +545,8 @@ impl<'a> Visit<'a> {
         let (mut head, body) = response.into_parts();
         head.extensions.clear();
         let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
+        // One whose first byte nobody waited for may still turn out to be empty.
+        let owes = self.asks_a_model() && head.status == StatusCode::OK && !is_empty;
         let mut looking = None;
         let shown = shown(provider, &head.headers);
         let headers = shown.as_ref().unwrap_or(&head.headers);
@@ -537,7 +564,7 @@ impl<'a> Visit<'a> {
         }
         let Some((exchange, keep_alive)) = looking else {
             let ending = self.shared.ending.watch();
-            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending);
+            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, owes);
             head.headers = downward(head.headers, false);
             return Ok(Response::from_parts(head, body));
         };
@@ -591,7 +618,9 @@ async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {
     }
 }
 
-/// Whether an answer that should say something has no body at all.
-fn is_empty(response: &Response<UpstreamBody>) -> bool {
-    response.status() == StatusCode::OK && response.body().is_end_stream()
+/// Whether an answer is one document of JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().trim_ascii_start());
+    let begins = kind.and_then(|kind| kind.get(.."application/json".len()));
+    begins.is_some_and(|begins| begins.eq_ignore_ascii_case(b"application/json"))
 }

@@ -126,14 +126,16 @@ const MOST_TOGETHER: usize = 64 << 10;
 pub(crate) struct UpstreamBody {
     incoming: Incoming,
     connection: Option<(Http1, Arc<Pool>)>,
-    /// What came behind the data of the last frame and is no data: trailers, a failure.
+    /// The first data, where somebody looked whether there is any, and it was not passed on yet.
+    first: Option<Bytes>,
+    /// What came behind the data of the last frame and is none: trailers, a failure.
     behind: Option<Result<Frame<Bytes>, hyper::Error>>,
     is_over: bool,
 }
 
 impl UpstreamBody {
     pub(super) fn new(incoming: Incoming, connection: Option<(Http1, Arc<Pool>)>) -> Self {
-        let mut body = Self { incoming, connection, behind: None, is_over: false };
+        let mut body = Self { incoming, connection, first: None, behind: None, is_over: false };
         if body.incoming.is_end_stream() {
             body.is_over = true;
             if let Some((connection, pool)) = body.connection.take() {
@@ -141,6 +143,24 @@ impl UpstreamBody {
             }
         }
         body
+    }
+
+    /// Whether anything comes: waits for the first data, and keeps it. A failure is something.
+    pub(crate) async fn has_any(&mut self) -> bool {
+        loop {
+            if self.first.is_some() {
+                return true;
+            }
+            match std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await {
+                None => return false,
+                Some(Err(error)) => {
+                    self.behind = Some(Err(error));
+                    return true;
+                }
+                // Trailers are about what came.
+                Some(Ok(frame)) => self.first = frame.into_data().ok().filter(|data| !data.is_empty()),
+            }
+        }
     }
 
     fn give_back(&mut self, cx: &mut Context<'_>) {
@@ -192,6 +212,9 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
+        if let Some(first) = this.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         if let Some(behind) = this.behind.take() {
             return Poll::Ready(Some(behind));
         }
@@ -228,10 +251,17 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.behind.is_none() && self.is_over
+        self.first.is_none() && self.behind.is_none() && self.is_over
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        let rest = self.incoming.size_hint();
+        let kept = self.first.as_ref().map_or(0, |data| data.len() as u64);
+        let mut hint = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(kept));
+        }
+        hint.set_lower(rest.lower().saturating_add(kept));
+        hint
     }
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_gateway::{Credential, Family, Gateway, ModelRoute, Settings};
+use backstop_llm::Api;
 
+use crate::hooked::support::{House, ask};
 use crate::support::*;
 
 fn named(mut settings: Settings, name: &str, upstream: &Upstream) -> Settings {
@@ -73,6 +76,8 @@ async fn only_listed_models_may_be_asked_for() {
     assert_eq!(upstream.count(), 2);
 }
 
+const CHAT_ANSWER: &str = r#"{"id":"from-the-second","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#;
+
 #[tokio::test]
 async fn the_next_provider_is_asked_when_one_fails() {
     for (status, body) in [
@@ -97,6 +102,70 @@ async fn the_next_provider_is_asked_when_one_fails() {
         assert_eq!((failing.count(), working.count()), (1, 1));
         assert_eq!(working.request(0).split("\r\n\r\n").nth(1), failing.request(0).split("\r\n\r\n").nth(1));
     }
+}
+
+/// However an answer says nothing: without a length, in no chunk, with trailers, and later than its head.
+fn empty() -> Vec<Script> {
+    let mut all = Vec::new();
+    for kind in ["application/json", "text/event-stream"] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n");
+        let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n").into_bytes();
+        let end = b"0\r\n\r\n".to_vec();
+        all.push(Script::whole(format!("{head}content-length: 0\r\n\r\n")));
+        all.push(Script::whole([chunked.clone(), end.clone()].concat()));
+        all.push(
+            Script { pieces: vec![chunked.clone(), end], ..Script::whole("") }
+                .paced(Duration::from_millis(20)),
+        );
+        all.push(Script::whole([chunked, b"0\r\nx-trailer: y\r\n\r\n".to_vec()].concat()));
+        all.push(Script::whole(format!("{head}connection: close\r\n\r\n")).ending(End::Close));
+    }
+    all
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_is_a_failure_however_it_ends() {
+    let hooks = [false, true];
+    for (script, has_hooks) in
+        empty().into_iter().flat_map(|script| hooks.map(|hooks| (script.clone(), hooks)))
+    {
+        let context = format!(
+            "{has_hooks} {:?}",
+            script.pieces.iter().map(|piece| String::from_utf8_lossy(piece)).collect::<Vec<_>>()
+        );
+        let saying = script.clone();
+        let failing = Upstream::start(move |_| saying.clone()).await;
+        let working = Upstream::start(|_| Script::json("200 OK", CHAT_ANSWER)).await;
+        let mut settings = named(settings(&failing), "second", &working);
+        settings.defaults.insert(Family::OpenAi, ["openai", "second"].map(str::to_owned).to_vec());
+        let house = House::new();
+        if has_hooks {
+            house.withhold("exec");
+        }
+        let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+        let gateway = start(settings, hooks).await.unwrap();
+        let body = ask(Api::OpenAiChat, false, "hi").to_string();
+        let answer = talk(&gateway, post("/v1/chat/completions", &body)).await;
+        assert_eq!((failing.count(), working.count()), (1, 1), "{context}: {}", answer.text());
+        assert_eq!(answer.json()["id"], "from-the-second", "{context}");
+        // Where there is no other, the client is told in the shape of the wire.
+        let alone = Upstream::start(move |_| script.clone()).await;
+        let gateway = gateway_of(&alone).await;
+        let answer = talk(&gateway, post("/v1/chat/completions", &body)).await;
+        assert_eq!((answer.status(), alone.count()), (502, 1), "{context}: {}", answer.text());
+        assert!(answer.text().contains("its answer is empty"), "{context}: {}", answer.text());
+    }
+}
+
+/// A stream whose head has left by the time at which it turns out to be empty can only end as an error.
+#[tokio::test]
+async fn a_stream_that_begins_and_says_nothing_ends_as_an_error() {
+    let pieces = vec![EVENTS_HEAD.as_bytes().to_vec(), b"0\r\n\r\n".to_vec()];
+    let script = Script { pieces, ..Script::whole("") }.paced(Duration::from_millis(1_200));
+    let upstream = Upstream::start(move |_| script.clone()).await;
+    let answer = talk(&gateway_of(&upstream).await, chat("gpt")).await;
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    assert!(answer.text().contains("its answer is empty"), "{}", answer.text());
 }
 
 /// A gateway that asks one provider, and would ask again.
