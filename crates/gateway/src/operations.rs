@@ -52,6 +52,9 @@ const BELOW_MODELS: [&str; 2] = ["operations", "permissions"];
 /// Names in front of the version, or in its place, of servers that speak OpenAI's API beside one of their own.
 const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
 
+/// Names behind which a model stands, and behind that what is done with it.
+const OF_MODEL: [&str; 2] = ["deployments", "engines"];
+
 /// Words in the names of headers and of what a query holds by which some servers take another method or path than the
 /// request's. None that the wires define has one.
 const OTHER_REQUEST: [&str; 4] = ["method", "original-ur", "rewrite-ur", "forwarded-ur"];
@@ -74,11 +77,24 @@ pub struct AllowedOperation {
 
 impl AllowedOperation {
     /// Requests of this method whose path is `path`, in which a segment in braces stands for any one. `None` if the
-    /// method is none.
+    /// method is none, or if the path names no operation: behind a version, the names that servers put in front of it and
+    /// the deployment that is asked, a word has to stand, since `POST /openai/{x}` would be every operation.
     pub fn new(method: &str, path: &str) -> Option<Self> {
         let method = Method::from_bytes(method.as_bytes()).ok()?;
-        Some(Self { method, path: path.trim_matches('/').to_ascii_lowercase() })
+        let path = path.trim_matches('/').to_ascii_lowercase();
+        names_an_operation(&path).then_some(Self { method, path })
     }
+}
+
+/// Whether a pattern in small letters says which operation it is about, behind everything that is only a way to one.
+fn names_an_operation(pattern: &str) -> bool {
+    let is_front = |segment: &str| is_version(segment) || PREFIXES.contains(&segment);
+    let mut rest = pattern.split('/').skip_while(|segment| is_front(segment));
+    let mut first = rest.next();
+    while first.is_some_and(|segment| OF_MODEL.contains(&segment)) {
+        first = rest.by_ref().skip(1).find(|segment| !is_front(segment));
+    }
+    first.is_some_and(|segment| !segment.is_empty() && !segment.starts_with('{'))
 }
 
 /// Why a request passes, or that it does not.
@@ -391,6 +407,25 @@ mod tests {
             "POST /v1/models/x:other",
         ] {
             assert_eq!(permission(request, &allowed), Permission::Closed, "{request}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_says_which_operation_it_is_about() {
+        // Whatever way leads to an operation, and however much of it: what stands behind has to be a word.
+        let fronts =
+            ["v1", "v1beta", "V2", "openai", "API", "compatible-mode", "deployments/{d}", "openai/engines/e"];
+        for first in fronts {
+            for second in fronts {
+                for way in [String::new(), format!("/{first}"), format!("/{first}/{second}")] {
+                    for any in ["/{x}", "/{x}/{y}", "/{x}:run", "/{x}/jobs", ""] {
+                        let pattern = format!("{way}{any}");
+                        assert_eq!(AllowedOperation::new("POST", &pattern), None, "{pattern}");
+                    }
+                    let pattern = format!("{way}/jobs/{{id}}");
+                    assert!(AllowedOperation::new("POST", &pattern).is_some(), "{pattern}");
+                }
+            }
         }
     }
 

@@ -33,7 +33,7 @@ section! {
         /// Which models go to which providers. The first route that fits counts.
         routes ("routes"): Vec<GatewayRoute>, OperatorOnly;
         /// Operations that pass although nobody here can read them, besides lists of models and files: single ones, as
-        /// method and path. A segment in braces stands for any one.
+        /// method and path. A segment in braces stands for any one, but not for the first behind a version or a prefix.
         allow ("allow"): Vec<Spanned<GatewayOperation>>, OperatorOnly;
         /// Whether requests of an API for which no provider is configured go to its maker, with the client's own key.
         passthrough ("passthrough"): Setting<bool> = true, OperatorOnly;
@@ -191,15 +191,30 @@ impl GatewayOperation {
         let (method, path) = text.split_once(' ')?;
         let is_known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"].contains(&method);
         let segments = || path.trim_end_matches('/').split('/').skip(1);
-        let is_version = |segment: &str| {
-            segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        };
         let is_path = path.starts_with('/') && segments().all(|segment| !matches!(segment, "" | "." | ".."));
         let is_plain = !path.contains(|c: char| c.is_whitespace() || "*?#%;\\".contains(c));
-        let says_which = segments().any(|segment| !segment.starts_with('{') && !is_version(segment));
-        (is_known && is_path && is_plain && says_which)
+        (is_known && is_path && is_plain && names_an_operation(segments()))
             .then(|| Self { method: method.to_owned(), path: path.to_owned() })
     }
+}
+
+/// Whether something says which operation a path is about: behind everything that is only a way to one (versions, the names
+/// that servers put in front of them, the model that is asked) a word has to stand. The gateway opens nothing else.
+fn names_an_operation<'a>(segments: impl Iterator<Item = &'a str>) -> bool {
+    let is_front = |segment: &str| {
+        let segment = segment.to_ascii_lowercase();
+        let version = segment.strip_prefix('v');
+        version.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            || ["openai", "api", "compatible-mode"].contains(&segment.as_str())
+    };
+    let is_of_model =
+        |segment: &str| ["deployments", "engines"].iter().any(|name| segment.eq_ignore_ascii_case(name));
+    let mut rest = segments.skip_while(|segment| is_front(segment));
+    let mut first = rest.next();
+    while first.is_some_and(is_of_model) {
+        first = rest.by_ref().skip(1).find(|segment| !is_front(segment));
+    }
+    first.is_some_and(|segment| !segment.starts_with('{'))
 }
 
 impl Wire for GatewayOperation {
