@@ -254,7 +254,16 @@ fn failure(kind: ProviderErrorKind, status: u16, said: &str) -> SseEvent {
     Api::AnthropicMessages.encode_stream_error(&ProviderError::new(kind, status, None, said))
 }
 
-/// Events in, frames out. Comments and pings have none.
+/// What keeps a client patient: a frame of an event that no table of Bedrock's has. Amazon's SDKs pass over those, as they
+/// have to when it adds one: `botocore` leaves them out, the ones for JavaScript hand them on as `$unknown`.
+pub(crate) fn keep_alive() -> Bytes {
+    let headers = [(EVENT_TYPE, "ping"), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, "event")];
+    let mut out = BytesMut::new();
+    Frame::new(&headers, "{}".to_owned()).encode(&mut out);
+    out.freeze()
+}
+
+/// Events in, frames out. Comments and pings of a provider have none.
 #[derive(Debug)]
 pub(crate) struct Framer(SseDecoder, Events);
 

@@ -22,6 +22,7 @@ use backstop_llm::live::{AnswerEditor, FreshResult, FreshText, PartKey, TextEdit
 use backstop_llm::{Api, ModelResponse, WireError};
 use backstop_store::ToolDecision;
 use bytes::Bytes;
+use tokio::task::consume_budget;
 
 use super::results;
 use super::settings::{TextMode, ToolCalls};
@@ -209,6 +210,7 @@ impl AnswerJudge {
     /// Judges the results that have come, in their order.
     pub(super) async fn judge_results(&mut self, api: Api, call: &CallContext) -> Result<(), Trouble> {
         for fresh in std::mem::take(&mut self.results) {
+            consume_budget().await;
             let judged = results::judge(api, &fresh, &self.engine, call).await;
             let new = judged.map_err(Trouble::Blocked)?;
             self.editor.settle_result(fresh.key, new.as_ref());

@@ -2,7 +2,8 @@
 //!
 //! A state machine that is polled by the client's connection, so that whoever stops reading stops the rest: the
 //! provider is read only when there is nothing to send and nothing to decide. Nothing is spawned; dropping
-//! the driver drops the exchange, its decision and the provider's connection.
+//! the driver drops the exchange, its decision and the provider's connection. However much has come, other answers have
+//! their turn after a few pieces of it, and while its items are judged.
 
 use std::fmt;
 use std::future::Future;
@@ -31,6 +32,8 @@ use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
 const MOST_AT_ONCE: usize = 64 << 10;
+/// How many pieces of an answer are shown to its exchange before others have their turn.
+const MOST_PIECES: usize = 4;
 
 type Deciding = Pin<Box<dyn Future<Output = (Box<dyn Exchange>, Outgoing, Waited)> + Send>>;
 
@@ -154,8 +157,12 @@ impl Driver {
     ) -> Result<Self, Undecodable> {
         let Asked { decoded_limit, again, is_framed, ending } = asked;
         let provider = Arc::clone(&again.provider);
-        // A frame has no comment that would keep a client patient.
-        let keep_alive = keep_alive.filter(|_| again.spoken != Some(Envelope::Bedrock));
+        // Frames have no comments: an event that clients pass over takes their place.
+        let in_frames = again.spoken == Some(Envelope::Bedrock);
+        let keep_alive = keep_alive.map(|keep_alive| {
+            let bytes = if in_frames { bedrock::keep_alive() } else { keep_alive.bytes };
+            (bytes, Silence::new(keep_alive.every))
+        });
         let decoder = decoder_of(&head.headers, decoded_limit)?;
         head.headers = downward(head.headers, true);
         Ok(Self {
@@ -170,7 +177,7 @@ impl Driver {
             decoded_limit,
             is_events: is_event_stream(&head.headers),
             state: State::Reading(exchange, Outgoing::new(head)),
-            keep_alive: keep_alive.map(|keep_alive| (keep_alive.bytes, Silence::new(keep_alive.every))),
+            keep_alive,
             spare: None,
             head: None,
             has_head: false,
@@ -216,6 +223,7 @@ impl Driver {
         if self.ending.is_over(cx) {
             self.stop();
         }
+        let mut pieces = 0;
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(()),
@@ -241,6 +249,15 @@ impl Driver {
                         self.state = State::Reading(exchange, out);
                         return Poll::Ready(());
                     }
+                    if pieces == MOST_PIECES {
+                        self.state = State::Reading(exchange, out);
+                        if self.ready.is_empty() {
+                            cx.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                        return Poll::Ready(());
+                    }
+                    pieces += 1;
                     if self.poll_read(exchange, out, cx).is_pending() {
                         return if self.ready.is_empty() {
                             self.poll_keep_alive(cx)

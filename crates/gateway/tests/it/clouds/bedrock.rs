@@ -3,15 +3,21 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::hooked::{HookSettings, Hooks, Unasked};
 use backstop_gateway::{AwsCredentials, Cloud, Credential, Family, Gateway, Settings};
+use backstop_hooks::Decision;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
+use backstop_store::Timestamp;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::frames::{bytes, chunk, events, exception, frame, read, streaming};
 use super::{body, in_cloud, line};
+use crate::hooked::approvals;
 use crate::hooked::support::{House, SECRET};
-use crate::support::{Script, Upstream, gateway, post, secret, settings, start, talk};
+use crate::support::{
+    Answer, Script, Upstream, connect, find, gateway, post, rest, secret, settings, start, talk, within,
+};
 
 const MODEL: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const INVOKE: &str = "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke";
@@ -94,6 +100,40 @@ async fn what_nobody_looks_at_passes_byte_for_byte() {
     assert!(sent.ends_with(&body), "{sent}");
     assert!(sent.contains("\r\nauthorization: Bearer cloud-key\r\n") && !sent.contains("mine"), "{sent}");
     assert!(sent.contains("x-amzn-bedrock-trace: ENABLED") && !sent.contains("x-amz-date"), "{sent}");
+}
+
+/// `botocore` and the SDKs pass over events that their tables do not have, so one of these keeps them patient.
+#[tokio::test]
+async fn an_answer_in_frames_waits_for_a_person_behind_events_that_nobody_knows() {
+    for (decision, passes) in [(Decision::AllowOnce, true), (Decision::Deny, false)] {
+        let house = approvals::asking(Duration::from_secs(60));
+        let script = streaming(&[&framed(&streamed("exec"))]);
+        let upstream = Upstream::start(move |_| script.clone()).await;
+        let gateway = judged(&house, bedrock(&upstream), approvals::settings(Unasked::Wait)).await;
+        let mut socket = connect(&gateway).await;
+        socket.write_all(post(STREAM, &asked()).as_bytes()).await.unwrap();
+        let record = approvals::question(&house).await;
+        let mut begun = Vec::new();
+        while find(&begun, b":event-type\x07\0\x04ping").is_none() {
+            assert!(within(socket.read_buf(&mut begun)).await.unwrap() > 0);
+        }
+        assert!(find(&begun, b"toolu_1").is_none());
+        let store = house.engine.answer_store();
+        store.resolve_approval(&record.id, decision, "a person", Timestamp::now()).await.unwrap();
+        let ended = within(rest(&mut socket)).await;
+        let answer = Answer { bytes: [begun, ended.bytes].concat(), broken: ended.broken };
+        let said: Vec<Value> = read(&bytes(&answer))
+            .into_iter()
+            .filter(|(kind, _)| kind != "ping")
+            .map(|(_, event)| event)
+            .collect();
+        if passes {
+            assert_eq!(said, streamed("exec"));
+        } else {
+            let all = Value::from(said).to_string();
+            assert!(!all.contains("toolu_1") && all.contains("denied by a human"), "{all}");
+        }
+    }
 }
 
 #[tokio::test]

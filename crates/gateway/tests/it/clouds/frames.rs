@@ -92,6 +92,7 @@ pub(super) fn read(mut rest: &[u8]) -> Vec<(String, Value)> {
                 assert!(lines.contains("chunk") && lines.contains("event"), "{lines}");
                 ("chunk".to_owned(), serde_json::from_slice(&STANDARD.decode(event).unwrap()).unwrap())
             }
+            None if lines.ends_with("event") && lines.contains("ping") => ("ping".to_owned(), payload),
             None => {
                 let kind =
                     lines.split(|c: char| !c.is_ascii_alphabetic()).find(|word| word.ends_with("Exception"));

@@ -22,3 +22,4 @@ mod rules;
 mod stored;
 mod stores;
 pub(crate) mod support;
+mod turns;

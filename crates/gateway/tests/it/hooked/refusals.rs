@@ -70,6 +70,26 @@ async fn a_model_is_told_that_its_call_was_refused_and_goes_on_in_the_same_answe
     }
 }
 
+/// Its client knows a streamed answer by the id of the first of those that it was made of; the provider has to hear the last.
+#[tokio::test]
+async fn what_follows_a_joined_answer_follows_the_last_of_its_answers() {
+    for stream in [true, false] {
+        let api = Api::OpenAiResponses;
+        let house = House::new();
+        house.withhold("exec");
+        let model = model(json!([refused("I try.", "x"), {"text": "Then."}, {"text": "More."}])).await;
+        let gateway = house.gateway(&model.base_url(), settings()).await;
+        let shown = read(api, &send_to(&gateway, api, stream, &ask(api, stream, "hi")).await).id;
+        assert_eq!(shown == "msg_script_1", stream, "{shown}");
+        let mut next = ask(api, stream, "go on");
+        next["previous_response_id"] = shown.into();
+        send_to(&gateway, api, stream, &next).await;
+        let requests = model.requests();
+        assert_eq!(requests.len(), 3, "stream={stream}");
+        assert_eq!(requests[2].request.extra["previous_response_id"], "msg_script_2", "stream={stream}");
+    }
+}
+
 #[tokio::test]
 async fn a_model_that_insists_is_told_so_only_so_often() {
     for (api, stream) in forms() {
