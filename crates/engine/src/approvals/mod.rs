@@ -320,6 +320,19 @@ impl AskError {
             | Self::Resolve(ResolveError::Store(error)) => failed(error),
             Self::Broken => ("the store that keeps approvals broke".to_owned(), true),
             Self::Create(error @ CreateApprovalError::TooLarge(_)) => (error.to_string(), false),
+            // What the store says of these names the code.
+            Self::Resolve(ResolveError::NotOffered { decision, .. }) => {
+                let decision = match decision {
+                    Decision::AllowOnce => "allow-once",
+                    Decision::AllowAlways => "allow-always",
+                    Decision::Deny => "deny",
+                };
+                (format!("the question can't be answered with {decision}"), false)
+            }
+            Self::Resolve(ResolveError::Unseen { .. }) => {
+                let told = "the question shows a part of its arguments only, so it can't be allowed yet";
+                (told.to_owned(), false)
+            }
             Self::Resolve(_) => ("the answer can't be used".to_owned(), false),
         }
     }
