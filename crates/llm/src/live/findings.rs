@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use super::span::Node;
 use super::words::is_quiet;
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, TypeClass, TypeTable};
+use crate::wire::{Api, Level, TypeClass};
 
 /// More results than any answer has.
 const MOST_RESULTS: usize = 10_000;
@@ -160,11 +160,12 @@ impl Findings {
         }
     }
 
-    /// The fields of an object that `known` does not have. Where `names` pass, short words are no texts.
-    pub(crate) fn fields(&mut self, object: &Node<'_>, known: &TypeTable, names: bool) {
+    /// The fields of an object that do not stand at its level. Where `names` pass, short words are no texts.
+    pub(crate) fn fields(&mut self, object: &Node<'_>, known: &Level, names: bool) {
         for member in object.members() {
             let is_other_spelling = || {
-                known.api == Api::Gemini && camel(&member.key).is_some_and(|key| known.class(&key).is_some())
+                known.api() == Api::Gemini
+                    && camel(&member.key).is_some_and(|key| known.class(&key).is_some())
             };
             let is_inert = |key: &str| known.class(key) == Some(TypeClass::Inert);
             let is_known = known.class(&member.key).is_some() || is_other_spelling();
@@ -180,6 +181,15 @@ impl Findings {
             if !passes {
                 self.field(&member.key, &member.value);
             }
+        }
+    }
+
+    /// What stands under `name`, and should be an object of this level.
+    pub(crate) fn object(&mut self, name: &str, node: &Node<'_>, known: &Level) {
+        if node.raw().starts_with('{') {
+            self.fields(node, known, false);
+        } else {
+            self.field(name, node);
         }
     }
 
@@ -295,6 +305,7 @@ pub(crate) fn tool_of(api: Api, kind: &str) -> &'static str {
             ("tool_search", "tool_search"),
             ("mcp_", "mcp"),
             ("advisor", "advisor"),
+            ("compaction", "compaction"),
         ],
         Api::OpenAiResponses => &[
             ("web_search", "web_search"),

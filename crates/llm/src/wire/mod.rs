@@ -24,6 +24,7 @@ pub mod converse;
 mod fields;
 pub mod gemini;
 mod json;
+mod levels;
 mod meta;
 pub mod openai_chat;
 pub mod openai_responses;
@@ -44,14 +45,17 @@ use crate::error::{ProviderError, WireError};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
-pub(crate) use answers::{
-    ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, CONVERSE_ANSWERS,
-    CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
-    RESPONSES_MESSAGES,
-};
+pub(crate) use answers::{CHAT_ANSWERS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS};
 pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field_of_answer};
 pub use fields::request_fields;
 pub(crate) use json::not_json;
+pub(crate) use levels::{
+    ANTHROPIC_CHANGE, ANTHROPIC_MESSAGE, CHAT_ANSWER, CHAT_CHOICE, CHAT_DETAIL, CHAT_MESSAGE, CHAT_REFUSAL,
+    CHAT_SILENT, CHAT_TEXT, CONVERSE_ANSWER, CONVERSE_MESSAGE, CONVERSE_OUTPUT, CONVERSE_PICTURE,
+    CONVERSE_WORDS, GEMINI_ANSWER, GEMINI_CANDIDATE, GEMINI_CONTENT, Level, RESPONSES_ANSWER,
+    RESPONSES_BEGUN, anthropic_block, anthropic_delta, anthropic_event, converse_event, converse_text,
+    responses_event, responses_item, responses_part,
+};
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
 pub(crate) use strict::parse_message;

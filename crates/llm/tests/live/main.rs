@@ -15,6 +15,7 @@ mod candidates;
 mod findings;
 mod functions;
 mod laws;
+mod levels;
 mod quiet;
 mod requests;
 mod responses;

@@ -28,40 +28,60 @@ use std::borrow::Cow;
 use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::Node;
 use crate::error::WireError;
-use crate::wire::{ANTHROPIC_ANSWERS, ANTHROPIC_BLOCKS, ANTHROPIC_TEXTS, Api, TypeClass};
+use crate::wire::{
+    ANTHROPIC_BLOCKS, ANTHROPIC_CHANGE, ANTHROPIC_MESSAGE, Api, TypeClass, anthropic_block, anthropic_delta,
+    anthropic_event,
+};
 
 const API: Api = Api::AnthropicMessages;
+/// The type of a block that sums up the conversation.
+const COMPACTION: &str = "compaction";
+
+fn text_in(node: &Node<'_>, name: &str) -> String {
+    node.get_some(name).and_then(|value| value.string().map(Cow::into_owned)).unwrap_or_default()
+}
 
 /// Finds what a block says besides texts and calls.
 fn find_in_block(block: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    let field = |name: &str| block.get_some(name).and_then(|value| value.string().map(Cow::into_owned));
-    let kind = field("type").unwrap_or_default();
+    let kind = text_in(block, "type");
     match ANTHROPIC_BLOCKS.class_or_call(&kind) {
         TypeClass::Text => {
-            findings.fields(block, &ANTHROPIC_TEXTS, false);
+            findings.fields(block, anthropic_block(&kind), false);
             if let Some(citations) = block.get_some("citations") {
                 findings.result(CITATIONS, "", &citations)?;
             }
         }
         TypeClass::Result => {
-            let call = field("tool_use_id").unwrap_or_default();
+            let call = text_in(block, "tool_use_id");
             findings.result(tool_of(API, &kind), &call, block)?;
         }
-        TypeClass::Call | TypeClass::Ran | TypeClass::Inert => {}
+        TypeClass::Ran | TypeClass::Inert => {
+            findings.fields(block, anthropic_block(&kind), false);
+            find_summary(&kind, COMPACTION, block, findings)?;
+        }
+        TypeClass::Call => {}
+    }
+    Ok(())
+}
+
+/// A summary of the conversation is what a model made of it, and is judged like what a tool found.
+fn find_summary(kind: &str, of: &str, node: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
+    if let Some(summary) = node.get_some("content").filter(|_| kind == of) {
+        findings.result(tool_of(API, COMPACTION), "", &summary)?;
     }
     Ok(())
 }
 
 /// Finds what an event says besides texts and calls.
 fn find_in_event(kind: &str, root: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(root, &ANTHROPIC_ANSWERS, false);
+    findings.fields(root, anthropic_event(kind), false);
     let inside = |name: &str| root.get_some(name);
     match kind {
         "message_start" => {
-            inside("message").iter().for_each(|message| findings.fields(message, &ANTHROPIC_ANSWERS, false));
+            inside("message").iter().for_each(|message| findings.fields(message, &ANTHROPIC_MESSAGE, false));
         }
         "message_delta" => {
-            inside("delta").iter().for_each(|delta| findings.fields(delta, &ANTHROPIC_ANSWERS, false));
+            inside("delta").iter().for_each(|delta| findings.fields(delta, &ANTHROPIC_CHANGE, false));
         }
         "content_block_start" => {
             if let Some(block) = inside("content_block") {
@@ -70,10 +90,12 @@ fn find_in_event(kind: &str, root: &Node<'_>, findings: &mut Findings) -> Result
         }
         "content_block_delta" => {
             if let Some(delta) = inside("delta") {
-                findings.fields(&delta, &ANTHROPIC_TEXTS, false);
+                let kind = text_in(&delta, "type");
+                findings.fields(&delta, anthropic_delta(&kind), false);
                 if let Some(citation) = delta.get_some("citation") {
                     findings.result(CITATIONS, "", &citation)?;
                 }
+                find_summary(&kind, "compaction_delta", &delta, findings)?;
             }
         }
         _ => {}

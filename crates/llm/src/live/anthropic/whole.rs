@@ -13,7 +13,7 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{PartKey, TextKind};
 use crate::model::ModelResponse;
-use crate::wire::{ANTHROPIC_ANSWERS, ANTHROPIC_BLOCKS, Api, TypeClass};
+use crate::wire::{ANTHROPIC_BLOCKS, ANTHROPIC_MESSAGE, Api, TypeClass};
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl WholeWire for AnthropicWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         self.response = Some(API.decode_response(body)?);
-        ledger.findings.fields(root, &ANTHROPIC_ANSWERS, false);
+        ledger.findings.fields(root, &ANTHROPIC_MESSAGE, false);
         let mut texts = Vec::new();
         for (place, block) in root.get("content").iter().flat_map(Node::items).enumerate() {
             find_in_block(&block, &mut ledger.findings)?;

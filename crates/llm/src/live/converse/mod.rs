@@ -30,7 +30,7 @@ use std::borrow::Cow;
 use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::{Node, Splices, quote};
 use crate::error::WireError;
-use crate::wire::{Api, CONVERSE_ANSWERS, CONVERSE_TEXTS, TypeClass, TypeTable};
+use crate::wire::{Api, CONVERSE_PICTURE, CONVERSE_WORDS, Level, TypeClass, TypeTable, converse_text};
 
 const API: Api = Api::BedrockConverse;
 
@@ -51,13 +51,13 @@ fn text_of(node: &Node<'_>, field: &str) -> String {
     node.get_some(field).and_then(|value| value.string().map(Cow::into_owned)).unwrap_or_default()
 }
 
-/// Finds what an answer or an event says besides blocks and deltas.
-fn find_in_answer(root: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(root, &CONVERSE_ANSWERS, false);
-    if let Some(trace) = root.get_some("trace") {
+/// Finds what an answer or an event, whose fields are those of `level`, says besides blocks and deltas.
+fn find_in_answer(root: &Node<'_>, level: &Level, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(root, level, false);
+    if let Some(trace) = root.get_some("trace").filter(|_| level.class("trace").is_some()) {
         findings.result(tool_of(API, "trace"), "", &trace)?;
     }
-    if let Some(own) = root.get_some(OWN_FIELDS) {
+    if let Some(own) = root.get_some(OWN_FIELDS).filter(|_| level.class(OWN_FIELDS).is_some()) {
         findings.result(tool_of(API, OWN_FIELDS), "", &own)?;
         findings.field(OWN_FIELDS, &own);
     }
@@ -68,7 +68,7 @@ fn find_in_answer(root: &Node<'_>, findings: &mut Findings) -> Result<(), WireEr
 fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -> Result<(), WireError> {
     let Some((kind, inside)) = member(union) else { return Ok(()) };
     match (table.class(&kind), kind.as_str()) {
-        (Some(TypeClass::Text), _) => find_in_text(&inside, findings)?,
+        (Some(TypeClass::Text), kind) => find_in_text(&inside, converse_text(kind), findings)?,
         (Some(TypeClass::Result), "citation") => {
             findings.result(CITATIONS, "", &inside)?;
         }
@@ -78,7 +78,7 @@ fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -
             findings.result(tool_of(API, tool), &text_of(&inside, "toolUseId"), &inside)?;
         }
         (Some(TypeClass::Inert), "image") => {
-            findings.fields(&inside, &PICTURES, true);
+            findings.fields(&inside, &CONVERSE_PICTURE, true);
             if let Some(error) = inside.get_some("error") {
                 findings.result(tool_of(API, "image"), "", &error)?;
             }
@@ -88,18 +88,14 @@ fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -
     Ok(())
 }
 
-/// Fields of pictures.
-static PICTURES: TypeTable =
-    TypeTable::of(API, "fields of pictures", &[(TypeClass::Inert, &["error", "format", "source"])]);
-
 /// Finds what stands beside a text. Those inside of a block of citations, of what is guarded or of reasoning are one deeper.
-fn find_in_text(inside: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(inside, &CONVERSE_TEXTS, false);
+fn find_in_text(inside: &Node<'_>, level: &Level, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(inside, level, false);
     if let Some(citations) = inside.get_some("citations") {
         findings.result(CITATIONS, "", &citations)?;
     }
     for deeper in ["reasoningText", "text"] {
-        inside.get_some(deeper).iter().for_each(|text| findings.fields(text, &CONVERSE_TEXTS, false));
+        inside.get_some(deeper).iter().for_each(|text| findings.fields(text, &CONVERSE_WORDS, false));
     }
     Ok(())
 }

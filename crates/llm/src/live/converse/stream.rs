@@ -15,7 +15,9 @@ use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::converse::StreamDecoder;
-use crate::wire::{CONVERSE_DELTAS, CONVERSE_EVENTS, CONVERSE_STARTS, TypeTable, not_json, parse_message};
+use crate::wire::{
+    CONVERSE_DELTAS, CONVERSE_EVENTS, CONVERSE_STARTS, TypeTable, converse_event, not_json, parse_message,
+};
 
 const INDEX: &str = "contentBlockIndex";
 
@@ -337,7 +339,7 @@ impl StreamWire for ConverseStream {
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         let unknown = unknown_type(name, &root);
         if unknown.is_none() {
-            find_in_answer(&root, &mut ledger.findings)?;
+            find_in_answer(&root, converse_event(name), &mut ledger.findings)?;
             if let Some((field, table)) = union_of(name)
                 && let Some(union) = root.get_some(field)
             {

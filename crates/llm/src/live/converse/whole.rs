@@ -10,7 +10,7 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{PartKey, TextKind};
 use crate::model::ModelResponse;
-use crate::wire::{Api, CONVERSE_ANSWERS, CONVERSE_BLOCKS};
+use crate::wire::{Api, CONVERSE_ANSWER, CONVERSE_BLOCKS, CONVERSE_MESSAGE, CONVERSE_OUTPUT};
 use backstop_hooks::conversation::Part;
 
 /// The wire's knowledge about one whole answer.
@@ -88,9 +88,11 @@ impl WholeWire for ConverseWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         let response = API.decode_response(body)?;
-        find_in_answer(root, &mut ledger.findings)?;
-        if let Some(message) = root.get_some("output").and_then(|output| output.get_some("message")) {
-            ledger.findings.fields(&message, &CONVERSE_ANSWERS, false);
+        find_in_answer(root, &CONVERSE_ANSWER, &mut ledger.findings)?;
+        let output = root.get_some("output");
+        let message = output.as_ref().and_then(|output| output.get_some("message"));
+        for (node, level) in [(&output, &CONVERSE_OUTPUT), (&message, &CONVERSE_MESSAGE)] {
+            node.iter().for_each(|node| ledger.findings.fields(node, level, false));
         }
         let mut pieces = Vec::new();
         let items = blocks(root).map(|content| content.items()).unwrap_or_default();

@@ -38,7 +38,7 @@ use crate::live::findings::{Findings, tool_of};
 use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
 use crate::live::stream::Edits;
-use crate::wire::{Api, GEMINI_CANDIDATES, GEMINI_PARTS, TypeClass};
+use crate::wire::{Api, GEMINI_CANDIDATE, GEMINI_CONTENT, GEMINI_PARTS, TypeClass};
 
 const API: Api = Api::Gemini;
 const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
@@ -76,7 +76,7 @@ fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
 
 /// Finds what a candidate says besides texts and calls.
 fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(candidate, &GEMINI_CANDIDATES, false);
+    findings.fields(candidate, &GEMINI_CANDIDATE, false);
     for names in [
         GROUNDING,
         ["citationMetadata", "citation_metadata"],
@@ -89,7 +89,7 @@ fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<()
         }
     }
     if let Some(content) = candidate.get_some("content") {
-        findings.fields(&content, &GEMINI_CANDIDATES, false);
+        findings.fields(&content, &GEMINI_CONTENT, false);
     }
     for part in parts(candidate).iter().flat_map(Node::items) {
         for member in part.members() {

@@ -18,7 +18,7 @@ use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::gemini::{CandidateDecoder, Head, candidates_of};
-use crate::wire::{GEMINI_ANSWERS, not_json, parse_message};
+use crate::wire::{GEMINI_ANSWER, not_json, parse_message};
 
 const WHAT: &str = "stream event";
 
@@ -196,7 +196,7 @@ impl StreamWire for GeminiStream {
         self.head.usage(&value)?;
         let root = Node::root(data).ok_or(WireError::Truncated)?;
         check_form(&root)?;
-        ledger.findings.fields(&root, &GEMINI_ANSWERS, false);
+        ledger.findings.fields(&root, &GEMINI_ANSWER, false);
         self.take_head(&value);
         let (mut marks, mut texts, mut repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();

@@ -11,7 +11,7 @@ use crate::live::whole::WholeWire;
 use crate::live::{MOST_CHOICES, PartKey, TextKind, spaced_note};
 use crate::model::ModelResponse;
 use crate::wire::gemini::decode_candidates;
-use crate::wire::{Api, GEMINI_ANSWERS};
+use crate::wire::{Api, GEMINI_ANSWER};
 use backstop_hooks::conversation::Part;
 
 /// The wire's knowledge about one whole answer.
@@ -80,7 +80,7 @@ impl WholeWire for GeminiWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         check_form(root)?;
-        ledger.findings.fields(root, &GEMINI_ANSWERS, false);
+        ledger.findings.fields(root, &GEMINI_ANSWER, false);
         let nodes = candidates(root);
         if nodes.len() > MOST_CHOICES {
             return Err(out_of_order("there are candidates beyond all bounds"));

@@ -30,12 +30,17 @@ use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
 use crate::wire::openai_chat::FUNCTION_CALL;
-use crate::wire::{Api, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES};
+use crate::wire::{
+    Api, CHAT_ANSWER, CHAT_CHOICE, CHAT_DETAIL, CHAT_MESSAGE, CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT,
+};
 
 const API: Api = Api::OpenAiChat;
 /// The fields of calls, which are also the finish reasons of an answer that waits for them.
 const CALLS: [&str; 2] = [TOOL_CALLS, FUNCTION_CALL];
 const TOOL_CALLS: &str = "tool_calls";
+/// What says something in a chunk, and in a whole answer.
+const DELTA: &str = "delta";
+const MESSAGE: &str = "message";
 /// The finish reason of an answer that waits for nothing.
 const STOP: &str = "stop";
 /// The fields of a message that are read here; the first two are reasoning and say the same.
@@ -59,7 +64,7 @@ fn check_misplaced(root: &Node<'_>, choice: &Node<'_>, message: &str) -> Result<
 
 /// Finds what the answer says besides its choices.
 fn find_in_answer(root: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(root, &CHAT_ANSWERS, true);
+    findings.fields(root, &CHAT_ANSWER, true);
     for field in ["citations", "search_results"] {
         if let Some(found) = root.get_some(field) {
             findings.result(tool_of(API, field), "", &found)?;
@@ -68,17 +73,31 @@ fn find_in_answer(root: &Node<'_>, findings: &mut Findings) -> Result<(), WireEr
     Ok(())
 }
 
-/// Finds what a choice says besides texts and calls, and what its message or delta does.
-fn find_in_choice(
-    choice: &Node<'_>,
-    message: Option<&Node<'_>>,
-    findings: &mut Findings,
-) -> Result<(), WireError> {
-    findings.fields(choice, &CHAT_CHOICES, true);
-    let Some(message) = message else { return Ok(()) };
-    findings.fields(message, &CHAT_MESSAGES, false);
+/// Finds what a choice says besides texts and calls, and what its `said` does: the message of a whole answer, or the delta of a
+/// chunk. The other one of the two says nothing.
+fn find_in_choice(choice: &Node<'_>, said: &str, findings: &mut Findings) -> Result<(), WireError> {
+    findings.fields(choice, &CHAT_CHOICE, true);
+    let other = if said == DELTA { MESSAGE } else { DELTA };
+    if let Some(silent) = choice.get_some(other) {
+        findings.object(other, &silent, &CHAT_SILENT);
+    }
+    let Some(message) = choice.get_some(said) else { return Ok(()) };
+    findings.fields(&message, &CHAT_MESSAGE, false);
     if let Some(annotations) = message.get_some("annotations") {
         findings.result(CITATIONS, "", &annotations)?;
+    }
+    for part in message.get_some("content").iter().flat_map(Node::items) {
+        let level = if part.get_some("text").is_some() { &CHAT_TEXT } else { &CHAT_REFUSAL };
+        findings.object("content", &part, level);
+    }
+    if let Some(details) = message.get_some("reasoning_details") {
+        match details.raw().starts_with('[') {
+            true => details
+                .items()
+                .iter()
+                .for_each(|detail| findings.object("reasoning_details", detail, &CHAT_DETAIL)),
+            false => findings.field("reasoning_details", &details),
+        }
     }
     Ok(())
 }

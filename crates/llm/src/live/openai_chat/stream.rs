@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::{
-    API, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_misplaced, check_others, find_in_answer,
+    API, DELTA, KNOWN, REASONING, STOP, TOOL_CALLS, VISIBLE, check_misplaced, check_others, find_in_answer,
     find_in_choice, waits_for_calls,
 };
 use crate::error::{ProviderError, WireError, out_of_order};
@@ -391,7 +391,7 @@ impl StreamWire for ChatStream {
         for (((index, object), node), choice_value) in choices.iter().zip(&nodes).zip(values) {
             let index = choice_number(*index)?;
             check_misplaced(&root, node, "message")?;
-            find_in_choice(node, node.get_some("delta").as_ref(), &mut ledger.findings)?;
+            find_in_choice(node, DELTA, &mut ledger.findings)?;
             if !seen.insert(index) {
                 return Err(out_of_order("a chunk has a choice twice"));
             }

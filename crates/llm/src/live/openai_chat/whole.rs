@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::{
-    API, CALLS, KNOWN, REASONING, STOP, TOOL_CALLS, check_misplaced, check_others, find_in_answer,
+    API, CALLS, KNOWN, MESSAGE, REASONING, STOP, TOOL_CALLS, check_misplaced, check_others, find_in_answer,
     find_in_choice, waits_for_calls,
 };
 use crate::error::{WireError, out_of_order};
@@ -211,7 +211,7 @@ impl WholeWire for ChatWhole {
         let choices = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
         for (place, choice) in (0..).zip(&choices) {
             check_misplaced(root, choice, "delta")?;
-            find_in_choice(choice, choice.get_some("message").as_ref(), &mut ledger.findings)?;
+            find_in_choice(choice, MESSAGE, &mut ledger.findings)?;
             let index = choice.get_some("index");
             if index.is_some_and(|index| index.raw() != place.to_string()) {
                 return Err(out_of_order("the indexes of the choices are not in order"));

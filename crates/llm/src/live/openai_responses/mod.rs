@@ -30,7 +30,7 @@ use std::borrow::Cow;
 use super::findings::{CITATIONS, Findings, ResultKey, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, RESPONSES_ITEMS, RESPONSES_MESSAGES, TypeClass};
+use crate::wire::{Api, RESPONSES_ITEMS, TypeClass, responses_item, responses_part};
 
 const API: Api = Api::OpenAiResponses;
 
@@ -48,7 +48,14 @@ fn find_in_item(item: &Node<'_>, findings: &mut Findings) -> Result<Option<Resul
     let kind = field("type").unwrap_or_default();
     match RESPONSES_ITEMS.class_or_call(&kind) {
         TypeClass::Text => {
-            findings.fields(item, &RESPONSES_MESSAGES, false);
+            findings.fields(item, responses_item(&kind), false);
+            for field in ["content", "summary"] {
+                let is_list = |node: &Node<'_>| node.raw().starts_with('[');
+                item.get_some(field)
+                    .filter(|node| !is_list(node))
+                    .iter()
+                    .for_each(|node| findings.field(field, node));
+            }
             for part in content(item).iter().chain(&summary(item)) {
                 find_in_part(part, findings)?;
             }
@@ -63,8 +70,17 @@ fn find_in_item(item: &Node<'_>, findings: &mut Findings) -> Result<Option<Resul
 }
 
 fn find_in_part(part: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
-    findings.fields(part, &RESPONSES_MESSAGES, false);
-    for annotation in part.get_some("annotations").iter().flat_map(Node::items) {
+    let kind = part.get_some("type").and_then(|kind| kind.string().map(Cow::into_owned)).unwrap_or_default();
+    let level = responses_part(&kind);
+    findings.fields(part, level, false);
+    let Some(annotations) = part.get_some("annotations").filter(|_| level.class("annotations").is_some())
+    else {
+        return Ok(());
+    };
+    if !annotations.raw().starts_with('[') {
+        findings.field("annotations", &annotations);
+    }
+    for annotation in annotations.items() {
         findings.result(CITATIONS, "", &annotation)?;
     }
     Ok(())

@@ -20,7 +20,8 @@ use crate::wire::openai_responses::{
     Change, Piece, Place, StreamDecoder, encode_frame, encode_stream_error, made_id,
 };
 use crate::wire::{
-    RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS, RESPONSES_EVENTS, TypeClass, not_json, parse_message,
+    RESPONSES_ANSWER, RESPONSES_ANSWERS, RESPONSES_BEGUN, RESPONSES_EVENTS, TypeClass, not_json,
+    parse_message, responses_event,
 };
 
 const WHAT: &str = "stream event";
@@ -506,9 +507,11 @@ impl StreamWire for ResponsesStream {
         let sequence = value.get("sequence_number").and_then(Value::as_u64);
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         if RESPONSES_EVENTS.class(kind).is_some() {
-            ledger.findings.fields(&root, &RESPONSES_EVENT_FIELDS, false);
+            ledger.findings.fields(&root, responses_event(kind), false);
             if let Some(answer) = root.get_some("response") {
-                ledger.findings.fields(&answer, &RESPONSES_ANSWERS, false);
+                let has_ended = matches!(kind, "response.completed" | "response.incomplete");
+                let level = if has_ended { &RESPONSES_ANSWER } else { &RESPONSES_BEGUN };
+                ledger.findings.object("response", &answer, level);
             }
         }
         let reading = self.classify(&value, &root, ledger)?;

@@ -12,7 +12,7 @@ use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::model::ModelResponse;
 use crate::wire::openai_responses::made_id;
-use crate::wire::{Api, RESPONSES_ANSWERS};
+use crate::wire::{Api, RESPONSES_ANSWER};
 
 /// The wire's knowledge about one whole answer.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl WholeWire for ResponsesWhole {
         ledger: &mut Ledger,
     ) -> Result<Vec<TextPiece>, WireError> {
         self.response = Some(API.decode_response(body)?);
-        ledger.findings.fields(root, &RESPONSES_ANSWERS, false);
+        ledger.findings.fields(root, &RESPONSES_ANSWER, false);
         let mut texts = Vec::new();
         for (index, item) in root.get("output").iter().flat_map(Node::items).enumerate() {
             refuse_spoken(content(&item))?;
