@@ -94,6 +94,18 @@ pub(crate) fn corpus(file: &str) -> Vec<Adverse> {
     found
 }
 
+/// The answer of a wire with a call, as no provider would mind to write it.
+pub(crate) fn plain(api: Api, form: Written) -> Vec<u8> {
+    let parts: BTreeMap<String, BTreeMap<String, String>> = read("answers");
+    let part = |name: &str| parts[api.as_str()][name].as_bytes();
+    let names: &[&str] = match form {
+        Written::Events => &["start", "said", "hidden", "called"],
+        Written::Whole => &["whole"],
+        Written::Array => &["first", "element", "last"],
+    };
+    names.iter().flat_map(|name| part(name)).copied().collect()
+}
+
 fn read<T: for<'a> Deserialize<'a>>(file: &str) -> T {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../llm/tests/adversarial");
     let text = fs::read_to_string(folder.join(format!("{file}.json"))).unwrap();

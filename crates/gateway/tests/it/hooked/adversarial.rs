@@ -104,15 +104,45 @@ async fn check(api: Api) {
         }
         let tries = scripts.len();
         let upstream = Upstream::start(move |number| scripts[number % tries].clone()).await;
-        // Each answer of the script is one of its own.
-        let settings = HookSettings { refusals: 0, ..HookSettings::default() };
-        let gateway = denying().gateway(&upstream.url(), settings).await;
+
+        let gateway = denying().gateway(&upstream.url(), HookSettings::default()).await;
         for _ in 0..tries {
             let got = sent(&gateway, &answer).await;
             if let Some(fault) = fault(&answer, &got) {
                 faults.push(format!("{}: {fault}: {}", answer.name, got.text()));
             }
         }
+    }
+    assert!(count > 150, "{count}");
+    assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Answers that follow another one, whose calls were refused.
+async fn check_behind_a_refusal(api: Api) {
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for answer in FILES.into_iter().flat_map(corpus) {
+        if answer.api != api || answer.form == Written::Array {
+            continue;
+        }
+        count += 1;
+        let first = Adverse { bytes: corpus::plain(api, answer.form), ..answer.clone() };
+        let scripts = [
+            script(&first, usize::MAX),
+            script(&answer, usize::MAX),
+            script(&first, 11),
+            script(&answer, 11),
+        ];
+        let upstream = Upstream::start(move |number| scripts[number % 4].clone()).await;
+        let gateway =
+            denying().gateway(&upstream.url(), HookSettings { refusals: 1, ..HookSettings::default() }).await;
+        for _ in 0..2 {
+            let got = sent(&gateway, &answer).await;
+            if let Some(fault) = fault(&answer, &got) {
+                faults.push(format!("{}: {fault}: {}", answer.name, got.text()));
+            }
+        }
+        assert_eq!(upstream.count(), 4, "{}", answer.name);
     }
     assert!(count > 150, "{count}");
     assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
@@ -151,4 +181,24 @@ fn events_become_messages() {
     let messages = as_messages(plain);
     let first: Value = serde_json::from_slice(&messages[0]).unwrap();
     assert_eq!((messages.len(), &first["type"]), (10, &json!("response.created")));
+}
+
+#[tokio::test]
+async fn adversarial_answers_behind_a_refusal_tell_nothing_on_anthropic_messages() {
+    check_behind_a_refusal(Api::AnthropicMessages).await;
+}
+
+#[tokio::test]
+async fn adversarial_answers_behind_a_refusal_tell_nothing_on_openai_chat() {
+    check_behind_a_refusal(Api::OpenAiChat).await;
+}
+
+#[tokio::test]
+async fn adversarial_answers_behind_a_refusal_tell_nothing_on_openai_responses() {
+    check_behind_a_refusal(Api::OpenAiResponses).await;
+}
+
+#[tokio::test]
+async fn adversarial_answers_behind_a_refusal_tell_nothing_on_gemini() {
+    check_behind_a_refusal(Api::Gemini).await;
 }
