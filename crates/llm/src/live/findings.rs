@@ -171,9 +171,9 @@ impl Findings {
             let is_known = known.class(&member.key).is_some() || is_other_spelling();
             let other = camel(&member.key).unwrap_or_default();
             let passes = match is_known {
-                true if is_inert(&member.key) => says_words(&member.key, &member.value),
+                true if is_inert(&member.key) => says_words(known.api(), &member.key, &member.value),
                 true if known.class(&member.key).is_none() && is_inert(&other) => {
-                    says_words(&other, &member.value)
+                    says_words(known.api(), &other, &member.value)
                 }
                 true => true,
                 false => names && is_name(&member.value),
@@ -194,8 +194,8 @@ impl Findings {
     }
 
     /// A field that holds no text in a thing that has other fields; one that says more is a field that nobody knows.
-    pub(crate) fn inert(&mut self, name: &str, node: &Node<'_>) {
-        if !says_words(name, node) {
+    pub(crate) fn inert(&mut self, api: Api, name: &str, node: &Node<'_>) {
+        if !says_words(api, name, node) {
             self.field(name, node);
         }
     }
@@ -256,10 +256,10 @@ impl Findings {
 }
 
 /// Whether nobody can read a text in a field that holds none. Most are short, and written plainly.
-fn says_words(name: &str, node: &Node<'_>) -> bool {
+fn says_words(api: Api, name: &str, node: &Node<'_>) -> bool {
     let raw = node.raw();
     let is_scalar = !raw.starts_with(['"', '{', '[']);
-    is_scalar || serde_json::from_str(raw).is_ok_and(|value| is_quiet(name, &value))
+    is_scalar || serde_json::from_str(raw).is_ok_and(|value| is_quiet(api, name, &value))
 }
 
 /// Whether a value has a text anywhere: the keys of an object are some, too.
@@ -281,7 +281,7 @@ fn is_name(node: &Node<'_>) -> bool {
 }
 
 /// A key as Gemini writes it, which takes `grounding_metadata`, too; `None` if it takes no such key.
-fn camel(key: &str) -> Option<String> {
+pub(super) fn camel(key: &str) -> Option<String> {
     if key.split('_').any(str::is_empty) || key.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return None;
     }

@@ -1,15 +1,17 @@
 //! What stands in fields that hold no text: roles, states, reasons, ids, types, names, numbers.
 //!
 //! Nobody judges such a field, so nobody must be able to read a text in it. Each string in it, however deep, is a word: letters,
-//! digits and signs without a blank, and no more of them than a name has; a role is one of the wires. What is sealed may be
-//! longer, in the letters of Base64. Many words are a sentence: a field has a few, and the names in it are bounded, too. A field
+//! digits and signs without a blank, and no more of them than a name has; a role is one of the wires, and a state or a reason one
+//! that its wire lists ([`states`]). What is sealed may be longer, and is Base64, however long it is. Many words are a sentence: a field has a few, and the names in it are bounded, too. A field
 //! that says more is taken for one that nobody knows.
 //!
-//! Limits: a word can be any word, and a few can be any few. Fields that hold texts of the wire and belong to nobody's answer are listed in [`TEXTS`].
+//! Limits: an id can be any word, and a few names can be any few; what is written in the letters of Base64 is taken for it. Fields that hold texts of the wire and belong to nobody's answer are listed in [`TEXTS`].
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+
+use crate::wire::{Api, states};
 
 /// Fields that hold more than words: what repeats the request, the provider's own explanations and errors, what repeats the text
 /// of the answer, and events inside of which everything is looked at by itself.
@@ -105,19 +107,19 @@ const MOST_WORDS: usize = 8;
 const MOST_KEYS: usize = 32;
 
 /// Whether nobody can read a text in what the field `name` holds.
-pub(super) fn is_quiet(name: &str, value: &Value) -> bool {
+pub(super) fn is_quiet(api: Api, name: &str, value: &Value) -> bool {
     if TEXTS.contains(&name) {
         return true;
     }
     match value {
         Value::String(role) if name == "role" => role.is_empty() || ROLES.contains(&role.as_str()),
-        value => Words::default().take(name, value),
+        value => Words { api, words: BTreeSet::new(), keys: BTreeSet::new() }.take(name, value),
     }
 }
 
 /// What stands in a field, each word once.
-#[derive(Default)]
 struct Words<'a> {
+    api: Api,
     words: BTreeSet<&'a str>,
     keys: BTreeSet<&'a str>,
 }
@@ -128,6 +130,9 @@ impl<'a> Words<'a> {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => true,
             Value::String(word) => {
+                if let Some(states) = states(self.api, name) {
+                    return word.is_empty() || states.contains(&word.as_str());
+                }
                 if !RATINGS.contains(&word.as_str()) {
                     self.words.insert(word);
                 }
@@ -143,13 +148,18 @@ impl<'a> Words<'a> {
 }
 
 fn is_word(word: &str, is_sealed: bool) -> bool {
-    let is_short = word.len() <= LONGEST_WORD && word.bytes().all(|byte| byte.is_ascii_graphic());
-    is_short || (is_sealed && word.bytes().all(is_base64))
+    if is_sealed {
+        return is_base64(word);
+    }
+    word.len() <= LONGEST_WORD && word.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Of both alphabets of Base64.
-const fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
+/// Whether a text is Base64, in one of its two alphabets, with its padding or without it.
+fn is_base64(text: &str) -> bool {
+    let letters = text.trim_end_matches('=');
+    let is_of =
+        |signs: [u8; 2]| letters.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte));
+    text.len() - letters.len() <= 2 && (is_of([b'+', b'/']) || is_of([b'-', b'_']))
 }
 
 #[cfg(test)]
@@ -162,11 +172,12 @@ mod tests {
     fn a_field_without_text_holds_words() {
         for (name, value) in [
             ("id", json!("chatcmpl-1.a:b/c+d=")),
-            ("finish_reason", json!("tool_calls")),
+            ("status", json!("in_progress")),
             ("usage", json!({"input_tokens": 1, "tiers": ["standard", null, {"a.b/c": 0.5}]})),
             ("signature", json!("A".repeat(4_000))),
-            ("redactedContent", json!("a+/=".repeat(1_000))),
+            ("redactedContent", json!("a+/b".repeat(1_000))),
             ("image", json!({"format": "png", "source": {"bytes": "A-_9".repeat(1_000)}})),
+            ("signature", json!("c2ln+/==")),
             ("system_fingerprint", json!(["a", "b", "c", "d", "e", "f", "g", "h"])),
             ("qualifiers", json!(vec!["grounding_source"; 100])),
             ("safetyRatings", json!(RATINGS.map(|word| json!({"category": word, "probability": "LOW"})))),
@@ -174,7 +185,7 @@ mod tests {
             ("error", json!({"message": "It is not there."})),
             ("created", json!(1)),
         ] {
-            assert!(is_quiet(name, &value), "{name} {value}");
+            assert!(is_quiet(Api::OpenAiResponses, name, &value), "{name} {value}");
         }
         for (name, value) in [
             ("id", json!("It is here")),
@@ -183,7 +194,12 @@ mod tests {
             ("id", json!("A".repeat(4_000))),
             ("signature", json!("It is here")),
             ("role", json!("It")),
-            ("status", json!({"a": ["b", {"c": "It is here"}]})),
+            ("status", json!("deleted")),
+            ("incomplete_details", json!({"reason": "deleted"})),
+            ("signature", json!("delete.all")),
+            ("signature", json!("delete-all+")),
+            ("signature", json!("a==b")),
+            ("usage", json!({"a": ["b", {"c": "It is here"}]})),
             ("usage", json!({"It is here": 1})),
             ("signature", json!("It,is,here.".repeat(100))),
             (
@@ -196,7 +212,7 @@ mod tests {
             ),
             ("usage", (0..=MOST_KEYS).map(|key| (format!("k{key}"), json!(1))).collect::<Value>()),
         ] {
-            assert!(!is_quiet(name, &value), "{name} {value}");
+            assert!(!is_quiet(Api::OpenAiResponses, name, &value), "{name} {value}");
         }
     }
 }

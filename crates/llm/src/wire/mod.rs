@@ -28,6 +28,7 @@ mod levels;
 mod meta;
 pub mod openai_chat;
 pub mod openai_responses;
+mod states;
 mod strict;
 mod types;
 mod whole_call;
@@ -58,6 +59,7 @@ pub(crate) use levels::{
 };
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
+pub(crate) use states::states;
 pub(crate) use strict::parse_message;
 pub use strict::{parse_json, parse_request};
 pub(crate) use types::{

@@ -443,7 +443,17 @@ pub(crate) static GEMINI_PARTS: TypeTable = TypeTable {
     types: &[
         (TypeClass::Text, &["text"]),
         (TypeClass::Call, &["functionCall"]),
-        (TypeClass::Result, &["functionResponse", "codeExecutionResult", "toolResponse"]),
+        (
+            TypeClass::Result,
+            &[
+                "functionResponse",
+                "codeExecutionResult",
+                "toolResponse",
+                // What was said aloud, and what somebody says of a part, in texts of their own.
+                "audioTranscription",
+                "partMetadata",
+            ],
+        ),
         (TypeClass::Ran, &["executableCode", "toolCall"]),
         (
             TypeClass::Inert,
@@ -454,8 +464,6 @@ pub(crate) static GEMINI_PARTS: TypeTable = TypeTable {
                 "thoughtSignature",
                 "videoMetadata",
                 "mediaResolution",
-                "partMetadata",
-                "audioTranscription",
                 "mediaProcessing",
                 "speechMetadata",
                 "documentMetadata",

@@ -75,8 +75,13 @@ fn passes(api: Api, level: &Level, field: &str) -> bool {
         }
         Api::AnthropicMessages => matches!(field, "stop_sequence" | "stop_details" | "error" | "diagnostics"),
         Api::Gemini => match path {
-            "" => matches!(field, "error" | "modelStatus" | "promptFeedback"),
-            "/candidates/_" => matches!(field, "finishMessage" | "logprobsResult"),
+            "" => matches!(
+                field,
+                "error" | "modelStatus" | "model_status" | "promptFeedback" | "prompt_feedback"
+            ),
+            "/candidates/_" => {
+                matches!(field, "finishMessage" | "finish_message" | "logprobsResult" | "logprobs_result")
+            }
             _ => false,
         },
         Api::BedrockConverse => false,
@@ -163,7 +168,7 @@ fn leaks(api: Api, streams: bool, answer: &str) -> bool {
 }
 
 /// The fields of answers of a wire, and whether they say something.
-fn known_fields(api: Api) -> BTreeMap<&'static str, bool> {
+fn known_fields(api: Api) -> BTreeMap<String, bool> {
     let of_answers = |table: &&TypeTable| {
         let is_other = ["Live", "Realtime", "requests"].iter().any(|other| table.things.contains(other));
         // The types of Converse are the names of fields.
@@ -171,7 +176,25 @@ fn known_fields(api: Api) -> BTreeMap<&'static str, bool> {
         table.api == api && is_field && !is_other
     };
     let tables = TYPE_TABLES.into_iter().filter(of_answers);
-    tables.flat_map(TypeTable::types).map(|(name, class)| (name, class != TypeClass::Inert)).collect()
+    let known = tables.flat_map(TypeTable::types);
+    let each = known.flat_map(|(name, class)| {
+        let other = (api == Api::Gemini).then(|| snake(name));
+        let names = [Some(name.to_owned()), other].into_iter().flatten();
+        names.map(move |name| (name, class != TypeClass::Inert))
+    });
+    each.collect()
+}
+
+/// The other spelling that readers of Gemini take.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
 }
 
 /// Texts as a field may hold them.
@@ -216,7 +239,7 @@ fn check(api: Api) {
                     for said in texts(*says) {
                         let mut changed = value.clone();
                         let Some(Value::Object(object)) = changed.pointer_mut(&pointer) else { continue };
-                        object.insert((*field).to_owned(), said.clone());
+                        object.insert(field.clone(), said.clone());
                         count += 1;
                         if leaks(api, streams, &with(answer, streams, place, &changed)) {
                             leaking.insert(format!("[{}] {}/{field}: {said}", level.kind, level.path));

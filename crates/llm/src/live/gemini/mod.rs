@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 use crate::error::WireError;
 use crate::live::PartKey;
-use crate::live::findings::{Findings, tool_of};
+use crate::live::findings::{Findings, camel, tool_of};
 use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
 use crate::live::stream::Edits;
@@ -93,17 +93,14 @@ fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<()
     }
     for part in parts(candidate).iter().flat_map(Node::items) {
         for member in part.members() {
-            match GEMINI_PARTS.class(&member.key) {
+            // Readers take either spelling.
+            let name = camel(&member.key).unwrap_or_else(|| member.key.clone().into_owned());
+            match GEMINI_PARTS.class(&name) {
                 Some(TypeClass::Result) => {
-                    findings.result(tool_of(API, &member.key), "", &member.value)?;
+                    findings.result(tool_of(API, &name), "", &member.value)?;
                 }
-                Some(TypeClass::Inert) => findings.inert(&member.key, &member.value),
+                Some(TypeClass::Inert) => findings.inert(API, &name, &member.value),
                 Some(TypeClass::Text | TypeClass::Call | TypeClass::Ran) | None => {}
-            }
-        }
-        for snake in ["code_execution_result", "function_response", "tool_response"] {
-            if let Some(found) = part.get_some(snake) {
-                findings.result("provider_tool", "", &found)?;
             }
         }
     }
