@@ -19,8 +19,6 @@ use crate::hooked::{Shared, Standing};
 
 /// Fields of a line with an answer. One that begins with any but the first is one.
 const FIELDS: [&str; 4] = ["id", "custom_id", "response", "error"];
-/// A mark in front of a text, which no reader shows.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A file on its way to the client.
 #[derive(Debug)]
@@ -39,7 +37,7 @@ pub(super) struct ContentTraffic {
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Its first line has not come.
+    /// It has not come as a whole.
     Unknown,
     /// The answers of a batch.
     Answers,
@@ -122,24 +120,42 @@ impl ContentTraffic {
         Ok(Some(said))
     }
 
-    /// Looks at what has come of a file that nobody knows: whether it holds answers, as far as that can be told.
-    fn look(&self, is_whole: bool) -> Kind {
-        let came = self.came.strip_prefix(MARK).unwrap_or(&self.came).trim_ascii_start();
-        if !came.is_empty() && !came.starts_with(b"{") {
-            return Kind::Other;
+    /// What a file is that nobody knows, told by all of its lines.
+    fn look(&self) -> Kind {
+        let came = String::from_utf8_lossy(&self.came);
+        let mut lines = came.split(ends_a_line).map(|line| line.trim_matches(is_blank));
+        let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        if is_answer(first, true) || lines.any(|line| is_answer(line, false)) {
+            Kind::Answers
+        } else {
+            Kind::Other
         }
-        let line = match memchr::memchr2(b'\n', b'\r', came) {
-            Some(end) => came.get(..end).unwrap_or_default(),
-            None if is_whole => came,
-            None => return Kind::Unknown,
-        };
-        // A key that stands there twice makes it one, too, and so does what only some readers can read.
-        match serde_json::from_slice::<Map<String, Value>>(line) {
-            Ok(first) if !FIELDS.iter().skip(1).any(|field| first.contains_key(*field)) => Kind::Other,
-            Ok(_) => Kind::Answers,
-            Err(_) if came.is_empty() => Kind::Other,
-            Err(_) => Kind::Answers,
-        }
+    }
+}
+
+/// Whether some reader ends a line there.
+fn ends_a_line(letter: char) -> bool {
+    matches!(
+        letter,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// Whether a letter is shown by nobody: the mark in front of a text is, too.
+fn is_blank(letter: char) -> bool {
+    letter.is_whitespace() || letter == '\u{feff}'
+}
+
+/// Whether somebody may take a line for an answer of a batch. A key that stands there twice makes it one, too, and so does what
+/// only some readers can read: any object `at_first`, and behind that one in which a field of an answer may stand.
+fn is_answer(line: &str, at_first: bool) -> bool {
+    if !line.starts_with('{') {
+        return false;
+    }
+    let mut fields = FIELDS.iter().skip(1);
+    match serde_json::from_str::<Map<String, Value>>(line) {
+        Ok(said) => fields.any(|field| said.contains_key(*field)),
+        Err(_) => at_first || line.contains("\\u") || fields.any(|field| line.contains(field)),
     }
 }
 
@@ -174,10 +190,6 @@ impl Exchange for ContentTraffic {
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        if self.kind == Kind::Other {
-            out.push(chunk);
-            return Step::Continue;
-        }
         let limit = self.shared.settings.answer_bytes;
         // What is too long is not kept, but the byte that says so.
         let room = limit.saturating_add(1).saturating_sub(self.came.len());
@@ -185,16 +197,6 @@ impl Exchange for ContentTraffic {
         if !self.holds() {
             out.push(chunk);
             return Step::Continue;
-        }
-        if self.kind == Kind::Unknown {
-            self.kind = self.look(false);
-            if self.kind == Kind::Other {
-                // Nothing of it is lost: it is looked at before there is too much.
-                let fits = chunk.get(room..).map(Bytes::copy_from_slice);
-                out.push(self.came.split().freeze());
-                out.push(fits.unwrap_or_default());
-                return Step::Continue;
-            }
         }
         if self.came.len() <= limit {
             return Step::Continue;
@@ -204,7 +206,7 @@ impl Exchange for ContentTraffic {
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
         if self.kind == Kind::Unknown {
-            self.kind = self.look(true);
+            self.kind = self.look();
             if self.kind == Kind::Other {
                 out.push(self.came.split().freeze());
             }

@@ -13,8 +13,8 @@
 //!
 //! Limits: files are held in memory until they were judged. What was judged is remembered for the newest 4,096 files, and as
 //! many of them as have 65,536 requests in all; what is forgotten stays counted. Files of answers
-//! are known by the batches whose states passed here; one that is not is known by its first line, and refused if that is an
-//! object that can't be read.
+//! are known by the batches whose states passed here; one that is not is held, and known by all of its lines: one line that
+//! somebody may take for an answer makes it a file of answers, of which every line has to be one.
 
 mod content;
 mod create;

@@ -321,6 +321,25 @@ async fn answers_to_what_is_stored_or_made_are_states() {
     }
 }
 
+/// Files are held while hooks decide, and what all of them hold is bounded.
+#[tokio::test]
+async fn uploads_in_memory_are_bounded_over_all_requests() {
+    let upload = upload(&lines(&[chat("a", "hi")]));
+    let size = upload.split_once("\r\n\r\n").unwrap().1.len();
+    for (most, status) in [(size - 1, 503), (size, 200)] {
+        let upstream = upstream("").await;
+        let mut settings = settings_of(&upstream.url());
+        settings.limits.buffered_bytes = most;
+        let hooks = Hooks::new(stopping().engine, HookSettings::default()).unwrap();
+        let gateway = start(settings, hooks).await.unwrap();
+        for _ in 0..2 {
+            let answer = talk(&gateway, &upload).await;
+            assert_eq!(answer.status(), status, "{}", answer.text());
+        }
+        assert_eq!(upstream.count(), if status == 200 { 2 } else { 0 });
+    }
+}
+
 #[tokio::test]
 async fn a_list_of_prompts_reserves_for_each() {
     let asked = |prompt: Value| {
@@ -522,13 +541,37 @@ async fn a_file_of_answers_that_can_not_be_read_is_refused() {
         }
     }
     // What nobody knows as a file of answers is none, unless it looks like one.
-    for (other, known) in [("RIFF...", false), ("{\"a\": 1}\n", false), ("", true), ("id,note\n", false)] {
+    let lines = "{\"a\": 1}\n[1]\n{ x\n";
+    let others = ["RIFF...", "{\"a\": 1}\n", "id,note\n", lines, "\u{b}\u{2028}{\"a\": 1}\r{\n"];
+    for (other, known) in others.map(|other| (other, false)).into_iter().chain([("", true)]) {
         let answer = content(&redacting(), known, other).await;
         assert_eq!((answer.status(), answer.body().0.as_str()), (200, other));
     }
     assert_eq!(content(&redacting(), true, SECRET).await.status(), 502);
     let marked = format!("\u{feff}\n {}", answered("b", &said(SECRET)));
     assert_eq!(content(&redacting(), false, &marked).await.status(), 502);
+}
+
+/// Wherever a line stands that somebody may take for an answer, and whatever stands around it.
+#[tokio::test]
+async fn a_file_that_nobody_knows_is_known_by_all_of_its_lines() {
+    let secret = answered("b", &said(SECRET)).to_string();
+    let broken = secret.replacen('{', "{,", 1);
+    for before in ["RIFF", "{\"a\": 1}", "id,note", "[]\n\n{ x\n1"] {
+        for end in ["\n", "\r", "\r\n", "\u{b}", "\u{85}", "\u{2028}", "\n \t\u{feff}"] {
+            for line in [&secret, &broken] {
+                let answer = content(&redacting(), false, &format!("{before}{end}{line}\nmore\n")).await;
+                assert_eq!(answer.status(), 502, "{before:?} {end:?}: {}", answer.text());
+                assert!(!answer.text().contains(SECRET), "{}", answer.text());
+            }
+        }
+    }
+    // What is too large to be known is refused, and nothing of it leaves.
+    let upstream = upstream(&"x\n".repeat(600)).await;
+    let settings = HookSettings { answer_bytes: 1_000, ..HookSettings::default() };
+    let gateway = redacting().gateway(&upstream.url(), settings).await;
+    let answer = talk(&gateway, get("/v1/files/file-out/content")).await;
+    assert_eq!(answer.status(), 502, "{}", answer.text());
 }
 
 #[tokio::test]
