@@ -23,6 +23,11 @@ const MAX_NAME_CHARS: usize = 64;
 /// Longer values are no names of streams and answers.
 const MAX_ID_BYTES: usize = 64;
 
+/// A name that somebody gave something, as an error repeats it: the beginning of it.
+pub(super) fn shown(name: &str) -> String {
+    format!("{:?}", name.chars().take(MAX_NAME_CHARS).collect::<String>())
+}
+
 /// What a client said.
 #[derive(Debug)]
 pub(super) enum Said {

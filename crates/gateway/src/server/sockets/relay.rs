@@ -67,6 +67,8 @@ pub(super) struct Relay {
     pub(super) silent: Instant,
     /// The answer that is under way.
     pub(super) thread: Thread,
+    /// The provider said that something failed. An answer that comes behind that may be the one to any request before it.
+    pub(super) has_failed: bool,
     /// What the provider said while nobody could read it.
     pub(super) ahead: Option<Frame>,
     /// What it said without having been asked, and is to be judged.
@@ -126,6 +128,7 @@ impl Relay {
             idle: Instant::now() + settings.idle,
             silent: Instant::now(),
             thread: Thread::default(),
+            has_failed: false,
             ahead: None,
             early: None,
             heard: 0,

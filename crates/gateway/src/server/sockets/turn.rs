@@ -241,8 +241,11 @@ impl Relay {
                 let told = self.failure(Cause::Broken);
                 return self.ended(answer, Ending::of_stray(), told).await;
             }
-            if kind == Kind::Error && !self.dialect.is_refused() {
-                self.thread.break_off();
+            if kind == Kind::Error {
+                self.has_failed = true;
+                if !self.dialect.is_refused() {
+                    self.thread.break_off();
+                }
             }
             if let Some(steering) = &mut self.steering {
                 steering.begun(self.thread.id());
@@ -339,10 +342,11 @@ impl Relay {
                 Step::End if answer.ended && !self.dialect.has_sounded() => return Ok(Flow::Over),
                 Step::End => return Ok(Flow::Cut),
                 Step::Again(body) => {
-                    // The provider has ended its answer, or what it says still would be read as the next.
+                    // The provider has ended its answer, and owes no other, or what it says still would be read as the next.
                     let is_over = answer.ended && !self.thread.is_broken();
-                    let asked = if is_over { self.dialect.again(answer.create, &body) } else { None };
-                    (answer.ended, answer.finished) = (false, false);
+                    let may_ask = is_over && !self.has_failed;
+                    let asked = if may_ask { self.dialect.again(answer.create, &body) } else { None };
+                    (answer.ended, answer.finished) = (is_over && self.has_failed, false);
                     match asked {
                         Some(messages) => {
                             self.ask(messages).await?;

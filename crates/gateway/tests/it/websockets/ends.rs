@@ -435,9 +435,7 @@ async fn an_answer_that_comes_behind_an_error_is_judged_or_ends_the_connection()
             _ => Play::events(&next),
         })
         .await;
-        // Who goes on after a refusal asks once more.
-        let hooks = HookSettings { refusals: 0, ..HookSettings::default() };
-        let gateway = gateway(&house(), &provider, hooks).await;
+        let gateway = gateway(&house(), &provider, HookSettings::default()).await;
         let mut client = Client::open(&gateway).await;
         client.ask("hi").await;
         client.ask("again").await;

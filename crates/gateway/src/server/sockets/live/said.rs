@@ -6,11 +6,10 @@ use backstop_llm::wire::{LIVE_SETUPS, TypeClass, is_disguised, parse_json, parse
 use serde_json::{Map, Value, json};
 
 use crate::error::Failure;
+use crate::server::sockets::message::shown;
 
 /// Longer names are no models, calls or handles.
 const MAX_NAME_BYTES: usize = 128;
-/// Longer names of fields are cut where the client is told of them.
-const MAX_SHOWN_CHARS: usize = 64;
 /// The longest handle of a session that a provider keeps.
 const MAX_HANDLE_BYTES: usize = 2_048;
 /// Settings have settings in them up to here.
@@ -69,11 +68,6 @@ impl Setup {
 
 fn refused(why: impl Into<String>) -> Failure {
     Failure::Message(why.into())
-}
-
-/// A name that somebody gave something, as an error repeats it.
-fn shown(name: &str) -> String {
-    format!("{:?}", name.chars().take(MAX_SHOWN_CHARS).collect::<String>())
 }
 
 /// Whether a value is a name as providers give them, in which nobody can say anything.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ASIDE, named};
 use crate::error::Failure;
-use crate::server::sockets::message::is_id;
+use crate::server::sockets::message::{is_id, shown};
 
 /// A field that something may have, and what it has to be.
 type Field = (&'static str, fn(&Value) -> bool);
@@ -26,7 +26,6 @@ const CONFIGURED: [&str; 8] = [
 ];
 /// What stands besides in a request of Responses, and means nothing here.
 const OF_REQUEST: [&str; 4] = ["model", "conversation", "stream", "input"];
-const MAX_NAME_CHARS: usize = 64;
 
 const MESSAGE: [Field; 3] =
     [("type", Value::is_string), ("role", Value::is_string), ("content", Value::is_array)];
@@ -79,11 +78,6 @@ impl Utterance {
 
 fn refused(why: impl Into<String>) -> Failure {
     Failure::Message(why.into())
-}
-
-/// A name that somebody gave something, as an error repeats it.
-fn shown(name: &str) -> String {
-    format!("{:?}", name.chars().take(MAX_NAME_CHARS).collect::<String>())
 }
 
 /// Refuses fields that are in no list, and those that are not what the list says.
