@@ -28,7 +28,7 @@ pub(super) struct Reading {
 /// The text so far, as far as a redactor may still speak of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SoFar<'a> {
-    held: &'a str,
+    pub(super) held: &'a str,
     offset: usize,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backstop_hooks::{CallContext, FailurePolicy, contained};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use super::reading::{Reader, Reading, Released};
@@ -81,17 +82,22 @@ impl Union {
         }
         reading.grow(piece);
         let (readers, so_far) = reading.parts();
-        for (working, reader) in self.seats.iter_mut().zip(readers) {
-            let told = |stream: &mut dyn RedactionStream| {
-                if last { stream.finish() } else { stream.push(piece) }
-            };
-            let settled = working.ask(reader, call, told);
-            let settled =
-                settled.and_then(|settled| reader.take(settled, so_far, last).map_err(Failure::malformed));
-            if let Some(blocked) = working.note(reader, settled) {
-                self.blocked = Some(blocked);
-                return reading.nothing();
-            }
+        let size = if last { so_far.held.len() } else { piece.len() };
+        let mut each = self.seats.iter_mut().zip(readers);
+        let stopped = aside(size, || {
+            each.find_map(|(working, reader)| {
+                let told = |stream: &mut dyn RedactionStream| {
+                    if last { stream.finish() } else { stream.push(piece) }
+                };
+                let settled = working.ask(reader, call, told);
+                let settled = settled
+                    .and_then(|settled| reader.take(settled, so_far, last).map_err(Failure::malformed));
+                working.note(reader, settled)
+            })
+        });
+        if let Some(blocked) = stopped {
+            self.blocked = Some(blocked);
+            return reading.nothing();
         }
         reading.release()
     }
@@ -99,6 +105,20 @@ impl Union {
     /// What each redactor did, as steps of a receipt.
     pub(super) fn into_steps(self, again: bool) -> Vec<Step> {
         self.seats.into_iter().map(|working| working.into_step(again)).collect()
+    }
+}
+
+/// Reading this much takes long enough that others notice: a few milliseconds for each detector that reads it.
+const LARGE: usize = 256 << 10;
+
+/// Reads so many bytes. A large text would keep a thread of the host's runtime for so long that everything else on it waits, so
+/// its other tasks are handed to another thread first. What the redactors are asked, in which order and within which budget is
+/// the same. A runtime of one thread has no other, and what it has to do waits.
+fn aside<T>(bytes: usize, read: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) if bytes >= LARGE => tokio::task::block_in_place(read),
+        _ => read(),
     }
 }
 

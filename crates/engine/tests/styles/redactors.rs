@@ -556,3 +556,67 @@ async fn a_redactor_that_takes_longer_than_its_budget_has_failed_and_one_that_us
         assert_eq!(step.failure.is_some(), is_late);
     }
 }
+
+/// Reads nothing before somebody else on the same runtime has said so.
+#[derive(Debug)]
+struct Patient {
+    begun: std::sync::mpsc::SyncSender<()>,
+    told: Arc<Mutex<std::sync::mpsc::Receiver<()>>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    begun: std::sync::mpsc::SyncSender<()>,
+    told: Arc<Mutex<std::sync::mpsc::Receiver<()>>>,
+    len: usize,
+}
+
+impl SpanRedactor for Patient {
+    fn open(&self, _: &CallContext) -> Box<dyn RedactionStream> {
+        Box::new(Waiting { begun: self.begun.clone(), told: Arc::clone(&self.told), len: 0 })
+    }
+}
+
+impl RedactionStream for Waiting {
+    fn push(&mut self, text: &str) -> Settled {
+        self.len += text.len();
+        self.begun.send(()).unwrap();
+        let told = self.told.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        let block = told.is_err().then(|| "nobody else had a turn".into());
+        Settled { up_to: self.len, block, ..Settled::default() }
+    }
+
+    fn finish(&mut self) -> Settled {
+        Settled { up_to: self.len, ..Settled::default() }
+    }
+}
+
+/// The only worker reads a large text, and what else there is to do is done meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_large_text_is_read_while_others_have_their_turn() {
+    for streams in [true, false] {
+        let (begun, has_begun) = std::sync::mpsc::sync_channel(1);
+        let (tell, told) = std::sync::mpsc::channel();
+        let patient = Patient { begun, told: Arc::new(Mutex::new(told)) };
+        let engine = Engine::builder().build();
+        let patience =
+            HookOptions { timeout: Some(Budget::from_millis(60_000).unwrap()), ..options("patient") };
+        engine.registry().on_spans(Arc::new(patient), patience).unwrap();
+        let text = "x".repeat(2 << 20);
+        let reading = tokio::spawn(async move {
+            let said = if streams {
+                let mut redaction = engine.redaction(&context("main"));
+                let begun = redaction.push(0, &text).text;
+                begun + &redaction.finish(0).text
+            } else {
+                let (call, event) = (context("main"), event(&[&text]));
+                let decided = engine.decide::<BeforeResponseEmit>(event, &call).await.into_parts();
+                if decided.blocked.is_some() { String::new() } else { left(&decided).concat() }
+            };
+            said == text
+        });
+        tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+        tokio::spawn(async move { tell.send(()).unwrap() }).await.unwrap();
+        assert!(reading.await.unwrap(), "streams: {streams}");
+    }
+}
