@@ -253,6 +253,11 @@ pub trait AnswerEditor: fmt::Debug + Send {
     /// Whether anything has been taken: if so, the status and the form of the answer can't change any more.
     fn has_sent(&self) -> bool;
 
+    /// Whether the end of a stream has left, behind which its client reads nothing: what fails then is told nobody.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// How many bytes wait: all of them, since what follows a held part waits too.
     fn held_bytes(&self) -> usize;
 

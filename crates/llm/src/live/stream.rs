@@ -79,6 +79,11 @@ pub(crate) trait StreamWire: fmt::Debug + Send {
     /// What ends the answer now, with `note` as its last text. `waiting` are the frames that have not left.
     fn end_with(&mut self, note: &str, waiting: &[Waiting<Self::Mark>], edits: &Edits<'_>) -> Last;
 
+    /// Whether the client has an end behind which it reads nothing.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// The event that ends the answer with an error.
     fn error_event(&self, error: &ProviderError) -> SseEvent;
 
@@ -413,8 +418,11 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
         if self.phase == Phase::Closed {
             return;
         }
-        let event = self.wire.error_event(error);
-        self.close(Last::Event(event));
+        let last = match self.wire.has_ended() {
+            true => Last::Nothing,
+            false => Last::Event(self.wire.error_event(error)),
+        };
+        self.close(last);
     }
 
     fn take(&mut self) -> Bytes {
@@ -425,6 +433,10 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
 
     fn has_sent(&self) -> bool {
         self.sent
+    }
+
+    fn has_ended(&self) -> bool {
+        self.wire.has_ended()
     }
 
     fn held_bytes(&self) -> usize {

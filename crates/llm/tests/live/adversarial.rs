@@ -10,7 +10,7 @@ use backstop_llm::{Api, ProviderError, ProviderErrorKind, WireError};
 use serde_json::Value;
 
 use self::corpus::{Adverse, FILES, SECRET, Written, corpus, tells};
-use super::support::request;
+use super::support::{read_stream, request};
 
 fn editor(answer: &Adverse) -> Box<dyn AnswerEditor> {
     match answer.form {
@@ -110,7 +110,9 @@ fn check(answer: &Adverse, pieces: &[&[u8]]) -> Result<bool, String> {
     }
     // Nothing can stand behind an array that the client has whole.
     let is_closed = answer.form == Written::Array && end.is_empty() && sent.trim_end().ends_with(']');
-    if !made_sense && !is_closed && !is_error(answer, &end) {
+    // Nor behind the end of a stream that has left.
+    let is_over = end.is_empty() && judge.editor.has_ended();
+    if !made_sense && !is_closed && !is_over && !is_error(answer, &end) {
         return Err(format!("{} ends strangely: {}", answer.name, String::from_utf8_lossy(&end)));
     }
     Ok(made_sense)
@@ -239,4 +241,25 @@ fn the_corpus_tells_its_secret_to_those_who_do_not_judge() {
         }
     }
     assert!(FILES.iter().all(|file| !corpus(file).is_empty()));
+}
+
+/// What follows the end of a stream is an error of which its client hears nothing, or one that it can read.
+#[test]
+fn behind_an_end_that_has_left_nothing_unreadable_follows() {
+    for api in Api::ALL {
+        let plain = corpus::plain(api, Written::Events);
+        let mut judge = Judge::new(live::stream_editor(api, &request()), false);
+        judge.pass([plain.as_slice()]).unwrap();
+        judge.sent.extend_from_slice(&judge.editor.take());
+        let read = read_stream(api, &judge.sent).unwrap();
+        assert_eq!(read.message.tool_calls().count(), 1, "{api}");
+        let has_ended = judge.editor.has_ended();
+        assert_eq!(has_ended, !matches!(api, Api::Gemini | Api::BedrockConverse), "{api}");
+        let error = ProviderError::new(ProviderErrorKind::Server, 502, None, "it goes on");
+        judge.editor.fail(&error);
+        let more = judge.editor.take();
+        assert_eq!(more.is_empty(), has_ended, "{api}");
+        judge.sent.extend_from_slice(&more);
+        assert!(matches!(read_stream(api, &judge.sent), Ok(_) | Err(WireError::Provider(_))), "{api}");
+    }
 }

@@ -255,6 +255,11 @@ impl Exchange for Traffic {
             step = Step::End;
         } else if matches!(self.answer, Answer::Judged(_)) {
             self.let_out(out);
+            if let Answer::Judged(judge) = &mut self.answer
+                && judge.editor().has_ended()
+            {
+                step = Step::End;
+            }
             // The gateway knows how events go on, and not how an array does.
             let is_array = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Array);
             if is_array && !(out.is_empty() && out.head_mut().is_some()) {

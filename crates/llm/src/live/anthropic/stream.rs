@@ -439,6 +439,10 @@ impl StreamWire for AnthropicStream {
         Last::Frames(out)
     }
 
+    fn has_ended(&self) -> bool {
+        self.stopped_at_client
+    }
+
     fn error_event(&self, error: &ProviderError) -> SseEvent {
         API.encode_stream_error(error)
     }

@@ -504,6 +504,10 @@ impl StreamWire for ChatStream {
         Last::Frames(out)
     }
 
+    fn has_ended(&self) -> bool {
+        self.done_at_client
+    }
+
     fn error_event(&self, error: &ProviderError) -> SseEvent {
         API.encode_stream_error(error)
     }

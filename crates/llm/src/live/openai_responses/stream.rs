@@ -650,6 +650,10 @@ impl StreamWire for ResponsesStream {
         Last::Frames(frames.bytes)
     }
 
+    fn has_ended(&self) -> bool {
+        self.client.ended
+    }
+
     fn error_event(&self, error: &ProviderError) -> SseEvent {
         encode_stream_error(error, self.next_number())
     }
