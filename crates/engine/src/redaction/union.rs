@@ -108,7 +108,7 @@ impl Union {
     }
 }
 
-/// Reading this much takes long enough that others notice: a few milliseconds for each detector that reads it.
+/// A text of this many bytes and more is read aside, so that what else the worker has to do goes on meanwhile.
 const LARGE: usize = 256 << 10;
 
 /// Reads so many bytes. A large text would keep a thread of the host's runtime for so long that everything else on it waits, so

@@ -51,8 +51,30 @@ const RESPONSES_STATES: &[&str] = &[
     "calling",
 ];
 
-/// Why a response is not whole (`IncompleteDetails`).
-const RESPONSES_REASONS: &[&str] = &["max_output_tokens", "content_filter", "max_tool_calls"];
+/// Why a response is not whole (`IncompleteDetails`), why a steered one waits (`ResponseSteerPendingEvent`), what was done with
+/// the input (`InputTransformation`), and why no cached prompt was of use (`PromptCacheDiagnosticsCacheMiss`).
+const RESPONSES_REASONS: &[&str] = &[
+    "max_output_tokens",
+    "content_filter",
+    "max_tool_calls",
+    "max_messages",
+    "steered",
+    "waiting_for_required_input",
+    "end_user_mismatch",
+    "model_mismatch",
+    "organization_mismatch",
+    "prefix_mismatch",
+    "turn_boundary",
+    "context_compacted",
+    "input_changed",
+    "model_changed",
+    "prompt_cache_key_changed",
+    "reasoning_effort_changed",
+    "service_tier_changed",
+    "text_format_changed",
+    "tools_changed",
+    "verbosity_changed",
+];
 
 /// Reasons of Anthropic (`StopReason`, `BetaStopReason`; anthropic for Python), and what Bedrock says of its guardrails.
 const ANTHROPIC_REASONS: &[&str] = &[
@@ -89,6 +111,9 @@ const GEMINI_REASONS: &[&str] = &[
     "IMAGE_OTHER",
     "NO_IMAGE",
     "MODEL_ARMOR",
+    "ESCALATION",
+    "PUP_LIMITED_DISABLED",
+    "CONTINUATION",
 ];
 
 /// Reasons of Bedrock's Converse (`StopReason`; botocore).
