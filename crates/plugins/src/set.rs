@@ -9,7 +9,8 @@
 //! code from then on (its manifest, a script's modules, the files of a program before each start) is held against that look.
 //!
 //! Limits: permissions hold a script wherever it turns, and of what runs outside of this process the environment and the server
-//! that is asked.
+//! that is asked. A program's home is the plugin's folder for data unless the user's is granted, so that no interpreter takes code
+//! out of a home that agents write in; where else an interpreter looks (Node.js in the folders above) is not held.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,8 +38,11 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 /// What every program needs of the environment in order to start.
 const PLAIN_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 
-/// Keeps Python from writing beside the code that it runs, which would be a change of it.
-const NO_CACHE: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
+/// Keeps Python from writing beside the code that it runs, which would be a change of it, and from running what lies in the user's
+/// home, where agents write.
+const PYTHON: [(&str, &str); 2] = [("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONNOUSERSITE", "1")];
+/// Where interpreters look for packages and settings of the user's. Without it many ask the system for the user's home.
+const HOME: &str = "HOME";
 
 /// A plugin that is on.
 #[derive(Clone, Debug)]
@@ -345,7 +349,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
                 program,
                 arguments,
                 directory: root.clone(),
-                environment: variables(&got.given, environment),
+                environment: variables(&got.given, &installed.data, environment),
                 config,
                 limits: Limits::default(),
                 seal: Some(seal),
@@ -360,7 +364,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
                 program,
                 arguments,
                 directory: root.clone(),
-                environment: variables(&got.given, environment),
+                environment: variables(&got.given, &installed.data, environment),
                 dialect: *dialect,
                 seal: Some(seal),
             };
@@ -556,13 +560,17 @@ fn words(command: &[String], root: &Path) -> (OsString, Vec<OsString>) {
     (program, command.iter().skip(1).map(fill).collect())
 }
 
+/// The environment of a program whose home is `home`, if it is granted no other.
 fn variables(
     given: &Permissions,
+    home: &Path,
     environment: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> BTreeMap<OsString, OsString> {
     let names = PLAIN_VARIABLES.into_iter().chain(given.env.iter().map(String::as_str));
     let found = names.filter_map(|name| Some((name.into(), environment(name)?.into())));
-    found.chain([(NO_CACHE.0.into(), NO_CACHE.1.into())]).collect()
+    let fixed = PYTHON.map(|(name, value)| (name.into(), value.into()));
+    // The later one counts.
+    std::iter::once((HOME.into(), home.into())).chain(found).chain(fixed).collect()
 }
 
 #[cfg(test)]

@@ -108,10 +108,27 @@ async fn a_server_is_asked_only_where_host_and_credentials_are_granted() {
 #[test]
 fn a_program_gets_what_is_granted_of_the_environment_and_what_it_needs_to_start() {
     let given = Permissions { env: ["GIVEN".to_owned()].into(), ..Permissions::default() };
-    let names: Vec<_> = variables(&given, &environment).into_keys().collect();
-    assert_eq!(names, ["GIVEN", "PATH", "PYTHONDONTWRITEBYTECODE"]);
+    let names: Vec<_> = variables(&given, Path::new("/d"), &environment).into_keys().collect();
+    assert_eq!(names, ["GIVEN", "HOME", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE"]);
     let command = ["./run".to_owned(), "${plugin}/x".to_owned()];
     assert_eq!(words(&command, Path::new("/p")), ("/p/./run".into(), vec!["/p/x".into()]));
+}
+
+#[test]
+fn a_program_has_a_home_where_no_agent_writes_and_python_takes_no_code_from_any() {
+    let told = |given: &Permissions, environment: &(dyn Fn(&str) -> Option<String> + Sync)| {
+        let code = "import os, site; print(os.path.expanduser('~'), site.ENABLE_USER_SITE)";
+        let mut program = std::process::Command::new("python3");
+        program.args(["-c", code]).env_clear().envs(variables(given, Path::new("/d/own"), environment));
+        String::from_utf8(program.output().unwrap().stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(told(&Permissions::default(), &environment), "/d/own False");
+    // A home that is granted is that of the user; Python's packages of the user are none of the plugin's even then.
+    let with_home = |name: &str| if name == "HOME" { Some("/h".to_owned()) } else { environment(name) };
+    let given = Permissions { env: ["HOME".to_owned()].into(), ..Permissions::default() };
+    assert_eq!(told(&given, &with_home), "/h False");
+    // One that is granted and not there is not made up out of the user's entry in the list of users.
+    assert_eq!(told(&given, &environment), "/d/own False");
 }
 
 #[tokio::test]
