@@ -1,14 +1,18 @@
 //! One plugin by itself, for whoever looks at it and for the tests of its author.
+//!
+//! The law: *what was given to an id was given to what was trusted under it*. A folder can claim any id. So grants and options go only
+//! to what is on the list of installed plugins with the very digest that is tried; anything else is tried as if the configuration said
+//! nothing of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop_config::Loaded;
+use backstop_config::{Entries, Loaded};
 use backstop_engine::Hosts;
 use backstop_hooks::{CallContext, Json, PointId};
 use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
 use backstop_plugins::set::PluginSet;
-use backstop_plugins::trust::Installed;
+use backstop_plugins::trust::{Home, Installed};
 use backstop_store::{MemoryStore, Store};
 use serde_json::Value;
 
@@ -17,7 +21,8 @@ use crate::error::BuildError;
 use crate::hook_types::HookTypes;
 use crate::wire::{self, HostFacts};
 
-/// A plugin that is loaded by itself, with what the configuration says of it and state in memory. Its code runs.
+/// A plugin that is loaded by itself, with state in memory, and with what the configuration says of it if it is installed as it is.
+/// Its code runs.
 #[derive(Debug)]
 pub struct Trial {
     set: PluginSet,
@@ -33,6 +38,11 @@ impl Trial {
     ///
     /// [`BuildError`], for a plugin that can't be had.
     pub async fn load(loaded: &Loaded, installed: Installed) -> Result<Self, BuildError> {
+        let mut loaded = loaded.clone();
+        if !is_listed(&installed) {
+            loaded.config.plugins.entries = Entries::default();
+        }
+        let loaded = &loaded;
         let entry = loaded.config.plugins.entries.get(installed.id.as_str());
         let config = entry.and_then(|entry| entry.config.as_ref());
         let config = config.map(|config| Json::new(config.value.expose())).unwrap_or_default();
@@ -51,6 +61,11 @@ impl Trial {
             }
         };
         Ok(Self { set, shape, config, took })
+    }
+
+    /// Whether the configuration says something of its id that it would not get, since it is not what is installed under that id.
+    pub fn is_withheld(loaded: &Loaded, installed: &Installed) -> bool {
+        loaded.config.plugins.entries.get(installed.id.as_str()).is_some() && !is_listed(installed)
     }
 
     /// What it is, now that it is loaded.
@@ -86,4 +101,10 @@ impl Trial {
     pub async fn shut_down(self) {
         self.set.shut_down().await;
     }
+}
+
+/// Whether this is what a person trusted under its id. A list that can't be read lists nobody.
+fn is_listed(installed: &Installed) -> bool {
+    let known = Home::new(&installed.store).find(installed.id.as_str());
+    known.is_ok_and(|known| known.record.hash == installed.record.hash)
 }

@@ -30,7 +30,7 @@ enum PluginsCommand {
     Inspect {
         /// Its id, or where a plugin that is not installed is to be had, as for `install`
         plugin: String,
-        /// Run its code and fire each of its hooks once, although it is not trusted; what is trusted is run anyway
+        /// Run its code and fire each of its hooks once with a sample; without this nothing of it runs
         #[arg(long)]
         run: bool,
     },

@@ -208,11 +208,16 @@ fn trust(home: &Home, id: &str, consent: &Consent, surroundings: &Surroundings) 
     done(&surroundings.output, &installed.id, "trusted")
 }
 
-/// How an installed plugin stands, in a word and in a sentence.
-fn standing(installed: &Installed, loaded: &Loaded) -> (&'static str, String) {
+/// Whether an installed plugin is on. The configuration has the last word.
+fn is_on(installed: &Installed, loaded: &Loaded) -> bool {
     let configured = loaded.config.plugins.entries.get(installed.id.as_str());
     let said = configured.and_then(|entry| entry.enabled.as_ref()).map(|enabled| enabled.value);
-    match (installed.state(), said.unwrap_or(installed.record.enabled)) {
+    said.unwrap_or(installed.record.enabled)
+}
+
+/// How an installed plugin stands, in a word and in a sentence.
+fn standing(installed: &Installed, loaded: &Loaded) -> (&'static str, String) {
+    match (installed.state(), is_on(installed, loaded)) {
         (State::Changed(now), _) => {
             ("changed", format!("its files are now `{now}`; it is off until it is trusted again"))
         }

@@ -29,6 +29,11 @@ fn inspected(user: &User, args: &[&str]) -> (Option<i32>, Value) {
     (done.code, done.json())
 }
 
+fn install(user: &User, place: &str) {
+    let hash = inspected(user, &[place]).1["hash"].as_str().unwrap().to_owned();
+    user.run(&["plugins", "install", place, "--yes", "--trust", &hash]).succeeded();
+}
+
 fn hooks(told: &Value) -> Vec<(String, Value, Value)> {
     let hooks = told["run"]["hooks"].as_array().unwrap_or_else(|| panic!("{told}"));
     let one = |hook: &Value| {
@@ -62,11 +67,84 @@ fn code_that_is_not_trusted_runs_only_where_a_person_says_so() {
     let hash = told["hash"].as_str().unwrap();
     user.run(&["plugins", "install", &place, "--yes", "--trust", hash]).succeeded();
     let (code, told) = inspected(&user, &["odd"]);
-    assert_eq!((code, hooks(&told).len()), (Some(0), 2), "what is trusted runs at once: {told}");
+    assert_eq!((code, &told["run"]), (Some(0), &Value::Null), "looking runs nothing, trusted or not");
+    let child = user.command(&["plugins", "inspect", "odd", "--run"]).env("AI_AGENT", "1").output().unwrap();
+    assert!(String::from_utf8_lossy(&child.stderr).contains("is for people"));
+    let (code, told) = inspected(&user, &["odd", "--run"]);
+    assert_eq!((code, hooks(&told).len()), (Some(0), 2), "{told}");
+    user.run(&["plugins", "disable", "odd"]).succeeded();
+    let (code, told) = inspected(&user, &["odd", "--run"]);
+    assert_eq!((code, &told["run"]), (Some(1), &Value::Null), "what is switched off is not run: {told}");
+    assert!(user.run(&["plugins", "inspect", "odd", "--run"]).out.contains("switched off"));
+    user.run(&["plugins", "enable", "odd"]).succeeded();
     let root = told["installed"]["folder"].as_str().unwrap();
     std::fs::write(Path::new(root).join("a.js"), "changed").unwrap();
     let (code, told) = inspected(&user, &["odd"]);
     assert_eq!((code, &told["run"]), (Some(0), &Value::Null), "and what has changed does not");
+}
+
+/// A hook that says which options and which variable it has, and leaves a mark in its folder for data.
+const TELLS: &str = r#"api.on("before_tool_call", () => ({ block: true, blockReason: JSON.stringify([api.pluginConfig ?? null, process.env.MARK ?? null]) }),
+    { registrationId: "tells" });"#;
+const GIVES: &str = "plugins: {entries: {odd: {config: {word: special}, grants: {env: [MARK]}}}}\n";
+
+fn tells(user: &User, place: &str) -> String {
+    let args = ["plugins", "inspect", place, "--run", "--json"];
+    let done = user.command(&args).env("MARK", "granted").output().unwrap();
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn a_folder_that_claims_an_id_gets_nothing_that_was_given_to_that_id() {
+    let user = User::with_config(GIVES);
+    let place = odd(&user, TELLS);
+    let asks = MANIFEST.replace("\"kind\"", r#""permissions": {"env": ["MARK"]}, "kind""#);
+    std::fs::write(Path::new(&place).join("backstop.plugin.json"), asks).unwrap();
+    let told = tells(&user, &place);
+    assert!(told.contains("tells") && !told.contains("special") && !told.contains("granted\\"), "{told}");
+    let said = user.run(&["plugins", "inspect", &place, "--run"]).out;
+    assert!(said.contains("without what the configuration says"), "{said}");
+    std::fs::create_dir_all(Path::new(&place).join("tests")).unwrap();
+    let expected = serde_json::json!({
+        "point": "before_tool_call", "event": {"toolName": "exec", "params": {}}, "expect": {"blockReason": "no"},
+    });
+    std::fs::write(Path::new(&place).join("tests/one.json"), expected.to_string()).unwrap();
+    // The same as it is installed gets it, wherever it lies.
+    user.configure("{}\n");
+    install(&user, &place);
+    user.configure(GIVES);
+    for place in [place.as_str(), "odd"] {
+        let told = tells(&user, place);
+        assert!(told.contains("special") && told.contains("granted\\"), "{place}: {told}");
+    }
+    assert!(!user.run(&["plugins", "test", &place]).whole().contains("without what the configuration says"));
+    // One byte more is somebody else.
+    std::fs::write(Path::new(&place).join("more"), "x").unwrap();
+    let told = tells(&user, &place);
+    assert!(told.contains("tells") && !told.contains("special") && !told.contains("granted\\"), "{told}");
+    assert!(user.run(&["plugins", "test", &place]).whole().contains("without what the configuration says"));
+}
+
+#[test]
+fn samples_leave_nothing_in_the_data_of_a_plugin() {
+    let user = User::new();
+    let manifest = r#"{"id": "odd", "version": "1.0.0", "kind": "command", "command": ["sh", "${plugin}/hook.sh"],
+        "points": [{"point": "before_tool_call"}]}"#;
+    let place = odd(&user, "");
+    std::fs::write(Path::new(&place).join("backstop.plugin.json"), manifest).unwrap();
+    let code =
+        "test -n \"$HOME\" && mkdir -p \"$HOME\" && touch \"$HOME/mark\" && echo \"at $HOME\" >&2; exit 2\n";
+    std::fs::write(Path::new(&place).join("hook.sh"), code).unwrap();
+    install(&user, &place);
+    user.configure("plugins: {entries: {odd: {grants: {files: {write: ['${data}']}}}}}\n");
+    let (_, told) = inspected(&user, &["odd", "--run"]);
+    let said = told["run"]["hooks"][0]["answer"]["blockReason"].as_str().unwrap_or_else(|| panic!("{told}"));
+    let sample = Path::new(said.trim().strip_prefix("at ").unwrap());
+    let data = user.path().join("data/backstop/plugins/data/odd");
+    assert!(!sample.starts_with(&data) && !sample.exists() && !data.exists(), "{said}");
+    // Where it judges, it is its own.
+    let done = user.run(&["check", "--tool", "canvas", "--args", "{}"]).whole();
+    assert!(done.contains("plugins/data/odd") && data.join("mark").exists(), "{done}");
 }
 
 #[test]
@@ -81,8 +159,10 @@ fn a_hook_that_hangs_throws_or_answers_garbage_is_shown_as_that_and_the_others_a
         ("api.on('tool.after', () => ({ block: 'true' }), { registrationId: 'bad' });", ""),
     ] {
         // It reads the conversation, which the operator allows.
-        user.configure("plugins: {entries: {odd: {hooks: {allowConversationAccess: true}}}}\n");
+        user.configure("{}\n");
         let place = odd(&user, bad);
+        install(&user, &place);
+        user.configure("plugins: {entries: {odd: {hooks: {allowConversationAccess: true}}}}\n");
         let (code, told) = inspected(&user, &[&place, "--run"]);
         let hooks = hooks(&told);
         let failed: Vec<_> = hooks.iter().filter(|(_, _, failure)| !failure.is_null()).collect();
@@ -90,6 +170,7 @@ fn a_hook_that_hangs_throws_or_answers_garbage_is_shown_as_that_and_the_others_a
         assert!(failed[0].2.as_str().unwrap().contains(said), "{bad}: {told}");
         let text = user.run(&["plugins", "inspect", &place, "--run"]);
         assert!(text.code == Some(1) && text.out.contains("FAILED"), "{}", text.whole());
+        user.run(&["plugins", "remove", "odd"]).succeeded();
     }
     let place = odd(&user, "throw new Error('not today');");
     let done = user.run(&["plugins", "inspect", &place, "--run"]);
@@ -189,4 +270,27 @@ fn the_types_are_printed_or_written() {
     user.run(&["plugins", "types", "."]).succeeded();
     let written = std::fs::read_to_string(user.work().join("backstop-plugin-sdk.d.ts")).unwrap();
     assert_eq!(written.trim_end(), printed.trim_end());
+}
+
+#[test]
+fn types_are_written_through_no_link() {
+    let user = User::new();
+    let victim = user.path().join("victim");
+    std::fs::write(&victim, "kept").unwrap();
+    let place = user.work().join("backstop-plugin-sdk.d.ts");
+    for target in [victim.clone(), user.path().join("not-there")] {
+        std::os::unix::fs::symlink(&target, &place).unwrap();
+        let refused = user.run(&["plugins", "types", "."]);
+        assert!(refused.code != Some(0) && refused.err.contains("no plain file"), "{}", refused.whole());
+        std::fs::remove_file(&place).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+    assert!(!user.path().join("not-there").exists());
+    // A second name of another file is not written through either.
+    std::fs::hard_link(&victim, &place).unwrap();
+    user.run(&["plugins", "types", "."]).succeeded();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+    assert!(std::fs::read_to_string(&place).unwrap().contains("declare module"));
+    let left = std::fs::read_dir(user.work()).unwrap().count();
+    assert_eq!(left, 1, "nothing else is left");
 }

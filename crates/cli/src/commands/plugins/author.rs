@@ -1,7 +1,8 @@
 //! For authors of plugins: a new one, types for it, and its tests.
 //!
 //! A test is a file `tests/*.json` in the plugin's folder: an event, and what the plugin is to make of it. The plugin is loaded as
-//! an installed one would be, with what the configuration grants to its id, and asked by the engine; nobody else is.
+//! an installed one would be and asked by the engine; nobody else is. What the configuration grants to its id and says of its options it
+//! gets only where it is installed as it is: an id is claimed easily.
 //!
 //! ```json
 //! {"point": "before_tool_call", "event": {"toolName": "exec", "params": {"command": "sudo ls"}},
@@ -12,8 +13,8 @@
 //! `"fails": "word"` in place of `expect` a failure that says so. A test that says neither, or anything else, is an error: whoever
 //! mistypes a key is not to believe that something is tested.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use backstop::hooks::{CallContext, PointId};
@@ -21,7 +22,7 @@ use backstop::plugins::{Home, Installed, PluginId, Trial};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::inspect::Data;
+use super::inspect::{Data, WITHHELD};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Style, elapsed, one_line, plain};
@@ -122,12 +123,28 @@ pub(super) fn new(name: &str, language: Language, surroundings: &Surroundings) -
     Ok(Exit::Success)
 }
 
+/// Writes a file anew beside its place and renames it into that. Agents do this too, and nothing is written through a link: neither one
+/// that stands there nor one that is put there meanwhile.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), what: "written", source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    fs::write(path, text).map_err(failed)
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => {
+            return Err(failed(io::Error::other("what is there is no plain file\nhint: remove it first")));
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&new).map_err(failed)?;
+    let moved = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, path));
+    if moved.is_err() {
+        // What is half written is of no use to anybody.
+        let _ = fs::remove_file(&new);
+    }
+    moved.map_err(failed)
 }
 
 /// The types of what plugins import, in one file.
@@ -185,6 +202,9 @@ pub(super) async fn test(folder: &Path, surroundings: &Surroundings) -> Result<E
     let home = Home::new(surroundings.plugins_folder()?);
     let installed = Installed::of_folder(&home, folder, data.path().to_owned())?;
     let id = installed.id.to_string();
+    if Trial::is_withheld(&loaded, &installed) {
+        surroundings.output.say(&format!("{id}: {WITHHELD}"));
+    }
     let trial = Box::pin(Trial::load(&loaded, installed)).await?;
     let mut ran = Vec::with_capacity(files.len());
     for (name, path) in files {

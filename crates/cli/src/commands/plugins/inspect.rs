@@ -1,8 +1,8 @@
 //! Looking at a plugin: what it says of itself, what was found in it, and what its hooks say to an event that did not happen.
 //!
-//! Hooks are fired where the plugin is trusted as it is: its code runs at every event anyway, and what it says to a sample is what people want
-//! to know. The code of any other plugin runs only where a person says `--run`, since whoever only looks has not consented to
-//! anything; below an agent that is refused, as consent is.
+//! The law: *looking runs nothing*. Agents may look, and a hook that is fired acts with all that it is granted. So hooks are fired
+//! only where a person says `--run`; below an agent that is refused, as consent is. What is switched off is not run at all. Samples never
+//! touch what a plugin keeps: its folder for data is one of its own, which is gone afterwards.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use backstop::plugins::{
 use serde_json::{Value, json};
 
 use super::install::place;
-use super::{About, facts, standing};
+use super::{About, facts, is_on, standing};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{elapsed, one_line, plain};
@@ -21,6 +21,13 @@ use crate::session::{Surroundings, environment};
 
 /// Most characters of an answer that are shown in a line.
 const MOST_ANSWER: usize = 200;
+/// What is said of a plugin that was only looked at.
+const NOT_RUN: &str = "its code was not run; `--run` runs it and fires each of its hooks once";
+/// What is said of one that nobody wants to run.
+const OFF: &str = "its code was not run: it is switched off";
+/// What is said where what the configuration has for an id is not for this.
+pub(super) const WITHHELD: &str =
+    "without what the configuration says of its id: this is not what is installed under it";
 
 pub(super) async fn run(
     home: &Home,
@@ -31,6 +38,7 @@ pub(super) async fn run(
     let loaded = surroundings.load_quietly()?;
     let hint = || format!("to install it as it is: `backstop plugins install {}`", plain(name));
     let data = Data::new();
+    let mut not_run = NOT_RUN;
     let (mut about, state, tried) = match place(name) {
         Some(Source::Folder(root)) => {
             let about = about_folder(&root, &loaded)?;
@@ -49,25 +57,28 @@ pub(super) async fn run(
             about.add("installed", &facts(&installed, &loaded), []);
             let state = standing(&installed, &loaded);
             let tried = match installed.state() {
-                State::Trusted => Some(Tried::of(installed, &loaded).await),
-                State::Changed(_) | State::Broken(_) => {
-                    tried(home, &installed.root, &data, &loaded, may_run).await?
+                _ if !is_on(&installed, &loaded) => {
+                    not_run = OFF;
+                    None
                 }
+                State::Trusted if may_run => {
+                    let installed = Installed { data: data.path().to_owned(), ..installed };
+                    Some(Tried::of(installed, &loaded).await)
+                }
+                _ => tried(home, &installed.root, &data, &loaded, may_run).await?,
             };
             (about, state, tried)
         }
     };
     let exit = match &tried {
         Some(tried) if !tried.is_well => Exit::Failed,
+        // What was asked for was not done.
+        None if may_run => Exit::Failed,
         _ => Exit::Success,
     };
     match tried {
         Some(tried) => about.add("run", &tried.facts, tried.lines),
-        None => about.add(
-            "run",
-            &Value::Null,
-            ["its code was not run; `--run` runs it and fires each of its hooks once".to_owned()],
-        ),
+        None => about.add("run", &Value::Null, [not_run.to_owned()]),
     }
     let output = &surroundings.output;
     if output.is_json() {
@@ -79,7 +90,7 @@ pub(super) async fn run(
     Ok(exit)
 }
 
-/// A folder for the data of a plugin that is not installed; it is gone afterwards.
+/// A folder for the data of a plugin that is tried; it is gone afterwards.
 pub(super) struct Data(PathBuf);
 
 impl Data {
@@ -95,7 +106,7 @@ impl Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        // It is made only for a plugin that is granted a place for data.
+        // It is there only if the plugin, or what loads it, has made it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -129,6 +140,16 @@ struct Tried {
 
 impl Tried {
     async fn of(installed: Installed, loaded: &Loaded) -> Self {
+        let is_withheld = Trial::is_withheld(loaded, &installed);
+        let mut tried = Self::by_itself(installed, loaded).await;
+        if let (true, Value::Object(facts)) = (is_withheld, &mut tried.facts) {
+            facts.insert("withheld".to_owned(), WITHHELD.into());
+            tried.lines.insert(0, WITHHELD.to_owned());
+        }
+        tried
+    }
+
+    async fn by_itself(installed: Installed, loaded: &Loaded) -> Self {
         let trial = match Box::pin(Trial::load(loaded, installed)).await {
             Ok(trial) => trial,
             Err(error) => {
