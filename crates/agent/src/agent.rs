@@ -1,7 +1,7 @@
 //! The agent: what it is made of, and its two verbs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_engine::{Attendance, Engine};
 use backstop_hooks::points::SessionEndReason;
@@ -67,7 +67,7 @@ pub struct Agent {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) models: Arc<dyn Models>,
-    pub(crate) toolbox: Toolbox,
+    toolbox: Mutex<Arc<Toolbox>>,
     pub(crate) settings: AgentSettings,
     pub(crate) attendance: Attendance,
     pub(crate) outlet: Outlet,
@@ -83,12 +83,23 @@ impl Agent {
             parts;
         let outlet = Outlet::new(output, settings.verbosity);
         let lifecycle = Lifecycle::new(engine.clone(), Arc::clone(&store));
+        let toolbox = Mutex::new(Arc::new(toolbox));
         Self { engine, store, models, toolbox, settings, attendance, outlet, lifecycle, workspace, limits }
     }
 
     /// How the agent works.
     pub fn settings(&self) -> &AgentSettings {
         &self.settings
+    }
+
+    /// The tools that a turn which begins now is offered.
+    pub fn toolbox(&self) -> Arc<Toolbox> {
+        Arc::clone(&self.toolbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other tools in place, for turns that begin from now on.
+    pub fn set_toolbox(&self, toolbox: Toolbox) {
+        *self.toolbox.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
     }
 
     /// Finds or begins a session. A turn of it that another process left behind, because it was killed, is

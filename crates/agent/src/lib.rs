@@ -23,6 +23,7 @@ mod lifecycle;
 mod models;
 mod output;
 mod profile;
+mod reply;
 mod report;
 mod session;
 mod settings;

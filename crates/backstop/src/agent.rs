@@ -9,7 +9,7 @@ pub use backstop_agent::{
 /// The tools of the agent, and how a program adds its own.
 pub mod tools {
     pub use backstop_agent::tools::{
-        CancelToken, Limits, ProcessTable, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, Toolbox,
-        Workspace, WorkspaceError,
+        Caller, CancelToken, Limits, ProcessTable, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+        Toolbox, Workspace, WorkspaceError,
     };
 }

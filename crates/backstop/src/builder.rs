@@ -212,6 +212,14 @@ impl Builder {
             plugins,
             #[cfg(feature = "plugins")]
             seated,
+            #[cfg(feature = "plugins")]
+            folder: self.plugins,
+            #[cfg(feature = "plugins")]
+            workspace: self.workspace,
+            #[cfg(feature = "plugins")]
+            is_live: false,
+            #[cfg(feature = "plugins")]
+            retiring: Vec::new(),
         })
     }
 }
@@ -224,15 +232,27 @@ impl fmt::Debug for Builder {
 
 /// Everything a host needs: the engine, what was configured, and where state is kept.
 pub struct Backstop {
-    engine: Engine,
-    config: Loaded,
-    store: Arc<dyn Store>,
+    pub(crate) engine: Engine,
+    pub(crate) config: Loaded,
+    pub(crate) store: Arc<dyn Store>,
     audit: Option<AuditSink>,
     verdicts: RunningVerdicts,
     #[cfg(feature = "plugins")]
-    plugins: backstop_plugins::set::PluginSet,
+    pub(crate) plugins: backstop_plugins::set::PluginSet,
     #[cfg(feature = "plugins")]
-    seated: Vec<(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)>,
+    pub(crate) seated: Vec<(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)>,
+    /// Where plugins are installed, if they were asked for.
+    #[cfg(feature = "plugins")]
+    pub(crate) folder: Option<std::path::PathBuf>,
+    /// The folder that the agent works in, for them.
+    #[cfg(feature = "plugins")]
+    pub(crate) workspace: Option<std::path::PathBuf>,
+    /// Whether what plugins have run beside the host was started.
+    #[cfg(feature = "plugins")]
+    pub(crate) is_live: bool,
+    /// Sets of plugins that end with what they were asked.
+    #[cfg(feature = "plugins")]
+    pub(crate) retiring: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Backstop {
@@ -288,11 +308,18 @@ impl Backstop {
         &self.seated
     }
 
+    /// The tools of an agent: its own, and those that plugins bring.
+    #[cfg(all(feature = "agent", feature = "plugins"))]
+    pub fn toolbox(&self) -> backstop_agent::tools::Toolbox {
+        wire::tools::toolbox(&self.plugins)
+    }
+
     /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.
-    pub async fn shut_down(self) -> bool {
-        self.verdicts.stop().await;
+    #[cfg_attr(not(feature = "plugins"), expect(unused_mut, reason = "plugins end while it is taken down"))]
+    pub async fn shut_down(mut self) -> bool {
         #[cfg(feature = "plugins")]
-        self.plugins.shut_down().await;
+        self.end_plugins().await;
+        self.verdicts.stop().await;
         match &self.audit {
             Some(audit) => audit.flush().await,
             None => true,

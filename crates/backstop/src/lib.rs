@@ -72,6 +72,8 @@ pub mod process;
 pub mod store;
 
 mod audit;
+#[cfg(feature = "plugins")]
+mod brought;
 #[cfg(feature = "config")]
 mod builder;
 #[cfg(feature = "config")]

@@ -2,6 +2,10 @@
 
 pub use backstop_plugins::install::{FetchError, NoSource, Origin, Source};
 pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
+pub use backstop_plugins::offers::cli::CliError;
+pub use backstop_plugins::offers::commands::{CommandRequest, PluginCommand};
+pub use backstop_plugins::offers::lifecycle::CleanupReason;
+pub use backstop_plugins::offers::services::ServiceFault;
 pub use backstop_plugins::package::{
     Bounds, ContentHash, Finding, FindingKind, NoHash, Package, PackageError,
 };
@@ -10,9 +14,9 @@ pub use backstop_plugins::permissions::{
 };
 pub use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
 pub use backstop_plugins::registration::{LeftOut, OfferKind, Seated, Waiting};
-pub use backstop_plugins::set::{SetError, Why};
+pub use backstop_plugins::set::{PluginSet, SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
-pub use crate::wire::plugins::granted;
+pub use crate::wire::plugins::{declared_tools, granted, load_one};
 pub use crate::wire::trial::Trial;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop::config::{LayerKind, Loaded, Locations, Source, account};
-use backstop::hooks::{AgentId, CallContext};
+use backstop::hooks::{AgentId, CallContext, ToolName};
 use backstop::store::{SqliteStore, Store};
 use backstop::{
     Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
@@ -249,7 +249,12 @@ impl Surroundings {
 
     /// The configuration that these texts are.
     pub(crate) fn load_sources(&self, sources: &[Source]) -> Result<Loaded, Error> {
-        Ok(load_sources(sources, &HookTypes::built_in(&[]), &|name| self.variable(name))?)
+        let types = HookTypes::built_in(&self.tools_of_plugins());
+        Ok(load_sources(sources, &types, &|name| self.variable(name))?)
+    }
+
+    fn tools_of_plugins(&self) -> Vec<ToolName> {
+        self.plugins_folder().map(|folder| backstop::plugins::declared_tools(&folder)).unwrap_or_default()
     }
 
     fn sources(&self, folder: Option<&Path>) -> Result<Vec<Source>, Error> {
@@ -319,10 +324,11 @@ pub(crate) fn working_directory() -> Result<PathBuf, Error> {
 
 /// A builder with that configuration.
 pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
+    let types = HookTypes::built_in(&surroundings.tools_of_plugins());
     // One that everybody works in; what each call of a coding agent works in is the call's.
     let workspace = loaded.config.agent.workspace.as_ref();
     let workspace = workspace.map(|folder| backstop::from_operator(&loaded, folder.value.expose()));
-    let mut builder = Backstop::builder().config(loaded);
+    let mut builder = Backstop::builder().config(loaded).hook_types(types);
     if let Some(workspace) = workspace {
         builder = builder.workspace(workspace);
     }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
 use backstop_hooks::{
-    ApprovalRequest, ApprovalRequests, CallContext, Digest, Evidence, Fact, Params, PointId, ToolName,
+    ApprovalRequest, ApprovalRequests, CallContext, Digest, Evidence, Fact, OwnerId, Params, PointId,
+    ToolName,
 };
 use backstop_store::ToolDecision;
 use serde::Serialize;
@@ -56,7 +57,7 @@ pub struct ToolVerdict {
 }
 
 /// The digest a tool call is judged, asked about and recorded under: tool, as called and
-/// canonical, and arguments, nothing else.
+/// canonical, whose it is, and arguments, nothing else.
 pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
     #[derive(Serialize)]
     struct Called<'a> {
@@ -64,10 +65,14 @@ pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
         /// Another spelling may be another tool, so it is another call.
         #[serde(skip_serializing_if = "Option::is_none")]
         called_as: Option<&'a str>,
+        /// The same name of another plugin is another tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<&'a OwnerId>,
         params: &'a Params,
     }
     let (tool, called_as) = (event.tool_name.canonical(), event.tool_name.called_as());
-    Digest::of("tool_call", &Called { tool, called_as, params: &event.params })
+    let owner = event.tool_owner.as_ref();
+    Digest::of("tool_call", &Called { tool, called_as, owner, params: &event.params })
 }
 
 impl Dispatch<'_> {
@@ -150,5 +155,6 @@ pub(crate) fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
         run_id: event.run_id.clone().or_else(|| call.run_id.clone()),
         tool_call_id: event.tool_call_id.clone(),
         tool: Some(event.tool_name.clone()),
+        tool_owner: event.tool_owner.clone(),
     }
 }

@@ -16,6 +16,7 @@ pub mod config_schema;
 pub mod external;
 pub mod install;
 pub mod manifest;
+pub mod offers;
 pub mod openclaw;
 pub mod package;
 pub mod permissions;

@@ -27,14 +27,17 @@ use crate::external::command::{CommandSettings, Commands, NoSuchEvent};
 use crate::external::http::{Authorization, HttpError, HttpHook, HttpSettings};
 use crate::external::process::{Limits, ProcessPlugin, ProcessSettings, StartError};
 use crate::manifest::{Api, Kind, Manifest, ManifestError, PluginId};
+use crate::offers::{self, services::Started, tools::PluginTool};
 use crate::openclaw::{self, Batches, Facts, LoadError, Scripted, Services};
 use crate::permissions::{Access, Effective, Folders, Host, Permissions};
 use crate::probe::{self, Fired, Judged, NoEvent, Shape};
-use crate::registration::{HookSpec, Registration, RegistrationError, Seated};
+use crate::registration::{HookSpec, OfferKind, Registration, RegistrationError, Seated};
 use crate::trust::{Installed, State};
 
 /// How long a server may take, where the budget of the hook is longer.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether somebody still asks a program that is to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// What every program needs of the environment in order to start.
 const PLAIN_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 
@@ -53,6 +56,8 @@ pub struct Wanted {
     pub config: Json,
     /// What the operator grants to it.
     pub granted: Permissions,
+    /// Its optional tools that the agent is offered.
+    pub optional_tools: Vec<String>,
 }
 
 /// Why a plugin can't be had.
@@ -128,6 +133,46 @@ pub enum Why {
         "its code has a hook at `{0}`, which its manifest does not name\nhint: add it to `points`; people consent to what stands there"
     )]
     Undeclared(String),
+    /// Its code has other tools than its manifest.
+    #[error(
+        "its code has a tool `{0}`, which its manifest does not name\nhint: add it to `contracts.tools`; people consent to what stands there"
+    )]
+    UndeclaredTool(String),
+    /// A tool that can't be one.
+    #[error("its tool `{name}` {why}")]
+    Tool {
+        /// The tool, as it was registered.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A command that can't be one.
+    #[error(
+        "its command `{0}` has a name that nobody can type\nhint: a letter, then letters, digits, `_`, `-`"
+    )]
+    Command(String),
+    /// Somebody else has that name.
+    #[error(
+        "its {what} `{name}` has the name of one of {by}\nhint: switch one of them off with `backstop plugins disable`"
+    )]
+    Taken {
+        /// What has the name.
+        what: OfferKind,
+        /// The name.
+        name: String,
+        /// Whose it is already.
+        by: String,
+    },
+    /// The operator lists a tool that it does not have.
+    #[error("it has no tool `{name}`, which `plugins.entries.{id}.optionalTools` lists; it has: {known}")]
+    NoSuchTool {
+        /// The plugin.
+        id: PluginId,
+        /// What was listed.
+        name: String,
+        /// What it has.
+        known: String,
+    },
     /// Its code.
     #[error("{}", without_name(.0))]
     Script(Box<LoadError>),
@@ -148,8 +193,12 @@ pub struct Surroundings<'a> {
     pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// The folder that the agent works in, if there is one.
     pub workspace: Option<PathBuf>,
-    /// The tools that exist.
+    /// The tools that exist, for matchers.
     pub tools: Vec<String>,
+    /// The tools of the agent's own, whose names are taken.
+    pub own_tools: Vec<String>,
+    /// The commands of conversations that hosts have themselves, whose names are taken.
+    pub own_commands: Vec<&'static str>,
     /// What scripts ask of this process.
     pub services: Arc<dyn Services>,
 }
@@ -170,12 +219,16 @@ fn without_name(error: &LoadError) -> String {
 
 /// One plugin that was loaded.
 #[derive(Debug)]
-struct Running {
-    id: PluginId,
-    registration: Registration,
-    process: Option<ProcessPlugin>,
+pub(crate) struct Running {
+    pub(crate) id: PluginId,
+    pub(crate) registration: Registration,
+    pub(crate) process: Option<ProcessPlugin>,
     /// What keeps its code loaded.
-    script: Option<Scripted>,
+    pub(crate) script: Option<Arc<Scripted>>,
+    /// Its tools that are offered.
+    pub(crate) tools: Vec<PluginTool>,
+    /// Its services that run.
+    pub(crate) started: Started,
 }
 
 /// The plugins of a process.
@@ -196,6 +249,8 @@ impl PluginSet {
             let started = Box::pin(start(plugin, surroundings, &scripts)).await;
             running.push(started.map_err(|why| SetError { id, why: Box::new(why) })?);
         }
+        offers::tools::check_names(&running, &surroundings.own_tools)?;
+        offers::commands::check_names(&running, &surroundings.own_commands)?;
         Ok(Self(running))
     }
 
@@ -205,6 +260,7 @@ impl PluginSet {
     ///
     /// [`SetError`], where a gate can't stand.
     pub fn seat(&self, snapshot: &mut Snapshot) -> Result<Vec<(PluginId, Seated)>, SetError> {
+        snapshot.add_tools(self.tools().map(PluginTool::name));
         let seat = |plugin: &Running| {
             let id = plugin.id.clone();
             let seated = plugin
@@ -238,7 +294,7 @@ impl PluginSet {
         let mut all = Vec::new();
         for plugin in &self.0 {
             all.extend(
-                probe::fire_each(&plugin.registration, plugin.script.as_ref(), standing, config).await,
+                probe::fire_each(&plugin.registration, plugin.script.as_deref(), standing, config).await,
             );
         }
         all
@@ -276,8 +332,37 @@ impl PluginSet {
         self.0.iter().map(|plugin| &plugin.id)
     }
 
-    /// Ends what was started. The hooks fail from now on.
+    /// The tools that plugins bring and the agent is offered. No two have one name, and none has that of a tool of the agent's own.
+    pub fn tools(&self) -> impl Iterator<Item = &PluginTool> {
+        self.0.iter().flat_map(|plugin| &plugin.tools)
+    }
+
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = &Running> {
+        self.0.iter()
+    }
+
+    /// Ends the set once nobody asks any of its code, or `patience` is over: whoever holds a snapshot with its hooks, or a tool,
+    /// keeps it. Services are to be stopped before.
+    pub async fn retire(self, patience: Duration) {
+        let over = tokio::time::Instant::now() + patience;
+        let mut processes: Vec<ProcessPlugin> = Vec::new();
+        // A script goes with the last of its users.
+        for plugin in self.0 {
+            processes.extend(plugin.process);
+        }
+        for process in processes {
+            while process.is_used() && tokio::time::Instant::now() < over {
+                tokio::time::sleep(LOOK).await;
+            }
+            process.shut_down().await;
+        }
+    }
+
+    /// Ends what was started, services first. The hooks fail from now on.
     pub async fn shut_down(&self) {
+        for fault in self.stop_services().await {
+            tracing::warn!("{fault}");
+        }
         for plugin in &self.0 {
             if let Some(process) = &plugin.process {
                 process.shut_down().await;
@@ -302,7 +387,7 @@ impl Scripts {
 
 async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Scripts) -> Result<Running, Why> {
     let environment = surroundings.environment;
-    let Wanted { installed, config, granted } = wanted;
+    let Wanted { installed, config, granted, optional_tools } = wanted;
     let seal = installed.seal().map_err(|state| match state {
         State::Changed(now) => Why::NotTrusted(format!("they are `{now}` now")),
         State::Broken(error) => Why::NotTrusted(error.to_string()),
@@ -413,7 +498,57 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     if let Some(spec) = registration.hooks().find(|spec| !is_named(spec)) {
         return Err(Why::Undeclared(spec.point.name().to_owned()));
     }
-    Ok(Running { id: installed.id, registration, process, script })
+    for (kind, name) in unserved(&registration) {
+        registration.leave_out(format!("{kind} `{name}`"), "no server of Backstop answers for plugins");
+    }
+    let script = script.map(Arc::new);
+    let mut running = Running {
+        id: installed.id,
+        registration,
+        process,
+        script,
+        tools: Vec::new(),
+        started: Started::default(),
+    };
+    running.choose_tools(&manifest, &optional_tools)?;
+    Ok(running)
+}
+
+/// What a plugin registers and no host takes.
+fn unserved(registration: &Registration) -> Vec<(OfferKind, String)> {
+    let offers = registration.offers().iter();
+    let offers = offers.filter(|offer| matches!(offer.kind, OfferKind::Route | OfferKind::Method));
+    offers.map(|offer| (offer.kind, offer.name.clone())).collect()
+}
+
+impl Running {
+    /// Makes out which of its tools are offered: all, but of the optional ones those that are `chosen`.
+    fn choose_tools(&mut self, manifest: &Manifest, chosen: &[String]) -> Result<(), Why> {
+        let all = offers::tools::of(self)?;
+        let declared = &manifest.contracts.tools;
+        if manifest.api == Api::Backstop
+            && !declared.is_empty()
+            && let Some(other) = all.iter().find(|it| !declared.iter().any(|name| name == it.tool.name()))
+        {
+            return Err(Why::UndeclaredTool(other.tool.name().to_owned()));
+        }
+        if let Some(none) = chosen.iter().find(|name| !all.iter().any(|it| it.tool.name() == *name)) {
+            let known = all.iter().map(|it| it.tool.name().to_owned()).collect::<Vec<_>>().join(", ");
+            return Err(Why::NoSuchTool { id: self.id.clone(), name: none.clone(), known });
+        }
+        for offers::tools::Brought { tool, optional } in all {
+            if optional && !chosen.iter().any(|name| name == tool.name()) {
+                let why = format!(
+                    "it is optional; `plugins.entries.{}.optionalTools` lists those that are offered",
+                    self.id
+                );
+                self.registration.leave_out(format!("tool `{}`", tool.name()), why);
+            } else {
+                self.tools.push(tool);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Checks a plugin's options. What is not said is an object with nothing in it. Returns what of the schema was not checked.

@@ -476,6 +476,17 @@ impl Home {
         self.change(id, |record| record.enabled = enabled)
     }
 
+    /// Writes the list as it is, so that whatever watches it loads the plugins anew.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError`].
+    pub fn touch(&self) -> Result<(), TrustError> {
+        let _lock = self.lock()?;
+        let list = self.list()?;
+        self.write(list)
+    }
+
     fn change(&self, id: &PluginId, change: impl FnOnce(&mut Record)) -> Result<(), TrustError> {
         let mut list = self.list()?;
         match list.plugins.get_mut(id) {

@@ -1296,6 +1296,8 @@ export interface ToolCallEvent {
   runId?: RunId;
   /** The model's id of this call. */
   toolCallId?: ToolCallId;
+  /** The plugin that brings the tool, where one does. It is a part of what is judged. */
+  toolOwner?: OwnerId;
   /** What is the same for all hooks of a call. */
   context: CallContext;
 }
@@ -1346,6 +1348,8 @@ export interface ToolInfo {
   allowedTools?: Array<string>;
   /** When the provider asks before it calls: `always`, `never`, or what else is said of that. */
   approval?: string;
+  /** The plugin that brings it, where one does. */
+  owner?: OwnerId;
 }
 
 /** The tools a hook leaves on offer, by name. */

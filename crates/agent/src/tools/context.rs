@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::Params;
+use backstop_hooks::{CallContext, Params, ToolCallId};
 
 use super::cancel::CancelToken;
 use super::process::table::ProcessTable;
@@ -39,6 +39,15 @@ impl Default for Limits {
     }
 }
 
+/// Whose call it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Caller {
+    /// The agent, the session and the turn.
+    pub context: CallContext,
+    /// The id of the call in the transcript.
+    pub id: ToolCallId,
+}
+
 /// What one tool call is given. Cheap to clone: workspace, processes and HTTP client are shared.
 #[derive(Clone)]
 pub struct ToolContext {
@@ -54,6 +63,8 @@ pub struct ToolContext {
     /// The arguments as they were judged, where placeholders stand for values that the tool itself is given.
     /// Tools that keep arguments for others to read keep these.
     pub shown: Option<Params>,
+    /// Whose call it is, where a turn makes it.
+    pub caller: Option<Arc<Caller>>,
     /// The bounds of this call.
     pub limits: Limits,
     /// The background processes of the session.
@@ -72,6 +83,7 @@ impl ToolContext {
             exec_env: BTreeMap::new(),
             launcher: Arc::default(),
             shown: None,
+            caller: None,
             limits,
             processes: Arc::new(ProcessTable::new()),
             http: Arc::new(WebClient::default()),

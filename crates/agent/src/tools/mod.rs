@@ -33,7 +33,7 @@ mod web_fetch;
 mod workspace;
 
 pub use cancel::CancelToken;
-pub use context::{Limits, ToolContext};
+pub use context::{Caller, Limits, ToolContext};
 pub use error::ToolError;
 pub use exec::ExecError;
 pub use exec::env::{Dropped, Harm, filter_inherited, filter_overrides};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use backstop_engine::Permitted;
-use backstop_hooks::ToolName;
 use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{OwnerId, ToolName};
 use serde_json::{Map, Value, json};
 
 use super::context::ToolContext;
@@ -19,6 +19,7 @@ use super::patch::ApplyPatchTool;
 use super::process::ProcessTool;
 use super::text;
 use super::web_fetch::WebFetchTool;
+use crate::report::ImageAttachment;
 
 /// What a model is told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,19 +42,21 @@ pub struct ToolOutput {
     /// Facts about the call for transcripts and displays (exit code, bytes, truncation); never sent to a
     /// model, and never holding file contents or command output.
     pub details: Value,
+    /// Pictures that the model sees behind the text.
+    pub images: Vec<ImageAttachment>,
 }
 
 impl ToolOutput {
     /// A successful answer without details.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: false, details: json!({}) }
+        Self { content: content.into(), is_error: false, details: json!({}), images: Vec::new() }
     }
 
     /// A failed answer without details.
     #[must_use]
     pub fn error(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: true, details: json!({}) }
+        Self { content: content.into(), is_error: true, ..Self::text("") }
     }
 
     /// The same answer with `details`.
@@ -78,6 +81,11 @@ impl From<ToolError> for ToolOutput {
 pub trait Tool: Debug + Send + Sync {
     /// Name, description and argument schema. The same for the whole life of the tool.
     fn definition(&self) -> ToolSpec;
+
+    /// The plugin that brings the tool; none for one of the agent's own.
+    fn owner(&self) -> Option<&OwnerId> {
+        None
+    }
 
     /// Adds to the arguments what the call depends on beside them, so that it is judged, approved and recorded with
     /// it. Answers the kind of the call for hooks ([`ToolCallEvent::tool_kind`]), where it has one. Whatever is added
@@ -138,6 +146,12 @@ impl Toolbox {
         self.tools.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The plugin that brings the tool called `name`, spelled exactly.
+    #[must_use]
+    pub fn owner(&self, name: &str) -> Option<&OwnerId> {
+        self.get(name).and_then(|tool| tool.owner())
+    }
+
     /// What the model is told about the tool called `name`, spelled exactly.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<ToolSpec> {
@@ -148,6 +162,7 @@ impl Toolbox {
     #[must_use = "the completed call is the one to be judged"]
     pub async fn complete(&self, mut call: ToolCallEvent, cx: &ToolContext) -> ToolCallEvent {
         if let Some((_, tool)) = self.find(&call.tool_name) {
+            call.tool_owner = tool.owner().cloned();
             let mut args = call.params.clone();
             if let Some(kind) = tool.complete(args.make_mut(), cx).await {
                 call.tool_kind = Some(kind.to_owned());
@@ -177,7 +192,7 @@ impl Toolbox {
     /// Runs one call and bounds its output. The only door through which tools are run: it takes the engine's
     /// permit, and runs exactly the name and arguments that were judged.
     pub async fn run(&self, call: Permitted<ToolCallEvent>, cx: &ToolContext) -> ToolOutput {
-        let ToolCallEvent { tool_name, params, .. } = match call.redeem() {
+        let ToolCallEvent { tool_name, tool_owner, params, .. } = match call.redeem() {
             Ok(judged) => judged,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
@@ -186,6 +201,10 @@ impl Toolbox {
             let hint = text::did_you_mean(name, self.names());
             return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));
         };
+        if tool.owner() != tool_owner.as_ref() {
+            let name = text::clip(tool_name.called(), 64);
+            return ToolOutput::error(format!("`{name}` is another tool now than the one that was judged"));
+        }
         if cx.cancel.is_cancelled() {
             return ToolError::Cancelled.into();
         }

@@ -96,7 +96,7 @@ pub(crate) async fn answer(
             run.agent.store.confirm_injections(&run.id).await?;
         }
         tally.usage = sum(tally.usage, answer.usage);
-        let (message, planned) = tool_calls::plan(&run.agent.toolbox, &answer, &ids_of(transcript));
+        let (message, planned) = tool_calls::plan(&run.toolbox, &answer, &ids_of(transcript));
         let stored = store_answer(run, transcript, message, voice, &mut said).await?;
         if !planned.is_empty() {
             tool_calls::run_all(run, transcript, planned).await?;

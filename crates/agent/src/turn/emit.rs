@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use backstop_engine::Blocked;
 use backstop_hooks::conversation::{Message, Role};
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent};
-use backstop_hooks::{MessageId, PointId, Text};
+use backstop_hooks::{CallContext, MessageId, PointId, RunId, Text};
 
 use super::redaction;
 use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript, Written};
+use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::output::Shown;
 
@@ -39,6 +40,34 @@ pub(crate) async fn emit(
         run.outlet().say(Shown::Answer(text));
     }
     Ok(answer)
+}
+
+/// Judges a text that no model has said, and shows it. Answers what is left of it, if anything is.
+pub(crate) async fn emit_alone(
+    agent: &Agent,
+    call: &CallContext,
+    run: &RunId,
+    text: Text,
+) -> Result<Option<Text>, Blocked> {
+    let event = ResponseEmitEvent {
+        run_id: Some(run.clone()),
+        content: text.clone(),
+        all_content: vec![text],
+        channel: agent.settings.channel.clone(),
+        message_count: 1,
+    };
+    let decided = agent.engine.decide::<BeforeResponseEmit>(event, call).await.into_parts();
+    agent.outlet.receipt(&decided.receipt);
+    if let Some(blocked) = decided.blocked {
+        return Err(blocked);
+    }
+    let text = decided.event.all_content.into_iter().next_back().filter(|text| !text.is_empty());
+    if let Some(text) = &text {
+        agent.outlet.say(Shown::Text(text));
+        agent.outlet.say(Shown::TextEnd);
+        agent.outlet.say(Shown::Answer(text));
+    }
+    Ok(text)
 }
 
 /// Judges what a run said that ended without an answer: what nobody judged does not stay for later turns to read.

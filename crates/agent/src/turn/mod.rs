@@ -29,7 +29,9 @@ use backstop_store::{Allowance, ApprovalFilter, ApprovalState, Reach, RunOutcome
 use tokio::task::JoinHandle;
 
 use self::answering::Tally;
-use self::prepare::{Prepared, blocker};
+pub(crate) use self::emit::emit_alone;
+use self::prepare::Prepared;
+pub(crate) use self::prepare::blocker;
 use self::run::{Run, Stop};
 use self::transcript::Transcript;
 use crate::agent::Agent;
@@ -99,8 +101,13 @@ fn received(run: &Run<'_>, input: &TurnInput) {
     if input.trigger != TurnTrigger::User {
         return;
     }
+    run.tell::<MessageReceived>(|| received_event(&run.call, input));
+}
+
+/// A message that came in.
+pub(crate) fn received_event(call: &CallContext, input: &TurnInput) -> MessageReceivedEvent {
     let sender = input.sender.as_ref().and_then(|sender| sender.sender_id.clone());
-    run.tell::<MessageReceived>(|| MessageReceivedEvent {
+    MessageReceivedEvent {
         from: sender.clone().unwrap_or_else(|| "user".to_owned()),
         content: input.prompt.clone(),
         timestamp: Some(Timestamp::now().as_millis()),
@@ -110,13 +117,13 @@ fn received(run: &Run<'_>, input: &TurnInput) {
         reply_to_id: None,
         reply_to_body: None,
         reply_to_sender: None,
-        session_key: run.call.session_key.clone(),
-        run_id: Some(run.id.clone()),
+        session_key: call.session_key.clone(),
+        run_id: call.run_id.clone(),
         metadata: None,
-    });
+    }
 }
 
-fn context(agent: &Agent, session: &AgentSession, run: &RunId, input: &TurnInput) -> CallContext {
+pub(crate) fn context(agent: &Agent, session: &AgentSession, run: &RunId, input: &TurnInput) -> CallContext {
     let job_id = match &input.trigger {
         TurnTrigger::Cron { job_id } => Some(job_id.clone()),
         TurnTrigger::User | TurnTrigger::Heartbeat { .. } => None,

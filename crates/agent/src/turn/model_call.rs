@@ -175,6 +175,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
             .map(|tool| ToolInfo {
                 description: Some(tool.description.as_str().into()),
                 input_schema: Some(tool.input_schema.clone().into()),
+                owner: run.toolbox.owner(&tool.name).cloned(),
                 ..ToolInfo::named(tool.name.clone())
             })
             .collect(),

@@ -384,7 +384,7 @@ pub(crate) fn blocker(blocked: &Blocked, point: PointId) -> String {
 /// The tools of this turn.
 fn offered(run: &Run<'_>, allowed: Option<&ToolsAllow>) -> Vec<ToolSpec> {
     let configured = run.agent.settings.tools.as_ref();
-    let mut tools = run.agent.toolbox.definitions();
+    let mut tools = run.toolbox.definitions();
     tools.retain(|tool| {
         let name = ToolName::new(&tool.name);
         [configured, allowed].into_iter().flatten().all(|list| list.allows(&name))

@@ -1,6 +1,7 @@
 //! What every step of a turn needs: the engine under this run's name, the stop switch, the door out.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::error::AgentError;
 use crate::output::Outlet;
 use crate::report::TurnError;
 use crate::session::{AgentSession, ClaimWatch};
-use crate::tools::CancelToken;
+use crate::tools::{CancelToken, Toolbox};
 
 /// Why a turn does not go on.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ impl<E: Into<AgentError>> From<E> for Stop {
 pub(crate) struct Run<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) session: &'a AgentSession,
+    /// The tools as they were when the turn began.
+    pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) id: RunId,
     pub(crate) call: CallContext,
     pub(crate) stop: CancelToken,
@@ -93,7 +96,9 @@ impl<'a> Run<'a> {
         let observers = Observers::start(agent.engine.clone(), call.clone(), agent.outlet.clone());
         let (engine, of) = (agent.engine.clone(), session.id().clone());
         let release = ReleaseOnDrop { engine, session: of, run: id.clone(), armed: true };
-        Self { agent, session, id, call, stop, claim, observers, release, receipts: AtomicU64::new(0) }
+        let toolbox = agent.toolbox();
+        let receipts = AtomicU64::new(0);
+        Self { agent, session, toolbox, id, call, stop, claim, observers, release, receipts }
     }
 
     /// Ends the run: waits for hooks that only watch. Answers how many dispatches met a hook.

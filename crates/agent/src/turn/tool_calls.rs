@@ -6,6 +6,7 @@
 //! an id of its own, given by Backstop where the model's is missing or taken.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop_engine::{BlockCause, Blocked, Permitted, ToolVerdict, tool_call_digest};
@@ -24,7 +25,7 @@ use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript};
 use super::voice::{Release, redacted};
 use crate::output::Shown;
-use crate::tools::{ToolContext, ToolOutput, Toolbox, affected_paths, filter_overrides};
+use crate::tools::{Caller, ToolContext, ToolOutput, Toolbox, affected_paths, filter_overrides};
 
 /// How much longer than its own limit a tool is waited for.
 const GRACE: Duration = Duration::from_secs(30);
@@ -175,7 +176,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     if let Some(refusal) = refusal {
         return Ok(decline(run, &call, &id, &refusal));
     }
-    let event = run.agent.toolbox.complete(event_of(&call, Some(run)), run.session.tools()).await;
+    let event = run.toolbox.complete(event_of(&call, Some(run)), run.session.tools()).await;
     let verdict = permit(run, event.clone()).await?;
     run.note(&verdict.receipt);
     if let Some(note) = &verdict.receipt.approval {
@@ -189,6 +190,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
     };
     let mut context = agent_context(run);
+    context.caller = Some(Arc::new(Caller { context: run.call.clone(), id: id.clone() }));
     if tool.canonical() == "exec" {
         match exec_env(run).await? {
             Ok(env) => context.exec_env = env,
@@ -202,7 +204,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
 fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -> ToolResult {
     // A name that the model made up is its own text, which is not shown here.
     let tool = ToolName::new(&call.name);
-    let what = run.agent.toolbox.resolve(&tool).unwrap_or("a tool that does not exist");
+    let what = run.toolbox.resolve(&tool).unwrap_or("a tool that does not exist");
     let (point, reason) = match refusal {
         Refusal::Removed(reason) => (PointId::AfterLlmCall, reason.as_str()),
         Refusal::Malformed => (PointId::BeforeToolCall, "the arguments are not a JSON object"),
@@ -348,7 +350,7 @@ async fn execute(
 
 /// Runs the tool within a bound of time that holds for every tool, and survives its panic.
 async fn bounded(run: &Run<'_>, permit: Permitted<ToolCallEvent>, context: &ToolContext) -> ToolOutput {
-    let work = Contained::new(Box::pin(run.agent.toolbox.run(permit, context)));
+    let work = Contained::new(Box::pin(run.toolbox.run(permit, context)));
     let limit = context.limits.time.saturating_add(GRACE);
     let overdue = async {
         tokio::select! {
@@ -375,10 +377,15 @@ fn as_result(call: &ToolCall, id: &ToolCallId, output: ToolOutput, duration_ms: 
         other => serde_json::Map::from_iter([("value".to_owned(), other)]),
     };
     details.entry("durationMs").or_insert_with(|| duration_ms.into());
+    let images = output.images.into_iter().map(|image| Part::Image {
+        mime_type: image.mime_type,
+        source: image.source,
+        meta: None,
+    });
     ToolResult {
         tool_call_id: id.clone(),
         tool_name: Some(call.name.clone()),
-        content: vec![Part::text(output.content)],
+        content: std::iter::once(Part::text(output.content)).chain(images).collect(),
         is_error: output.is_error,
         details: Some(Value::Object(details).into()),
         meta: None,

@@ -18,6 +18,8 @@ pub(crate) mod plugins;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
+#[cfg(all(feature = "agent", feature = "plugins"))]
+pub(crate) mod tools;
 #[cfg(feature = "plugins")]
 pub(crate) mod trial;
 mod verdicts;

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, PluginEntry};
-use backstop_hooks::{Json, OwnerId, PointId};
-use backstop_plugins::manifest::PluginId;
+use backstop_hooks::tool_name::known_tools;
+use backstop_hooks::{Json, OwnerId, PointId, ToolName};
+use backstop_plugins::manifest::{Manifest, PluginId};
 use backstop_plugins::openclaw::{Services, StoreServices};
 use backstop_plugins::permissions::{FileWords, Permissions, Words};
 use backstop_plugins::set::{PluginSet, SetError, Surroundings, Wanted, Why};
@@ -37,17 +38,40 @@ pub(crate) async fn load(
 ) -> Result<Found, BuildError> {
     let mut installed = Home::new(folder).installed()?;
     let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
-    let entry = |id: &PluginId| loaded.config.plugins.entries.get(id.as_str());
-    installed.retain(|plugin| {
-        let said = entry(&plugin.id).and_then(|entry| entry.enabled.as_ref());
-        said.map_or(plugin.record.enabled, |said| said.value)
-    });
+    installed.retain(|plugin| is_on(loaded, plugin));
     let (here, elsewhere): (Vec<_>, Vec<_>) =
         installed.into_iter().partition(|plugin| points.is_none_or(|points| plugin.may_stand_at(points)));
-    let set = load_these(loaded, here, workspace, store).await?;
+    let set = load_these(loaded, here, workspace, store, Box::new(|_| {})).await?;
     let elsewhere = elsewhere.into_iter().map(|plugin| plugin.id.to_string()).collect();
     Ok(Found { set, installed: installed_ids, elsewhere })
 }
+
+/// One plugin, for its commands of the command line; no set of plugins if it is off. What they print goes to `print`.
+///
+/// # Errors
+///
+/// [`BuildError`], where it can't be had.
+pub async fn load_one(
+    loaded: &Loaded,
+    folder: &Path,
+    store: &Arc<dyn Store>,
+    id: &PluginId,
+    print: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<Option<PluginSet>, BuildError> {
+    let installed = Home::new(folder).installed()?.into_iter().find(|plugin| plugin.id == *id);
+    let Some(plugin) = installed.filter(|plugin| is_on(loaded, plugin)) else { return Ok(None) };
+    load_these(loaded, vec![plugin], None, store, Box::new(print)).await.map(Some)
+}
+
+/// Whether a plugin is on: the configuration has the last word.
+fn is_on(loaded: &Loaded, plugin: &Installed) -> bool {
+    let entry = loaded.config.plugins.entries.get(plugin.id.as_str());
+    let said = entry.and_then(|entry| entry.enabled.as_ref());
+    said.map_or(plugin.record.enabled, |said| said.value)
+}
+
+/// Takes what commands of plugins print.
+pub(super) type Print = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Loads these plugins, with what the configuration says of each.
 pub(super) async fn load_these(
@@ -55,6 +79,7 @@ pub(super) async fn load_these(
     installed: Vec<Installed>,
     workspace: Option<PathBuf>,
     store: &Arc<dyn Store>,
+    print: Print,
 ) -> Result<PluginSet, BuildError> {
     let entry = |id: &PluginId| loaded.config.plugins.entries.get(id.as_str());
     let mut wanted = Vec::with_capacity(installed.len());
@@ -62,15 +87,28 @@ pub(super) async fn load_these(
         let config = entry(&plugin.id).and_then(|entry| entry.config.as_ref());
         let config = config.map(|config| Json::new(config.value.expose())).unwrap_or_default();
         let granted = granted(loaded, &plugin.id)?;
-        wanted.push(Wanted { installed: plugin, config, granted });
+        let optional_tools = entry(&plugin.id)
+            .map(|entry| entry.optional_tools.iter().map(|name| name.value.as_str().to_owned()).collect());
+        let optional_tools = optional_tools.unwrap_or_default();
+        wanted.push(Wanted { installed: plugin, config, granted, optional_tools });
     }
     let environment = |name: &str| std::env::var(name).ok();
     let may_inject: BTreeMap<String, bool> = (loaded.config.plugins.entries.iter())
         .map(|(id, entry)| (id.value.as_str().to_owned(), entry.hooks.allow_prompt_injection.value))
         .collect();
     let may = move |owner: &OwnerId| may_inject.get(owner.as_str()).copied().unwrap_or(true);
-    let services: Arc<dyn Services> = Arc::new(StoreServices::new(Arc::clone(store), may));
-    let surroundings = Surroundings { environment: &environment, workspace, tools: Vec::new(), services };
+    let services: Arc<dyn Services> =
+        Arc::new(StoreServices::new(Arc::clone(store), may).printing(move |_, text| print(text.0)));
+    let own_tools = own_tools();
+    let tools = known_tools().map(str::to_owned).chain(own_tools.iter().cloned()).collect();
+    let surroundings = Surroundings {
+        environment: &environment,
+        workspace,
+        tools,
+        own_tools,
+        own_commands: OWN_COMMANDS.to_vec(),
+        services,
+    };
     PluginSet::load(wanted, &surroundings).await.map_err(|error| placed(loaded, error))
 }
 
@@ -83,6 +121,25 @@ fn placed(loaded: &Loaded, error: SetError) -> BuildError {
     let at = entry.config.as_ref().map_or(&name.at, |config| &config.at);
     let text = format!("`plugins.entries.{}.config`: {wrong}", error.id);
     BuildError::Config(ConfigError::from(problem(at, &text)))
+}
+
+/// The commands of conversations that hosts have themselves.
+const OWN_COMMANDS: [&str; 3] = ["help", "new", "reset"];
+
+/// The tools that the manifests of installed plugins name, so that rules and lists can be about them before any code runs. What
+/// can't be read here is told of by whoever loads it.
+pub fn declared_tools(folder: &Path) -> Vec<ToolName> {
+    let installed = Home::new(folder).installed().unwrap_or_default();
+    let manifests = installed.iter().filter_map(|plugin| Manifest::read(&plugin.root).ok());
+    manifests.flat_map(|manifest| manifest.contracts.tools).map(|name| ToolName::new(&name)).collect()
+}
+
+/// The tools of the agent's own. No plugin has one of their names, whichever host loads it.
+fn own_tools() -> Vec<String> {
+    #[cfg(feature = "agent")]
+    return backstop_agent::tools::Toolbox::built_in().names().map(str::to_owned).collect();
+    #[cfg(not(feature = "agent"))]
+    Vec::new()
 }
 
 /// What the operator grants to a plugin.

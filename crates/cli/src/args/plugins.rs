@@ -76,6 +76,16 @@ enum PluginsCommand {
         #[command(flatten)]
         consent: ConsentArgs,
     },
+    /// Have whatever runs load the plugins anew: at the next event, message or second
+    Reload,
+    /// Run a command that a plugin brings; without one, list them
+    Run {
+        /// The plugin's id
+        id: String,
+        /// The command and what it is given
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Remove a plugin with its data
     Remove {
         /// Its id
@@ -117,6 +127,8 @@ impl PluginsArgs {
             }
             PluginsCommand::Test { folder } => Settings::Test { folder },
             PluginsCommand::Types { folder } => Settings::Types { folder },
+            PluginsCommand::Reload => Settings::Reload,
+            PluginsCommand::Run { id, words } => Settings::Run { id, words },
             PluginsCommand::Enable { id } => Settings::Switch { id, on: true },
             PluginsCommand::Disable { id } => Settings::Switch { id, on: false },
             PluginsCommand::Trust { id, consent } => Settings::Trust { id, consent: consent.lower() },

@@ -18,6 +18,7 @@ mod lines;
 pub(crate) mod model;
 pub(crate) mod notify;
 mod outages;
+mod plugin_use;
 pub(crate) mod plugins;
 mod receipts;
 pub(crate) mod scan;
@@ -63,7 +64,13 @@ impl Action {
     pub(crate) fn is_long_running(&self) -> bool {
         matches!(
             self,
-            Self::Demo(_) | Self::Agent(_) | Self::Serve(_) | Self::Run(_) | Self::Daemon(_) | Self::Model(_)
+            Self::Demo(_)
+                | Self::Agent(_)
+                | Self::Serve(_)
+                | Self::Run(_)
+                | Self::Daemon(_)
+                | Self::Model(_)
+                | Self::Plugins(plugins::Settings::Run { .. })
         )
     }
 

@@ -42,6 +42,10 @@ pub(crate) enum Settings {
     Switch { id: String, on: bool },
     /// Trust what is there now.
     Trust { id: String, consent: Consent },
+    /// Have it all loaded anew.
+    Reload,
+    /// Have one do something.
+    Run { id: String, words: Vec<String> },
     /// Take it away.
     Remove { id: String },
 }
@@ -86,12 +90,20 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Switch { id, on } => {
             let installed = home.find(&id)?;
             home.enable(&installed.id, on)?;
+            if !on {
+                super::plugin_use::forget(&installed.id, surroundings).await;
+            }
             done(output, &installed.id, if on { "switched on" } else { "switched off" })?;
+        }
+        Settings::Reload => Box::pin(super::plugin_use::reload(&home, surroundings)).await?,
+        Settings::Run { id, words } => {
+            return Box::pin(super::plugin_use::run(&home, &id, &words, surroundings)).await;
         }
         Settings::Trust { id, consent } => trust(&home, &id, &consent, surroundings)?,
         Settings::Remove { id } => {
             let installed = home.find(&id)?;
             home.remove(&installed.id)?;
+            super::plugin_use::forget(&installed.id, surroundings).await;
             done(output, &installed.id, "removed")?;
         }
     }

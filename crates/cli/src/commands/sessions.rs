@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstop::Backstop;
-use backstop::hooks::SessionId;
 use backstop::hooks::conversation::{Message, Part, Role};
 use backstop::hooks::points::SessionEndReason;
+use backstop::hooks::{SessionId, SessionKey};
+use backstop::plugins::CleanupReason;
 use backstop::store::{DeleteError, Deletion, DeletionCause, Entry, Session, Store, Timestamp};
 use serde_json::json;
 
+use super::agent::say_faults;
 use crate::commands::approvals::who;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -81,6 +83,13 @@ async fn delete(
     done
 }
 
+/// Tells plugins that a conversation was deleted.
+async fn tell_plugins(backstop: &Backstop, key: Option<SessionKey>, stays: bool, output: &Output) {
+    if let (Some(key), false) = (key, stays) {
+        say_faults(output, backstop.clean_up_session(CleanupReason::Delete, &key).await);
+    }
+}
+
 async fn delete_in(
     backstop: &Backstop,
     which: Which,
@@ -109,6 +118,7 @@ async fn delete_in(
     chosen.retain(|id| seen.insert(id.clone()));
     let (mut deleted, mut refused) = (Vec::new(), Vec::new());
     for id in chosen {
+        let key = store.session(&id).await?.map(|session| session.key);
         let why = Deletion { cause: DeletionCause::Asked, by: who(), at: now };
         let done = match (dry_run, transcripts) {
             (true, _) => Ok(()),
@@ -116,7 +126,10 @@ async fn delete_in(
             (false, false) => backstop::delete_session(backstop.engine(), &id, why).await.map(drop),
         };
         match done {
-            Ok(()) => deleted.push(id),
+            Ok(()) => {
+                tell_plugins(backstop, key, dry_run || transcripts, output).await;
+                deleted.push(id);
+            }
             Err(error @ DeleteError::InUse { .. }) => {
                 output.say(&format!("kept: {}", plain(&error.to_string())));
                 refused.push(id);

@@ -25,6 +25,8 @@ mod hooks;
 mod hosts;
 mod install;
 mod model;
+mod plugin_tools;
+mod plugin_uses;
 mod plugins;
 mod records;
 mod retention;

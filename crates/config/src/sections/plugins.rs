@@ -30,6 +30,8 @@ item! {
         hooks ("hooks"): PluginHooks, OperatorOnly;
         /// What it may reach. It gets what it asks for in its manifest and is granted here, and nothing else.
         grants ("grants"): PluginGrants, OperatorOnly;
+        /// Of the tools that it calls optional, those that the agent is offered.
+        optional_tools ("optionalTools"): Vec<Spanned<Name>>, OperatorOnly;
     }
 }
 

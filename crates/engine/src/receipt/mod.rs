@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, CallContext, Digest, PointId, Resolution, RuleId, RunId, SessionId, SessionKey,
-    ToolCallId, ToolName,
+    AgentId, ApprovalId, CallContext, Digest, OwnerId, PointId, Resolution, RuleId, RunId, SessionId,
+    SessionKey, ToolCallId, ToolName,
 };
 use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
@@ -92,6 +92,8 @@ pub struct CallKey {
     pub tool_call_id: Option<ToolCallId>,
     /// The tool, as called and canonical.
     pub tool: Option<ToolName>,
+    /// The plugin that brings the tool, where one does.
+    pub tool_owner: Option<OwnerId>,
 }
 
 impl CallKey {
@@ -103,6 +105,7 @@ impl CallKey {
             run_id: call.run_id.clone(),
             tool_call_id: None,
             tool: None,
+            tool_owner: None,
         }
     }
 }
@@ -154,6 +157,7 @@ static NO_RECORD: Record = Record {
         run_id: None,
         tool_call_id: None,
         tool: None,
+        tool_owner: None,
     },
     blocked: None,
     original: None,
@@ -195,6 +199,8 @@ impl Serialize for Receipt {
             tool: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             called_as: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tool_owner: &'a Option<OwnerId>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
             blocked: &'a Option<RecordedBlock>,
@@ -210,7 +216,7 @@ impl Serialize for Receipt {
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
-        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool } = &self.key;
+        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool, tool_owner } = &self.key;
         let wire = Wire {
             seq: self.seq,
             point: self.point,
@@ -222,6 +228,7 @@ impl Serialize for Receipt {
             tool_call_id,
             tool: tool.as_ref().map(ToolName::canonical),
             called_as: tool.as_ref().and_then(ToolName::called_as),
+            tool_owner,
             verdict: self.verdict,
             blocked: &self.blocked,
             original: self.original,

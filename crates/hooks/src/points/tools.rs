@@ -46,6 +46,8 @@ event! {
         run_id?: RunId,
         /// The model's id of this call.
         tool_call_id?: ToolCallId,
+        /// The plugin that brings the tool, where one does. It is a part of what is judged.
+        tool_owner?: OwnerId,
     }
 }
 

@@ -22,18 +22,36 @@ const ON_RESOLUTION: &str = "requireApproval.onResolution";
 
 /// A function of a plugin.
 #[derive(Clone)]
+struct Function {
+    script: Loaded,
+    function: FunctionId,
+    dialect: Dialect,
+    workers: Workers,
+    answering: Answering,
+}
+
+/// A function of a plugin, and the batches that it joins.
 pub(super) struct ScriptHook {
-    pub(super) script: Loaded,
-    pub(super) function: FunctionId,
-    pub(super) dialect: Dialect,
-    pub(super) workers: Workers,
-    pub(super) batches: Arc<Batches>,
-    pub(super) answering: Answering,
+    function: Function,
+    batches: Arc<Batches>,
+}
+
+impl ScriptHook {
+    pub(super) fn new(
+        script: Loaded,
+        function: FunctionId,
+        dialect: Dialect,
+        workers: Workers,
+        batches: Arc<Batches>,
+        answering: Answering,
+    ) -> Self {
+        Self { function: Function { script, function, dialect, workers, answering }, batches }
+    }
 }
 
 /// A [`ScriptHook`] that stands at the point `P`.
 struct Standing<P: Point> {
-    hook: ScriptHook,
+    hook: Function,
     membership: Membership<P>,
 }
 
@@ -56,8 +74,8 @@ impl<P: Point> Hook<P> for Standing<P> {
 
 impl AtAnyPoint for ScriptHook {
     fn at<P: Point>(&self) -> Arc<dyn Hook<P>> {
-        let membership = self.batches.join::<P>(self.clone());
-        Arc::new(Standing { hook: self.clone(), membership })
+        let membership = self.batches.join::<P>(self.function.clone());
+        Arc::new(Standing { hook: self.function.clone(), membership })
     }
 }
 
@@ -71,7 +89,7 @@ fn arguments<P: Point>(
 }
 
 fn answered<P: Point>(
-    hook: &ScriptHook,
+    hook: &Function,
     event: &P::Event,
     said: Result<Option<backstop_script::Answer>, ScriptError>,
 ) -> HookResult<P> {
@@ -108,13 +126,13 @@ impl fmt::Debug for Batches {
     }
 }
 
-/// The hooks of one point.
+/// The hooks of one point. None holds the batches: what holds itself is never unloaded.
 #[derive(Default)]
-struct AtPoint(Mutex<Vec<ScriptHook>>);
+struct AtPoint(Mutex<Vec<Function>>);
 
 impl Batches {
     /// Makes a hook a member of its point's batch.
-    fn join<P: Point>(&self, hook: ScriptHook) -> Membership<P> {
+    fn join<P: Point>(&self, hook: Function) -> Membership<P> {
         let mut points = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = points.entry(TypeId::of::<P>()).or_insert_with(|| Box::new(Arc::<AtPoint>::default()));
         let point = found.downcast_ref::<Arc<AtPoint>>().map_or_else(Arc::default, Arc::clone);
@@ -134,7 +152,7 @@ impl<P: Point> Batch<P> for AtPoint {
         cx: BatchContext<'a>,
     ) -> BatchFuture<'a, P> {
         Box::pin(async move {
-            let hooks: Vec<(ScriptHook, Duration)> = {
+            let hooks: Vec<(Function, Duration)> = {
                 let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 members
                     .iter()
@@ -148,7 +166,7 @@ impl<P: Point> Batch<P> for AtPoint {
 
 /// Asks hooks in their order until one answers. Those of one dialect are one run; where it changes, the next one begins.
 async fn together<P: Point>(
-    hooks: &[(ScriptHook, Duration)],
+    hooks: &[(Function, Duration)],
     event: &P::Event,
     call: &CallContext,
 ) -> BatchAnswer<P> {

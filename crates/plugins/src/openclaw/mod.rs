@@ -149,14 +149,14 @@ pub async fn load(
         .map_err(failed)?;
     let collected = desk.collected();
     for (spec, function) in collected.hooks {
-        let hook = ScriptHook {
-            script: script.clone(),
+        let hook = ScriptHook::new(
+            script.clone(),
             function,
             dialect,
-            workers: workers.clone(),
-            batches: Arc::clone(batches),
-            answering: answering.clone(),
-        };
+            workers.clone(),
+            Arc::clone(batches),
+            answering.clone(),
+        );
         registration.hook_at(spec, Arc::new(hook))?;
     }
     for offered in &collected.offers {
@@ -194,6 +194,24 @@ impl Scripted {
             return Err(ScriptError::NoFunction { name: function.to_owned() });
         };
         self.script.call(*id, arguments, budget).await
+    }
+
+    /// As [`Self::call`], and nothing where the plugin gave no such function.
+    ///
+    /// # Errors
+    ///
+    /// What the script threw, or that it did not answer in time.
+    pub async fn call_if_there(
+        &self,
+        offered: &Offered,
+        function: &str,
+        arguments: &backstop_script::Arguments,
+        budget: std::time::Duration,
+    ) -> Result<Option<backstop_script::Answer>, ScriptError> {
+        match offered.functions.iter().any(|(name, _)| name == function) {
+            true => self.call(offered, function, arguments, budget).await,
+            false => Ok(None),
+        }
     }
 }
 

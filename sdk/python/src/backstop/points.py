@@ -1516,6 +1516,8 @@ class ToolCallEvent(_ToolCallEventRequired, total=False):
     runId: RunId
     # The model's id of this call.
     toolCallId: ToolCallId
+    # The plugin that brings the tool, where one does. It is a part of what is judged.
+    toolOwner: OwnerId
 
 ToolCallId = str
 """One tool call, as the model named it. May be empty or doubled when a model misbehaves."""
@@ -1570,6 +1572,8 @@ class ToolInfo(_ToolInfoRequired, total=False):
     allowedTools: List[str]
     # When the provider asks before it calls: `always`, `never`, or what else is said of that.
     approval: str
+    # The plugin that brings it, where one does.
+    owner: OwnerId
 
 ToolNames = List["ToolInfo"]
 """The tools a hook leaves on offer, by name."""

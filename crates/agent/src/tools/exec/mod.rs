@@ -187,7 +187,7 @@ fn report(rendered: Rendered, total: u64, ending: &Ending) -> ToolOutput {
         details.insert("truncated".to_owned(), (rendered.dropped > 0).into());
         details.insert("lossy".to_owned(), rendered.lossy.into());
     }
-    ToolOutput { content, is_error: !succeeded(ending), details }
+    ToolOutput { is_error: !succeeded(ending), ..ToolOutput::text(content).with_details(details) }
 }
 
 /// Whether a command did what it was to do, as far as its exit code tells.

@@ -246,5 +246,5 @@ fn show(page: &Page, raw: bool, room: usize) -> ToolOutput {
         "httpStatus": page.status, "contentType": page.kind, "bytes": page.body.len(), "truncated": truncated,
         "finalUrl": shown(page.url.as_str()),
     });
-    ToolOutput { content, is_error, details }
+    ToolOutput { is_error, ..ToolOutput::text(content).with_details(details) }
 }

@@ -3,6 +3,7 @@
 mod asker;
 mod attention;
 mod keyboard;
+mod plugins;
 mod screen;
 
 use std::io::IsTerminal as _;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::agent::tools::{CancelToken, Limits, Toolbox, Workspace};
+use backstop::agent::tools::{CancelToken, Limits, Workspace};
 use backstop::agent::{
     Agent, AgentError, AgentParts, AgentSession, AgentSettings, Fresh, Leaving, SessionChoice, TurnInput,
     TurnOutcome, TurnReport, TurnTrigger, Verbosity as Level,
@@ -23,9 +24,11 @@ use backstop::{Backstop, Bounds, Providers, agent_settings};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::plugins::Brought;
 use self::screen::Screen;
 use crate::commands::gateway::RunFolder;
 use crate::commands::notify::Notifier;
+use crate::commands::plugin_use::{PluginList, has_terminal};
 use crate::commands::sessions;
 use crate::confine::{Confining, confine};
 use crate::desk::Desk;
@@ -36,6 +39,7 @@ use crate::session::{AGENT_ID, Surroundings, builder, environment, workspace};
 
 pub(super) use self::asker::{Grave, TerminalAsker};
 pub(super) use self::keyboard::Keyboard;
+pub(super) use self::plugins::{say_faults, say_left_out};
 
 /// How long a killed process keeps others from its session.
 const LEASE: Duration = Duration::from_secs(10);
@@ -103,13 +107,14 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     if let Some(desk) = &desk {
         builder = builder.answer_store(desk.answers());
     }
-    let backstop = builder.hosts(hosts).store(Arc::clone(&store)).build().await?;
+    let list = PluginList::of(surroundings);
+    let mut backstop = builder.hosts(hosts).store(Arc::clone(&store)).build().await?;
     let screen = Arc::new(Screen::new(output));
     let agent = Agent::new(AgentParts {
         engine: backstop.engine().clone(),
         store: Arc::clone(&store),
         models: Arc::new(providers),
-        toolbox: Toolbox::built_in(),
+        toolbox: backstop.toolbox(),
         workspace: place,
         limits: Limits::default(),
         settings: agent_settings,
@@ -123,12 +128,13 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     };
     let session = open_session(&agent, &choice, output).await?;
     sweep(&backstop, session.id()).await;
-    let mut host = Host { agent, session, screen, output };
+    let brought = Brought::start(&mut backstop, list, output).await;
+    let mut host = Host { agent, session, screen, output, backstop, brought };
     let done = match settings.message {
         Some(message) => host.one_turn(&message, settings.heartbeat).await,
         None => host.conversation(&keyboard).await,
     };
-    host.end(backstop).await;
+    host.end().await;
     confined.tell_refused(output);
     drop(desk);
     done
@@ -207,6 +213,8 @@ struct Host<'a> {
     session: AgentSession,
     screen: Arc<Screen>,
     output: &'a Output,
+    backstop: Backstop,
+    brought: Brought,
 }
 
 /// How a turn on this host ended.
@@ -218,6 +226,20 @@ enum Ended {
 
 impl Host<'_> {
     async fn one_turn(&self, message: &str, heartbeat: Option<String>) -> Result<Exit, Error> {
+        if heartbeat.is_none()
+            && let Some(answer) = self.command(message).await?
+        {
+            self.screen.finish(&answer.outcome)?;
+            if self.output.is_json() {
+                self.output.json(&self.told_command(&answer))?;
+            }
+            self.report(&answer.outcome);
+            return Ok(match &answer.outcome {
+                _ if answer.failed => Exit::Failed,
+                TurnOutcome::Blocked { .. } => Exit::Blocked,
+                _ => Exit::Success,
+            });
+        }
         let trigger = match heartbeat {
             Some(name) => TurnTrigger::Heartbeat { name: Some(name) },
             None => TurnTrigger::User,
@@ -247,21 +269,32 @@ impl Host<'_> {
         self.output.say(&paint.with(
             Style::Faint,
             format!(
-                "session {}; Ctrl-C stops a turn, Ctrl-D ends the conversation, /new begins another",
+                "session {}; Ctrl-C stops a turn, Ctrl-D ends the conversation, /new begins another, /help lists commands",
                 self.session.id()
             ),
         ));
         loop {
             screen::prompt(paint);
             let Some(line) = self.line(keyboard).await? else { return Ok(Exit::Success) };
+            self.refresh().await;
             let fresh = match line.trim() {
                 "" => continue,
                 "/new" => Some(Fresh::New),
                 "/reset" => Some(Fresh::Reset),
                 _ => None,
             };
+            if fresh.is_none()
+                && let Some(answer) = self.command(line.trim()).await?
+            {
+                self.screen.finish(&answer.outcome)?;
+                if self.output.is_json() {
+                    self.output.json_line(&self.told_command(&answer))?;
+                }
+                self.report(&answer.outcome);
+                continue;
+            }
             let next = match fresh {
-                Some(fresh) => Some(self.agent.reset_session(&self.session, fresh).await?),
+                Some(fresh) => Some(self.reset(fresh).await?),
                 None => self.agent.renew_session(&self.session).await?,
             };
             if let Some(next) = next {
@@ -287,11 +320,18 @@ impl Host<'_> {
     /// The next line; `None` at the end of input or when a signal comes at the prompt, such as that of Ctrl-C.
     async fn line(&self, keyboard: &Keyboard) -> Result<Option<String>, Error> {
         let mut ends = Ends::listen()?;
-        Ok(tokio::select! {
-            line = keyboard.line() => line,
-            _ = tokio::signal::ctrl_c() => None,
-            () = ends.next() => None,
-        })
+        // A line that is being read can't be given up.
+        let mut line = std::pin::pin!(keyboard.line());
+        loop {
+            tokio::select! {
+                line = &mut line => return Ok(line),
+                _ = tokio::signal::ctrl_c() => return Ok(None),
+                end = ends.next() => match end {
+                    Ending::Now => return Ok(None),
+                    Ending::Again => self.brought.again(),
+                },
+            }
+        }
     }
 
     /// Runs a turn. The first Ctrl-C cancels it, the second leaves at once.
@@ -306,7 +346,13 @@ impl Host<'_> {
                 report = &mut turn => return Ok(Ended::Turn(report?)),
                 _ = interrupted.recv() => cancel.is_cancelled(),
                 _ = terminated.recv() => cancel.is_cancelled(),
-                () = ends.next() => true,
+                end = ends.next() => match end {
+                    Ending::Now => true,
+                    Ending::Again => {
+                        self.brought.again();
+                        continue;
+                    }
+                },
             };
             if stop {
                 return Ok(Ended::Quit);
@@ -357,8 +403,8 @@ impl Host<'_> {
     }
 
     /// Ends what runs in the background, then writes what is left of the audit trail.
-    async fn end(self, backstop: Backstop) {
-        let Self { agent, session, output, .. } = self;
+    async fn end(self) {
+        let Self { agent, session, output, backstop, .. } = self;
         drop(session);
         agent.shut_down(Leaving::Shutdown).await;
         drop(agent);
@@ -380,12 +426,23 @@ impl Ends {
         Ok(Self { hang_up: signals(SignalKind::hangup())?, quit: signals(SignalKind::quit())? })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Ending {
         tokio::select! {
-            _ = self.hang_up.recv() => {}
-            _ = self.quit.recv() => {}
+            _ = self.hang_up.recv() => match has_terminal() {
+                true => Ending::Again,
+                false => Ending::Now,
+            },
+            _ = self.quit.recv() => Ending::Now,
         }
     }
+}
+
+/// What a signal means.
+enum Ending {
+    /// The end.
+    Now,
+    /// The terminal is still there, so that nobody has closed it: the plugins are to be loaded anew.
+    Again,
 }
 
 fn signals(kind: SignalKind) -> Result<Signal, Error> {

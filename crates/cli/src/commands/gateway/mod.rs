@@ -27,6 +27,8 @@ use tokio::time::timeout;
 
 pub(in crate::commands) use self::once::RunFolder;
 
+use super::agent::{say_faults, say_left_out};
+
 use self::hold::Hold;
 use self::watch::{Counted, Decisions};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
@@ -138,6 +140,8 @@ impl Running {
             Ok(daemon) => {
                 running.daemon = daemon;
                 running.sweeping = sweep(&running.backstop);
+                say_left_out(&surroundings.output, &running.backstop);
+                say_faults(&surroundings.output, running.backstop.start_plugins().await);
                 Ok(running)
             }
             Err(error) => {
@@ -189,8 +193,10 @@ impl Running {
                 return Err(error);
             }
         };
-        let (old, old_hooks) =
+        let (mut old, old_hooks) =
             (std::mem::replace(&mut self.backstop, backstop), std::mem::replace(&mut self.hooks, hooks));
+        say_left_out(&surroundings.output, &self.backstop);
+        say_faults(&surroundings.output, old.hand_over(&mut self.backstop).await);
         self.retiring.retain(|retiring| !retiring.is_finished());
         self.retiring.push(tokio::spawn(async move {
             while !old_hooks.are_idle() {

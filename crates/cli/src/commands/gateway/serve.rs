@@ -1,6 +1,5 @@
 //! `backstop serve`: a gateway until it is told to end. SIGHUP reads the configuration anew.
 
-use std::fs::File;
 use std::net::SocketAddr;
 
 use backstop::config::Loaded;
@@ -12,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::environment::variables;
 use super::{Listen, Running};
 use crate::commands::model::EndAsked;
+use crate::commands::plugin_use::{PluginList, has_terminal};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Surroundings, environment};
@@ -53,15 +53,11 @@ impl Settings {
     }
 }
 
-/// Whether this process has a terminal that can be closed.
-fn has_terminal() -> bool {
-    File::open("/dev/tty").is_ok()
-}
-
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let mut end = EndAsked::listen()?;
     let mut again = signal(SignalKind::hangup())?;
     let had_terminal = has_terminal();
+    let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
     let gateway = settings.of_gateway(&loaded)?;
     // A token that the operator chose is known to whoever needs it.
@@ -101,6 +97,13 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     loop {
         tokio::select! {
             () = end.wait() => break,
+            () = plugins.changed() => {
+                let said = match settings.reload(&mut running, &gateway.token, surroundings).await {
+                    Ok(()) => "the plugins were loaded anew, and the configuration with them".to_owned(),
+                    Err(error) => format!("{error}\nnote: the plugins were not loaded anew, and those before stay"),
+                };
+                output.say(&said);
+            }
             _ = again.recv() => {
                 // Whose terminal was closed is to end, and not to begin anew.
                 if had_terminal && !has_terminal() {

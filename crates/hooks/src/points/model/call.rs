@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
-use crate::id::{CallId, RunId, SessionId, ToolCallId};
+use crate::id::{CallId, OwnerId, RunId, SessionId, ToolCallId};
 use crate::latch::Intersect;
 use crate::outcome::{Malformed, event, outcome, record};
 use crate::point::Event;
@@ -34,6 +34,8 @@ record! {
         allowed_tools?: Vec<String>,
         /// When the provider asks before it calls: `always`, `never`, or what else is said of that.
         approval?: String,
+        /// The plugin that brings it, where one does.
+        owner?: OwnerId,
     }
 }
 
@@ -49,6 +51,7 @@ impl ToolInfo {
             server: None,
             allowed_tools: None,
             approval: None,
+            owner: None,
         }
     }
 }

@@ -261,6 +261,11 @@ impl ProcessPlugin {
         matches!(&*self.shared.state.borrow(), State::Ready(_))
     }
 
+    /// Whether somebody else holds it: a hook of a snapshot, or a tool.
+    pub(crate) fn is_used(&self) -> bool {
+        Arc::strong_count(&self._keeper) > 1
+    }
+
     /// Whether it works on nothing.
     pub fn is_idle(&self) -> bool {
         match &*self.shared.state.borrow() {

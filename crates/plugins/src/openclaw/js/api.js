@@ -188,6 +188,33 @@ export const makeApi = (about) => {
       return JSON.stringify(output) === before ? undefined : output;
     }, { priority, timeoutMs, registrationId: id });
   };
+  // While a command of the command line runs, the console is the terminal that it was typed into.
+  const printing = async (work) => {
+    const { log: logged, info } = console;
+    const said = (...parts) => void call("print", { text: parts.map((part) => (typeof part === "string" ? part : show(part))).join(" ") });
+    Object.assign(console, { log: said, info: said });
+    try {
+      return await work();
+    } finally {
+      Object.assign(console, { log: logged, info });
+    }
+  };
+  // The tools that a factory makes: once for each session, of which the latest are remembered.
+  const MOST_SESSIONS = 32;
+  const toolsOf = (factory) => {
+    const bySession = new Map();
+    return (context) => {
+      const key = context.sessionKey ?? "";
+      const kept = bySession.get(key);
+      if (kept !== undefined) return kept;
+      const made = factory({ config: about.config, runtimeConfig: about.config, workspaceDir: about.workspaceDir, ...context });
+      if (isFunction(made?.then)) fail("a factory of tools returned a promise");
+      const tools = (Array.isArray(made) ? made : [made]).filter((one) => one !== null && one !== undefined);
+      if (bySession.size >= MOST_SESSIONS) bySession.delete(bySession.keys().next().value);
+      bySession.set(key, tools);
+      return tools;
+    };
+  };
   const api = {
     id: about.id,
     name: about.name,
@@ -232,23 +259,33 @@ export const makeApi = (about) => {
     },
 
     // ---- What else a plugin brings ---------------------------------------------------------------------------
-    registerTool(tool, options = {}) {
+    registerTool(tool, options) {
       opened("registerTool");
-      const made = isFunction(tool) ? tool({ config: about.config, workspaceDir: about.workspaceDir }) : tool;
-      for (const one of Array.isArray(made) ? made : [made]) {
-        // A factory may have none for this agent.
-        if (one === null || one === undefined) continue;
-        const name = text(options.name ?? one.name, "the `name` of a tool");
+      const { name: wanted, names, optional } = options ?? {};
+      const made = isFunction(tool) ? toolsOf(tool) : undefined;
+      const known = made === undefined ? [tool] : made({});
+      for (const one of known) {
+        const name = text(one?.name ?? wanted, "the `name` of a tool");
         if (!isFunction(one.execute)) fail(`tool \`${name}\` has no \`execute\``);
         const schema = one.parameters ?? one.inputSchema ?? { type: "object" };
-        const execute = (id, params, signal) => one.execute(id, params, signal, () => {});
-        offer("tool", name, one.description ?? one.label, { schema, optional: options.optional === true }, { execute });
+        const execute = (id, params, signal, context) => {
+          const now = made === undefined ? one : made(context).find((other) => (other.name ?? wanted) === name);
+          if (!isFunction(now?.execute)) throw new Error(`the plugin has no tool \`${name}\` for this session`);
+          return now.execute(id, params, signal, () => {});
+        };
+        offer("tool", name, one.description ?? one.label, { schema, optional: optional === true }, { execute });
+      }
+      if (known.length === 0) {
+        const told = [wanted, ...(Array.isArray(names) ? names : [])].filter((name) => typeof name === "string").join(", ");
+        leftOut(`registerTool(${told})`, "its factory made no tool while the plugin was loaded");
       }
     },
     registerCommand(command) {
       const name = text(command?.name, "the `name` of a command").replace(/^\//, "");
       offer("command", name, command.description, { acceptsArgs: command.acceptsArgs === true, requireAuth: command.requireAuth !== false }, {
-        handler: isFunction(command.handler) ? command.handler : fail(`command \`${name}\` has no \`handler\``),
+        handler: isFunction(command.handler)
+          ? (context) => command.handler({ ...context, args: context.args ?? undefined, config: about.config })
+          : fail(`command \`${name}\` has no \`handler\``),
       });
     },
     registerService(service) {
@@ -266,7 +303,7 @@ export const makeApi = (about) => {
       const answer = register({ program, config: about.config, workspaceDir: about.workspaceDir, logger: api.logger });
       if (isFunction(answer?.then)) fail("the function of `registerCli` returned a promise");
       for (const command of program.commands) {
-        offer("cli", command.name(), command.description(), { usage: command.describe() }, { run: (words) => command.parseAsync(words) });
+        offer("cli", command.name(), command.description(), { usage: command.describe() }, { run: (words) => printing(() => command.parseAsync(words)) });
       }
       const missing = (options.commands ?? []).filter((name) => !program.commands.some((command) => command.name() === name));
       if (missing.length > 0) leftOut(`registerCli(${missing.join(", ")})`, "the function made no such command");

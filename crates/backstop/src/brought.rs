@@ -1,0 +1,106 @@
+//! What plugins bring to a host besides hooks, and how another set of plugins takes the place of one.
+//!
+//! The law of a reload: *whole or not at all*. The next set is loaded and its hooks find their seats before anything of the old one
+//! is touched; what can't be had changes nothing. Then hooks and tools change in one step, a call under way ends on the code that it
+//! began with, and services follow: the old ones stop before the new ones start, since both would want the same port or file.
+
+use std::time::Duration;
+
+use backstop_hooks::{OwnerId, SessionKey};
+use backstop_plugins::offers::commands::PluginCommand;
+use backstop_plugins::offers::lifecycle::CleanupReason;
+use backstop_plugins::offers::services::ServiceFault;
+
+use crate::builder::Backstop;
+use crate::error::BuildError;
+use crate::wire;
+
+/// How long calls of a plugin may go on after another set took its place.
+const PATIENCE: Duration = Duration::from_mins(11);
+
+impl Backstop {
+    /// The commands of conversations that plugins bring.
+    pub fn commands(&self) -> Vec<PluginCommand> {
+        self.plugins.commands().collect()
+    }
+
+    /// Starts what plugins have run beside a host: for a host that lives, and not for one that answers a question. Answers what did
+    /// not start.
+    pub async fn start_plugins(&mut self) -> Vec<ServiceFault> {
+        self.is_live = true;
+        self.plugins.start_services().await
+    }
+
+    /// Tells plugins that a conversation is begun afresh, or deleted. What they keep with it is forgotten; with one that is deleted
+    /// the store has done that. Answers what failed.
+    pub async fn clean_up_session(&self, reason: CleanupReason, session: &SessionKey) -> Vec<ServiceFault> {
+        let mut faults = self.plugins.clean_up(reason, Some(session)).await;
+        if reason == CleanupReason::Reset {
+            for id in self.plugins.ids() {
+                let what = backstop_store::Forget::Session(session.clone());
+                if let Err(error) = self.store.forget_owner(&OwnerId::new(id.as_str()), &what).await {
+                    let why = format!("was not forgotten: {error}");
+                    let service = "what is kept with the conversation".to_owned();
+                    faults.push(ServiceFault { plugin: id.clone(), service, why });
+                }
+            }
+        }
+        faults
+    }
+
+    /// Loads the plugins anew, and has them take the place of those that are there; the configuration stays as it is. Tools and
+    /// commands are to be asked for again afterwards. Answers what of the old ones did not stop and of the new ones did not start.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]: a plugin that is on can't be had, or a gate of it can't stand. Then nothing has changed.
+    pub async fn reload_plugins(&mut self) -> Result<Vec<ServiceFault>, BuildError> {
+        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
+        let workspace = self.workspace.clone();
+        let next = wire::plugins::load(&self.config, folder, workspace, &self.store, None).await?.set;
+        let change = self.engine.registry().update(|snapshot| {
+            for id in self.plugins.ids() {
+                snapshot.remove_owner(&OwnerId::new(id.as_str()));
+            }
+            next.seat(snapshot)
+        });
+        match change {
+            Ok(seated) => self.seated = seated,
+            Err(error) => {
+                next.shut_down().await;
+                return Err(error.into());
+            }
+        }
+        let old = std::mem::replace(&mut self.plugins, next);
+        let mut faults = Vec::new();
+        if self.is_live {
+            faults.extend(old.leave(&self.plugins).await);
+            faults.extend(self.plugins.start_services().await);
+        }
+        self.retiring.retain(|retiring| !retiring.is_finished());
+        self.retiring.push(tokio::spawn(old.retire(PATIENCE)));
+        Ok(faults)
+    }
+
+    /// Has `next` live in the place of this one, which still answers what it was asked. Answers what did not stop or start.
+    pub async fn hand_over(&mut self, next: &mut Self) -> Vec<ServiceFault> {
+        let mut faults = Vec::new();
+        if std::mem::take(&mut self.is_live) {
+            faults.extend(self.plugins.leave(&next.plugins).await);
+        }
+        faults.extend(next.start_plugins().await);
+        faults
+    }
+
+    /// Stops what lives beside the hooks, and takes the plugins down.
+    pub(crate) async fn end_plugins(&mut self) {
+        if std::mem::take(&mut self.is_live) {
+            self.plugins.end_living().await;
+        }
+        self.plugins.shut_down().await;
+        // What still ends is ended with the process.
+        for retiring in self.retiring.drain(..) {
+            retiring.abort();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Sets of plugins in a host: which hosts let their hooks stand, and that one set takes the place of another whole.
+
+#![cfg(feature = "plugins")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use backstop::Backstop;
+use backstop::hooks::points::ToolCallEvent;
+use backstop::hooks::{CallContext, Params};
+use backstop::plugins::Home;
+use serde_json::json;
+
+/// Installs a plugin of the reference's dialect in place of what has its id.
+fn install(home: &Path, id: &str, register: &str) {
+    let source = tempfile::tempdir().unwrap();
+    let manifest = json!({ "id": id, "version": "1", "kind": "script", "entry": "a.js", "api": "openclaw" });
+    std::fs::write(source.path().join("backstop.plugin.json"), manifest.to_string()).unwrap();
+    let code = format!("export default {{ id: '{id}', register(api) {{ {register} }} }};");
+    std::fs::write(source.path().join("a.js"), code).unwrap();
+    let home = Home::new(home);
+    let staged = home.stage(source.path()).unwrap();
+    let hash = staged.package.hash;
+    home.install(staged, hash, "a test", 1).unwrap();
+}
+
+/// Two hooks that write down which code they are, and one that takes its time between them.
+fn marks(version: usize) -> String {
+    format!(
+        "const mark = (name) => (event) => ({{ params: {{ ...event.params, [name]: {version} }} }});
+         api.on('before_tool_call', mark('first'), {{ priority: 9 }});
+         api.on('before_tool_call', () => new Promise((done) => setTimeout(done, 3)), {{ priority: 5 }});
+         api.on('before_tool_call', mark('last'), {{ priority: 1 }});
+         api.registerTool({{ name: 'tool_{version}', description: '', parameters: {{}}, execute: () => 'x' }});"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_is_judged_by_exactly_one_set_while_sets_change() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), "marks", &marks(0));
+    let mut backstop = Backstop::builder().plugins(folder.path()).build().await.unwrap();
+    let (over, judged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let (engine, over, judged) = (backstop.engine().clone(), Arc::clone(&over), Arc::clone(&judged));
+            tokio::spawn(async move {
+                let mut latest = 0;
+                while !over.load(Ordering::Acquire) {
+                    let event = ToolCallEvent::new("exec", Params::default());
+                    let reviewed = engine.review_tool_call(event, &CallContext::default(), false).await;
+                    assert!(reviewed.blocked.is_none(), "{:?}", reviewed.blocked);
+                    let params = reviewed.event.params;
+                    assert_eq!(params.len(), 2, "hooks were lost or doubled: {params:?}");
+                    let marks =
+                        ["first", "last"].map(|mark| params.get(mark).and_then(serde_json::Value::as_u64));
+                    assert_eq!(marks[0], marks[1], "two sets judged one call");
+                    // A caller never goes back to a set that it has seen the end of.
+                    assert!(marks[0].unwrap() >= latest);
+                    latest = marks[0].unwrap();
+                    judged.fetch_add(1, Ordering::AcqRel);
+                }
+                latest
+            })
+        })
+        .collect();
+    for version in 1..=5 {
+        let enough = judged.load(Ordering::Acquire) + 8;
+        while judged.load(Ordering::Acquire) < enough {
+            tokio::task::yield_now().await;
+        }
+        install(folder.path(), "marks", &marks(version));
+        assert_eq!(backstop.reload_plugins().await.unwrap(), []);
+        let tools = backstop.toolbox();
+        assert!(tools.definition(&format!("tool_{version}")).is_some());
+        assert!(tools.definition(&format!("tool_{}", version - 1)).is_none(), "it is gone");
+        // What can't be had changes nothing.
+        install(folder.path(), "bad", "api.on('no_such_point', () => {});");
+        assert!(backstop.reload_plugins().await.is_err());
+        assert!(backstop.toolbox().definition(&format!("tool_{version}")).is_some());
+        let home = Home::new(folder.path());
+        home.remove(&home.find("bad").unwrap().id).unwrap();
+    }
+    let enough = judged.load(Ordering::Acquire) + 8;
+    while judged.load(Ordering::Acquire) < enough {
+        tokio::task::yield_now().await;
+    }
+    over.store(true, Ordering::Release);
+    for caller in callers {
+        assert_eq!(caller.await.unwrap(), 5, "the last set is in place");
+    }
+    assert_eq!(
+        backstop.engine().registry().list().iter().filter(|meta| meta.owner.as_str() == "marks").count(),
+        3
+    );
+    backstop.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_keeps_with_a_conversation_goes_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    install(
+        folder.path(),
+        "told",
+        "let reasons = [];
+         api.registerSessionExtension({ namespace: 'n', description: 'd', cleanup: (ctx) => { reasons.push(ctx.reason + ' ' + ctx.sessionKey); } });
+         api.registerRuntimeLifecycle({ id: 'l', cleanup: (ctx) => { reasons.push(ctx.reason); if (ctx.reason === 'delete') throw new Error('no'); } });
+         api.registerTool({ name: 'reasons', description: '', parameters: {}, execute: () => reasons.join(',') });",
+    );
+    let backstop = Backstop::builder().plugins(folder.path()).build().await.unwrap();
+    use backstop::plugins::CleanupReason::{Delete, Reset};
+    assert_eq!(backstop.clean_up_session(Reset, &"k".into()).await, []);
+    let faults = backstop.clean_up_session(Delete, &"k".into()).await;
+    assert!(
+        faults.len() == 1
+            && faults[0].to_string().contains("lifecycle `l` of plugin `told` did not clean up")
+    );
+    backstop.shut_down().await;
+}
+
+/// A gate at a point that a host of another process fires is an error that names both; one that watches waits there.
+#[tokio::test]
+async fn law_07_a_gate_stands_only_where_a_host_of_its_process_fires_its_point() {
+    let agent = || vec![backstop::agent::host_profile()];
+    let server = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), false);
+    let daemon = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), true);
+    for (host, hosts, gate, watcher) in [
+        ("agent", agent(), "message_sending", Some("gateway_start")),
+        ("gateway", server(), "before_agent_run", Some("before_reset")),
+        ("daemon", daemon(), "message_sending", Some("before_reset")),
+        ("hook", daemon(), "reply_payload_sending", None),
+    ] {
+        for (point, is_gate) in [(Some(gate), true), (watcher, false)] {
+            let Some(point) = point else { continue };
+            let folder = tempfile::tempdir().unwrap();
+            install(folder.path(), "mine", &format!("api.on('{point}', () => undefined);"));
+            let config = "plugins: {entries: {mine: {hooks: {allowConversationAccess: true}}}}";
+            let types = backstop::HookTypes::built_in(&[]);
+            let source =
+                backstop::config::Source::new(backstop::config::LayerKind::Operator, "a.yaml", config);
+            let loaded = backstop::load_sources(&[source], &types, &|_| None).unwrap();
+            let built =
+                Backstop::builder().config(loaded).hosts(hosts.clone()).plugins(folder.path()).build().await;
+            match (is_gate, built) {
+                (true, Err(error)) => {
+                    let said = error.to_string();
+                    assert!(said.contains("`mine`") && said.contains(point), "{host}: {said}");
+                }
+                (false, Ok(backstop)) => {
+                    let (_, seated) = &backstop.plugins()[0];
+                    assert!(seated.hooks.is_empty(), "{host}");
+                    assert_eq!(seated.waiting[0].point.name(), point, "{host}");
+                    backstop.shut_down().await;
+                }
+                (_, built) => panic!("{host} at {point}: {:?}", built.map(drop)),
+            }
+        }
+    }
+}
