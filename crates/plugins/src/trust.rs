@@ -376,15 +376,15 @@ impl Home {
     /// [`TrustError`]; nothing of it is left then.
     pub fn stage(&self, source: &Path) -> Result<Staged, TrustError> {
         let room = self.staging()?;
-        package::copy(source, room.plugin(), &Bounds::default())?;
+        package::copy(&really(source)?, room.plugin(), &Bounds::default())?;
         self.staged(room, Origin::default())
     }
 
     /// Looks at what was put into its place.
     pub(crate) fn staged(&self, room: Room, origin: Origin) -> Result<Staged, TrustError> {
+        let mut package = Package::read(room.plugin(), &Bounds::default())?;
         let mut manifest = Manifest::read(room.plugin())?;
         manifest.notes.extend(origin.notes.iter().cloned());
-        let mut package = Package::read(room.plugin(), &Bounds::default())?;
         let others = self.list()?;
         for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {
             package.findings.push(Finding::look_alike(other.as_str()));
@@ -589,6 +589,11 @@ fn unknown<'a>(id: &str, others: impl Iterator<Item = &'a str>) -> TrustError {
 pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> TrustError {
     let path = path.to_owned();
     move |error| TrustError::Io { path: path.clone(), error }
+}
+
+/// The folder that somebody named, also where they named a link to it.
+pub(crate) fn really(folder: &Path) -> Result<PathBuf, PackageError> {
+    folder.canonicalize().map_err(|error| PackageError::Unreadable { path: folder.to_owned(), error })
 }
 
 fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {

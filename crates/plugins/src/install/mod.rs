@@ -28,7 +28,7 @@ pub use self::git::GitSource;
 pub use self::npm::NpmSource;
 use crate::manifest::{OURS, THEIRS};
 use crate::package::{self, Bounds, PackageError};
-use crate::trust::{Home, Staged, TrustError};
+use crate::trust::{Home, Staged, TrustError, really};
 
 /// How long one step of fetching may take.
 pub const MOST_TIME: Duration = Duration::from_secs(10 * 60);
@@ -230,7 +230,7 @@ impl Home {
         let scratch = Scratch { plugin: room.plugin(), work: &work, environment };
         let origin = match source {
             Source::Folder(path) => {
-                package::copy(path, scratch.plugin, &Bounds::default())?;
+                package::copy(&really(path)?, scratch.plugin, &Bounds::default())?;
                 Origin { words: absolute(path), ..Origin::default() }
             }
             Source::Archive(path) => {

@@ -4,7 +4,9 @@
 //! once for its dependencies, in a project that names them and nothing else. So nothing in the package steers npm: neither its `.npmrc` nor
 //! its scripts. The laws: no script is run (`--ignore-scripts`); peers and what is for development are left out; what it depends on
 //! comes from the registry, by version, and never from an address, a repository or a folder; npm's own configuration is empty, and so is its
-//! cache, so that neither a file of the workspace nor of the user chooses the registry.
+//! cache, so that neither a file of the workspace nor of the user chooses the registry; folders above ours are no project of npm's; the registry
+//! is asked for first, told to npm each time, and shown. What was unpacked is looked at before anything is written into it, so that no link of
+//! the package's leads us out.
 //!
 //! Limits: packages of other registries, and those that need a login, are not had; a range means what npm makes of it today. What came is
 //! pinned by the content hash, dependencies and all.
@@ -20,15 +22,18 @@ use serde_json::{Map, Value, json};
 
 use super::tool::Tool;
 use super::{FetchError, Origin, Scratch, archive};
-use crate::package::{Bounds, unwritable};
+use crate::package::{self, Bounds, PackageError, unwritable};
 
 /// Longest name that npm gives.
 const LONGEST_NAME: usize = 214;
 const LONGEST_RANGE: usize = 200;
+const LONGEST_REGISTRY: usize = 500;
 /// Most bytes of a package's description of itself, and of npm's list of packages.
 const MOST_MANIFEST: u64 = 16 << 20;
 /// What is the same whatever npm is to do.
-const ALWAYS: [&str; 9] = [
+const ALWAYS: [&str; 10] = [
+    // Else npm looks for a project in the folders above, which others can write, and reads the configuration there.
+    "--no-workspaces",
     "--ignore-scripts",
     "--omit=peer",
     "--omit=dev",
@@ -119,52 +124,76 @@ pub(super) async fn fetch(source: &NpmSource, scratch: &Scratch<'_>) -> Result<O
             ("npm_config_git", "/nonexistent"),
         ],
     );
-    let common = settings(scratch.work)?;
-    let project = |name: &str| project(scratch.work, name);
-    let packing = project("pack")?;
-    fs::write(packing.join("package.json"), r#"{"private":true}"#).map_err(unwritable(&packing))?;
+    let mut common = settings(scratch.work)?;
+    let packing = project(scratch.work, "pack", r#"{"private":true}"#)?;
+    let registry = registry(&npm, &common, &packing).await?;
+    common.push(format!("--registry={registry}").into());
     let mut pack: Vec<OsString> = vec!["pack".into(), "--json".into()];
     pack.extend(common.iter().cloned());
     pack.extend(["--".into(), source.to_string().into()]);
     let told = npm.run("get that package", &pack, &packing).await?;
     let packed = Packed::read(&told, source)?;
     archive::unpack(&packing.join(&packed.file), scratch.plugin, &Bounds::default())?;
-    // npm packs into `package`.
-    let inner = scratch.plugin.join("package");
-    let moved = scratch.work.join("package");
-    fs::rename(&inner, &moved)
-        .and_then(|()| fs::remove_dir(scratch.plugin))
-        .and_then(|()| fs::rename(&moved, scratch.plugin))
-        .map_err(unwritable(scratch.plugin))?;
+    opened(scratch)?;
     let wanted = dependencies(scratch.plugin)?;
     if !wanted.is_empty() {
-        let installing = project("install")?;
-        let text = Value::Object(wanted).to_string();
-        fs::write(installing.join("package.json"), text).map_err(unwritable(&installing))?;
+        let installing = project(scratch.work, "install", &Value::Object(wanted).to_string())?;
         let mut install: Vec<OsString> = vec!["install".into()];
         install.extend(common.iter().cloned());
         npm.run("get what that package depends on", &install, &installing).await?;
-        let mut ask: Vec<OsString> = vec!["config".into(), "get".into(), "registry".into()];
-        ask.extend(common.iter().cloned());
-        let registry = npm.run("name its registry", &ask, &installing).await?;
         let modules = installing.join("node_modules");
         if modules.symlink_metadata().is_ok() {
             let list = text_of(&modules.join(".package-lock.json"))?;
-            from_registry(&list, registry.trim())?;
+            from_registry(&list, &registry)?;
         }
         bring(&modules, &scratch.plugin.join("node_modules"))?;
     }
     Ok(Origin {
-        words: format!("npm:{}@{} ({})", source.name, packed.version, packed.integrity),
+        words: format!("npm:{}@{} ({}) from {registry}", source.name, packed.version, packed.integrity),
         notes: Vec::new(),
     })
 }
 
 /// A folder in which npm finds nothing but what we write.
-fn project(work: &Path, name: &str) -> Result<std::path::PathBuf, FetchError> {
+fn project(work: &Path, name: &str, package: &str) -> Result<std::path::PathBuf, FetchError> {
     let folder = work.join(name);
-    fs::create_dir(&folder).map_err(unwritable(&folder))?;
+    fs::create_dir(&folder)
+        .and_then(|()| fs::write(folder.join("package.json"), package))
+        .map_err(unwritable(&folder))?;
     Ok(folder)
+}
+
+/// The registry that npm has where nobody but whoever installed it has configured anything.
+async fn registry(npm: &Tool<'_>, common: &[OsString], project: &Path) -> Result<String, FetchError> {
+    let mut ask: Vec<OsString> = vec!["config".into(), "get".into(), "registry".into()];
+    ask.extend(common.iter().cloned());
+    let told = npm.run("name its registry", &ask, project).await?;
+    let mut registry = told.trim().to_owned();
+    if !registry.ends_with('/') {
+        registry.push('/');
+    }
+    let is_plain = registry.len() <= LONGEST_REGISTRY && registry.bytes().all(|byte| byte.is_ascii_graphic());
+    let has_credentials = registry.contains('@');
+    match registry.starts_with("https://") && is_plain && !has_credentials {
+        true => Ok(registry),
+        false => Err(FetchError::Refused(
+            "npm's registry is no plain `https` address\nhint: `npm config get registry` shows it; it stands in the configuration that npm itself was installed with"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Takes the plugin out of the folder `package`, into which npm packs. The archive is a stranger's: that folder has to be one, and no
+/// link in it may lead out, before anything is done with it.
+fn opened(scratch: &Scratch<'_>) -> Result<(), FetchError> {
+    let inner = scratch.plugin.join("package");
+    package::check(&inner, &Bounds::default())?;
+    let moved = scratch.work.join("package");
+    fs::rename(&inner, &moved)
+        .and_then(|()| fs::remove_dir(scratch.plugin))
+        .and_then(|()| fs::rename(&moved, scratch.plugin))
+        .map_err(unwritable(scratch.plugin))?;
+    Ok(())
 }
 
 /// What npm is told each time: to be quiet and careful, and that its configuration is empty.
@@ -250,7 +279,7 @@ fn dependencies(folder: &Path) -> Result<Map<String, Value>, FetchError> {
 
 /// A file of npm's. One that is longer than any is cut, and so no JSON.
 fn text_of(path: &Path) -> Result<String, FetchError> {
-    let unreadable = |error| crate::package::PackageError::Unreadable { path: path.to_owned(), error };
+    let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
     let mut text = String::new();
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(MOST_MANIFEST).read_to_string(&mut text).map_err(unreadable)?;
@@ -291,15 +320,19 @@ fn names(list: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// Puts what npm installed beside what the package brought along, which stays.
+/// Puts what npm installed beside what the package brought along, which stays. Nothing is put behind a link.
 fn bring(from: &Path, to: &Path) -> Result<(), FetchError> {
     let failed = unwritable(to);
-    if to.symlink_metadata().is_err() {
-        return match fs::rename(from, to) {
-            // Everything that it depends on is optional, and for other machines.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            moved => Ok(moved.map_err(&failed)?),
-        };
+    match to.symlink_metadata() {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(PackageError::NoFolder(to.to_owned()).into()),
+        Err(_) => {
+            return match fs::rename(from, to) {
+                // Everything that it depends on is optional, and for other machines.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                moved => Ok(moved.map_err(&failed)?),
+            };
+        }
     }
     for entry in fs::read_dir(from).into_iter().flatten().flatten() {
         let (source, place) = (entry.path(), to.join(entry.file_name()));
@@ -399,5 +432,81 @@ mod tests {
             let error = wanted(&text).unwrap_err();
             assert!(error.contains("`a`") && error.contains("\nhint: "), "{elsewhere}: {error}");
         }
+    }
+
+    /// Folders as they are when npm has packed: one for the plugin, one beside it, one that is nobody's of ours.
+    fn folders() -> (tempfile::TempDir, [std::path::PathBuf; 3]) {
+        let outer = tempfile::tempdir().unwrap();
+        let all = ["plugin", "work", "elsewhere"].map(|name| outer.path().join(name));
+        all.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        (outer, all)
+    }
+
+    fn open(plugin: &Path, work: &Path) -> Result<(), String> {
+        opened(&Scratch { plugin, work, environment: &|_| None }).map_err(|error| error.to_string())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_a_package_brings_leads_nothing_out_of_its_folder() {
+        use std::os::unix::fs::symlink;
+        for (name, target) in [
+            ("package", "../elsewhere"),
+            ("package/node_modules", "../../elsewhere"),
+            ("package/node_modules/@s", "../../../elsewhere"),
+            ("package/package.json", "../../elsewhere/file"),
+        ] {
+            let (_outer, [plugin, work, elsewhere]) = folders();
+            fs::write(elsewhere.join("file"), "{}").unwrap();
+            let link = plugin.join(name);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(target, &link).unwrap();
+            let error = open(&plugin, &work).unwrap_err();
+            assert!(error.contains("leads out") || error.contains("is no folder"), "{name}: {error}");
+        }
+        // Without any of that it is taken.
+        let (_outer, [plugin, work, _]) = folders();
+        fs::create_dir(plugin.join("package")).unwrap();
+        fs::write(plugin.join("package/a.js"), "").unwrap();
+        open(&plugin, &work).unwrap();
+        assert!(plugin.join("a.js").exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn dependencies_are_put_into_folders_and_behind_no_link() {
+        let (_outer, [plugin, work, elsewhere]) = folders();
+        fs::create_dir_all(work.join("node_modules/@s/b")).unwrap();
+        fs::create_dir_all(work.join("node_modules/a")).unwrap();
+        let (from, to) = (work.join("node_modules"), plugin.join("node_modules"));
+        // Also where it leads to a folder of the plugin's own.
+        fs::create_dir(plugin.join("lib")).unwrap();
+        for target in [&elsewhere, Path::new("lib")] {
+            std::os::unix::fs::symlink(target, &to).unwrap();
+            let error = bring(&from, &to).unwrap_err().to_string();
+            assert!(error.contains("is no folder"), "{error}");
+            fs::remove_file(&to).unwrap();
+        }
+        for untouched in [&elsewhere, &plugin.join("lib")] {
+            assert_eq!(fs::read_dir(untouched).unwrap().count(), 0);
+        }
+        fs::create_dir_all(to.join("@s")).unwrap();
+        bring(&from, &to).unwrap();
+        assert!(to.join("a").is_dir() && to.join("@s/b").is_dir());
+    }
+
+    #[tokio::test]
+    async fn folders_above_ours_do_not_choose_the_registry() {
+        let (outer, [plugin, work, _]) = folders();
+        fs::write(outer.path().join("package.json"), r#"{"private": true, "workspaces": ["work/*"]}"#)
+            .unwrap();
+        fs::write(outer.path().join(".npmrc"), "registry=https://elsewhere.invalid/\n").unwrap();
+        let environment = |name: &str| (name == "PATH").then(|| std::env::var(name).unwrap());
+        let scratch = Scratch { plugin: &plugin, work: &work, environment: &environment };
+        let npm = Tool::new("npm", &scratch, &[]);
+        let folder = project(&work, "pack", "{}").unwrap();
+        let common = settings(&work).unwrap();
+        let found = registry(&npm, &common, &folder).await.unwrap();
+        assert!(found.starts_with("https://") && !found.contains("elsewhere"), "{found}");
     }
 }

@@ -134,6 +134,9 @@ pub enum PackageError {
     /// It leads out of the folder.
     #[error("`{}` is a link that leads out of the plugin's folder\nhint: put a copy of the file there", shown(.0))]
     LeadsOut(PathBuf),
+    /// Where a plugin's folder should be there is something else, or a link to a folder.
+    #[error("`{}` is no folder, but a file or a link\nhint: name the folder itself", shown(.0))]
+    NoFolder(PathBuf),
     /// It is no file, no folder and no link.
     #[error("`{}` is neither a file nor a folder nor a link", shown(.0))]
     Special(PathBuf),
@@ -292,12 +295,20 @@ fn read_file(path: &Path, bounds: &Bounds, buffer: &mut Vec<u8>) -> Result<(), P
     }
 }
 
-/// Everything in the folder, by its name from there.
+/// Looks at every name in the folder, without reading files: what is refused in [`Package::read`] is refused here, as far as that shows.
+pub(crate) fn check(root: &Path, bounds: &Bounds) -> Result<(), PackageError> {
+    list(root, bounds).map(drop)
+}
+
+/// Everything in the folder, by its name from there. The folder is no link: what is behind one is somebody else's to change.
 fn list(root: &Path, bounds: &Bounds) -> Result<BTreeMap<String, Entry>, PackageError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |error| PackageError::Unreadable { path, error }
     };
+    if !root.symlink_metadata().map_err(unreadable(root))?.is_dir() {
+        return Err(PackageError::NoFolder(root.to_owned()));
+    }
     let really = root.canonicalize().map_err(unreadable(root))?;
     let mut entries = BTreeMap::new();
     let mut folders = vec![(PathBuf::new(), 0)];

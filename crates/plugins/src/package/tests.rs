@@ -161,3 +161,17 @@ fn findings_are_told_by_file_and_by_package() {
         "what is not told is counted"
     );
 }
+
+#[test]
+fn the_folder_itself_is_no_link() {
+    let real = folder(&[("a", "1")]);
+    let outer = tempfile::tempdir().unwrap();
+    let link = outer.path().join("link");
+    symlink(real.path(), &link).unwrap();
+    for root in [&link, &real.path().join("a")] {
+        let error = Package::hash(root, &Bounds::default()).unwrap_err();
+        assert!(matches!(error, PackageError::NoFolder(_)), "{error}");
+        assert!(matches!(copy(root, outer.path(), &Bounds::default()), Err(PackageError::NoFolder(_))));
+        assert!(matches!(Seal::of(root), Err(PackageError::NoFolder(_))));
+    }
+}

@@ -157,3 +157,29 @@ fn a_name_like_anothers_is_found_and_a_bad_plugin_leaves_nothing() {
     home.stage(other.path()).unwrap_err();
     assert_eq!(folders(&home.folder().join(STAGING)).count(), 0);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_plugin_that_is_a_link_is_neither_staged_nor_installed() {
+    use std::os::unix::fs::symlink;
+    let (_folder, home) = home();
+    let source = source("1", "one");
+    let room = home.staging().unwrap();
+    fs::remove_dir(room.plugin()).unwrap();
+    symlink(source.path(), room.plugin()).unwrap();
+    let error = home.staged(room, Origin::default()).unwrap_err();
+    assert!(matches!(error, TrustError::Package(PackageError::NoFolder(_))), "{error}");
+    // Nor where it becomes one after it was shown.
+    let staged = home.stage(source.path()).unwrap();
+    let shown = staged.package.hash;
+    fs::remove_dir_all(staged.folder()).unwrap();
+    symlink(source.path(), staged.folder()).unwrap();
+    let error = home.install(staged, shown, "a folder", 7).unwrap_err();
+    assert!(matches!(error, TrustError::Package(PackageError::NoFolder(_))), "{error}");
+    assert!(home.installed().unwrap().is_empty());
+    // A person may name a link: what is installed is a copy of what it leads to.
+    let outer = tempfile::tempdir().unwrap();
+    let link = outer.path().join("link");
+    symlink(source.path(), &link).unwrap();
+    assert_eq!(home.stage(&link).unwrap().package.hash, shown);
+}
