@@ -584,7 +584,7 @@ pub fn ungated_rulings(calls: &[ToolCall]) -> Vec<ToolDecision> {
 }
 
 fn call_of(tool: &ToolCall, run: &RunId) -> ToolCallEvent {
-    ToolCallEvent::new(ToolName::new(&tool.name), tool.arguments.clone())
+    ToolCallEvent::new(tool.tool_name(), tool.arguments.clone())
         .run_id(run.clone())
         .tool_call_id(tool.id.clone())
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MessageId, RunId, ToolCallId};
+use crate::tool_name::ToolName;
 use crate::value::{Json, Params, Text};
 
 /// Who speaks.
@@ -113,6 +114,22 @@ pub struct ToolCall {
     /// What the provider attached to the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Json>,
+}
+
+impl ToolCall {
+    /// The name of the tool, with the namespace that the provider attached to the call, if it did (`namespace` of the calls of
+    /// OpenAI Responses). `functions` is where the tools are that have none.
+    pub fn tool_name(&self) -> ToolName {
+        let attached = self.meta.as_ref().and_then(|meta| meta.as_object());
+        let namespace =
+            attached.into_iter().flat_map(|wires| wires.values()).find_map(|fields| fields.get("namespace"));
+        match namespace.and_then(|namespace| namespace.as_str()) {
+            Some(namespace) if !matches!(namespace, "" | "functions") => {
+                ToolName::in_namespace(namespace, &self.name)
+            }
+            _ => ToolName::new(&self.name),
+        }
+    }
 }
 
 /// What a tool answered.

@@ -176,6 +176,17 @@ impl ToolName {
         Self(Arc::new(Names { called: called.into(), canonical }))
     }
 
+    /// A name that was called in a namespace, as models of OpenAI's call the tools of a server: it is the name with the namespace
+    /// in front, as clients name such tools (`mcp__shop__buy`), and rules that deny or select hold for the bare name, too. A tool that is
+    /// known by its bare name stays that tool, since a client may not look at namespaces.
+    pub fn in_namespace(namespace: &str, called: &str) -> Self {
+        let joined = format!("{namespace}__{called}");
+        match known(called) {
+            Some(tool) => Self::with_canonical(&joined, tool),
+            None => Self::with_canonical(called, &joined),
+        }
+    }
+
     /// The name as the model or the client wrote it.
     pub fn called(&self) -> &str {
         &self.0.called
@@ -206,10 +217,14 @@ impl ToolName {
     }
 
     /// The names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
-    /// a name of another tool.
+    /// a name of another tool, or puts a known one in a namespace.
     pub fn names_it_is_allowed_by(&self) -> impl Iterator<Item = &str> {
         let canonical = self.canonical();
-        let honest = |called: &&str| known(called).is_none_or(|tool| tool == canonical);
+        let bare = |called: &str| called.rsplit_once("__").and_then(|(_, bare)| known(bare));
+        let honest = |called: &&str| {
+            known(called).is_none_or(|tool| tool == canonical)
+                && bare(called).is_none_or(|tool| tool != canonical)
+        };
         [canonical].into_iter().chain(self.called_as().filter(honest))
     }
 
@@ -389,6 +404,30 @@ mod tests {
         );
         let read: ToolName = serde_json::from_value(json!({"toolName": "bash"})).unwrap();
         assert_eq!(read.canonical(), "exec", "a name from outside is looked up too");
+    }
+
+    #[test]
+    fn a_namespace_makes_no_rule_milder() {
+        let buy = ToolName::in_namespace("mcp__shop", "buy");
+        assert_eq!((buy.called(), buy.canonical()), ("buy", "mcp__shop__buy"));
+        for rule in ["buy", "mcp__shop__buy"] {
+            assert!(ToolName::new(rule).selects(&buy), "{rule}");
+            assert!(buy.every_name().any(|name| name == rule), "{rule}");
+        }
+        assert!(buy.is_allowed_by("mcp__shop__buy"));
+        // What is known by its bare name is judged as that, and no name of a server's tools allows it.
+        for called in
+            known_tools().chain(SPELLINGS.iter().flat_map(|(_, spellings)| spellings.iter().copied()))
+        {
+            let (bare, named) = (ToolName::new(called), ToolName::in_namespace("mcp__shop", called));
+            assert_eq!(bare.canonical(), named.canonical());
+            let joined = format!("mcp__shop__{called}");
+            assert!(
+                ToolName::new(&joined).selects(&named) && ToolName::new(called).selects(&named),
+                "{called}"
+            );
+            assert_eq!(named.names_it_is_allowed_by().collect::<Vec<_>>(), [bare.canonical()], "{called}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use backstop_engine::Verdict;
 use backstop_gateway::hooked::HookSettings;
-use backstop_hooks::points::{AfterLlmCall, BeforeLlmCall, BeforeResponseEmit, MessageBefore};
+use backstop_hooks::points::{
+    AfterLlmCall, BeforeLlmCall, BeforeResponseEmit, BeforeToolCall, MessageBefore, ToolCallOutcome,
+};
 use backstop_hooks::{HookError, Point, PointId, hook_fn};
 use backstop_llm::Api;
 use serde_json::{Value, json};
@@ -58,6 +60,62 @@ async fn a_call_that_the_last_event_leaves_out_is_judged_all_the_same() {
         let is_error = last["output"].as_array().is_some_and(|output| !output.is_empty());
         assert_eq!(answer.status() == 502, is_error, "{last}: {}", answer.text());
         assert_eq!(answer.text().contains("[backstop] withheld `exec`"), !is_error, "{}", answer.text());
+    }
+}
+
+/// A tool of a server is known by its namespace as much as by its name, wherever a stream says it.
+#[tokio::test]
+async fn a_call_is_judged_by_its_namespace_and_by_its_bare_name() {
+    let arguments = format!("{{\"title\":\"{SECRET}\"}}");
+    let call = |arguments: &str, status: &str, namespace: Option<&str>| {
+        let mut item = json!({"type": "function_call", "id": "fc", "call_id": "call_1", "name": "create_issue",
+            "status": status, "arguments": arguments});
+        if let Some(namespace) = namespace {
+            item["namespace"] = namespace.into();
+        }
+        item
+    };
+    let response = |status: &str, output: Value| json!({"id": "r", "object": "response", "status": status, "model": "m", "output": output});
+    let names = Some("mcp__github");
+    for (said, done, rule) in [
+        (names, names, "mcp__github__create_issue"),
+        (names, names, "create_issue"),
+        (names, None, "mcp__github__create_issue"),
+        (None, names, "mcp__github__create_issue"),
+        (Some("mcp__other"), names, "mcp__github__create_issue"),
+    ] {
+        let last = response("completed", json!([call(&arguments, "completed", done)]));
+        let events = [
+            json!({"type": "response.created", "sequence_number": 0, "response": response("in_progress", json!([]))}),
+            json!({"type": "response.output_item.added", "sequence_number": 1, "output_index": 0,
+                "item": call("", "in_progress", said)}),
+            json!({"type": "response.function_call_arguments.delta", "sequence_number": 2, "output_index": 0,
+                "item_id": "fc", "delta": arguments}),
+            json!({"type": "response.function_call_arguments.done", "sequence_number": 3, "output_index": 0,
+                "item_id": "fc", "name": "create_issue", "arguments": arguments}),
+            json!({"type": "response.output_item.done", "sequence_number": 4, "output_index": 0,
+                "item": call(&arguments, "completed", done)}),
+            json!({"type": "response.completed", "sequence_number": 5, "response": last}),
+        ];
+        let events = events.map(|data| event(&data));
+        let streamed = Script::events(&events.each_ref().map(String::as_str));
+        for (stream, script) in [(true, streamed), (false, Script::json("200 OK", &last.to_string()))] {
+            if !stream && done.is_none() {
+                continue;
+            }
+            let upstream = Upstream::start(move |_| script.clone()).await;
+            let house = House::new();
+            house.judge::<BeforeToolCall>("denies", move |event| {
+                event
+                    .tool_name
+                    .every_name()
+                    .any(|name| name == rule)
+                    .then(|| ToolCallOutcome::block("not this one"))
+            });
+            let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+            let answer = send(&gateway, Api::OpenAiResponses, &ask(Api::OpenAiResponses, stream, "hi")).await;
+            assert!(!answer.text().contains(SECRET), "{said:?} {done:?} {rule}: {}", answer.text());
+        }
     }
 }
 

@@ -12,12 +12,16 @@ use crate::wire::json::Object;
 use crate::wire::openai_chat::arguments_text;
 
 /// An item that has begun. Its first part has an index from the start; others get theirs when they begin.
+/// The field of a call that says to which server's tools its name belongs.
+const NAMESPACE: &str = "namespace";
+
 #[derive(Debug)]
 pub(super) struct OpenItem {
     kind: String,
     id: Option<String>,
     call_id: Option<String>,
     name: Option<String>,
+    namespace: Option<String>,
     /// Whether the call has been told on: its arguments come in pieces.
     is_told: bool,
     /// The indexes of parts, in the order in which they began.
@@ -68,6 +72,7 @@ impl OpenItem {
             id: item.string("id")?.map(str::to_owned),
             call_id: item.string("call_id")?.map(str::to_owned),
             name: item.string("name")?.map(str::to_owned),
+            namespace: item.string(NAMESPACE)?.map(str::to_owned),
             is_told,
             indexes: vec![first],
             taken: 0,
@@ -239,6 +244,10 @@ impl OpenItem {
             return Err(out_of_order("a call changes its id"));
         }
         check(self.call_id.as_deref(), item.string("call_id")?, "a call changes its id")?;
+        // It is half of the tool's name, and judged with the item that is whole.
+        if self.namespace.is_some() && self.namespace.as_deref() != item.string(NAMESPACE)? {
+            return Err(out_of_order("a call changes its namespace"));
+        }
         for (content, annotation) in &self.annotations {
             let there = value.pointer(&format!("/content/{content}/annotations")).and_then(Value::as_array);
             if !there.is_some_and(|there| there.contains(annotation)) {
