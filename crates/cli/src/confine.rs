@@ -14,7 +14,7 @@ use backstop::clients::install::Folders;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
-use backstop::{audit_key, credential_files, store_path};
+use backstop::{audit_key, credential_places, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -337,7 +337,12 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(surroundings.operator_folder().map(made));
     let variable = |name: &str| surroundings.variable(name);
     // Whoever wrote them would have the gateway pay with what is theirs, or start what they like.
-    read_only.extend(credential_files(loaded, &variable));
+    let places = credential_places(loaded, &variable);
+    read_only.extend(places.files);
+    // A file that is not there could be made by the program, and what is put in front of another chosen in its place.
+    let open = [workspace, folders.home.as_path(), &std::env::temp_dir()].map(|path: &Path| real(path));
+    let around = |folder: &PathBuf| open.iter().any(|open| open.starts_with(real(folder)));
+    read_only.extend(places.folders.into_iter().filter(|folder| !around(folder)).map(made));
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);
     hidden.extend([audit_key(&variable)?, data.join("daemon")]);
@@ -368,6 +373,11 @@ fn roots(folders: &Folders, settings: Option<PathBuf>, workspace: &Path) -> Root
         workspaces: vec![workspace.to_path_buf(), folders.project.clone()],
         moved: Client::ALL.iter().filter_map(|client| client.layout().moved_home(folders)).collect(),
     }
+}
+
+/// A place with all links followed, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// A folder for the user alone, made where it is not there. One that can't be made is reported as missing.

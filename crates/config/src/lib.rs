@@ -75,7 +75,7 @@ pub use sections::{
     PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
-pub use trust::{Untrusted, open_operators};
+pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
     ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText,

@@ -2,9 +2,9 @@
 //!
 //! The operator's file says everything, so whoever can choose or write it is the operator. A file counts only when
 //! it lies where a workspace can't reach it, is reached without `/proc` (whose links lead wherever the reading process
-//! happens to be), and belongs to the user or to root, who alone may write it and its folder. Anything else is taken
-//! for an attack and refused, never passed over: without the file the built-in defaults would hold, which may
-//! be looser.
+//! happens to be), and belongs to the user or to root, who alone may write it, its folder and those of links that lead
+//! to it. Anything else is taken for an attack and refused, never passed over: without the file the built-in defaults
+//! would hold, which may be looser.
 //!
 //! Limits: a process of the same account can write the file all the same. Whether it was written since a person looked
 //! at it is said by its digest, see `backstop config pin`.
@@ -20,6 +20,8 @@ use crate::problem::Problem;
 
 const BY_GROUP: u32 = 0o020;
 const BY_OTHERS: u32 = 0o002;
+/// So many links lead to a file at most; kernels follow no more.
+const MOST_LINKS: usize = 40;
 
 /// Why a file is not taken for the operator's, or can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,15 @@ pub(crate) fn open(path: &Path, locations: &Locations) -> Result<File, Problem> 
 ///
 /// [`Untrusted`] where somebody else may have, or where it can't be opened.
 pub fn open_operators(path: &Path, locations: &Locations) -> Result<File, Untrusted> {
+    open_with_place(path, locations).map(|(file, _)| file)
+}
+
+/// Opens a file that speaks as the operator's, and says where it is when all links are followed.
+///
+/// # Errors
+///
+/// Those of [`open_operators`].
+pub fn open_with_place(path: &Path, locations: &Locations) -> Result<(File, PathBuf), Untrusted> {
     let file = open_without_magic(path).map_err(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
             let why = "it is reached through a loop of links, or through `/proc`, where the process that reads chooses the file";
@@ -69,15 +80,48 @@ pub fn open_operators(path: &Path, locations: &Locations) -> Result<File, Untrus
         _ => error.into(),
     })?;
     let place = fs::canonicalize(path)?;
-    if let Some(workspace) = workspace_around(&place, locations) {
-        let why = format!("it lies in the workspace `{}`, where the agent works", shown(&workspace));
-        return Err(Untrusted::refused(&why, "move it out of there"));
-    }
+    outside(&place, locations)?;
     owned(path, &file.metadata()?)?;
-    if let Some(folder) = place.parent() {
-        owned(folder, &fs::metadata(folder)?)?;
+    reached(path, locations)?;
+    Ok((file, place))
+}
+
+/// A folder in which nobody but the operator can put anything, by its place when all links are followed.
+///
+/// # Errors
+///
+/// [`Untrusted`] where somebody else may, or where there is no such folder.
+pub fn operators_folder(path: &Path, locations: &Locations) -> Result<PathBuf, Untrusted> {
+    outside(&std::path::absolute(path)?, locations)?;
+    let place = fs::canonicalize(path)?;
+    outside(&place, locations)?;
+    let met = fs::metadata(&place)?;
+    if !met.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
     }
-    Ok(file)
+    owned(path, &met)?;
+    Ok(place)
+}
+
+/// Checks the folder of a file, and of each link by which it is reached: whoever writes one of them chooses the file.
+fn reached(path: &Path, locations: &Locations) -> Result<(), Untrusted> {
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..MOST_LINKS {
+        let Some(folder) = path.parent() else { return Ok(()) };
+        let folder = operators_folder(folder, locations)?;
+        match fs::read_link(&path) {
+            Ok(target) => path = folder.join(target),
+            // The kernel has opened it, so it is there, and no link.
+            Err(_) => return Ok(()),
+        }
+    }
+    Err(Untrusted::refused("it is reached through too many links", "name the file itself"))
+}
+
+fn outside(place: &Path, locations: &Locations) -> Result<(), Untrusted> {
+    let Some(workspace) = workspace_around(place, locations) else { return Ok(()) };
+    let why = format!("it lies in the workspace `{}`, where the agent works", shown(&workspace));
+    Err(Untrusted::refused(&why, "move it out of there"))
 }
 
 /// The workspace that holds `place`, if one does. A folder that holds the user's home is none that was cloned.

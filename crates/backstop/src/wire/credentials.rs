@@ -3,15 +3,21 @@
 //! The environment of the gateway is the operator's, and counts only where the configuration says that it does
 //! (`google_credentials: application-default`, `aws_profile`): a variable that is set for other programs changes nothing here.
 //! Files and programs count as the operator's configuration does: if they lie in no workspace and nobody else may write them.
+//! They are looked up once, when the gateway begins: what is put in their places or in front of them later does not count.
+//!
+//! Limits: what a program loads besides (its libraries, its settings in the home folder) is not known here.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop_config::{GoogleSource, Loaded, Locations, Provider, Untrusted, open_operators};
+use backstop_config::{
+    GoogleSource, Loaded, Locations, Provider, Untrusted, open_with_place, operators_folder,
+};
 use backstop_gateway::{AwsProfile, Credential, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 
 use crate::locations::from_operator;
@@ -39,22 +45,95 @@ pub(super) fn renewed(
 ) -> Option<Credential> {
     let source = source(loaded, provider, environment)?;
     Some(match source {
-        Ok(source) => Credential::Renewed(Renewed::new(source, Arc::new(Trusted::of(environment)))),
+        Ok(source) => {
+            let (source, found) = look_up(source, environment);
+            Credential::Renewed(Renewed::new(source, Arc::new(found)))
+        }
         Err(why) => Credential::Missing(format!("the credentials of provider `{name}` are missing: {why}")),
     })
 }
 
-/// The files and programs of which credentials of providers are made.
-pub fn credential_files(loaded: &Loaded, environment: &Environment<'_>) -> Vec<PathBuf> {
+/// What of the disk credentials of providers are made of, absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialPlaces {
+    /// Files and programs, by the names that they have and by where links lead.
+    pub files: BTreeSet<PathBuf>,
+    /// The folders that they are in, there or not, and those in which their programs find others. Whoever can put something
+    /// there chooses credentials as well as who writes the files.
+    pub folders: BTreeSet<PathBuf>,
+}
+
+/// Where the credentials of providers come from.
+pub fn credential_places(loaded: &Loaded, environment: &Environment<'_>) -> CredentialPlaces {
     let sources = loaded.config.providers.iter();
     let sources = sources.filter_map(|(_, provider)| source(loaded, provider, environment)?.ok());
-    let files = sources.flat_map(|source| match source {
-        CredentialSource::GoogleFile(file) => vec![file],
-        CredentialSource::AwsProfile(profile) => vec![profile.credentials, profile.config],
-        CredentialSource::Command(command) => vec![command.program.into()],
-        CredentialSource::GoogleMetadata { .. } => Vec::new(),
-    });
-    files.filter(|file: &PathBuf| file.is_absolute()).collect()
+    let mut places = CredentialPlaces::default();
+    for (source, found) in sources.map(|source| look_up(source, environment)) {
+        for (name, place) in found.files {
+            places.add(name);
+            places.files.extend(place.ok().flatten());
+        }
+        if found.programs.is_empty() {
+            continue;
+        }
+        for (name, place) in found.programs {
+            places.add(name.into());
+            place.into_iter().flatten().for_each(|place| places.add(place));
+        }
+        let path = environment_of(&source).and_then(|environment| environment.get(OsStr::new("PATH")));
+        let folders = path.iter().flat_map(std::env::split_paths);
+        places.folders.extend(folders.filter(|folder| folder.is_absolute()));
+    }
+    let real: Vec<PathBuf> = places.files.iter().filter_map(|file| fs::canonicalize(file).ok()).collect();
+    real.into_iter().for_each(|file| places.add(file));
+    places
+}
+
+impl CredentialPlaces {
+    fn add(&mut self, file: PathBuf) {
+        if file.is_absolute() {
+            self.folders.extend(file.parent().map(Path::to_path_buf));
+            self.files.insert(file);
+        }
+    }
+}
+
+/// Looks up the files and programs of a source, once: what is put there later, by whoever is judged, does not count. Of the
+/// `PATH` of its programs those folders are left that are the operator's.
+fn look_up(mut source: CredentialSource, environment: &Environment<'_>) -> (CredentialSource, Found) {
+    let mut found = Found::new(environment);
+    let given = match &mut source {
+        CredentialSource::Command(command) => Some(&mut command.environment),
+        CredentialSource::AwsProfile(profile) => Some(&mut profile.environment),
+        CredentialSource::GoogleFile(_) | CredentialSource::GoogleMetadata { .. } => None,
+    };
+    let mut folders = Vec::new();
+    if let Some(path) = given.and_then(|given| given.get_mut(OsStr::new("PATH"))) {
+        folders = found.operators_folders(path);
+        // Folders that hold a `:` came out of no such list.
+        *path = std::env::join_paths(&folders).unwrap_or_default();
+    }
+    match &source {
+        CredentialSource::GoogleFile(file) => found.look_for_file(file),
+        CredentialSource::AwsProfile(profile) => {
+            found.look_for_file(&profile.credentials);
+            found.look_for_file(&profile.config);
+            if let Some(program) = profile.process(&found) {
+                found.look_for_program(program, &folders);
+            }
+        }
+        CredentialSource::Command(command) => found.look_for_program(command.program.clone(), &folders),
+        CredentialSource::GoogleMetadata { .. } => {}
+    }
+    (source, found)
+}
+
+fn environment_of(source: &CredentialSource) -> Option<&BTreeMap<OsString, OsString>> {
+    match source {
+        CredentialSource::Command(command) => Some(&command.environment),
+        CredentialSource::AwsProfile(profile) => Some(&profile.environment),
+        CredentialSource::GoogleFile(_) | CredentialSource::GoogleMetadata { .. } => None,
+    }
 }
 
 fn source(
@@ -131,37 +210,103 @@ fn aws_profile(name: &str, environment: &Environment<'_>) -> Result<AwsProfile, 
     })
 }
 
-/// Opens what nobody but the operator can have written.
-#[derive(Debug)]
-struct Trusted(Locations);
+/// Where something was when it was looked up, all links followed; `None` where it was not, or why it does not count.
+type Place = Result<Option<PathBuf>, String>;
 
-impl Trusted {
-    fn of(environment: &Environment<'_>) -> Self {
-        Self(Locations {
+/// What was there when the gateway began. Of it opens what nobody but the operator can have written.
+#[derive(Debug)]
+struct Found {
+    locations: Locations,
+    files: BTreeMap<PathBuf, Place>,
+    programs: BTreeMap<OsString, Place>,
+}
+
+impl Found {
+    fn new(environment: &Environment<'_>) -> Self {
+        let locations = Locations {
             working_directory: std::env::current_dir().ok(),
             home: environment("HOME").map(PathBuf::from),
             ..Locations::default()
-        })
+        };
+        Self { locations, files: BTreeMap::new(), programs: BTreeMap::new() }
     }
-}
 
-impl OperatorFiles for Trusted {
-    fn open(&self, path: &Path) -> Result<Option<File>, String> {
+    fn look_for_file(&mut self, path: &Path) {
+        self.files.insert(path.to_owned(), self.place(path));
+    }
+
+    /// Looks for a program by its path, or by its name in these folders.
+    fn look_for_program(&mut self, name: OsString, folders: &[PathBuf]) {
+        let path = Path::new(&name);
+        let place = if path.is_absolute() {
+            self.place(path)
+        } else {
+            let all = folders.iter().map(|folder| folder.join(path));
+            // As shells do, which pass over what can't be run.
+            all.filter(|path| is_runnable(path)).map(|path| self.place(&path)).next().unwrap_or(Ok(None))
+        };
+        self.programs.insert(name, place);
+    }
+
+    /// The folders of a `PATH` into which nobody but the operator puts anything, by their places. Whoever chooses the working
+    /// directory chooses none, nor does who makes one that is not there.
+    fn operators_folders(&self, path: &OsStr) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        for folder in std::env::split_paths(path).filter(|folder| folder.is_absolute()) {
+            if let Ok(folder) = operators_folder(&folder, &self.locations)
+                && !folders.contains(&folder)
+            {
+                folders.push(folder);
+            }
+        }
+        folders
+    }
+
+    fn place(&self, path: &Path) -> Place {
+        Ok(self.opened(path)?.map(|(_, place)| place))
+    }
+
+    fn opened(&self, path: &Path) -> Result<Option<(File, PathBuf)>, String> {
         let is_missing = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory);
         if fs::metadata(path).is_err_and(|error| is_missing(error.kind())) {
             return Ok(None);
         }
-        open_operators(path, &self.0).map(Some).map_err(|Untrusted { why, hint }| match hint {
+        open_with_place(path, &self.locations).map(Some).map_err(|Untrusted { why, hint }| match hint {
             Some(hint) => format!("{why}\nhint: {hint}"),
             None => why,
         })
+    }
+
+    /// Opens what is still where it was found.
+    fn again(&self, found: Option<&Place>) -> Result<Option<(File, PathBuf)>, String> {
+        const UNKNOWN: &str =
+            "it was not looked up when the gateway began\nhint: have the gateway read its configuration anew";
+        let Some(place) = found.ok_or(UNKNOWN)?.clone()? else { return Ok(None) };
+        match self.opened(&place)? {
+            Some((_, now)) if now != place => {
+                Err("a link leads elsewhere than when the gateway began".to_owned())
+            }
+            opened => Ok(opened),
+        }
+    }
+}
+
+fn is_runnable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|met| met.is_file() && met.permissions().mode() & 0o111 != 0)
+}
+
+impl OperatorFiles for Found {
+    fn open(&self, path: &Path) -> Result<Option<File>, String> {
+        Ok(self.again(self.files.get(path))?.map(|(file, _)| file))
+    }
+
+    fn program(&self, name: &OsStr) -> Result<Option<PathBuf>, String> {
+        Ok(self.again(self.programs.get(name))?.map(|(_, place)| place))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use backstop_config::{LayerKind, Source};
 
     use super::*;
@@ -265,15 +410,164 @@ mod tests {
             fs::set_permissions(path.join("account.json"), fs::Permissions::from_mode(0o644)).unwrap();
         }
         std::os::unix::fs::symlink(work.join("account.json"), keys.join("link.json")).unwrap();
-        let trusted = Trusted(Locations { working_directory: Some(work.clone()), ..Locations::default() });
-        assert!(trusted.open(&keys.join("account.json")).unwrap().is_some());
-        assert!(trusted.open(&keys.join("none.json")).unwrap().is_none());
-        for path in [work.join("account.json"), keys.join("link.json")] {
-            let why = trusted.open(&path).unwrap_err();
+        let open = |path: &Path| {
+            let mut found = in_workspace(&work);
+            found.look_for_file(path);
+            found.open(path)
+        };
+        assert!(open(&keys.join("account.json")).unwrap().is_some());
+        assert!(open(&keys.join("none.json")).unwrap().is_none());
+        std::os::unix::fs::symlink(keys.join("account.json"), work.join("back.json")).unwrap();
+        std::os::unix::fs::symlink(work.join("back.json"), keys.join("there-and-back.json")).unwrap();
+        for path in [
+            work.join("account.json"),
+            work.join("back.json"),
+            keys.join("link.json"),
+            keys.join("there-and-back.json"),
+        ] {
+            let why = open(&path).unwrap_err();
             assert!(why.contains("it lies in the workspace") && why.contains("hint: "), "{why}");
         }
         fs::set_permissions(keys.join("account.json"), fs::Permissions::from_mode(0o666)).unwrap();
-        let why = trusted.open(&keys.join("account.json")).unwrap_err();
+        let why = open(&keys.join("account.json")).unwrap_err();
         assert!(why.contains("other users may write"), "{why}");
+    }
+
+    fn in_workspace(work: &Path) -> Found {
+        let mut found = Found::new(&|_| None);
+        found.locations.working_directory = Some(work.to_owned());
+        found
+    }
+
+    /// Folders `work` (the workspace), `keys` and `bin`, which nobody else may write.
+    fn places() -> (tempfile::TempDir, [PathBuf; 3]) {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let folders = ["work", "keys", "bin"].map(|name| real.join(name));
+        for path in &folders {
+            fs::create_dir(path).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        (folder, folders)
+    }
+
+    fn put(path: &Path, text: &str, mode: u32) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_was_not_there_when_the_gateway_began_is_never_read() {
+        let (_folder, [work, keys, bin]) = places();
+        let (absent, there) = (keys.join("credentials"), keys.join("config"));
+        put(&there, "first", 0o600);
+        let mut found = in_workspace(&work);
+        found.look_for_file(&absent);
+        found.look_for_file(&there);
+        found.look_for_program("tool".into(), std::slice::from_ref(&bin));
+        found.look_for_program(bin.join("other").into(), &[]);
+        put(&absent, "late", 0o600);
+        put(&bin.join("tool"), "", 0o755);
+        put(&bin.join("other"), "", 0o755);
+        assert!(found.open(&absent).unwrap().is_none());
+        assert_eq!(found.program(OsStr::new("tool")), Ok(None));
+        assert_eq!(found.program(bin.join("other").as_os_str()), Ok(None));
+        // What was there is read anew, also where it was replaced in its place.
+        put(&keys.join("new"), "second", 0o600);
+        fs::rename(keys.join("new"), &there).unwrap();
+        let read = std::io::read_to_string(found.open(&there).unwrap().unwrap()).unwrap();
+        assert_eq!(read, "second");
+        // Nor is there anything that nobody looked for.
+        assert!(found.open(&keys.join("new")).unwrap_err().contains("was not looked up"));
+        assert!(found.program(OsStr::new("sh")).unwrap_err().contains("was not looked up"));
+    }
+
+    #[test]
+    fn links_that_are_moved_later_lead_nowhere_else() {
+        let (_folder, [work, keys, bin]) = places();
+        let (first, second) = (keys.join("first"), keys.join("second"));
+        for path in [&first, &second] {
+            put(path, path.file_name().unwrap().to_str().unwrap(), 0o755);
+        }
+        let link = bin.join("link");
+        std::os::unix::fs::symlink(&first, &link).unwrap();
+        let mut found = in_workspace(&work);
+        found.look_for_file(&link);
+        found.look_for_program("link".into(), std::slice::from_ref(&bin));
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&second, &link).unwrap();
+        let read = std::io::read_to_string(found.open(&link).unwrap().unwrap()).unwrap();
+        assert_eq!(read, "first");
+        assert_eq!(found.program(OsStr::new("link")), Ok(Some(first.clone())));
+        fs::remove_file(&first).unwrap();
+        std::os::unix::fs::symlink(&second, &first).unwrap();
+        assert!(found.open(&link).unwrap_err().contains("leads elsewhere"));
+        assert!(found.program(OsStr::new("link")).unwrap_err().contains("leads elsewhere"));
+    }
+
+    #[test]
+    fn folders_that_are_not_the_operators_choose_no_program() {
+        let (folder, [work, keys, bin]) = places();
+        let (venv, shared) = (work.join("bin"), folder.path().join("shared"));
+        for path in [&venv, &shared] {
+            fs::create_dir(path).unwrap();
+        }
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+        put(&bin.join("tool"), "", 0o755);
+        let inward = bin.join("inward");
+        std::os::unix::fs::symlink(&venv, &inward).unwrap();
+        let path =
+            [&venv, &shared, &inward, Path::new("bin"), &folder.path().join("none"), &keys, &bin, &keys];
+        let path = std::env::join_paths(path).unwrap();
+        // A file that can't be run is passed over, wherever it is.
+        for (text, mode) in [("", 0o644), ("", 0o755)] {
+            put(&venv.join("tool"), text, mode);
+            put(&keys.join("tool"), text, 0o644);
+            let mut found = in_workspace(&work);
+            let folders = found.operators_folders(&path);
+            assert_eq!(folders, [keys.clone(), bin.clone()]);
+            found.look_for_program("tool".into(), &folders);
+            assert_eq!(found.program(OsStr::new("tool")), Ok(Some(bin.join("tool"))));
+        }
+        // By its path, too, and where a link leads from there to what is the operator's.
+        fs::remove_file(venv.join("tool")).unwrap();
+        std::os::unix::fs::symlink(bin.join("tool"), venv.join("tool")).unwrap();
+        let mut found = in_workspace(&work);
+        found.look_for_program(venv.join("tool").into(), &[]);
+        assert!(found.program(venv.join("tool").as_os_str()).unwrap_err().contains("lies in the workspace"));
+    }
+
+    #[test]
+    fn programs_of_commands_and_of_profiles_are_listed_with_all_folders_that_choose_them() {
+        let (_folder, [home, keys, bin]) = places();
+        let real = keys.join("tool-1.0");
+        put(&real, "", 0o755);
+        std::os::unix::fs::symlink(&real, bin.join("tool")).unwrap();
+        put(&keys.join("config"), "[profile work]\ncredential_process = tool x\n", 0o600);
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        let variables =
+            [("HOME", path(&home)), ("PATH", path(&bin)), (AWS_CONFIG, path(&keys.join("config")))];
+        let environment = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let places = |keys: &str| {
+            let cloud = if keys.contains("aws") { "bedrock" } else { "vertex, project: p" };
+            let text = format!("providers: {{a: {{api: anthropic, cloud: {cloud}, region: r, {keys}}}}}");
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+            credential_places(&loaded, &environment)
+        };
+        let aws = places("aws_profile: work");
+        for file in [home.join(".aws/credentials"), keys.join("config"), real.clone()] {
+            assert!(aws.files.contains(&file), "{aws:?}");
+        }
+        assert_eq!(aws.folders, BTreeSet::from([home.join(".aws"), keys.clone(), bin.clone()]));
+        let command = places("token_command: [tool]");
+        assert_eq!(command.files, BTreeSet::from([real.clone()]));
+        assert_eq!(command.folders, BTreeSet::from([keys.clone(), bin.clone()]));
+        // Without a program nothing of `PATH` matters.
+        let other = places("aws_profile: other");
+        assert!(!other.folders.contains(&bin) && other.folders.contains(&home.join(".aws")), "{other:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Confinement, by what a program can't do behind the walls of each tier. Every program here is a shell that tries to
 //! write into files of the test.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -228,6 +229,39 @@ fn a_run_can_not_reach_what_judges_it() {
     ])
     .succeeded();
     assert_eq!(read(&settings), "changed\n");
+}
+
+/// Whoever makes a file that counts before another, or a program that is found before another, makes credentials.
+#[test]
+fn a_run_makes_no_credentials() {
+    for provider in [
+        "cloud: bedrock, region: r, aws_profile: work",
+        "cloud: vertex, region: r, project: p, token_command: [a-tool]",
+    ] {
+        let user = User::with_config(&format!("providers: {{a: {{api: anthropic, {provider}}}}}"));
+        let (aws, bin) = (user.path().join(".aws"), user.path().join("bin"));
+        let is_aws = provider.contains("aws");
+        for folder in [&bin, &user.path().join("tools")] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let tool = user.path().join("tools/a-tool");
+        std::fs::write(&tool, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let config = user.path().join("tools/config");
+        std::fs::write(&config, "[profile work]\ncredential_process = a-tool\n").unwrap();
+        let path = format!("{}:{}:/usr/bin:/bin", bin.display(), user.path().join("tools").display());
+        let tried = "mkdir -p ~/.aws; echo evil > ~/.aws/credentials; echo evil > ~/bin/a-tool; \
+                     echo evil > ~/bin/python3; echo evil > ~/tools/a-tool; mv ~/bin ~/moved; \
+                     mv ~/tools ~/moved; echo done > here; echo done > ~/other";
+        let mut command = user.command(&["run", "--hooks-only", "--", "sh", "-c", tried]);
+        let command = command.env("PATH", path).env("AWS_CONFIG_FILE", &config);
+        let done = done(command.spawn().unwrap());
+        assert_eq!(read(&user.work().join("here")), "done\n", "{}", done.whole());
+        assert_eq!(read(&user.path().join("other")), "done\n");
+        assert!(!is_aws || (aws.is_dir() && !aws.join("credentials").exists()), "{}", done.whole());
+        assert_eq!(std::fs::read_dir(&bin).unwrap().count(), 0, "{}", done.whole());
+        assert_eq!(read(&tool), "#!/bin/sh\n");
+    }
 }
 
 /// What the guards know to decide about hooks is what the walls are around; sessions, history and trust are their client's.

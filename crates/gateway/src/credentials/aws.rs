@@ -16,7 +16,7 @@ use backstop_hooks::Secret;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::files::{Files, file};
+use super::files::{Files, OperatorFiles, file, text};
 use super::program::Programs;
 use super::token::in_time;
 use super::{AwsProfile, TokenCommand, Unobtained};
@@ -112,6 +112,21 @@ impl Profile {
         let Some(text) = self.files.read(path).await? else { return Ok(None) };
         profile(&text, &self.settings.name, kind)
             .map_err(|line| file(path, format!("can't be read in one way: line {line}")))
+    }
+}
+
+impl AwsProfile {
+    /// The program that its files name (`credential_process`), as they stand now: the one that is to be looked up when a
+    /// gateway begins. `None` where there is none, or where the files can't be read, of which a request tells.
+    #[must_use]
+    pub fn process(&self, files: &dyn OperatorFiles) -> Option<OsString> {
+        let line = |path: &Path, kind| {
+            let text = text(files, path).ok()??;
+            profile(&text, &self.name, kind).ok()??.remove(PROCESS)
+        };
+        let both = [(&self.credentials, Kind::Credentials), (&self.config, Kind::Config)];
+        let line = both.into_iter().find_map(|(path, kind)| line(path, kind))?;
+        words(&line).ok()?.into_iter().next()
     }
 }
 

@@ -4,7 +4,6 @@
 //! reads its standard error: whatever it says there may be a part of a secret. When it has ended, what it left running ends with
 //! it; when it is given up, so does it.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -78,31 +77,13 @@ impl Programs {
     /// Where a program is, if nobody but the operator can have put it there.
     async fn find(&self, command: &TokenCommand) -> Result<PathBuf, Unobtained> {
         let name = Path::new(&command.program);
-        let candidates: Vec<PathBuf> = if name.is_absolute() {
-            vec![name.to_owned()]
-        } else if name.components().count() > 1 {
+        if !name.is_absolute() && name.components().count() > 1 {
             return Err(problem(command, "has a relative path\nhint: name it by an absolute one"));
-        } else {
-            let folders = command.environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-            let folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
-            // Whoever chooses the working directory chooses no program.
-            folders
-                .into_iter()
-                .filter(|folder| folder.is_absolute())
-                .map(|folder| folder.join(name))
-                .collect()
-        };
-        for candidate in candidates {
-            match self.files.vouches_for(&candidate).await {
-                Ok(true) => return Ok(candidate),
-                Ok(false) => {}
-                Err(why) => {
-                    let place = candidate.display();
-                    return Err(problem(command, format!("is not started from `{place}`: {why}")));
-                }
-            }
         }
-        Err(problem(command, "is not there"))
+        match self.files.program(command.program.clone()).await {
+            Ok(found) => found.ok_or_else(|| problem(command, "is not there")),
+            Err(why) => Err(problem(command, format!("is not started: {why}"))),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub enum CredentialSource {
 /// A program that prints credentials, and what it is given.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenCommand {
-    /// What to run: a path, or a name that is looked for in the folders of `PATH` in its environment.
+    /// What to run: a path or a name, as [`OperatorFiles::program`] knows it.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,

@@ -35,20 +35,20 @@ async fn a_program_is_started_once_with_what_it_is_given_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_for_in_the_path_that_it_is_given() {
-    let (place, upstream) = (Place::new(), answering().await);
-    let mut command = place.program("echo found");
-    command.program = "program".into();
-    let mut relative = command.clone();
-    command.environment.insert("PATH".into(), format!(".:/nowhere:{}", place.0.path().display()).into());
-    let by_name = gateway(paid(&upstream, Family::Anthropic, vertex(), of(command.clone()))).await;
-    assert_eq!(talk(&by_name, asked()).await.status(), 200);
-    relative.program = "./program".into();
-    let by_path = gateway(paid(&upstream, Family::Anthropic, vertex(), of(relative))).await;
-    refused_for_now(&talk(&by_path, asked()).await, "has a relative path");
-    command.program = "no-such-program".into();
-    let missing = gateway(paid(&upstream, Family::Anthropic, vertex(), of(command))).await;
-    refused_for_now(&talk(&missing, asked()).await, "`no-such-program` is not there");
+async fn only_a_program_that_was_looked_up_is_started() {
+    for (name, why) in [
+        ("./program", "has a relative path"),
+        ("program", "`program` is not there"),
+        ("/of-others", "is not started: it belongs to another user"),
+    ] {
+        let (place, upstream) = (Place::new(), answering().await);
+        let mut command = place.program("echo run >> runs; echo found");
+        command.environment.insert("PATH".into(), place.0.path().into());
+        command.program = name.into();
+        let gateway = gateway(paid(&upstream, Family::Anthropic, vertex(), of(command))).await;
+        refused_for_now(&talk(&gateway, asked()).await, why);
+        assert_eq!((place.read("runs").as_str(), upstream.count()), ("", 0));
+    }
 }
 
 #[tokio::test]

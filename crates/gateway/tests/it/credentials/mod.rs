@@ -4,6 +4,7 @@ mod aws;
 mod commands;
 mod google;
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,6 +36,14 @@ impl OperatorFiles for Files {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    fn program(&self, name: &OsStr) -> Result<Option<PathBuf>, String> {
+        let path = Path::new(name);
+        if path.ends_with("of-others") {
+            return Err("it belongs to another user".to_owned());
+        }
+        Ok((path.is_absolute() && path.exists()).then(|| path.to_owned()))
     }
 }
 
