@@ -120,20 +120,20 @@ async fn what_a_plugin_keeps_with_a_conversation_goes_with_it() {
     backstop.shut_down().await;
 }
 
-/// A gate at a point that a host of another process fires is an error that names both; one that watches waits there.
+/// A gate at a point that no host of this build fires is an error that names both. One that only hosts of other
+/// processes fire guards them there, and waits here like one that watches.
 #[tokio::test]
-async fn law_07_a_gate_stands_only_where_a_host_of_its_process_fires_its_point() {
+async fn law_07_a_gate_that_nobody_fires_is_an_error_and_one_of_another_host_waits() {
     let agent = || vec![backstop::agent::host_profile()];
     let server = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), false);
     let daemon = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), true);
-    for (host, hosts, gate, watcher) in [
-        ("agent", agent(), "message_sending", Some("gateway_start")),
-        ("gateway", server(), "before_agent_run", Some("before_reset")),
-        ("daemon", daemon(), "message_sending", Some("before_reset")),
-        ("hook", daemon(), "reply_payload_sending", None),
+    for (host, hosts, unfired, waiting) in [
+        ("agent", agent(), "message_sending", "gateway_start"),
+        ("gateway", server(), "reply_payload_sending", "before_agent_run"),
+        ("gateway", server(), "message_sending", "before_reset"),
+        ("daemon", daemon(), "reply_payload_sending", "before_reset"),
     ] {
-        for (point, is_gate) in [(Some(gate), true), (watcher, false)] {
-            let Some(point) = point else { continue };
+        for (point, is_unfired) in [(unfired, true), (waiting, false)] {
             let folder = tempfile::tempdir().unwrap();
             install(folder.path(), "mine", &format!("api.on('{point}', () => undefined);"));
             let config = "plugins: {entries: {mine: {hooks: {allowConversationAccess: true}}}}";
@@ -143,7 +143,7 @@ async fn law_07_a_gate_stands_only_where_a_host_of_its_process_fires_its_point()
             let loaded = backstop::load_sources(&[source], &types, &|_| None).unwrap();
             let built =
                 Backstop::builder().config(loaded).hosts(hosts.clone()).plugins(folder.path()).build().await;
-            match (is_gate, built) {
+            match (is_unfired, built) {
                 (true, Err(error)) => {
                     let said = error.to_string();
                     assert!(said.contains("`mine`") && said.contains(point), "{host}: {said}");
