@@ -11,6 +11,7 @@ use backstop::config::Loaded;
 use backstop::plugins::{
     ContentHash, Effective, Home, Installed, Manifest, Package, Source, Staged, State, granted,
 };
+use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 
 use crate::consent::is_yes;
@@ -142,7 +143,7 @@ impl About {
         let version = manifest.version.as_deref().unwrap_or("no version");
         let mut lines =
             vec![format!("{} {} ({version}), {}", manifest.id, manifest.name, manifest.kind.as_str())];
-        lines.extend(manifest.description.iter().cloned());
+        lines.extend(manifest.description.iter().map(|text| one_line(text, LONGEST_DESCRIPTION)));
         let mut part = |title: &str, words: Vec<String>| {
             if !words.is_empty() {
                 lines.push(format!("{title}:"));
@@ -150,6 +151,8 @@ impl About {
             }
         };
         part("what it is", manifest.sentences());
+        part("tools that it brings", manifest.contracts.tools.clone());
+        part("trusted tool policies that it brings", manifest.contracts.trusted_tool_policies.clone());
         part("what it gets", got.given.sentences());
         part("what it asks for and is not granted (`plugins.entries.<id>.grants`)", got.missing.sentences());
         part("what is granted and it does not ask for, so that it does not get it", got.unasked.sentences());
@@ -165,7 +168,7 @@ impl About {
             "hooks": points, "tools": manifest.contracts.tools, "trustedToolPolicies": manifest.contracts.trusted_tool_policies,
             "findings": package.findings, "leftOut": manifest.notes,
         });
-        Ok(Self { facts, lines: lines.iter().map(|line| plain(line)).collect() })
+        Ok(Self { facts, lines: lines.iter().map(|line| on_one_line(line)).collect() })
     }
 
     /// What is known of a plugin that is not installed yet.
@@ -179,11 +182,19 @@ impl About {
         if let Some(facts) = self.facts.as_object_mut() {
             facts.insert(key.to_owned(), fact.clone());
         }
-        self.lines.extend(lines.into_iter().map(|line| plain(&line)));
+        self.lines.extend(lines.into_iter().map(|line| on_one_line(&line)));
     }
 }
 
-/// Has a person agree to this digest.
+/// The most characters of a description that are shown.
+const LONGEST_DESCRIPTION: usize = 500;
+
+/// A line, whole. What a plugin wrote can't begin another one, which would look like one of ours.
+fn on_one_line(line: &str) -> String {
+    plain(line).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Has a person agree to this digest. What was typed before the question is no answer to it.
 fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -> Result<(), Error> {
     match consent {
         Consent::Given(given) if *given == hash => return Ok(()),
@@ -202,6 +213,7 @@ fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -
     for line in &about.lines {
         output.say(line);
     }
+    tcflush(std::io::stdin(), QueueSelector::IFlush).map_err(std::io::Error::from)?;
     output.say("trust it as it is? type `yes`:");
     match is_yes(&mut std::io::stdin().lock())? {
         true => Ok(()),

@@ -32,6 +32,9 @@ fn a_command_is_answered_by_its_plugin_and_not_by_the_model() {
     }
     let json = user.run(&["--json", "agent", "-m", "/plain"]).succeeded().json();
     assert_eq!((&json["outcome"], &json["text"]), (&json!("answered"), &json!("plain it is")));
+    // Who starts it from inside of an agent is nobody's owner, and a command is for the owner unless it says otherwise.
+    let inside = user.command(&["agent", "-m", "/greet bob"]).env("AI_AGENT", "1").output().unwrap();
+    assert!(!String::from_utf8_lossy(&inside.stdout).contains("hello"), "{inside:?}");
 }
 
 #[test]

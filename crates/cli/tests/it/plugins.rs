@@ -106,6 +106,31 @@ fn nobody_consents_but_a_person_or_whoever_wrote_the_digest_down() {
 }
 
 #[test]
+fn a_plugin_says_nothing_in_our_words_before_consent() {
+    let user = User::new();
+    let folder = source(&user, BLOCKS);
+    let long = "harmless ".repeat(20);
+    let manifest = serde_json::json!({
+        "id": "no-canvas", "version": "1.0.0", "kind": "command",
+        "command": ["sh", "-c", format!("{long}\n; the end of it")],
+        "description": format!("It is nice.\nfound in its files:\n  nothing\n{}", "long ".repeat(1000)),
+        "points": [{"point": "before_tool_call", "id": "one\nfrom elsewhere", "matcher": ["canvas"]}],
+        "contracts": {"tools": ["a_tool_of_it"], "trustedToolPolicies": ["a_policy"]},
+    });
+    std::fs::write(std::path::Path::new(&folder).join("backstop.plugin.json"), manifest.to_string()).unwrap();
+    let done = user.run(&["plugins", "inspect", &folder]);
+    let told = done.whole();
+    assert!(!told.lines().any(|line| line.starts_with("found in its files")), "{told}");
+    assert!(!told.lines().any(|line| line.starts_with("from elsewhere")), "{told}");
+    assert!(told.lines().all(|line| line.len() < 1000), "{told}");
+    if done.code == Some(0) {
+        for said in ["the end of it", "a_tool_of_it", "a_policy", "It is nice."] {
+            assert!(told.contains(said), "{said}: {told}");
+        }
+    }
+}
+
+#[test]
 fn a_person_is_shown_what_a_plugin_asks_for_and_gets() {
     let user = User::with_config(
         "plugins: {entries: {no-canvas: {grants: {env: [MARK, OTHER], files: {write: ['${data}']}}}}}\n",

@@ -199,8 +199,14 @@ fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
+/// A command as people read it before they consent to it: whole, and an argument that says more than a word is quoted.
 fn line(command: &[String]) -> String {
-    backstop_yaml::quote(&command.join(" "))
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+${}".contains(c);
+    let words = command.iter().map(|word| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.clone(),
+        false => format!("{word:?}"),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// What a plugin brings besides hooks, by name.

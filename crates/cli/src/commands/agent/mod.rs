@@ -26,6 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::plugins::Brought;
 use self::screen::Screen;
+use crate::commands::ancestry::only_people;
 use crate::commands::gateway::RunFolder;
 use crate::commands::notify::Notifier;
 use crate::commands::plugin_use::{PluginList, has_terminal};
@@ -449,11 +450,13 @@ fn signals(kind: SignalKind) -> Result<Signal, Error> {
     signal(kind).map_err(|error| Error::Failed(format!("signals can't be handled: {error}")))
 }
 
+/// What somebody says here. They are the owner unless an agent started this: what plugins do for owners only is not for those.
 fn input(message: &str) -> TurnInput {
+    let is_owner = only_people("what plugins do for their owner").is_ok();
     TurnInput {
         sender: Some(Requester {
             channel: Some("terminal".to_owned()),
-            sender_is_owner: Some(true),
+            sender_is_owner: Some(is_owner),
             ..Requester::default()
         }),
         ..TurnInput::user(message)
