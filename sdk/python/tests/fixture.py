@@ -1,6 +1,8 @@
 """The program that the conformance cases are sent to."""
 
 import asyncio
+import collections
+import dataclasses
 
 import backstop
 from backstop.hooks.base import HookVerdict, ToolCallHook
@@ -53,6 +55,43 @@ def prints(event):
 @backstop.hook("before_tool_call")
 def no_json(event):
     return {"params": {"number": float("nan")}}
+
+
+@dataclasses.dataclass
+class Says:
+    block: bool = True
+
+
+class Computes(dict):
+    def items(self):
+        return {"block": True}.items()
+
+
+def cycle():
+    answer = {"params": {}}
+    answer["params"]["answer"] = answer
+    return answer
+
+
+NO_DATA = {
+    "container": lambda: collections.OrderedDict(block=True),
+    "class": Says,
+    "computed": Computes,
+    "keys": lambda: {True: True},
+    "nested": lambda: {"params": {"list": [{"a"}]}},
+    "cycle": cycle,
+    # What only this language has.
+    "namedtuple": lambda: collections.namedtuple("Verdict", "block")(True),
+    "number": lambda: {"params": {1: "a", "1": "b"}},
+    "bytes": lambda: {"block": True, "blockReason": b"no"},
+    "surrogate": lambda: {"block": True, "blockReason": "\ud800"},
+    "infinity": lambda: {"params": {"number": float("inf")}},
+}
+
+
+@backstop.hook("before_tool_call")
+def no_data(event):
+    return NO_DATA[event["params"]["kind"]]()
 
 
 @backstop.hook("before_agent_run", timeout_ms=500, triggers=["user"])

@@ -71,6 +71,13 @@ class Conformance(unittest.TestCase):
                         self.assertEqual(message["result"], answer["result"])
                         self.assertNotIn("error", message)
 
+    def test_what_is_no_data_fails_whatever_the_language_calls_it(self):
+        for kind in ["namedtuple", "number", "bytes", "surrogate", "infinity"]:
+            event = {"toolName": "exec", "params": {"kind": kind}, "context": {}}
+            params = {"hook": "no_data", "point": "before_tool_call", "event": event}
+            _, taken = converse([{"jsonrpc": "2.0", "id": 2, "method": "event", "params": params}], 1)
+            self.assertIn("plain data", taken[0].get("error", {}).get("message", ""), kind)
+
 
 if __name__ == "__main__":
     unittest.main()

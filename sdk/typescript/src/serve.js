@@ -7,6 +7,7 @@
 
 import { writeSync } from "node:fs";
 import process from "node:process";
+import { types } from "node:util";
 
 import { registry } from "./registry.js";
 import { registerVerdicts } from "./verdicts.js";
@@ -21,8 +22,8 @@ const MOST_DEPTH = 100;
 let isServing = false;
 
 /** Writes all of a message, also where the pipe is full for a while. */
-function send(message) {
-  let bytes = Buffer.from(`${JSON.stringify(message)}\n`);
+function sendText(message) {
+  let bytes = Buffer.from(`${message}\n`);
   while (bytes.length > 0) {
     try {
       bytes = bytes.subarray(writeSync(1, bytes));
@@ -34,6 +35,8 @@ function send(message) {
     }
   }
 }
+
+const send = (message) => sendText(JSON.stringify(message));
 
 export function log(message, level = "info") {
   if (!LEVELS.includes(level)) {
@@ -49,30 +52,61 @@ export function log(message, level = "info") {
 const answer = (id, result) => send({ jsonrpc: "2.0", id, result });
 const fail = (id, message, code = FAILED) => send({ jsonrpc: "2.0", id, error: { code, message } });
 
-/** Refuses what JSON would drop, or turn into something else without a word. */
-function check(value, depth = 0) {
-  if (depth > MOST_DEPTH) {
-    throw new TypeError("an answer is nested too deep, or holds itself");
+/** Writes an answer, of which nothing may be lost on the way: what is not plain data is refused, and runs no code. */
+function written(value, path = "answer", above = []) {
+  const no = (why) => new TypeError(`${path} ${why}; answer with plain data`);
+  if (value === null || typeof value === "boolean") {
+    return String(value);
   }
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-      return;
-    case "number":
-      if (!Number.isFinite(value)) {
-        throw new TypeError(`JSON has no ${value}`);
-      }
-      return;
-    case "object":
-      for (const each of value === null ? [] : Object.values(value)) {
-        if (each !== undefined || Array.isArray(value)) {
-          check(each, depth + 1);
-        }
-      }
-      return;
-    default:
-      throw new TypeError(`JSON has no ${typeof value}`);
+  if (typeof value === "string") {
+    if (/\p{Surrogate}/u.test(value)) {
+      throw no("is no text that Unicode knows (a lone surrogate)");
+    }
+    return JSON.stringify(value);
   }
+  if (typeof value === "number") {
+    if (!Number.isFinite(value)) {
+      throw no(`is ${value}, which JSON does not have`);
+    }
+    return JSON.stringify(value);
+  }
+  if (typeof value !== "object") {
+    throw no(`is a ${typeof value}`);
+  }
+  if (types.isProxy(value)) {
+    throw no("is a proxy");
+  }
+  if (above.length >= MOST_DEPTH || above.includes(value)) {
+    throw no("is nested too deep, or holds itself");
+  }
+  const inside = [...above, value];
+  const own = (key) => {
+    const at = Array.isArray(value) ? `${path}[${key}]` : `${path}.${String(key)}`;
+    const described = Object.getOwnPropertyDescriptor(value, key);
+    if (typeof key === "symbol" || (described !== undefined && !(described.enumerable && Object.hasOwn(described, "value")))) {
+      throw new TypeError(`${at} is computed or hidden; answer with plain data`);
+    }
+    return [described?.value, at];
+  };
+  if (Array.isArray(value)) {
+    if (Object.getPrototypeOf(value) !== Array.prototype) {
+      throw no("is a list of a class of its own");
+    }
+    const items = Array.from({ length: value.length }, (_, index) => written(...own(index), inside));
+    return `[${items.join(",")}]`;
+  }
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== null && prototype !== Object.prototype) {
+    throw no("is an object of a class, such as a Map or one of your own");
+  }
+  const fields = [];
+  for (const key of Reflect.ownKeys(value)) {
+    const [field, at] = own(key);
+    if (field !== undefined) {
+      fields.push(`${JSON.stringify(key)}:${written(field, at, inside)}`);
+    }
+  }
+  return `{${fields.join(",")}}`;
 }
 
 /** What cancels the requests under way, by their ids. */
@@ -96,8 +130,8 @@ async function work(id, registered, given, point) {
     }
     // The one gate that takes no silence for an answer.
     result ??= point === "before_agent_run" ? { outcome: "pass" } : null;
-    check(result);
-    answer(id, result);
+    // The whole line is there before a byte of it is sent.
+    sendText(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${written(result)}}`);
   } catch (error) {
     fail(id, error instanceof Error ? `${error.name}: ${error.message}` : String(error));
   } finally {

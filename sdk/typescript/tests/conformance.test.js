@@ -64,3 +64,16 @@ for (const { name, messages, answers } of CASES.cases) {
     }
   });
 }
+
+test("what is no data fails, whatever the language calls it", async () => {
+  const kinds = ["set", "inherited", "toJSON", "ownToJSON", "getter", "hidden", "proxy", "list", "hole", "date", "surrogate"];
+  const asked = kinds.map((kind, id) => ({
+    jsonrpc: "2.0", id: id + 2, method: "event",
+    params: { hook: "no_data", point: "before_tool_call", event: { toolName: "exec", params: { kind }, context: {} } },
+  }));
+  const { taken } = await converse(asked, kinds.length);
+  for (const [id, kind] of kinds.entries()) {
+    const { error, result } = taken.get(id + 2);
+    assert(error?.message.includes("plain data"), `${kind}: ${JSON.stringify(error ?? result)}`);
+  }
+});

@@ -33,6 +33,42 @@ hook("before_tool_call", function prints() {
 hook("before_tool_call", function no_json() {
   return { params: { number: NaN } };
 });
+const SAYS = { block: true, blockReason: "said" };
+class Says {
+  block = true;
+}
+class Computes {
+  get block() {
+    return true;
+  }
+}
+const NO_DATA = {
+  container: () => new Map(Object.entries(SAYS)),
+  class: () => new Says(),
+  computed: () => new Computes(),
+  keys: () => ({ [Symbol("block")]: true }),
+  nested: () => ({ params: { list: [new Map([["a", 1]])] } }),
+  cycle: () => {
+    const answer = { params: {} };
+    answer.params.answer = answer;
+    return answer;
+  },
+  // What only this language has.
+  set: () => new Set(["block"]),
+  inherited: () => Object.create(SAYS),
+  toJSON: () => Object.create({ toJSON: () => SAYS }),
+  ownToJSON: () => ({ toJSON: () => SAYS }),
+  getter: () => ({ get block() { return true; } }),
+  hidden: () => Object.defineProperty({}, "block", { value: true }),
+  proxy: () => new Proxy({}, { get: () => true, ownKeys: () => [] }),
+  list: () => ({ params: { list: new (class extends Array {})(3) } }),
+  hole: () => ({ params: { list: [, 1] } }),
+  date: () => ({ params: { at: new Date(0) } }),
+  surrogate: () => ({ block: true, blockReason: "\ud800" }),
+};
+hook("before_tool_call", function no_data(event) {
+  return NO_DATA[event.params.kind]();
+});
 hook("before_agent_run", { timeoutMs: 500, triggers: ["user"] }, function run_gate() {
   return null;
 });

@@ -2,8 +2,8 @@
 //!
 //! An answer is walked property by property over *descriptors*, so nothing of the script runs while it is read:
 //! a getter, a proxy, a function, a cycle, an object with behaviour (a map, a date, a promise) is no data and
-//! makes the answer malformed, with its place. What is inherited is not seen, so a polluted prototype answers
-//! nothing. Depth and size are bounded.
+//! makes the answer malformed, with its place, and so does a class of the script's own that has more to read than methods.
+//! What all objects inherit is not seen, so a polluted prototype answers nothing. Depth and size are bounded.
 
 use std::fmt::Write as _;
 
@@ -221,7 +221,7 @@ impl<'a, 'js> Reader<'a, 'js> {
     }
 
     /// Only objects that are nothing but their properties are data: those of `{}`, those without a prototype,
-    /// and those of a script's own classes.
+    /// and those of a script's own classes whose prototypes hold methods and nothing else.
     fn plain(&self, walk: &Walk<'js>, object: &Object<'js>) -> Read<()> {
         let Some(prototype) = object.get_prototype() else { return Ok(Ok(())) };
         if prototype == self.home || self.is_plain.call::<_, bool>((object.clone(),))? {
@@ -229,7 +229,7 @@ impl<'a, 'js> Reader<'a, 'js> {
         }
         Self::malformed(
             walk,
-            "is an object of a built-in class, such as a Map, a Date or an Error; answer with plain data",
+            "is an object of a class that is more than its own fields (a Map, a Date, one with getters or `toJSON`); answer with plain data",
         )
     }
 }

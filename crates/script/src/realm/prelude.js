@@ -558,7 +558,18 @@
   ];
   const behaving = { __proto__: null, length: 0 };
   for (let i = 0; i < builtIn.length; i++) behaving[behaving.length++] = builtIn[i].prototype;
-  // Whether an object is nothing but its properties: none of its prototypes is one of a built-in class.
+  // Whether a prototype that a script made adds nothing to be read: it has methods, and none that answers for the object.
+  const hasMethodsOnly = (prototype) => {
+    const names = ownKeys(prototype);
+    for (let i = 0; i < names.length; i++) {
+      const { value } = { __proto__: null, ...getOwnPropertyDescriptor(prototype, names[i]) };
+      if (typeof value !== "function" || names[i] === "toJSON") return false;
+    }
+    return true;
+  };
+  const plainHome = getPrototypeOf({});
+  // Whether an object is nothing but its own properties: none of its prototypes is one of a built-in class, or has
+  // something that would be lost without a word (a getter, a value, `toJSON`).
   const isPlain = (value) => {
     let above = value;
     for (let steps = 0; steps < 16; steps++) {
@@ -566,6 +577,7 @@
       above = getPrototypeOf(above);
       if (above === null) return true;
       for (let i = 0; i < behaving.length; i++) if (above === behaving[i]) return false;
+      if (above !== plainHome && !hasMethodsOnly(above)) return false;
     }
     return false;
   };
@@ -574,7 +586,7 @@
     isPlain, invoke, invokeFunction, keep, release, settle, fire, signal, over, shape,
     describe: getOwnPropertyDescriptor,
     parse,
-    home: getPrototypeOf({}),
+    home: plainHome,
     internals: { __proto__: null, call, request, later, keep, release, makeError, show, log: native.log },
   };
 });

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import math
 import os
 import sys
 import threading
@@ -24,6 +25,7 @@ PROTOCOL = 1
 
 _FAILED = -32000
 _NO_METHOD = -32601
+_MOST_DEPTH = 100
 
 _server: Optional["_Server"] = None
 
@@ -55,6 +57,41 @@ def run(*hooks: ToolCallHook, concurrency: int = 1, registry: Registry = REGISTR
         _server.serve()
     finally:
         _server.close()
+
+
+def check(value: Any, path: str = "answer", depth: int = 0) -> None:
+    """Refuses what is not plain data: what JSON would turn into something else, or what is another thing each time it is read."""
+
+    def no(why: str) -> TypeError:
+        return TypeError(f"{path} {why}; answer with plain data")
+
+    kind = type(value)
+    if value is None or kind is bool:
+        return
+    # Of a text or number of a class of its own, as an `Enum` is, JSON has the text or the number itself.
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise no("is no text that Unicode knows (a lone surrogate)") from None
+    elif isinstance(value, int):
+        return
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise no(f"is {float(value)}, which JSON does not have")
+    elif depth >= _MOST_DEPTH:
+        raise no("is nested too deep, or holds itself")
+    elif kind is list or kind is tuple:
+        for index, each in enumerate(value):
+            check(each, f"{path}[{index}]", depth + 1)
+    elif kind is dict:
+        for key, each in value.items():
+            if type(key) is not str:
+                raise no(f"has a key that is no text but a {type(key).__name__}")
+            check(key, path, depth + 1)
+            check(each, f"{path}.{key}", depth + 1)
+    else:
+        raise no(f"is a {kind.__name__}")
 
 
 class _Server:
@@ -154,6 +191,7 @@ class _Server:
             if answer is None and point == "before_agent_run":
                 # The one gate that takes no silence for an answer.
                 answer = {"outcome": "pass"}
+            check(answer)
             self._answer(number, answer)
         except Exception as error:
             self._fail(number, f"{type(error).__name__}: {error}")
