@@ -419,8 +419,22 @@ fn a_run_without_a_request_has_an_exit_code_of_its_own() {
     let failed = done(run(&user, &[], &silent, &["7"]));
     assert_eq!(failed.code, Some(7), "the program's own failure: {}", failed.whole());
     assert!(failed.err.contains("not one request"), "{}", failed.whole());
-    let version = done(run(&user, &[], &program(&user, "claude", "echo 1.0"), &["--version"]));
-    assert_eq!(version.code, Some(0), "it asks no model: {}", version.whole());
+    // What is a version elsewhere is an option of an interpreter.
+    let interpreter = program(&user, "interpreter", "exit 0");
+    for (words, code) in [(&["-v", "agent.py"][..], 5), (&["help"], 5), (&["-u", "--version"], 0)] {
+        let ended = done(run(&user, &[], &interpreter, words));
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.whole());
+    }
+}
+
+#[test]
+fn a_client_that_says_its_version_is_no_failure() {
+    let user = User::new();
+    for name in ["claude", "codex", "gemini", "qwen", "copilot", "cline", "opencode", "goose"] {
+        let version = done(run(&user, &[], &program(&user, name, "echo 1.0"), &["--version"]));
+        assert_eq!(version.code, Some(0), "{name} asks no model: {}", version.whole());
+        assert!(!version.err.contains("not one request"), "{}", version.whole());
+    }
 }
 
 #[test]

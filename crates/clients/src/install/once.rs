@@ -40,7 +40,7 @@ pub(crate) enum ForOneRun {
 }
 
 /// What a client has to be started with.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Once {
     /// The files that have to be there, in the folder of the run, and what they say.
     pub files: Vec<(PathBuf, String)>,

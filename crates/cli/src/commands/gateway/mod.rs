@@ -3,6 +3,7 @@
 pub(crate) mod banner;
 mod child;
 mod environment;
+mod errand;
 mod hold;
 mod once;
 pub(crate) mod run;

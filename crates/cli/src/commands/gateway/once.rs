@@ -15,6 +15,7 @@ use backstop::clients::install::pointing::{Gateway, Pointed, Surroundings as Giv
 use backstop::clients::install::{Once, STATUS_WORD, Scope, Switch, Whose, loaders, plan_once, switches};
 
 use super::banner;
+use super::errand::is_errand;
 use crate::commands::clients::{fixed_program, folders, loaded, program_of, this_program};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
@@ -93,8 +94,7 @@ impl Launch {
         let client = client.or_else(|| client_of(&program));
         let variables = vec![(SOCKET_VARIABLE, folder.socket().into_os_string())];
         let once = Once { arguments: words.collect(), variables, files: Vec::new() };
-        let first = once.arguments.first().and_then(|argument| argument.to_str());
-        let asks_for_a_model = !first.is_some_and(|first| WITHOUT_A_MODEL.contains(&first));
+        let asks_for_a_model = !is_errand(client, &once.arguments);
         Ok(Self { program, once, client, is_hooked: false, asks_for_a_model })
     }
 
@@ -160,12 +160,21 @@ impl Launch {
         let Some(client) = self.client else { return Ok(()) };
         let (folders, environment) = (folders()?, |name: &str| std::env::var_os(name));
         let given = Given { folders: &folders, folder: folder.path(), environment: &environment };
-        let pointed = point(client, &mut self.once, gateway, given).map_err(|error| {
-            Error::Failed(format!(
-                "{} can't be pointed at the proxy: {error}\nhint: take that out, or run it with `--hooks-only`, which leaves its model calls to it",
-                client.title()
-            ))
-        })?;
+        let before = (!self.asks_for_a_model).then(|| self.once.clone());
+        let pointed = match (point(client, &mut self.once, gateway, given), before) {
+            (Ok(pointed), _) => pointed,
+            // It goes nowhere, so it can't go elsewhere.
+            (Err(_), Some(before)) => {
+                self.once = before;
+                return Ok(());
+            }
+            (Err(error), None) => {
+                return Err(Error::Failed(format!(
+                    "{} can't be pointed at the proxy: {error}\nhint: take that out, or run it with `--hooks-only`, which leaves its model calls to it",
+                    client.title()
+                )));
+            }
+        };
         if let Pointed::Not(why) = pointed {
             surroundings.output.say(&format!(
                 "note: the model calls of {} do not pass the proxy: {why}; `--hooks-only` says that this is meant",
@@ -214,27 +223,6 @@ fn settings_of(client: Client) -> Result<Vec<String>, Error> {
         })
         .collect())
 }
-
-/// What a program is told first where it asks no model.
-const WITHOUT_A_MODEL: &[&str] = &[
-    "--version",
-    "-V",
-    "-v",
-    "version",
-    "--help",
-    "-h",
-    "help",
-    "login",
-    "logout",
-    "auth",
-    "mcp",
-    "config",
-    "doctor",
-    "update",
-    "upgrade",
-    "completion",
-    "plugin",
-];
 
 /// The client that a program is, by its name.
 fn client_of(program: &OsStr) -> Option<Client> {

@@ -124,7 +124,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         ));
     }
     if counted.judged > 0 {
-        surroundings.output.say(&format!("backstop: {counted}"));
+        let came = if settings.proxy { came(requests) } else { String::new() };
+        surroundings.output.say(&format!("backstop: {counted}{came}"));
     }
     tell_of(&left, surroundings);
     match ended {
@@ -134,6 +135,11 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         }
         ended => ended,
     }
+}
+
+fn came(requests: u64) -> String {
+    let what = if requests == 1 { "request" } else { "requests" };
+    format!("; {requests} {what} came to the proxy")
 }
 
 /// The most questions that are told of at the end of a run.

@@ -16,6 +16,7 @@ mod claude;
 mod cline;
 mod codex;
 mod copilot;
+mod goose;
 mod opencode;
 mod qwen;
 #[cfg(test)]
@@ -172,14 +173,7 @@ pub fn point(
             once.variables.extend(variables.map(|name| (name, gateway.url.clone().into())));
             Ok(Pointed::Yes)
         }
-        Client::Goose => {
-            // It joins its paths to these, and without a slash the last segment would give way.
-            let url = format!("{}/", gateway.url);
-            let variables = ["ANTHROPIC_HOST", "OPENAI_HOST", "GOOGLE_HOST"];
-            once.variables.extend(variables.map(|name| (name, url.clone().into())));
-            once.variables.push(("OPENAI_BASE_PATH", "v1/chat/completions".into()));
-            Ok(Pointed::Yes)
-        }
+        Client::Goose => goose::point(once, gateway, given),
         Client::Kimi => Ok(Pointed::Not("the addresses of its models stand in its own `config.toml`")),
         Client::Cursor | Client::Windsurf | Client::Kiro | Client::Droid | Client::Devin => {
             Ok(Pointed::Not("its models are reached through the service of its maker"))

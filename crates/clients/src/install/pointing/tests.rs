@@ -99,6 +99,7 @@ fn every_client_is_pointed_or_said_not_to_be() {
                 r#"{"lastUsedProvider": "anthropic"}"#,
             ),
             Client::Copilot => World::new().with("COPILOT_PROVIDER_BASE_URL", "http://127.0.0.1:1"),
+            Client::Goose => World::new().with("GOOSE_PROVIDER", "anthropic"),
             _ => World::new(),
         };
         let (once, pointed) = world.pointed(client, &["-x"]).unwrap();
@@ -228,6 +229,17 @@ fn a_service_that_the_gateway_does_not_speak_is_an_error_where_a_person_chose_it
         World::new().once(Client::Codex, harmless);
     }
     World::new().goes_elsewhere(Client::Qwen, &["--openai-base-url", "http://x"], "--openai-base-url");
+    World::new().goes_elsewhere(Client::Qwen, &["--openaiBaseUrl=http://x"], "--openaiBaseUrl");
+    for arguments in [
+        &["--auth-type", "qwen-oauth"][..],
+        &["--auth-type=next-years"],
+        &["--authType", "qwen-oauth"],
+        &["--auth-type", "openai", "--auth-type", "qwen-oauth"],
+        &["--auth-type", "openai", "--authType=openai"],
+        &["--auth-type"],
+    ] {
+        World::new().goes_elsewhere(Client::Qwen, arguments, "--auth");
+    }
     World::new().goes_elsewhere(Client::Cline, &["-P", "bedrock"], "bedrock");
     World::new().goes_elsewhere(Client::Cline, &["do it"], "its own service");
     let copilot =
@@ -271,8 +283,13 @@ fn lists_of_models_with_addresses_are_taken_from_qwen() {
     assert_eq!(variable(&once, "QWEN_CODE_SYSTEM_SETTINGS_PATH"), "/run/once/settings.json");
     let v1 = format!("{URL}/v1");
     assert_eq!(words(&once), ["--openai-base-url", &v1, "--auth-type", "openai", "-p", "hi"]);
-    let chosen = world.once(Client::Qwen, &["--auth-type=anthropic"]);
-    assert_eq!(words(&chosen), ["--openai-base-url", &v1, "--auth-type=anthropic"]);
+    for (chosen, url) in [("anthropic", URL), ("gemini", &v1), ("vertex-ai", &v1), ("openai-responses", &v1)]
+    {
+        let option = format!("--auth-type={chosen}");
+        let once = world.once(Client::Qwen, &[&option]);
+        assert_eq!(words(&once), ["--openai-base-url", url, &option]);
+        assert_eq!(file(&once)["security"]["auth"]["baseUrl"], url, "{chosen}");
+    }
     let machine = world.root.path().join("machine.json");
     fs::write(&machine, r#"{"security": {"auth": {"enforcedType": "openai"}}, "hooks": {}}"#).unwrap();
     let world = world.with("QWEN_CODE_SYSTEM_SETTINGS_PATH", machine.to_str().unwrap());
@@ -361,4 +378,41 @@ fn settings_that_nobody_can_read_are_an_error_and_hold_nobody_up() {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         assert!(world.pointed(client, &[]).is_err(), "{client}: nobody will ever write into it");
     }
+}
+
+#[test]
+fn goose_asks_a_provider_that_is_pointed_or_is_not_started() {
+    let config = |text: &str| World::new().with_file("home/.config/goose/config.yaml", text);
+    let once =
+        config("GOOSE_MODEL: m\nGOOSE_PROVIDER: \"openai\" # mine\n").once(Client::Goose, &["session"]);
+    assert_eq!(variable(&once, "GOOSE_PROVIDER"), "openai");
+    assert_eq!(variable(&once, "GOOSE_PLANNER_PROVIDER"), "openai");
+    assert_eq!(variable(&once, "OPENAI_HOST"), format!("{URL}/"));
+    assert_eq!(words(&once), ["session"]);
+    let once = config("GOOSE_PROVIDER: ollama\n").with("GOOSE_PROVIDER", "google");
+    let once = once.once(Client::Goose, &["run", "-t", "hi"]);
+    assert_eq!(words(&once), ["run", "--provider", "google", "-t", "hi"], "what a recipe names is beaten");
+    let chosen = config("GOOSE_PROVIDER: ollama\n").once(Client::Goose, &["run", "--provider=anthropic"]);
+    assert_eq!(words(&chosen), ["run", "--provider=anthropic"]);
+    assert_eq!(variable(&chosen, "GOOSE_PROVIDER"), "anthropic");
+    let other = config("GOOSE_PROVIDER: openai\nGOOSE_LEAD_PROVIDER: anthropic\n").once(Client::Goose, &[]);
+    assert_eq!(variable(&other, "GOOSE_LEAD_PROVIDER"), "anthropic");
+
+    for provider in ["ollama", "databricks", "openrouter", "azure_openai", "my-own", "Anthropic"] {
+        config(&format!("GOOSE_PROVIDER: {provider}\n")).goes_elsewhere(Client::Goose, &[], "config.yaml");
+        let named = World::new().with("GOOSE_PROVIDER", provider);
+        named.goes_elsewhere(Client::Goose, &[], "GOOSE_PROVIDER=");
+        config("GOOSE_PROVIDER: openai\n").goes_elsewhere(
+            Client::Goose,
+            &["run", "--provider", provider],
+            provider,
+        );
+        let lead = config("GOOSE_PROVIDER: openai\n").with("GOOSE_LEAD_PROVIDER", provider);
+        lead.goes_elsewhere(Client::Goose, &[], "GOOSE_LEAD_PROVIDER");
+        let planner = config(&format!("GOOSE_PROVIDER: openai\nGOOSE_PLANNER_PROVIDER: {provider}\n"));
+        planner.goes_elsewhere(Client::Goose, &[], "GOOSE_PLANNER_PROVIDER");
+    }
+    World::new().goes_elsewhere(Client::Goose, &[], "its provider, which neither");
+    // What another reader would find in there is beaten by the variable.
+    config("{GOOSE_PROVIDER: openai}\n").goes_elsewhere(Client::Goose, &[], "which neither");
 }
