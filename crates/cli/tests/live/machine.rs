@@ -144,7 +144,7 @@ impl Machine {
         command.args(["sh", "-c", "cd \"$0\" && exec \"$@\"", &project]).args(words).args(more);
         command.envs(started.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let printed = world.wait(&mut command, |_| ());
-        Ok(Outcome { heard: model.stop(), printed })
+        Ok(Outcome { heard: model.stop(), printed, code: world.code(), elsewhere: Vec::new() })
     }
 
     /// What `sudo` says to a user who asks for an answer to be given, with that password.

@@ -5,17 +5,21 @@
 //! hook print, but what happened: whether the tool ran (it leaves a file behind) and what the model read afterwards (the
 //! scripted model keeps all requests). The calls are harmless; what stops them is a policy, never their danger.
 //!
-//! Here are the clients that every change is tried with; `more.rs` has the others. Both are installed by
-//! `cargo xtask live-clients`, and those of this file by `cargo xtask test` as well.
+//! Here is what every change is tried with: all clients under `backstop run`, and two of them in every way. `more.rs` tries
+//! the others in these ways. `cargo xtask live-clients` installs the clients, and so does `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may fail loudly")]
 
 mod around;
 mod client;
+mod elsewhere;
 mod faults;
+mod lure;
+mod lures;
 mod machine;
 mod model;
 mod own;
+mod pointed;
 mod run;
 mod runs;
 mod scenarios;
@@ -27,5 +31,6 @@ scenarios::ways! { claude codex }
 scenarios::in_runs! { claude codex }
 scenarios::switches! { claude codex }
 scenarios::signals! { claude codex }
-scenarios::suite! { pointed: runs: [claude codex] [pointed_in_a_run] }
+scenarios::suite! { everywhere: pointed: [claude codex gemini qwen copilot cline opencode]
+[pointed_in_a_run lured_without_a_run sent_elsewhere_in_a_run version_in_a_run] }
 scenarios::suite! { walled: runs: [claude codex] [walled_in_a_run] }

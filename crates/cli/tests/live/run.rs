@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::client::{Client, NoBuild, Place};
+use crate::elsewhere::Elsewhere;
+use crate::lure::Lure;
 use crate::model::{Call, Heard, Model};
 
 /// The longest that a client takes. Most are done in some seconds; on a busy machine it is more.
@@ -27,6 +29,8 @@ pub(crate) struct World {
     folder: TempDir,
     /// The calls that were judged when our hooks were installed, to try them.
     tried: Cell<usize>,
+    /// How the client ended last.
+    ended: Cell<Option<i32>>,
 }
 
 /// What became of one run.
@@ -35,14 +39,18 @@ pub(crate) struct Outcome {
     pub(crate) heard: Heard,
     /// What the client printed.
     pub(crate) printed: String,
+    /// The code with which it ended, or the run around it.
+    pub(crate) code: Option<i32>,
+    /// The requests that came to the server that is not its model's.
+    pub(crate) elsewhere: Vec<String>,
 }
 
 /// For failed tests: what the model read, and what the client printed.
 impl std::fmt::Debug for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { heard, printed } = self;
+        let Self { heard, printed, code, .. } = self;
         writeln!(f, "the model was asked {} times and read {:?}", heard.requests(), heard.results())?;
-        write!(f, "--- printed\n{printed}")
+        write!(f, "--- it ended with {code:?} and printed\n{printed}")
     }
 }
 
@@ -54,6 +62,7 @@ impl World {
             configuration: configuration.to_owned(),
             folder: tempfile::tempdir().unwrap(),
             tried: Cell::default(),
+            ended: Cell::default(),
         };
         for folder in ["home/.config/backstop", "project", "temp", "bin"] {
             std::fs::create_dir_all(world.path(folder)).unwrap();
@@ -71,7 +80,7 @@ impl World {
             project: self.path("project"),
             package: packages().join(self.client.name()),
             model: String::new(),
-            by_run: false,
+            by_variable: false,
             notes: self.notes(),
         }
     }
@@ -94,6 +103,11 @@ impl World {
     /// Whether the tool left its mark.
     pub(crate) fn ran(&self) -> bool {
         self.file(MARK).exists()
+    }
+
+    /// The code with which the client that was waited for last ended.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.ended.get()
     }
 
     /// Runs `backstop` as the user of this world would. It must succeed.
@@ -170,6 +184,7 @@ impl World {
             arguments: Vec::new(),
             variables: Vec::new(),
             watch: Box::new(|_, _| ()),
+            lure: None,
         }
     }
 
@@ -231,7 +246,11 @@ pub(crate) struct Trial<'w> {
     arguments: Vec<&'w str>,
     variables: Vec<(&'w str, String)>,
     watch: Box<Watch<'w>>,
+    pub(crate) lure: Option<Box<Lead<'w>>>,
 }
+
+/// What leads a client to the server of this address.
+pub(crate) type Lead<'w> = dyn FnOnce(&str) -> Lure + 'w;
 
 impl<'w> Trial<'w> {
     /// Has the model make all calls in one answer.
@@ -279,22 +298,44 @@ impl<'w> Trial<'w> {
     pub(crate) fn go(mut self) -> Result<Outcome, NoBuild> {
         let (world, client) = (self.world, self.world.client);
         let model = Model::start(self.calls, self.at_once);
-        // What the client is configured for. A run points it at its proxy, whose configuration names the model.
-        let elsewhere = self.by_run.then(|| Model::start(&[], false));
-        let configured = elsewhere.as_ref().unwrap_or(&model).address();
-        let place = Place { model: configured, by_run: self.by_run, ..world.place() };
+        // What the client is configured for, and its way out of this machine. A run points it at its proxy, whose
+        // configuration names the model.
+        let (there, out) = (Elsewhere::start(), Elsewhere::start());
+        let configured = if self.by_run { there.address() } else { model.address() };
+        let place = Place { model: configured, by_variable: self.is_deaf, ..world.place() };
         let mut command = place.started(client)?;
         if self.by_run {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
+            command.envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, out.address())));
         }
+        if let (Some(_), false) = (&self.lure, self.by_run) {
+            // What it would be told of its model anyway says nothing about what leads elsewhere.
+            client.addresses().iter().for_each(|name| {
+                command.env_remove(name);
+            });
+        }
+        let lure = self.lure.take().map(|lure| lure(&there.address())).unwrap_or_default();
+        lure.lay(&place);
         command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.args(&lure.arguments).envs(lure.variables.iter().map(|(name, value)| (name, value)));
         let printed = match self.on_terminal {
             true => world.wait_on_terminal(&mut command),
             false => world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process)),
         };
-        let past = elsewhere.map_or(0, |elsewhere| elsewhere.stop().requests());
-        assert_eq!(past, 0, "requests went past the proxy:\n{printed}");
-        Ok(Outcome { heard: model.stop(), printed })
+        let (elsewhere, code) = (there.came(), world.code());
+        let outcome = Outcome { heard: model.stop(), printed, code, elsewhere };
+        if self.by_run {
+            let past = &outcome.elsewhere;
+            assert!(past.is_empty(), "{}: {past:?} went past the proxy: {outcome:?}", lure.what);
+            let is_other = |line: &String| client.ways_out().iter().any(|way| line.starts_with(way));
+            let (known, out): (Vec<_>, Vec<_>) = out.came().into_iter().partition(is_other);
+            assert!(
+                out.is_empty(),
+                "{}: {out:?} left this machine, beside {known:?}: {outcome:?}",
+                lure.what
+            );
+        }
+        Ok(outcome)
     }
 }
 
@@ -359,7 +400,10 @@ impl World {
         let began = Instant::now();
         let ended = loop {
             match group.0.try_wait().unwrap() {
-                Some(_) => break true,
+                Some(status) => {
+                    self.ended.set(status.code());
+                    break true;
+                }
                 None if began.elapsed() > PATIENCE => break false,
                 None => std::thread::sleep(Duration::from_millis(100)),
             }

@@ -62,23 +62,6 @@ pub(crate) fn silent_on_a_terminal(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
-/// Whatever address the files of the repository and of the user name, the client asks its model through the proxy of the run,
-/// and what that stops does not run. That nothing went past it is looked at for every run.
-pub(crate) fn pointed_in_a_run(client: Client) -> Result<(), NoBuild> {
-    let call = [leave_mark(client)];
-    for (configuration, runs) in
-        [("{}", true), (&policy("deny_argument_patterns: { '*': ['echo done'] }"), false)]
-    {
-        let world = World::new(client, configuration);
-        client.send_elsewhere(&world.place());
-        let outcome = world.trial(&call).by_run().go()?;
-        assert_eq!(world.ran(), runs, "{outcome:?}");
-        assert!(outcome.heard.requests() > 0, "the model was never asked\n{outcome:?}");
-        assert!(!outcome.printed.contains("not one request came to the proxy"), "{outcome:?}");
-    }
-    Ok(())
-}
-
 /// Behind walls, without which nothing would be started, and in a network of its own: a harmless turn works, and what is denied does
 /// not run. Clients that can be given no hooks for a run are judged by its proxy.
 pub(crate) fn walled_in_a_run(client: Client) -> Result<(), NoBuild> {

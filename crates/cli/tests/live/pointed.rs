@@ -1,0 +1,80 @@
+//! Where a client's model calls go under `backstop run`, counted at its model, at the proxy, at a server to which everything else
+//! leads, and at the way out of this machine.
+
+use crate::client::{Client, NoBuild};
+use crate::lure::Lure;
+use crate::lures::Told;
+use crate::run::{Trial, World};
+use crate::scenarios::{leave_mark, policy};
+
+impl<'w> Trial<'w> {
+    /// Starts it where something leads elsewhere. By a run, who comes there fails the test.
+    fn lured(mut self, lure: impl FnOnce(&str) -> Lure + 'w) -> Self {
+        self.lure = Some(Box::new(lure));
+        self
+    }
+}
+
+/// Whatever the files of the repository and of the user say, the client asks its model through the proxy of the run: as many
+/// requests reach the model as came to the proxy, and none goes elsewhere, which is looked at for every run. A harmless call
+/// runs, and what is stopped does not.
+pub(crate) fn pointed_in_a_run(client: Client) -> Result<(), NoBuild> {
+    let denies = policy("deny_argument_patterns: { '*': ['echo done'] }");
+    let lures = client.lures("").len();
+    let call = [leave_mark(client)];
+    for (configuration, which, runs) in
+        (0..lures).map(|which| ("{}", which, true)).chain([(denies.as_str(), 0, false)])
+    {
+        let world = World::new(client, configuration);
+        let lure = |there: &str| client.lures(there).remove(which).lure;
+        let outcome = world.trial(&call).by_run().lured(lure).go()?;
+        let what = client.lures("").remove(which).lure.what;
+        assert_eq!(world.ran(), runs, "{what}: {outcome:?}");
+        let asked = outcome.heard.requests();
+        assert!(asked > 0, "{what}: the model was never asked\n{outcome:?}");
+        // Where a call was stopped the proxy tells the model so itself, and asks it once more.
+        let of_client = if runs { asked } else { asked - 1 };
+        let came =
+            format!("; {of_client} request{} came to the proxy", if of_client == 1 { "" } else { "s" });
+        assert!(outcome.printed.contains(&came), "{what}: {asked} requests are not all\n{outcome:?}");
+        assert!(!outcome.printed.contains("not one request came"), "{what}: {outcome:?}");
+    }
+    Ok(())
+}
+
+/// What is written to lead a client elsewhere does, where no run points it: otherwise nothing would be shown by its failing.
+pub(crate) fn lured_without_a_run(client: Client) -> Result<(), NoBuild> {
+    for which in 0..client.lures("").len() {
+        let world = World::new(client, "{}");
+        let lure = |there: &str| client.lures(there).remove(which).lure;
+        let call = [leave_mark(client)];
+        let outcome = world.trial(&call).lured(lure).go()?;
+        let Told { lure: Lure { what, .. }, is_heeded } = client.lures("").remove(which);
+        assert_eq!(!outcome.elsewhere.is_empty(), is_heeded, "{what}: {:?} {outcome:?}", outcome.elsewhere);
+    }
+    Ok(())
+}
+
+/// A service that the person who starts the client chose, and that the proxy can't stand in for, is an error: nothing is started,
+/// and nobody is asked.
+pub(crate) fn sent_elsewhere_in_a_run(client: Client) -> Result<(), NoBuild> {
+    for which in 0..client.choices("").len() {
+        let world = World::new(client, "{}");
+        let what = client.choices("").remove(which).lure.what;
+        let lure = |there: &str| client.choices(there).remove(which).lure;
+        let outcome = world.trial(&[leave_mark(client)]).by_run().lured(lure).go()?;
+        assert!(outcome.printed.contains("sends its model calls elsewhere"), "{what}: {outcome:?}");
+        assert_eq!(outcome.code, Some(1), "{what}: {outcome:?}");
+        assert!(!world.ran() && outcome.heard.requests() == 0, "{what}: {outcome:?}");
+    }
+    Ok(())
+}
+
+/// A client that asks no model, because it is to say its version, is no failure.
+pub(crate) fn version_in_a_run(client: Client) -> Result<(), NoBuild> {
+    let world = World::new(client, "{}");
+    let outcome = world.trial(&[]).by_run().argument("--version").go()?;
+    assert_eq!((outcome.heard.requests(), outcome.code), (0, Some(0)), "{outcome:?}");
+    assert!(!outcome.printed.contains("not one request came"), "{outcome:?}");
+    Ok(())
+}
