@@ -1,6 +1,6 @@
 //! Plugins: what they say of themselves, what they may reach, and which of them are trusted.
 
-pub use backstop_plugins::install::{FetchError, NoSource, Origin, Source};
+pub use backstop_plugins::install::{FetchError, NoSource, Origin, Replaced, Source};
 pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
 pub use backstop_plugins::offers::cli::CliError;
 pub use backstop_plugins::offers::commands::{CommandRequest, PluginCommand};

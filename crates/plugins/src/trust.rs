@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use backstop_hooks::PointId;
 use serde::{Deserialize, Serialize};
 
-use crate::install::{FetchError, Origin};
+use crate::install::{FetchError, Origin, Replaced};
 use crate::manifest::{Manifest, ManifestError, PluginId};
 use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError, Seal};
 
@@ -231,6 +231,8 @@ pub struct Staged {
     pub package: Package,
     /// Where it came from.
     pub origin: Origin,
+    /// What is installed under its id.
+    pub replaces: Option<Replaced>,
     room: Room,
 }
 
@@ -389,7 +391,10 @@ impl Home {
         for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {
             package.findings.push(Finding::look_alike(other.as_str()));
         }
-        Ok(Staged { manifest, package, origin, room })
+        let replaces = others.plugins.get(&manifest.id);
+        let replaces =
+            replaces.map(|before| Replaced::new(before.version.clone(), before.source.clone(), &origin));
+        Ok(Staged { manifest, package, origin, replaces, room })
     }
 
     /// Installs what was staged, in place of what has its id, and trusts it. `consented` is the digest that a person was shown.

@@ -230,3 +230,19 @@ fn what_is_wrong_names_the_next_step() {
         assert!(done.err.contains(&format!("install {tool}")), "{}", done.whole());
     }
 }
+
+#[test]
+fn what_takes_the_place_of_another_says_so_and_from_where_that_came() {
+    let user = User::new();
+    let first = folder(&user.path().join("mine"), MANIFEST, "exit 0\n");
+    let fresh = install(&user, &first).succeeded();
+    assert!(!fresh.err.contains("replaces"), "{}", fresh.whole());
+    // The same place again: an update.
+    let update = install(&user, &first).succeeded();
+    let said = format!("replaces mine 1.0.0 from {first}, and takes over its grants");
+    assert!(update.err.contains(&said) && !update.err.contains("another source"), "{}", update.whole());
+    // Somebody else's plugin that calls itself the same.
+    let other = folder(&user.path().join("nice-thing"), MANIFEST, "exit 1\n");
+    let replaced = install(&user, &other).succeeded();
+    assert!(replaced.err.contains(&said) && replaced.err.contains("another source"), "{}", replaced.whole());
+}

@@ -16,6 +16,7 @@
 mod archive;
 mod git;
 mod npm;
+mod replaced;
 mod tool;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub use self::git::GitSource;
 pub use self::npm::NpmSource;
+pub use self::replaced::Replaced;
 use crate::manifest::{OURS, THEIRS};
 use crate::package::{self, Bounds, PackageError};
 use crate::trust::{Home, Staged, TrustError, really};

@@ -86,7 +86,7 @@ pub(super) async fn run(
         return Ok(exit);
     }
     about.lines.push(format!("{}: {}", state.0, plain(&state.1)));
-    output.text(&about.lines.join("\n"))?;
+    output.text(&about.text())?;
     Ok(exit)
 }
 
