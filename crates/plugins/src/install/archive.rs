@@ -9,14 +9,14 @@
 //! [`MOST_RATIO`] times what was read of it.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::FetchError;
-use crate::package::{Bounds, PackageError, make_link, unwritable, write_file};
+use crate::package::{Bounds, PackageError, make_link, open_itself, unwritable, write_file};
 
 /// Most bytes of what stands before an entry about it, such as a long name.
 const MOST_ABOUT: u64 = 64 << 10;
@@ -36,7 +36,9 @@ const ZIP: &[u8] = b"PK\x03\x04";
 /// [`FetchError`], which names the entry. What was written by then is left for the caller to remove.
 pub(super) fn unpack(path: &Path, to: &Path, bounds: &Bounds) -> Result<(), FetchError> {
     let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
-    let file = File::open(path).map_err(unreadable)?;
+    // A person may name a link to an archive. What it leads to is asked what it is, and not waited for.
+    let really = path.canonicalize().map_err(unreadable)?;
+    let file = open_itself(&really).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(PackageError::Special(path.to_owned()).into());
     }

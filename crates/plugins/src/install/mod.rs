@@ -36,8 +36,8 @@ use crate::trust::{Home, Staged, TrustError, really};
 pub const MOST_TIME: Duration = Duration::from_secs(10 * 60);
 /// Most bytes that a program may put into its folder on the way.
 pub const MOST_DISK: u64 = 3 << 30;
-/// Of the environment, what `git` and `npm` get.
-pub const KEPT: [&str; 16] = [
+/// Of the environment, what `git` and `npm` get. git gets the agent of `ssh`, too.
+pub const KEPT: [&str; 15] = [
     "PATH",
     "HTTPS_PROXY",
     "https_proxy",
@@ -52,7 +52,6 @@ pub const KEPT: [&str; 16] = [
     "NODE_EXTRA_CA_CERTS",
     "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH",
-    "SSH_AUTH_SOCK",
     "USER",
 ];
 /// How archives are named.

@@ -188,6 +188,10 @@ impl Stamp {
         None
     }
 
+    fn is_of_same_file(&self, other: &Self) -> bool {
+        (self.device, self.number) == (other.device, other.number)
+    }
+
     /// Whether it was changed last before `time`, and by more than `by`.
     fn is_older_than(&self, time: SystemTime, by: Duration) -> bool {
         let changed =
@@ -250,8 +254,8 @@ fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Re
     for (name, entry) in list(root, bounds)? {
         let (kind, inner) = match &entry {
             Entry::Link { target } => (b'l', Sha256::digest(target)),
-            Entry::File { starts, .. } => {
-                read_file(&root.join(&name), bounds, &mut buffer)?;
+            Entry::File { starts, stamp } => {
+                read_file(&root.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {
@@ -277,14 +281,43 @@ fn length(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Reads a file of at most the bound, and nothing that took its place meanwhile.
-fn read_file(path: &Path, bounds: &Bounds, buffer: &mut Vec<u8>) -> Result<(), PackageError> {
+/// Opens what is there by this name itself, never what a link leads to, without waiting for whoever writes into a pipe.
+#[cfg(unix)]
+pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
+    match path.symlink_metadata()?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is no file")),
+    }
+}
+
+/// Reads a file of at most the bound, and nothing that took its place since it was listed.
+fn read_file(
+    path: &Path,
+    listed: Option<&Stamp>,
+    bounds: &Bounds,
+    buffer: &mut Vec<u8>,
+) -> Result<(), PackageError> {
     buffer.clear();
     let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
-    let is_file = path.symlink_metadata().map_err(unreadable)?.is_file();
-    let file = File::open(path).map_err(unreadable)?;
-    if !is_file || !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(PackageError::Changed(path.to_owned()));
+    let changed = || PackageError::Changed(path.to_owned());
+    if path.symlink_metadata().map_err(unreadable)?.is_symlink() {
+        return Err(changed());
+    }
+    let file = open_itself(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    let is_this = match (listed, Stamp::of(&found)) {
+        (Some(listed), Some(now)) => listed.is_of_same_file(&now),
+        _ => true,
+    };
+    if !found.is_file() || !is_this {
+        return Err(changed());
     }
     file.take(bounds.file.saturating_add(1)).read_to_end(buffer).map_err(unreadable)?;
     match length(buffer.len()) > bounds.file {
@@ -401,8 +434,8 @@ pub fn copy(from: &Path, to: &Path, bounds: &Bounds) -> Result<(), PackageError>
         }
         match entry {
             Entry::Link { target } => make_link(&target, &path).map_err(&failed)?,
-            Entry::File { starts, .. } => {
-                read_file(&from.join(&name), bounds, &mut buffer)?;
+            Entry::File { starts, stamp } => {
+                read_file(&from.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {

@@ -73,7 +73,12 @@ impl Seal {
                 (Entry::File { starts: before, stamp: old }, Entry::File { starts, stamp }) => {
                     before == starts
                         && (self.is_untouched(old.as_ref(), stamp.as_ref()) || {
-                            read_file(&self.root.join(name), &Bounds::default(), &mut buffer)?;
+                            read_file(
+                                &self.root.join(name),
+                                stamp.as_ref(),
+                                &Bounds::default(),
+                                &mut buffer,
+                            )?;
                             Sha256::digest(&buffer).as_slice() == digest
                         })
                 }

@@ -41,6 +41,8 @@ pub(super) async fn run(
     let mut not_run = NOT_RUN;
     let (mut about, state, tried) = match place(name) {
         Some(Source::Folder(root)) => {
+            // The folder that is meant, also where a person names a link to it.
+            let root = root.canonicalize().unwrap_or(root);
             let about = about_folder(&root, &loaded)?;
             let tried = tried(home, &root, &data, &loaded, may_run).await?;
             (about, ("not installed", hint()), tried)

@@ -182,3 +182,13 @@ fn what_is_no_archive_or_cut_short_says_so() {
         assert!(error.contains("\nhint: "), "{error}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_archive_and_is_not_waited_for() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = outer.path().join("a.tgz");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let error = unpack(&path, outer.path(), &Bounds::default()).unwrap_err().to_string();
+    assert!(error.contains("neither a file"), "{error}");
+}
