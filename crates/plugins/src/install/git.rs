@@ -155,7 +155,16 @@ pub(super) async fn fetch(source: &GitSource, scratch: &Scratch<'_>) -> Result<O
     let folder = scratch.work.join("repository.git");
     let of = |arguments: &[&str]| -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["--git-dir".into(), folder.clone().into_os_string()];
-        let ours = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.version=2", "gc.auto=0"];
+        let ours = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "protocol.version=2",
+            "gc.auto=0",
+            // What is larger is not held in memory; and a pack stays one, which is read in parts.
+            "core.bigFileThreshold=16m",
+            "fetch.unpackLimit=1",
+            "pack.threads=1",
+        ];
         all.extend(ours.iter().flat_map(|setting| ["-c".into(), OsString::from(setting)]));
         all.extend(arguments.iter().map(OsString::from));
         all

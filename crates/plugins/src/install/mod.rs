@@ -10,7 +10,7 @@
 //! what stands on their command line, and of the person's environment only [`KEPT`], which says how the network is reached and which
 //! authorities are believed. So registries and credentials of their own are not known here.
 //!
-//! Limits: [`MOST_TIME`] for each step, [`MOST_DISK`] bytes on the way. What a registry or a server says is believed; people consent to the
+//! Limits: [`MOST_TIME`] for each step, [`MOST_DISK`] bytes and [`MOST_ENTRIES`] on the way, [`MOST_MEMORY`] for each process. What a registry or a server says is believed; people consent to the
 //! bytes that came of it.
 
 mod archive;
@@ -34,8 +34,12 @@ use crate::trust::{Home, Staged, TrustError, really};
 
 /// How long one step of fetching may take.
 pub const MOST_TIME: Duration = Duration::from_secs(10 * 60);
-/// Most bytes that a program may put into its folder on the way.
+/// Most bytes that a program may put into its folder on the way. Whatever is there counts as 4 KiB at least.
 pub const MOST_DISK: u64 = 3 << 30;
+/// Most files and folders that it may put there.
+pub const MOST_ENTRIES: u64 = 300_000;
+/// Most bytes of memory that it, and each program that it starts, may write to. Only Linux holds to it.
+pub const MOST_MEMORY: u64 = 1 << 30;
 /// Of the environment, what `git` and `npm` get. git gets the agent of `ssh`, too.
 pub const KEPT: [&str; 15] = [
     "PATH",

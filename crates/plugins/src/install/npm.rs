@@ -122,6 +122,8 @@ pub(super) async fn fetch(source: &NpmSource, scratch: &Scratch<'_>) -> Result<O
             // What an unknown option would be on a command line, it is not here.
             ("npm_config_allow_git", "none"),
             ("npm_config_git", "/nonexistent"),
+            // Well within what its memory may be, so that it makes room before there is none.
+            ("NODE_OPTIONS", "--max-old-space-size=768"),
         ],
     );
     let mut common = settings(scratch.work)?;
