@@ -9,6 +9,8 @@
 //! renamed last. Whoever is killed on the way leaves the old list, and at most a folder that nothing names; the next change removes it. One
 //! installs at a time: a second one is an error, and no queue, since a person may be thinking over the first.
 
+mod rooms;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -17,6 +19,8 @@ use std::path::{Path, PathBuf};
 use backstop_hooks::PointId;
 use serde::{Deserialize, Serialize};
 
+pub use self::rooms::Purpose;
+pub(crate) use self::rooms::Room;
 use crate::install::{FetchError, Origin, Replaced};
 use crate::manifest::{Manifest, ManifestError, PluginId};
 use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError, Seal};
@@ -28,7 +32,6 @@ const FORM: u32 = 1;
 /// The name of the list. Whatever is done with plugins writes it anew.
 pub const LIST: &str = "trust.json";
 const CODE: &str = "code";
-const STAGING: &str = "staging";
 
 /// One plugin of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +59,9 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 struct List {
     form: u32,
+    /// How often it was written. Whoever watches the list sees by that what changes nothing else, such as a reload.
+    #[serde(default)]
+    edition: u64,
     plugins: BTreeMap<PluginId, Record>,
 }
 
@@ -243,36 +249,6 @@ impl Staged {
     }
 }
 
-/// A place for code that is not trusted yet. While there is one, nobody else installs.
-#[derive(Debug)]
-pub(crate) struct Room {
-    folder: PathBuf,
-    plugin: PathBuf,
-    _lock: Lock,
-}
-
-impl Room {
-    /// The plugin's folder.
-    pub(crate) fn plugin(&self) -> &Path {
-        &self.plugin
-    }
-
-    /// Makes a folder for what is needed on the way.
-    pub(crate) fn work(&self) -> Result<PathBuf, TrustError> {
-        let work = self.folder.join("work");
-        fs::create_dir(&work).map_err(io_error(&work))?;
-        // Others find it by the name that it really has.
-        work.canonicalize().map_err(io_error(&work))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        // Where this fails, the next installation removes it.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// The folder with all plugins.
 #[derive(Clone, Debug)]
 pub struct Home(PathBuf);
@@ -351,24 +327,6 @@ impl Home {
             FORM => Ok(list),
             other => Err(wrong(format!("it has form {other}, and this version reads {FORM}"))),
         }
-    }
-
-    /// A new place for code that is not trusted yet. Whoever was killed while they had one has left it; it goes now.
-    ///
-    /// # Errors
-    ///
-    /// [`TrustError::Busy`] while somebody else has one, and [`TrustError::Io`].
-    pub(crate) fn staging(&self) -> Result<Room, TrustError> {
-        let lock = self.lock_installing()?;
-        let all = self.0.join(STAGING);
-        for left in folders(&all) {
-            fs::remove_dir_all(&left).map_err(io_error(&left))?;
-        }
-        let folder = all.join(uuid::Uuid::new_v4().simple().to_string());
-        let plugin = folder.join("plugin");
-        let room = Room { folder, plugin, _lock: lock };
-        make_private(&room.plugin).map_err(io_error(&room.plugin))?;
-        Ok(room)
     }
 
     /// Copies the plugin in the folder `source` beside those that are installed, and looks at the copy.
@@ -519,7 +477,7 @@ impl Home {
 
     /// Writes the list whole, or leaves the old one.
     fn write(&self, mut list: List) -> Result<(), TrustError> {
-        list.form = FORM;
+        (list.form, list.edition) = (FORM, list.edition.wrapping_add(1));
         let path = self.0.join(LIST);
         let next = self.0.join("trust.json.next");
         let failed = io_error(&path);
@@ -541,19 +499,6 @@ impl Home {
             }
             // Only an empty one goes.
             let _ = fs::remove_dir(plugin);
-        }
-    }
-
-    /// Taken for as long as somebody installs, also while a person is asked: two at once would be shown one thing and get another.
-    fn lock_installing(&self) -> Result<Lock, TrustError> {
-        let path = self.0.join("installing");
-        let failed = io_error(&path);
-        make_private(&self.0).map_err(&failed)?;
-        let file = File::options().create(true).append(true).open(&path).map_err(&failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
-            Err(fs::TryLockError::WouldBlock) => Err(TrustError::Busy),
-            Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 

@@ -30,7 +30,7 @@ pub use self::npm::NpmSource;
 pub use self::replaced::Replaced;
 use crate::manifest::{OURS, THEIRS};
 use crate::package::{self, Bounds, PackageError};
-use crate::trust::{Home, Staged, TrustError, really};
+use crate::trust::{Home, Purpose, Staged, TrustError, really};
 
 /// How long one step of fetching may take.
 pub const MOST_TIME: Duration = Duration::from_secs(10 * 60);
@@ -228,9 +228,10 @@ impl Home {
     pub async fn fetch(
         &self,
         source: &Source,
+        purpose: Purpose,
         environment: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Staged, TrustError> {
-        let room = self.staging()?;
+        let room = self.room(purpose)?;
         let work = room.work()?;
         let scratch = Scratch { plugin: room.plugin(), work: &work, environment };
         let origin = match source {

@@ -20,7 +20,7 @@ fn home() -> (tempfile::TempDir, Home) {
 
 async fn fetched(home: &Home, source: &str) -> Result<Staged, String> {
     let source: Source = source.parse().map_err(|error: NoSource| error.to_string())?;
-    home.fetch(&source, &environment).await.map_err(|error| error.to_string())
+    home.fetch(&source, Purpose::Install, &environment).await.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -260,7 +260,7 @@ async fn ssh_reads_no_configuration_and_gets_the_agent_which_npm_does_not() {
     };
     let (_folder, home) = home();
     let source: Source = "git:ssh://git@host.invalid/a.git".parse().unwrap();
-    home.fetch(&source, &environment).await.unwrap_err();
+    home.fetch(&source, Purpose::Install, &environment).await.unwrap_err();
     let told = fs::read_to_string(told).unwrap();
     assert!(told.starts_with("/agent -F none -oBatchMode=yes "), "{told}");
     assert!(!KEPT.contains(&"SSH_AUTH_SOCK"));
