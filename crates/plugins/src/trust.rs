@@ -32,6 +32,8 @@ const FORM: u32 = 1;
 /// The name of the list. Whatever is done with plugins writes it anew.
 pub const LIST: &str = "trust.json";
 const CODE: &str = "code";
+/// What looks at plugins saw, for the next ones.
+const LOOKS: &str = "looks";
 
 /// One plugin of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +222,13 @@ impl Installed {
     ///
     /// How it stands, where that is not as it is trusted.
     pub fn seal(&self) -> Result<Seal, State> {
-        match Seal::of(&self.root) {
+        // What is no plugin of the list, but somebody's folder, is read whole.
+        let is_ours = self.root.starts_with(self.store.join(CODE));
+        let looked = match is_ours {
+            true => Seal::of_kept(&self.root, self.record.hash, &looks(&self.store, &self.id)),
+            false => Seal::of(&self.root),
+        };
+        match looked {
             Ok(seal) if seal.hash() == self.record.hash => Ok(seal),
             Ok(seal) => Err(State::Changed(seal.hash())),
             Err(error) => Err(State::Broken(error)),
@@ -471,6 +479,7 @@ impl Home {
         list.plugins.remove(id);
         self.write(list)?;
         let _ = fs::remove_dir_all(&installed.data);
+        let _ = fs::remove_file(looks(&self.0, &installed.id));
         self.sweep();
         Ok(())
     }
@@ -529,6 +538,11 @@ fn points(manifest: &Manifest) -> Option<Vec<PointId>> {
     points.sort_unstable();
     points.dedup();
     Some(points)
+}
+
+/// Where it is kept what was seen of a plugin's files.
+fn looks(store: &Path, id: &PluginId) -> PathBuf {
+    store.join(LOOKS).join(format!("{id}.json"))
 }
 
 fn unknown<'a>(id: &str, others: impl Iterator<Item = &'a str>) -> TrustError {

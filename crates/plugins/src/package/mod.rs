@@ -11,6 +11,7 @@
 //! Limits: [`Bounds`]. Names must be valid UTF-8.
 
 mod findings;
+mod kept;
 mod seal;
 
 use std::collections::BTreeMap;
@@ -160,7 +161,8 @@ enum Entry {
 }
 
 /// What the system says of a file without its being read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Stamp {
     length: u64,
     device: u64,
@@ -223,7 +225,7 @@ impl Package {
     /// [`PackageError`], which names the file.
     pub fn read(root: &Path, bounds: &Bounds) -> Result<Self, PackageError> {
         let mut findings = Findings::default();
-        let digested = digest(root, bounds, &mut |path, bytes| findings.look(path, bytes))?;
+        let digested = digest(root, bounds, &|_, _| None, &mut |path, bytes| findings.look(path, bytes))?;
         let (hash, entries, bytes) = (digested.hash, digested.entries.len(), digested.bytes);
         Ok(Self { root: root.to_owned(), hash, entries, bytes, findings: findings.finish() })
     }
@@ -234,7 +236,7 @@ impl Package {
     ///
     /// As [`Self::read`].
     pub fn hash(root: &Path, bounds: &Bounds) -> Result<ContentHash, PackageError> {
-        digest(root, bounds, &mut |_, _| {}).map(|digested| digested.hash)
+        digest(root, bounds, &|_, _| None, &mut |_, _| {}).map(|digested| digested.hash)
     }
 }
 
@@ -246,17 +248,33 @@ struct Digested {
     bytes: u64,
 }
 
-fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Result<Digested, PackageError> {
+/// What is known of a file's bytes without reading them: their digest.
+type Known<'a> = dyn Fn(&str, &Entry) -> Option<[u8; 32]> + 'a;
+
+fn digest(
+    root: &Path,
+    bounds: &Bounds,
+    known: &Known<'_>,
+    look: &mut dyn FnMut(&str, &[u8]),
+) -> Result<Digested, PackageError> {
     let mut entries = BTreeMap::new();
     let mut whole = Sha256::new_with_prefix(b"backstop-plugin-1\0");
     let mut total = 0_u64;
     let mut buffer = Vec::new();
     for (name, entry) in list(root, bounds)? {
         let (kind, inner) = match &entry {
-            Entry::Link { target } => (b'l', Sha256::digest(target)),
+            Entry::Link { target } => (b'l', Sha256::digest(target).into()),
             Entry::File { starts, stamp } => {
-                read_file(&root.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
-                total = total.saturating_add(length(buffer.len()));
+                let known = known(&name, &entry);
+                let (bytes, inner): (u64, [u8; 32]) = match (known, stamp) {
+                    (Some(digest), Some(stamp)) => (stamp.length, digest),
+                    _ => {
+                        read_file(&root.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
+                        look(&name, &buffer);
+                        (length(buffer.len()), Sha256::digest(&buffer).into())
+                    }
+                };
+                total = total.saturating_add(bytes);
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {
                         what: "bytes",
@@ -264,15 +282,14 @@ fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Re
                         path: name.into(),
                     });
                 }
-                look(&name, &buffer);
-                (if *starts { b'x' } else { b'f' }, Sha256::digest(&buffer))
+                (if *starts { b'x' } else { b'f' }, inner)
             }
         };
         whole.update([kind]);
         whole.update(length(name.len()).to_le_bytes());
         whole.update(&name);
         whole.update(inner);
-        entries.insert(name, (entry, inner.into()));
+        entries.insert(name, (entry, inner));
     }
     Ok(Digested { hash: ContentHash(whole.finalize().into()), entries, bytes: total })
 }
