@@ -78,9 +78,9 @@ pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
 /// Plugins that exist beside those whose hooks stand.
 #[derive(Default)]
 pub(crate) struct Others {
-    /// All that are installed, or to be.
+    /// All that are installed.
     pub(crate) installed: Vec<String>,
-    /// Those that are on and were not loaded, since their hooks are at other points or they are not there yet.
+    /// Those that are on and were not loaded, since their hooks are at other points.
     pub(crate) elsewhere: Vec<String>,
 }
 

@@ -107,8 +107,8 @@ section! {
         /// How often, within one answer, a model is told that all its calls were refused, and goes on; then the answer ends. 0: it
         /// ends at once, and says what was withheld.
         refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(2), OperatorOnly;
-        /// What is done with sound, and pictures as they are made, in sessions of Gemini Live in which hooks decide: nobody can judge
-        /// them. What passes has left by the time its transcript is judged.
+        /// What is done with sound, and pictures as they are made, in sessions of Gemini Live and OpenAI Realtime in which hooks
+        /// decide: nobody can judge them. What passes has left by the time its transcript is judged.
         unjudged_media ("unjudged_media"): Setting<UnjudgedMedia> = UnjudgedMedia::Refuse, Raise;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;

@@ -1,7 +1,7 @@
 //! What repository files can and cannot do.
 
 use crate::support::{load, operator, repository};
-use backstop_config::{Config, LayerKind, OnFailure, Profile, Secrets, Source, Unknown};
+use backstop_config::{Config, LayerKind, OnFailure, Profile, Secrets, Source, UnjudgedMedia, Unknown};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -119,6 +119,22 @@ fn what_is_not_among_the_operators_tools_is_dropped() {
         dropped_keys("agent: {tools: [read]}", "agent: {tools: [read, exec]}"),
         ["agent.tools at repository.yaml:1:16: not among the tools in force: `exec`"]
     );
+}
+
+#[test]
+fn a_repository_may_refuse_what_nobody_can_judge_and_never_let_it_pass() {
+    let (pass, refuse) =
+        ("gateway: {hooks: {unjudged_media: pass}}", "gateway: {hooks: {unjudged_media: refuse}}");
+    for (operators, repositorys, expected, dropped) in [
+        ("{}", pass, UnjudgedMedia::Refuse, 1),
+        (refuse, pass, UnjudgedMedia::Refuse, 1),
+        (pass, refuse, UnjudgedMedia::Refuse, 0),
+        (pass, "{}", UnjudgedMedia::Pass, 0),
+    ] {
+        let loaded = load(&[operator(operators), repository(repositorys)]).unwrap();
+        let media = loaded.config.gateway.hooks.unjudged_media.value;
+        assert_eq!((media, loaded.dropped.len()), (expected, dropped), "{operators} {repositorys}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::live::{self, Live};
 use super::message::{self, Create, Kind, Said};
-use super::realtime::Talk;
+use super::realtime::{self, Talk, Utterance};
 use super::relay::Frame;
 use crate::error::Failure;
 use crate::server::load::Buffered;
@@ -30,6 +30,8 @@ pub(super) struct Unread;
 pub(super) struct Heard {
     /// For the client, at once: nobody can say anything in it.
     pub(super) aside: Vec<Utf8Bytes>,
+    /// For the provider, at once.
+    pub(super) provider: Vec<Utf8Bytes>,
     /// Of an answer, for those who judge.
     pub(super) event: Option<(Kind, Utf8Bytes)>,
 }
@@ -55,7 +57,7 @@ impl Dialect {
     pub(super) fn hear(&self, text: &str) -> Result<Said, Failure> {
         match self {
             Self::Responses => message::read(text),
-            Self::Realtime(_) => Talk::hear(text).map(Said::Talk),
+            Self::Realtime(talk) => talk.hear(text).map(Said::Talk),
             Self::Live(live) => live.hear(text).map(Said::Live),
         }
     }
@@ -72,16 +74,17 @@ impl Dialect {
     pub(super) fn asked(&mut self, create: &Create) -> Vec<Buffered> {
         match self {
             Self::Responses => Vec::new(),
-            Self::Realtime(talk) => talk.asked(),
+            Self::Realtime(talk) => talk.asked(create.is_unasked()),
             Self::Live(live) => live.asked(create.is_unasked()),
         }
     }
 
     /// A request passes. Answers what the client is told of it.
-    pub(super) fn permitted(&mut self) -> Option<Utf8Bytes> {
+    pub(super) fn permitted(&mut self) -> Vec<Utf8Bytes> {
         match self {
-            Self::Responses | Self::Realtime(_) => None,
-            Self::Live(live) => live.permitted().map(Utf8Bytes::from),
+            Self::Responses => Vec::new(),
+            Self::Realtime(talk) => texts(talk.permitted()),
+            Self::Live(live) => texts(live.permitted()),
         }
     }
 
@@ -89,15 +92,18 @@ impl Dialect {
     /// take it back.
     pub(super) fn refused(&mut self) -> bool {
         match self {
-            Self::Responses | Self::Realtime(_) => false,
+            Self::Responses => false,
+            Self::Realtime(talk) => talk.refused(),
             Self::Live(live) => live.refused(),
         }
     }
 
     /// These messages go to the provider, and an answer follows.
     pub(super) fn begins(&mut self, messages: &[Utf8Bytes]) {
-        if let Self::Live(live) = self {
-            live.begins(messages);
+        match self {
+            Self::Responses => {}
+            Self::Realtime(talk) => talk.begins(),
+            Self::Live(live) => live.begins(messages),
         }
     }
 
@@ -115,13 +121,37 @@ impl Dialect {
 
     /// Whether a message passes while an answer is under way.
     pub(super) fn passes(&self, said: &Said) -> bool {
-        matches!((self, said), (Self::Live(live), Said::Live(said)) if live.passes(said))
+        match (self, said) {
+            (Self::Realtime(talk), Said::Talk(said)) => talk.passes(said),
+            (Self::Live(live), Said::Live(said)) => live.passes(said),
+            _ => false,
+        }
+    }
+
+    /// What is to be done though the client has not asked for it: the provider has heard something.
+    pub(super) fn due(&self) -> Option<Said> {
+        matches!(self, Self::Realtime(talk) if talk.is_due()).then_some(Said::Talk(Utterance::Due))
+    }
+
+    /// How much the provider has heard, where its words belong into what was said.
+    pub(super) fn waits_for(&self, said: &Said) -> Option<u64> {
+        match (self, said) {
+            (Self::Realtime(talk), Said::Talk(said)) => talk.waits_for(said),
+            _ => None,
+        }
+    }
+
+    /// Whether words of so much of what it has heard are to come.
+    pub(super) fn is_awaiting(&self, heard: u64) -> bool {
+        matches!(self, Self::Realtime(talk) if talk.is_awaiting(heard))
     }
 
     /// The answer is over.
     pub(super) fn ended(&mut self) {
-        if let Self::Live(live) = self {
-            live.ended();
+        match self {
+            Self::Responses => {}
+            Self::Realtime(talk) => talk.ended(),
+            Self::Live(live) => live.ended(),
         }
     }
 
@@ -132,7 +162,11 @@ impl Dialect {
 
     /// Whether something of the answer was said aloud.
     pub(super) fn has_sounded(&self) -> bool {
-        matches!(self, Self::Live(live) if live.has_sounded())
+        match self {
+            Self::Responses => false,
+            Self::Realtime(talk) => talk.has_sounded(),
+            Self::Live(live) => live.has_sounded(),
+        }
     }
 
     /// Whether the messages of an answer name it, and a new one begins only when it was asked for.
@@ -190,27 +224,34 @@ impl Dialect {
 
     /// A provider's message as an event of a stream that somebody can judge.
     fn read(&mut self, message: Utf8Bytes) -> Result<Heard, Unread> {
-        let event = match self {
-            Self::Responses => Some(message),
-            Self::Realtime(talk) => talk.read(&message).map(Utf8Bytes::from),
+        match self {
+            Self::Responses => Ok(Heard { event: Some((Kind::of(&message), message)), ..Heard::default() }),
+            Self::Realtime(talk) => {
+                let realtime::Heard { aside, provider, event } = talk.read(&message)?;
+                let event = event.map(|event| (Kind::of(&event), event.into()));
+                Ok(Heard { aside: texts(aside), provider: texts(provider), event })
+            }
             Self::Live(live) => {
                 let live::Heard { aside, event } = live.read(&message)?;
-                let aside = aside.into_iter().map(Utf8Bytes::from).collect();
-                return Ok(Heard { aside, event: event.map(|(kind, event)| (kind, event.into())) });
+                let event = event.map(|(kind, event)| (kind, event.into()));
+                Ok(Heard { aside: texts(aside), event, ..Heard::default() })
             }
-        };
-        Ok(Heard { aside: Vec::new(), event: event.map(|event| (Kind::of(&event), event)) })
+        }
     }
 
     /// An event of such a stream as the client hears it.
     pub(super) fn write(&mut self, event: Utf8Bytes) -> Result<Vec<Utf8Bytes>, Farewell> {
         match self {
             Self::Responses => Ok(vec![event]),
-            Self::Realtime(talk) => Ok(talk.write(&event).into_iter().map(Utf8Bytes::from).collect()),
+            Self::Realtime(talk) => Ok(texts(talk.write(&event))),
             Self::Live(live) => match live.write(&event) {
-                Ok(messages) => Ok(messages.into_iter().map(Utf8Bytes::from).collect()),
+                Ok(messages) => Ok(texts(messages)),
                 Err((status, words)) => Err(Farewell { status, words }),
             },
         }
     }
+}
+
+fn texts(messages: impl IntoIterator<Item = String>) -> Vec<Utf8Bytes> {
+    messages.into_iter().map(Utf8Bytes::from).collect()
 }

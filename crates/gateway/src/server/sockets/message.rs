@@ -43,6 +43,13 @@ pub(super) enum Said {
     Live(Saying),
 }
 
+impl Said {
+    /// Whether it is sound, or what is about it, which is no request.
+    pub(super) fn is_sound(&self) -> bool {
+        matches!(self, Self::Talk(Utterance::Pass(_)) | Self::Live(Saying::Media(_)))
+    }
+}
+
 /// A request as a message: the body of one over HTTP, and what a message has besides.
 #[derive(Clone, Debug)]
 pub(super) struct Create {
@@ -56,7 +63,7 @@ enum Form {
     /// One, with the fields that no request over HTTP has.
     Responses(Map<String, Value>),
     /// One for each item, and one that asks.
-    Realtime(Envelope),
+    Realtime(Box<Envelope>),
     /// The setup, what was said, and what asks.
     Live(live::Envelope),
 }
@@ -122,7 +129,7 @@ fn envelope(fields: &mut Map<String, Value>) -> Map<String, Value> {
 impl Create {
     /// A request that a session of Realtime makes.
     pub(super) fn of_session(body: Bytes, envelope: Envelope) -> Self {
-        Self { body, form: Form::Realtime(envelope) }
+        Self { body, form: Form::Realtime(Box::new(envelope)) }
     }
 
     /// A request that a session of Gemini Live makes.
@@ -132,7 +139,11 @@ impl Create {
 
     /// Whether nothing is asked: the provider speaks by itself, or is only to hear of its session.
     pub(super) fn is_unasked(&self) -> bool {
-        matches!(&self.form, Form::Live(envelope) if envelope.is_unasked())
+        match &self.form {
+            Form::Responses(_) => false,
+            Form::Realtime(envelope) => !envelope.asks(),
+            Form::Live(envelope) => envelope.is_unasked(),
+        }
     }
 
     /// The messages by which the model goes on after its calls were refused; `None` if that can't be said.
@@ -140,7 +151,8 @@ impl Create {
     pub(super) fn again(&self, body: &[u8], setup: Option<&Value>) -> Option<Vec<Utf8Bytes>> {
         match &self.form {
             Form::Live(envelope) => envelope.again(body, setup?).map(texts),
-            Form::Responses(_) | Form::Realtime(_) => self.with(body),
+            Form::Realtime(envelope) => envelope.again(body).map(texts),
+            Form::Responses(_) => self.with(body),
         }
     }
 

@@ -15,6 +15,7 @@
 //! live       Gemini Live, as a stream of Gemini
 //! outlet     what an exchange lets out, as messages
 //! relay      the two sockets between turns
+//! meanwhile  what comes while a request is on its way
 //! ending     how connections end
 //! turn       one request and its answer
 //! steer      input for an answer that is under way
@@ -38,6 +39,7 @@ mod ending;
 mod handshake;
 mod inbound;
 mod live;
+mod meanwhile;
 mod message;
 mod outlet;
 mod realtime;
@@ -251,8 +253,8 @@ impl Asked {
                 Dialect::Live(Box::new(Live::new(provider.live_models(), media, &shared.load, most)))
             }
             Self::Realtime { model } => {
-                let most = shared.limits.body_bytes;
-                Dialect::Realtime(Box::new(Talk::new(model.clone(), &shared.load, most)))
+                let (media, most) = (shared.interceptor.passes_media(), shared.limits.body_bytes);
+                Dialect::Realtime(Box::new(Talk::new(model.clone(), media, &shared.load, most)))
             }
         }
     }

@@ -1,8 +1,6 @@
 //! The two sockets between turns, and how they end.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,17 +20,13 @@ use super::ending::{Ending, short};
 use super::inbound::Inbound;
 use super::live::Saying;
 use super::message::{self, Create, Kind, Said, Thread};
-use super::realtime::{Taken, Talk, Utterance};
+use super::realtime::{Taken, Utterance};
 use super::steer::{Steered, Steering, Unsteered};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
 use crate::server::load::Buffered;
 use crate::settings::WebSockets;
 
-/// Requests that wait for the answer to another.
-const MOST_WAITING: usize = 16;
-/// Messages to an answer under way, each of which is told that it does not pass.
-const MOST_STEERS: usize = 16;
 /// Messages of a client on one connection, pings included.
 const MOST_MESSAGES: usize = 100_000;
 /// How long the other side may take to say that it has read a close.
@@ -49,16 +43,16 @@ pub(super) type Frame = Option<Result<Message, Error>>;
 
 /// Two sockets, tied together.
 pub(super) struct Relay {
-    client: Client,
-    upstream: Upstream,
+    pub(super) client: Client,
+    pub(super) upstream: Upstream,
     pub(super) dialect: Dialect,
     pub(super) session: Arc<Session>,
     settings: WebSockets,
     opened: Instant,
     /// Requests that came while another was answered.
-    waiting: VecDeque<Heard>,
+    pub(super) waiting: VecDeque<Heard>,
     /// Messages to the answer that is under way.
-    steers: usize,
+    pub(super) steers: usize,
     /// What comes of them.
     pub(super) steering: Option<Steering>,
     /// When nothing will have been asked for too long; what is no request does not put it off.
@@ -84,7 +78,7 @@ pub(super) struct Relay {
 /// What a client said, read once, and counted for as long as it is kept.
 pub(super) struct Heard {
     pub(super) text: Utf8Bytes,
-    said: Result<Said, Failure>,
+    pub(super) said: Result<Said, Failure>,
     pub(super) buffered: Vec<Buffered>,
 }
 
@@ -184,10 +178,11 @@ impl Relay {
             return Ok(heard);
         }
         loop {
-            if self.early.is_some() {
+            let unasked =
+                if self.early.is_some() { Some(Said::Live(Saying::Unasked)) } else { self.dialect.due() };
+            if let Some(said) = unasked {
                 let buffered = vec![self.session.shared.load.buffer()];
-                let said = Ok(Said::Live(Saying::Unasked));
-                return Ok(Heard { text: Utf8Bytes::default(), said, buffered });
+                return Ok(Heard { text: Utf8Bytes::default(), said: Ok(said), buffered });
             }
             let frame = tokio::select! {
                 biased;
@@ -212,7 +207,7 @@ impl Relay {
     }
 
     /// Reads what a client said once there is room for it.
-    fn read(&self, text: Utf8Bytes) -> Result<Heard, Failure> {
+    pub(super) fn read(&self, text: Utf8Bytes) -> Result<Heard, Failure> {
         let mut buffered = self.session.shared.load.buffer();
         buffered.grow(text.len())?;
         let said = self.dialect.hear(&text);
@@ -273,7 +268,11 @@ impl Relay {
     }
 
     /// Goes on with a session.
-    async fn talk(&mut self, said: Said, buffered: Buffered) -> Result<(), Ending> {
+    pub(super) async fn talk(&mut self, said: Said, buffered: Buffered) -> Result<(), Ending> {
+        if let Some(heard) = self.dialect.waits_for(&said) {
+            self.listen(heard).await?;
+        }
+        let is_asked = !matches!(said, Said::Talk(Utterance::Due));
         let taken = match (&mut self.dialect, said) {
             (Dialect::Realtime(talk), Said::Talk(said)) => talk.take(said, buffered),
             (Dialect::Live(live), Said::Live(said)) => live.take(said, buffered),
@@ -282,18 +281,38 @@ impl Relay {
         match taken {
             Ok(Taken::Told { client, provider }) => {
                 self.feed(client.into_iter().map(Utf8Bytes::from)).await?;
-                match provider {
-                    Some(message) => self.send(vec![message.into()]).await,
-                    None => Ok(()),
-                }
+                self.send(provider.into_iter().map(Utf8Bytes::from).collect()).await
             }
             Ok(Taken::Ask(create, buffered)) => self.request(None, &create, buffered).await,
-            Ok(Taken::Open(create, buffered, message)) => {
-                self.introduce(&create, buffered).await?;
-                self.send(vec![message.into()]).await
+            Ok(Taken::Open { create, counted, client, provider }) => {
+                self.feed(client.into_iter().map(Utf8Bytes::from)).await?;
+                self.introduce(&create, counted).await?;
+                self.send(provider.into_iter().map(Utf8Bytes::from).collect()).await
             }
-            Err(failure) => self.tell(&failure).await,
+            Err(failure) if is_asked => self.tell(&failure).await,
+            // It would be due at once again.
+            Err(failure) => Err(Ending::too_much(failure)),
         }
+    }
+
+    /// Waits until the provider has written down so much of what it heard: a request has that in it.
+    async fn listen(&mut self, heard: u64) -> Result<(), Ending> {
+        self.silent = Instant::now() + self.session.shared.timeouts.first_byte;
+        while self.dialect.is_awaiting(heard) {
+            let next = match self.ahead.take() {
+                Some(frame) => Next::Upstream(frame),
+                None => self.next(true).await,
+            };
+            match next {
+                Next::Upstream(frame) => self.unasked(frame).await?,
+                Next::Silent => {
+                    let why = "the provider did not write down what it heard";
+                    return Err(Ending::saying(CloseCode::Error, why));
+                }
+                Next::Client(_) | Next::Quiet | Next::Stopping => self.mind(next).await?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads what the provider has said by now, which is no part of an answer that was not asked for yet.
@@ -316,6 +335,7 @@ impl Relay {
         let heard = self.dialect.listen(frame).map_err(|Unread| Ending::of_stray())?;
         let Some(heard) = heard else { return Ok(()) };
         self.feed(heard.aside).await?;
+        self.send(heard.provider).await?;
         match heard.event {
             Some(_) if self.dialect.is_opening() => Err(Ending::of_stray()),
             Some(event) if !self.dialect.has_threads() => {
@@ -332,7 +352,7 @@ impl Relay {
     }
 
     /// The text of a client's message, if it is one.
-    fn text_of(&mut self, frame: Frame) -> Result<Option<Utf8Bytes>, Ending> {
+    pub(super) fn text_of(&mut self, frame: Frame) -> Result<Option<Utf8Bytes>, Ending> {
         self.heard += 1;
         if self.heard > MOST_MESSAGES {
             return Err(Ending::saying(CloseCode::Policy, "too many messages came on this connection"));
@@ -350,100 +370,6 @@ impl Relay {
             Some(Ok(Message::Close(_))) | None => Err(Ending::gone()),
             Some(Err(error)) => Err(Ending::of_error(&error)),
         }
-    }
-
-    /// What comes next while a request is on its way; with `is_asked` also that the provider is silent.
-    pub(super) async fn next(&mut self, is_asked: bool) -> Next {
-        let silent = is_asked.then_some(self.silent);
-        let quiet = self.patience.map(|patience| self.told + patience);
-        let at = |instant: Option<Instant>| async move {
-            match instant {
-                Some(instant) => sleep_until(instant).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.session.shared.ending.clone().heard() => Next::Stopping,
-            frame = self.client.next() => Next::Client(frame),
-            // Read so that its pings are answered; one message further than anybody wants at most.
-            frame = self.upstream.next(), if self.ahead.is_none() => Next::Upstream(frame),
-            () = at(quiet) => Next::Quiet,
-            () = at(silent) => Next::Silent,
-        }
-    }
-
-    /// Waits for a decision, and for both sides meanwhile.
-    pub(super) async fn attend<T>(&mut self, deciding: impl Future<Output = T>) -> Result<T, Ending> {
-        let mut deciding = pin!(deciding);
-        loop {
-            let next = tokio::select! {
-                biased;
-                decided = &mut deciding => return Ok(decided),
-                next = self.next(false) => next,
-            };
-            self.mind(next).await?;
-        }
-    }
-
-    /// Takes what came while a request is on its way.
-    pub(super) async fn mind(&mut self, next: Next) -> Result<(), Ending> {
-        match next {
-            Next::Client(frame) => {
-                if let Some(text) = self.text_of(frame)? {
-                    self.wait(text).await?;
-                }
-            }
-            Next::Upstream(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
-            Next::Upstream(frame) => self.ahead = Some(frame),
-            Next::Quiet => self.put(Message::Ping(bytes::Bytes::new())).await?,
-            Next::Silent => {}
-            Next::Stopping => return Err(Ending::stopping().told(Failure::Stopping)),
-        }
-        Ok(())
-    }
-
-    /// A request waits for its turn. What is said to an answer under way is no request.
-    async fn wait(&mut self, text: Utf8Bytes) -> Result<(), Ending> {
-        if self.waiting.len() >= MOST_WAITING {
-            return Err(Ending::saying(
-                CloseCode::Policy,
-                "too many requests wait for the answer to another",
-            ));
-        }
-        match self.read(text) {
-            Ok(Heard { said: Ok(Said::Steer(steer)), mut buffered, .. }) => {
-                self.interrupt()?;
-                let told = match (&mut self.steering, buffered.pop()) {
-                    (Some(steering), Some(buffered)) => steering.take(steer, buffered),
-                    _ => steer.failed(Unsteered::Over),
-                };
-                self.say([told]).await
-            }
-            Ok(Heard { said: Ok(Said::Talk(Utterance::Cancel)), .. }) => {
-                self.interrupt()?;
-                self.send(vec![Talk::cancel().into()]).await
-            }
-            Ok(Heard { said: Ok(said), mut buffered, .. }) if self.dialect.passes(&said) => {
-                match buffered.pop() {
-                    Some(buffered) => Box::pin(self.talk(said, buffered)).await,
-                    None => Ok(()),
-                }
-            }
-            Ok(heard) => {
-                self.waiting.push_back(heard);
-                Ok(())
-            }
-            Err(failure) => Err(Ending::too_much(failure)),
-        }
-    }
-
-    /// Something is said to the answer under way.
-    fn interrupt(&mut self) -> Result<(), Ending> {
-        self.steers += 1;
-        if self.steers > MOST_STEERS {
-            return Err(Ending::saying(CloseCode::Policy, "too much was said to one answer"));
-        }
-        Ok(())
     }
 
     /// Sends events to the client, in the words of its wire.
@@ -475,7 +401,7 @@ impl Relay {
         self.client.flush().await.map_err(|_| Ending::gone())
     }
 
-    async fn put(&mut self, message: Message) -> Result<(), Ending> {
+    pub(super) async fn put(&mut self, message: Message) -> Result<(), Ending> {
         self.told = Instant::now();
         self.client.send(message).await.map_err(|_| Ending::gone())
     }
@@ -529,7 +455,7 @@ impl Relay {
     }
 
     /// Sends messages to the provider.
-    async fn send(&mut self, messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
+    pub(super) async fn send(&mut self, messages: Vec<Utf8Bytes>) -> Result<(), Ending> {
         let patience = self.session.shared.timeouts.write;
         let sending = async {
             for message in messages {

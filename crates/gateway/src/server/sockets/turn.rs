@@ -136,8 +136,9 @@ impl Relay {
             Made::Messages(messages) => messages,
             refused => return self.refused(create, refused).await,
         };
-        if let Some(told) = self.dialect.permitted() {
-            self.feed([told]).await?;
+        let told = self.dialect.permitted();
+        if !told.is_empty() {
+            self.feed(told).await?;
         }
         // What came while somebody decided is no beginning of this answer.
         let asked = match self.hush().await {
@@ -228,6 +229,7 @@ impl Relay {
                         Err(Unread) => return self.broken(answer, Cause::Broken).await,
                     };
                     self.feed(heard.aside).await?;
+                    self.send(heard.provider).await?;
                     match heard.event {
                         Some(event) => event,
                         // Pings are no part of an answer, nor is what the provider says beside it.

@@ -311,7 +311,8 @@ impl Live {
             return Ok(told(Some(message)));
         }
         let (create, counted) = self.request(Ask::Nothing, Vec::new())?;
-        Ok(Taken::Open(Box::new(create), counted, message))
+        let create = Box::new(create);
+        Ok(Taken::Open { create, counted, client: Vec::new(), provider: Some(message) })
     }
 
     /// The request that is made of the session and of what waits. That waits on until [`asked`](Self::asked).

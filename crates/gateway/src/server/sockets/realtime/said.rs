@@ -3,15 +3,21 @@
 //! A session and the items of a conversation are kept here until an answer is asked for. Then they are one request, as OpenAI
 //! Responses has it: that is what those who judge see, and what a provider is told is made of what they leave of it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use backstop_llm::wire::{parse_json, parse_request};
 use serde_json::{Map, Value, json};
 
-use super::{ASIDE, named};
+use super::sound::{Passing, Tuning, is_sound};
+use super::{ASIDE, Held, named};
 use crate::error::Failure;
 use crate::server::sockets::message::{is_id, shown};
 
 /// A field that something may have, and what it has to be.
-type Field = (&'static str, fn(&Value) -> bool);
+pub(super) type Field = (&'static str, fn(&Value) -> bool);
+/// Sounds, by the items that they stand in.
+pub(super) type Sounds = BTreeMap<String, Vec<Arc<str>>>;
 
 /// What a session or a request for an answer sets, and the request of Responses has under the same name.
 const CONFIGURED: [&str; 8] = [
@@ -25,12 +31,18 @@ const CONFIGURED: [&str; 8] = [
     "tools",
 ];
 /// What stands besides in a request of Responses, and means nothing here.
-const OF_REQUEST: [&str; 4] = ["model", "conversation", "stream", "input"];
+const OF_REQUEST: [&str; 5] = ["model", "conversation", "stream", "input", TRANSCRIBED];
+/// Under which name the model stands in a request that writes down what is heard: lists of models hold for it, too.
+pub(super) const TRANSCRIBED: &str = "stream_options";
+
+/// The type of a part that is sound of the user.
+const HEARD: &str = "input_audio";
 
 const MESSAGE: [Field; 3] =
     [("type", Value::is_string), ("role", Value::is_string), ("content", Value::is_array)];
 const TEXT: [Field; 2] = [("type", Value::is_string), ("text", Value::is_string)];
 const PICTURE: [Field; 3] = [("type", Value::is_string), ("image_url", Value::is_string), ("detail", is_id)];
+const SOUND: [Field; 2] = [("type", Value::is_string), ("audio", is_sound)];
 const CALL: [Field; 4] = [
     ("type", Value::is_string),
     ("call_id", Value::is_string),
@@ -52,36 +64,42 @@ const APPROVAL: [Field; 4] = [
 #[derive(Debug)]
 pub(in crate::server::sockets) enum Utterance {
     /// The session is to be another.
-    Configure { model: Option<String>, fields: String },
-    /// There is more of the conversation. Its name is among the fields, too.
-    Item { id: String, fields: String },
+    Configure { model: Option<String>, fields: String, tuning: Box<Tuning> },
+    /// There is more of the conversation. Its name is among the fields, too, and its sounds are not.
+    Item { id: String, fields: String, sounds: Vec<Arc<str>> },
     /// There is less of it.
     Delete { id: String },
     /// An answer is asked for.
-    Create { event: Option<String>, fields: String },
+    Create { event: Option<String>, fields: String, tuning: Box<Tuning> },
     /// The answer under way is to end.
     Cancel,
+    /// Sound, or what is about it.
+    Pass(Passing),
+    /// Nobody asks, and somebody has said something: it is to be judged, and answered where that is wished for.
+    Due,
 }
 
 impl Utterance {
     /// The bytes of what is kept of it.
     pub(in crate::server::sockets) fn len(&self) -> usize {
         match self {
-            Self::Configure { fields, .. } | Self::Item { fields, .. } | Self::Create { fields, .. } => {
-                fields.len()
+            Self::Configure { fields, .. } | Self::Create { fields, .. } => fields.len(),
+            Self::Item { fields, sounds, .. } => {
+                fields.len() + sounds.iter().map(|sound| sound.len()).sum::<usize>()
             }
             Self::Delete { id } => id.len(),
-            Self::Cancel => 0,
+            Self::Pass(passing) => passing.message.len(),
+            Self::Cancel | Self::Due => 0,
         }
     }
 }
 
-fn refused(why: impl Into<String>) -> Failure {
+pub(super) fn refused(why: impl Into<String>) -> Failure {
     Failure::Message(why.into())
 }
 
 /// Refuses fields that are in no list, and those that are not what the list says.
-fn only(whose: &str, fields: &Map<String, Value>, known: &[Field]) -> Result<(), Failure> {
+pub(super) fn only(whose: &str, fields: &Map<String, Value>, known: &[Field]) -> Result<(), Failure> {
     for (key, value) in fields {
         match known.iter().find(|(name, _)| name == key) {
             Some((_, fits)) if fits(value) => {}
@@ -94,8 +112,8 @@ fn only(whose: &str, fields: &Map<String, Value>, known: &[Field]) -> Result<(),
     Ok(())
 }
 
-/// Reads what a client said. Text that two readers could understand in two ways is refused.
-pub(super) fn hear(text: &str) -> Result<Utterance, Failure> {
+/// Reads what a client said. Text that two readers could understand in two ways is refused, and without `media` sound.
+pub(super) fn hear(text: &str, media: bool) -> Result<Utterance, Failure> {
     let value = parse_request(text.as_bytes())
         .map_err(|error| refused(format!("the message can't be read: {error}")))?;
     let Value::Object(mut message) = value else { return Err(refused("the message is no JSON object")) };
@@ -121,32 +139,41 @@ pub(super) fn hear(text: &str) -> Result<Utterance, Failure> {
                 return Err(refused("`session.type` is not `realtime`"));
             }
             let model = fields.remove("model").and_then(|model| model.as_str().map(str::to_owned));
-            Utterance::Configure { model, fields: configuration(fields, false)? }
+            let (fields, tuning) = configuration(fields, false, media)?;
+            Utterance::Configure { model, fields, tuning }
         }
         "conversation.item.create" => {
-            let (id, fields) = item(object("item")?)?;
+            let (id, fields, sounds) = item(object("item")?, media)?;
             // What is judged comes behind what was judged.
             if message.remove("previous_item_id").is_some_and(|id| !id.is_null()) {
                 return Err(refused("items come in their order: leave `previous_item_id` out"));
             }
-            Utterance::Item { id, fields }
+            Utterance::Item { id, fields, sounds }
         }
         "conversation.item.delete" => {
             let id = message.remove("item_id").filter(is_id);
             let id = id.and_then(|id| id.as_str().map(str::to_owned));
             Utterance::Delete { id: id.ok_or_else(|| refused("`item_id` is no name"))? }
         }
-        "response.create" => Utterance::Create { event, fields: configuration(object("response")?, true)? },
+        "response.create" => {
+            let (fields, tuning) = configuration(object("response")?, true, media)?;
+            Utterance::Create { event, fields, tuning }
+        }
         "response.cancel" => {
             message.remove("response_id");
             Utterance::Cancel
         }
-        _ => {
-            return Err(refused(format!(
-                "a message of the type {} does not pass here\nhint: `session.update`, `conversation.item.create`, `conversation.item.delete`, `response.create` and `response.cancel` do, with text and without sound",
-                shown(&kind)
-            )));
-        }
+        kind => match Passing::read(kind, event.as_deref(), &mut message)?.filter(|_| media) {
+            Some(passing) => Utterance::Pass(passing),
+            None => {
+                let sound =
+                    if media { "" } else { ", with text and without sound (`gateway.hooks.unjudged_media`)" };
+                return Err(refused(format!(
+                    "a message of the type {} does not pass here\nhint: `session.update`, `conversation.item.create`, `conversation.item.delete`, `response.create` and `response.cancel` do{sound}",
+                    shown(kind)
+                )));
+            }
+        },
     };
     match message.keys().next() {
         None => Ok(said),
@@ -154,18 +181,24 @@ pub(super) fn hear(text: &str) -> Result<Utterance, Failure> {
     }
 }
 
-/// The settings of a session, or of one answer.
-fn configuration(fields: Map<String, Value>, is_answer: bool) -> Result<String, Failure> {
-    let mut kept = Map::new();
+/// The settings of a session, or of one answer, and how it sounds.
+fn configuration(
+    fields: Map<String, Value>,
+    is_answer: bool,
+    media: bool,
+) -> Result<(String, Box<Tuning>), Failure> {
+    let (mut kept, mut tuning) = (Map::new(), Box::<Tuning>::default());
     for (key, value) in fields {
         match key.as_str() {
             _ if value.is_null() => {}
+            "output_modalities" if media => tuning.modalities(&value)?,
             "output_modalities" if value == json!(["text"]) => {}
             "output_modalities" => {
                 return Err(refused(
-                    "sound does not pass here, since nobody could judge it\nhint: `\"output_modalities\": [\"text\"]`",
+                    "sound does not pass here, since nobody could judge it\nhint: `\"output_modalities\": [\"text\"]`, or `gateway.hooks.unjudged_media: pass`",
                 ));
             }
+            "audio" if media => tuning.audio(value, is_answer)?,
             // How sound would be is of no concern to text.
             "audio" => {}
             "conversation" if is_answer && value == "auto" => {}
@@ -182,11 +215,11 @@ fn configuration(fields: Map<String, Value>, is_answer: bool) -> Result<String, 
             }
         }
     }
-    Ok(Value::Object(kept).to_string())
+    Ok((Value::Object(kept).to_string(), tuning))
 }
 
-/// An item as an input of Responses, and its name.
-fn item(mut fields: Map<String, Value>) -> Result<(String, String), Failure> {
+/// An item as an input of Responses, its name and its sounds.
+fn item(mut fields: Map<String, Value>, media: bool) -> Result<(String, String, Vec<Arc<str>>), Failure> {
     fields.retain(|_, value| !value.is_null());
     let id = match fields.remove("id") {
         Some(id) => id.as_str().filter(|_| is_id(&id)).map(str::to_owned),
@@ -204,21 +237,46 @@ fn item(mut fields: Map<String, Value>) -> Result<(String, String), Failure> {
         _ => return Err(refused(format!("an item of the type {} does not pass here", shown(&kind)))),
     };
     only(&format!("an item of the type `{kind}`"), &fields, known)?;
+    let mut sounds = Vec::new();
     if kind == "message" {
-        parts(&fields)?;
+        if media {
+            sounds = without_sounds(&mut fields)?;
+        }
+        parts(&fields, media)?;
     }
     fields.insert("id".to_owned(), id.as_str().into());
-    Ok((id, Value::Object(fields).to_string()))
+    Ok((id, Value::Object(fields).to_string(), sounds))
+}
+
+/// Takes the sounds out of a message of the user: the parts that they stood in stay, and say that there is one.
+fn without_sounds(message: &mut Map<String, Value>) -> Result<Vec<Arc<str>>, Failure> {
+    let is_user = message.get("role").is_some_and(|role| role == "user");
+    let mut sounds = Vec::new();
+    for part in message.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(part) =
+            part.as_object_mut().filter(|part| is_user && part.get("type").is_some_and(|of| of == HEARD))
+        else {
+            continue;
+        };
+        part.retain(|_, value| !value.is_null());
+        only("a part of a message", part, &SOUND)?;
+        match part.remove("audio") {
+            Some(Value::String(sound)) => sounds.push(sound.into()),
+            _ => return Err(refused("a part `input_audio` has no `audio`")),
+        }
+    }
+    Ok(sounds)
 }
 
 /// Refuses a message with parts that are neither texts nor pictures, or that its author does not have.
-fn parts(message: &Map<String, Value>) -> Result<(), Failure> {
+fn parts(message: &Map<String, Value>, media: bool) -> Result<(), Failure> {
     let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
     let parts = message.get("content").and_then(Value::as_array);
     let known = |part: &Map<String, Value>| -> Option<&'static [Field]> {
         match (part.get("type")?.as_str()?, role) {
             ("input_text", "user" | "system") | ("output_text", "assistant") => Some(&TEXT),
             ("input_image", "user" | "system") => Some(&PICTURE),
+            (HEARD, "user") if media => Some(&SOUND),
             _ => None,
         }
     };
@@ -233,34 +291,72 @@ fn parts(message: &Map<String, Value>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a request for an answer has besides its body.
-#[derive(Clone, Debug)]
+/// What a request has besides its body.
+#[derive(Clone, Debug, Default)]
 pub(in crate::server::sockets) struct Envelope {
-    /// Its name. Errors about it have that with them.
-    event: String,
+    /// Its name, if it asks for an answer. Errors about it have that with them.
+    pub(super) event: Option<String>,
     /// As much as the model has to say.
-    is_endless: bool,
+    pub(super) is_endless: bool,
+    /// In text, or aloud.
+    pub(super) modality: &'static str,
+    /// How the answer sounds, if not as all do.
+    pub(super) audio: Option<Value>,
+    /// The message that tells the provider of the session, where that has not heard of it.
+    pub(super) session: Option<String>,
+    /// What the provider has heard already.
+    pub(super) held: Arc<Vec<Held>>,
+    pub(super) sounds: Arc<Sounds>,
 }
 
 impl Envelope {
-    pub(super) fn new(event: String, is_endless: bool) -> Self {
-        Self { event, is_endless }
+    /// Whether an answer is asked for.
+    pub(in crate::server::sockets) fn asks(&self) -> bool {
+        self.event.is_some()
     }
 
     /// The messages that a request is for a provider; `None` if it has something that none could be made of.
     pub(in crate::server::sockets) fn with(&self, body: &[u8]) -> Option<Vec<String>> {
-        let Ok(Value::Object(mut body)) = parse_json(body) else { return None };
-        let input = match body.remove("input") {
-            Some(Value::Array(items)) => items,
-            None => Vec::new(),
-            Some(_) => return None,
+        let (input, rest) = split(body)?;
+        let (held, input) = self.part(input);
+        // The provider has heard it as it was, and has to hear all sounds.
+        let are_same = held.len() == self.held.len()
+            && held.iter().zip(self.held.iter()).all(|(item, held)| held.is(item));
+        let said = |id: &str| input.iter().any(|item| item.get("id").is_some_and(|of| of == id));
+        if !are_same || !self.sounds.keys().all(|id| said(id)) {
+            return None;
+        }
+        let mut messages: Vec<String> = self.session.iter().cloned().collect();
+        if self.asks() {
+            messages.extend(self.ask(input, rest)?);
+        }
+        Some(messages)
+    }
+
+    /// The messages by which the model goes on after its calls were refused.
+    pub(in crate::server::sockets) fn again(&self, body: &[u8]) -> Option<Vec<String>> {
+        let (input, rest) = split(body)?;
+        let (_, input) = self.part(input);
+        self.ask(input, rest)
+    }
+
+    /// What of an input the provider has heard already, and the rest.
+    fn part(&self, input: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+        let is_held = |item: &Value| {
+            let id = item.get("id").and_then(Value::as_str);
+            id.is_some_and(|id| self.held.iter().any(|held| held.id == id))
         };
+        input.into_iter().partition(is_held)
+    }
+
+    fn ask(&self, input: Vec<Value>, body: Map<String, Value>) -> Option<Vec<String>> {
         let mut messages = Vec::new();
         for item in input {
-            let item = as_item(item)?;
+            let item = as_item(item, &self.sounds)?;
             messages.push(json!({"type": "conversation.item.create", "item": item}).to_string());
         }
-        let mut response = Map::from_iter([("output_modalities".to_owned(), json!(["text"]))]);
+        let mut response = Map::from_iter([("output_modalities".to_owned(), json!([self.modality]))]);
+        response.extend(self.audio.iter().map(|audio| ("audio".to_owned(), audio.clone())));
         for (key, value) in body {
             if CONFIGURED.contains(&key.as_str()) {
                 response.insert(key, value);
@@ -277,19 +373,31 @@ impl Envelope {
     }
 }
 
-/// An item as a provider of Realtime reads it.
-fn as_item(item: Value) -> Option<Value> {
+/// The input of a request, and what else is in it.
+fn split(body: &[u8]) -> Option<(Vec<Value>, Map<String, Value>)> {
+    let Ok(Value::Object(mut body)) = parse_json(body) else { return None };
+    match body.remove("input") {
+        Some(Value::Array(items)) => Some((items, body)),
+        None => Some((Vec::new(), body)),
+        Some(_) => None,
+    }
+}
+
+/// An item as a provider of Realtime reads it, with the sounds that belong into it.
+fn as_item(item: Value, sounds: &Sounds) -> Option<Value> {
     let Value::Object(mut item) = item else { return None };
     let kind = item.get("type").and_then(Value::as_str).unwrap_or("message").to_owned();
+    let own = item.get("id").and_then(Value::as_str).and_then(|id| sounds.get(id));
+    let mut own = own.into_iter().flatten();
     match kind.as_str() {
         "message" => {
             item.insert("type".to_owned(), "message".into());
             if item.get("role")?.as_str()? == "developer" {
                 item.insert("role".to_owned(), "system".into());
             }
-            let own = if item.get("role")?.as_str()? == "assistant" { "output_text" } else { "input_text" };
+            let usual = if item.get("role")?.as_str()? == "assistant" { "output_text" } else { "input_text" };
             if let Some(Value::String(text)) = item.get("content") {
-                let content = json!([{"type": own, "text": text}]);
+                let content = json!([{"type": usual, "text": text}]);
                 item.insert("content".to_owned(), content);
             }
             for part in item.get_mut("content")?.as_array_mut()? {
@@ -297,8 +405,12 @@ fn as_item(item: Value) -> Option<Value> {
                 // What quotes a text stands beside it in answers only.
                 part.remove("annotations");
                 part.remove("logprobs");
-                if !matches!(part.get("type")?.as_str()?, "input_text" | "input_image" | "output_text") {
-                    return None;
+                match part.get("type")?.as_str()? {
+                    "input_text" | "input_image" | "output_text" => {}
+                    HEARD if part.len() == 1 => {
+                        part.insert("audio".to_owned(), own.next()?.as_ref().into());
+                    }
+                    _ => return None,
                 }
             }
         }
@@ -306,7 +418,8 @@ fn as_item(item: Value) -> Option<Value> {
         "function_call" | "function_call_output" | "mcp_approval_response" => {}
         _ => return None,
     }
-    Some(item.into())
+    // A sound that has no place any more would be a message without what was said.
+    own.next().is_none().then(|| item.into())
 }
 
 /// The message that ends the answer under way. What is said to it concerns nobody.

@@ -153,6 +153,36 @@ async fn a_provider_that_speaks_where_nobody_may_ends_the_session() {
 }
 
 #[tokio::test]
+async fn sound_that_comes_before_the_session_is_there_waits_in_its_order() {
+    let piece = |n: usize| json!({"realtimeInput": {"audio": {"mimeType": "audio/pcm;rate=16000", "data": format!("A{n:03}")}}});
+    let last = piece(200).to_string();
+    let provider = Provider::greeting(&[], move |number, text| {
+        let messages = match number {
+            0 => vec![json!({"setupComplete": {}})],
+            1 => said("Hello."),
+            _ if text == last => over(),
+            _ => Vec::new(),
+        };
+        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
+        Play::cut_bytes(&messages, usize::MAX).after(if number == 0 { 200 } else { 0 })
+    })
+    .await;
+    let gateway = gateway(&house(), &provider, passing()).await;
+    let mut client =
+        open_with(&gateway, json!({"generationConfig": {"responseModalities": ["AUDIO"]}})).await;
+    client.tell(user("hi")).await;
+    let sounds: Vec<Value> = (0..=200).map(piece).collect();
+    for sound in &sounds[..200] {
+        client.tell(sound.clone()).await;
+    }
+    // The answer is under way, so that sound passes.
+    client.told().await;
+    client.tell(sounds[200].clone()).await;
+    client.turn().await;
+    assert_eq!(heard(&provider)[2..], sounds);
+}
+
+#[tokio::test]
 async fn sound_with_words_in_it_is_no_sound() {
     let provider = listener(Vec::new()).await;
     let gateway = gateway(&house(), &provider, passing()).await;

@@ -1,7 +1,9 @@
-//! Sessions of OpenAI Realtime in text.
+//! Sessions of OpenAI Realtime.
 
 mod answers;
 mod bounds;
+mod media;
+mod turns;
 
 use std::sync::{Arc, Mutex};
 
@@ -118,6 +120,8 @@ async fn provider(size: usize, answers: impl Fn(usize) -> Vec<String> + Send + S
             let error = json!({"type": "error", "event_id": "event_3", "error": {"type": "invalid_request_error", "message": "no such thing", "event_id": event}});
             Play::events(&[error.to_string()])
         }
+        // Where sound passes, the provider is told how the session sounds.
+        "session.update" => Play::default(),
         other => panic!("the provider is told of {other}"),
     })
     .await
@@ -130,8 +134,19 @@ async fn open(gateway: &Gateway) -> Client {
     let created = client.told().await;
     assert_eq!(created["type"], "session.created");
     assert_eq!(created["session"]["model"], "gpt-realtime");
-    assert_eq!(created["session"]["output_modalities"], json!(["text"]));
     assert_eq!(created["session"]["instructions"], "");
+    client
+}
+
+/// As [`open`], where sound passes.
+async fn open_in_text(gateway: &Gateway) -> Client {
+    let mut client = open(gateway).await;
+    client
+        .tell(
+            json!({"type": "session.update", "session": {"type": "realtime", "output_modalities": ["text"]}}),
+        )
+        .await;
+    assert_eq!(client.told().await["session"]["output_modalities"], json!(["text"]));
     client
 }
 
