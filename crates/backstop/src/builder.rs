@@ -37,6 +37,8 @@ pub struct Builder {
     workspace: Option<std::path::PathBuf>,
     #[cfg(feature = "plugins")]
     points: Option<Vec<backstop_hooks::PointId>>,
+    #[cfg(feature = "plugins")]
+    awaited: Vec<String>,
 }
 
 impl Builder {
@@ -156,6 +158,15 @@ impl Builder {
         self
     }
 
+    /// Plugins that are to be installed, so that the configuration may name them already: for whoever installs. Nothing else knows of a
+    /// plugin that is not there.
+    #[cfg(feature = "plugins")]
+    #[must_use]
+    pub fn awaiting(mut self, plugins: impl IntoIterator<Item = String>) -> Self {
+        self.awaited.extend(plugins);
+        self
+    }
+
     /// Puts everything together: lowers the configuration, registers the hooks and sets them up.
     ///
     /// # Errors
@@ -178,7 +189,10 @@ impl Builder {
                 let (workspace, points) = (self.workspace.clone(), self.points.as_deref());
                 let found = wire::plugins::load(&config, folder, workspace, &store, points).await?;
                 let seated = found.set.seat(&mut snapshot)?;
-                (found.set, seated, wire::Others { installed: found.installed, elsewhere: found.elsewhere })
+                let all =
+                    |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
+                let (installed, elsewhere) = (all(found.installed), all(found.elsewhere));
+                (found.set, seated, wire::Others { installed, elsewhere })
             }
             None => Default::default(),
         };
@@ -277,6 +291,8 @@ impl Backstop {
             workspace: None,
             #[cfg(feature = "plugins")]
             points: None,
+            #[cfg(feature = "plugins")]
+            awaited: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Plugins: what they say of themselves, what they may reach, and which of them are trusted.
 
-pub use backstop_plugins::install::{FetchError, NoSource, Origin, Source};
+pub use backstop_plugins::install::{FetchError, NoSource, Origin, Replaced, Source};
 pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
 pub use backstop_plugins::offers::cli::CliError;
 pub use backstop_plugins::offers::commands::{CommandRequest, PluginCommand};
@@ -15,7 +15,7 @@ pub use backstop_plugins::permissions::{
 pub use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
 pub use backstop_plugins::registration::{LeftOut, OfferKind, Seated, Waiting};
 pub use backstop_plugins::set::{PluginSet, SetError, Why};
-pub use backstop_plugins::trust::{Home, Installed, LIST, Record, Staged, State, TrustError};
+pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
 pub use crate::wire::plugins::{declared_tools, granted, load_one};

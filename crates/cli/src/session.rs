@@ -149,13 +149,35 @@ impl Surroundings {
 
     /// Reads the configuration, and says on stderr what repository files said without effect.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
-        let loaded = self.load_quietly()?;
+        Ok(self.told(self.load_quietly()?))
+    }
+
+    /// As [`Self::load`], where there are going to be these tools, too.
+    pub(crate) fn load_with(&self, tools: &[ToolName]) -> Result<Loaded, Error> {
+        Ok(self.told(self.load_quietly_with(tools)?))
+    }
+
+    /// As [`Self::load_quietly`], where there are going to be these tools, too.
+    pub(crate) fn load_quietly_with(&self, tools: &[ToolName]) -> Result<Loaded, Error> {
+        let sources = self.sources_in(&working_directory()?)?;
+        let types = self.types_with(tools);
+        Ok(load_sources(&sources, &types, &|name| self.variable(name))?)
+    }
+
+    /// The hook types, and the tools that there are beside the built-in ones.
+    pub(crate) fn types_with(&self, tools: &[ToolName]) -> HookTypes {
+        let all: Vec<ToolName> = self.tools_of_plugins().into_iter().chain(tools.iter().cloned()).collect();
+        HookTypes::built_in(&all)
+    }
+
+    /// Says on stderr what repository files said without effect.
+    fn told(&self, loaded: Loaded) -> Loaded {
         let paint = self.output.talk_paint();
         for dropped in &loaded.dropped {
             let line = format!("`{}` at {} has no effect: {}", dropped.key, dropped.at, dropped.reason);
             self.output.say(&format!("{} {}", paint.with(Style::Notice, "ignored:"), plain(&line)));
         }
-        Ok(loaded)
+        loaded
     }
 
     /// Reads the configuration.
@@ -249,8 +271,7 @@ impl Surroundings {
 
     /// The configuration that these texts are.
     pub(crate) fn load_sources(&self, sources: &[Source]) -> Result<Loaded, Error> {
-        let types = HookTypes::built_in(&self.tools_of_plugins());
-        Ok(load_sources(sources, &types, &|name| self.variable(name))?)
+        Ok(load_sources(sources, &self.types_with(&[]), &|name| self.variable(name))?)
     }
 
     fn tools_of_plugins(&self) -> Vec<ToolName> {
@@ -324,7 +345,7 @@ pub(crate) fn working_directory() -> Result<PathBuf, Error> {
 
 /// A builder with that configuration.
 pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
-    let types = HookTypes::built_in(&surroundings.tools_of_plugins());
+    let types = surroundings.types_with(&[]);
     // One that everybody works in; what each call of a coding agent works in is the call's.
     let workspace = loaded.config.agent.workspace.as_ref();
     let workspace = workspace.map(|folder| backstop::from_operator(&loaded, folder.value.expose()));

@@ -7,12 +7,13 @@
 //!
 //! The laws: nobody outlives their owner by being stubborn, by leaving the group or by being forgotten; what a program is
 //! given of the environment is what its starter wrote down and nothing else; what a program writes is read into bounded
-//! memory ([`read_bounded`]).
+//! memory ([`read_bounded`]), and its own can be bounded ([`Program::memory`]).
 //!
 //! Limits: a process that leaves the group, clears its environment *and* has lost its parent is nobody's child any more and
 //! escapes, unless this process [adopts orphans](adopt_orphans). What other services start on request was never in the tree.
 //! Systems other than Linux show neither marks nor descendants: there the group is all that is ended. The watcher of a
-//! lifeline can be killed by whoever may kill us.
+//! lifeline can be killed by whoever may kill us. What bounds memory holds for each process of a tree, and not for all together; memory that is only
+//! read, or shared, does not count.
 //!
 //! It knows none of the other crates.
 

@@ -36,6 +36,9 @@ pub struct Program {
     pub errors: Stdio,
     /// The other open files that it gets.
     pub descriptors: Descriptors,
+    /// Most bytes of memory that it, and each process that it starts, may write to. Where less is allowed already, that stays. A
+    /// program that takes more is told that there is none, and mostly ends of it. Only Linux holds to it.
+    pub memory: Option<u64>,
 }
 
 impl std::fmt::Debug for Program {
@@ -49,8 +52,14 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// Closes the descriptors in `$1` and becomes the rest.
-const CLOSING: &str = r#"for fd in $1; do eval "exec $fd>&-"; done; shift; exec "$@""#;
+/// Closes the descriptors in `$1`, allows itself no more than `$2` KiB of memory, if that says a number, and becomes the rest. What can't be
+/// limited is not started.
+const BECOMING: &str = r#"for fd in $1; do eval "exec $fd>&-"; done
+if [ -n "$2" ]; then
+  now=$(ulimit -d) || exit 126
+  if [ "$now" = unlimited ] || [ "$now" -gt "$2" ]; then ulimit -d "$2" || exit 126; fi
+fi
+shift 2; exec "$@""#;
 
 impl Program {
     /// A program without arguments, environment, input and output, in the root folder.
@@ -64,6 +73,7 @@ impl Program {
             output: Stdio::null(),
             errors: Stdio::null(),
             descriptors: Descriptors::default(),
+            memory: None,
         }
     }
 
@@ -73,11 +83,12 @@ impl Program {
             Descriptors::HandedOn => Vec::new(),
             Descriptors::None => handed_on(),
         };
-        let mut command = if open.is_empty() {
+        let memory = self.memory.map(|bytes| (bytes / 1024).to_string()).unwrap_or_default();
+        let mut command = if open.is_empty() && memory.is_empty() {
             Command::new(&self.path)
         } else {
             let mut shell = Command::new("/bin/sh");
-            shell.args(["-c", CLOSING, "sh", &open.join(" ")]).arg(&self.path);
+            shell.args(["-c", BECOMING, "sh", &open.join(" "), &memory]).arg(&self.path);
             shell
         };
         command
@@ -102,4 +113,28 @@ fn handed_on() -> Vec<String> {
 #[cfg(not(target_os = "linux"))]
 fn handed_on() -> Vec<String> {
     (3..=9).map(|fd: u8| fd.to_string()).collect()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_of_memory_never_allows_more_than_there_was() {
+        let inner = || Program {
+            arguments: vec!["-c".into(), "ulimit -d".into()],
+            memory: Some(64 << 20),
+            ..Program::new("/bin/sh")
+        };
+        for (outer, left) in [("unlimited", "65536"), ("1048576", "65536"), ("16384", "16384")] {
+            let command = inner().into_command();
+            let command = command.as_std();
+            let mut within = std::process::Command::new("/bin/sh");
+            within.args(["-c", &format!("ulimit -d {outer}; exec \"$@\""), "sh"]);
+            within.arg(command.get_program()).args(command.get_args());
+            let printed =
+                within.output().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+            assert_eq!(printed.ok().as_deref(), Some(left), "{outer}");
+        }
+    }
 }

@@ -192,3 +192,26 @@ fn arguments_and_environment_are_not_shown() {
     program.environment.insert("TOKEN".into(), "hunter2".into());
     assert!(!format!("{program:?}").contains("hunter2"));
 }
+
+/// How a script ends that may write to so much memory, and what it prints.
+async fn ended_with(memory: Option<u64>, script: &str) -> (Option<i32>, String) {
+    let family = family();
+    let mut running = family.start(Program { memory, ..shell(script) }).unwrap();
+    let output = read_bounded(running.take_output().unwrap(), 100).await.unwrap();
+    let ending = running.finish(pending::<()>(), GRACE).await;
+    (
+        ending.status.and_then(|status| status.code()),
+        String::from_utf8(output.bytes).unwrap().trim().to_owned(),
+    )
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn memory_is_bounded_for_whatever_it_starts_and_never_more_is_allowed_than_before() {
+    const MOST: u64 = 64 << 20;
+    // A last line that does not end is held in memory, all of it.
+    let hog = "head -c 150000000 /dev/zero | tail -n 1 | wc -c; echo done";
+    assert_eq!(ended_with(None, hog).await, (Some(0), "150000000\ndone".to_owned()));
+    assert_eq!(ended_with(Some(MOST), hog).await, (Some(0), "0\ndone".to_owned()));
+    assert_eq!(ended_with(Some(MOST), "ulimit -d; ulimit -Hd").await.1, "65536\n65536");
+}

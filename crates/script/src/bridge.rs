@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::error::ScriptError;
 use crate::json::JsonText;
 use crate::outside::{ProgramOutput, ProgramRequest};
 
@@ -131,6 +132,12 @@ pub trait Bridge: Send + Sync + 'static {
     /// be said often: count it.
     fn denied(&self, scope: &CallScope, grant: &str) {
         let _ = (scope, grant);
+    }
+
+    /// The runtime of this scope, which could be asked until now, is gone with all that it did by itself. The next call makes another,
+    /// except of a script that is [stuck](ScriptError::Stuck). Also said on the thread of whoever notices that.
+    fn ended(&self, scope: &CallScope, why: &ScriptError) {
+        let _ = (scope, why);
     }
 
     /// A line that the script logged, bounded in size and number.

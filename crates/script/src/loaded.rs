@@ -1,11 +1,12 @@
 //! A script that is loaded, as its host holds it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::bridge::Bridge;
+use crate::bridge::{Bridge, CallScope};
 use crate::call::{Answer, Arguments, Callee, FunctionId};
 use crate::error::ScriptError;
 use crate::limits::Limits;
@@ -20,6 +21,19 @@ pub(crate) struct SlotCore {
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) limits: Limits,
     pub(crate) bridge: Arc<dyn Bridge>,
+    /// How often its runtime was made, on whichever thread.
+    pub(crate) generation: AtomicU32,
+    /// What its first runtime kept while it was loaded: number and label.
+    pub(crate) first_kept: OnceLock<Vec<(u32, String)>>,
+}
+
+impl SlotCore {
+    /// Tells the host that the runtime that there was is gone.
+    pub(crate) fn ended(&self, why: &ScriptError) {
+        let generation = self.generation.load(Ordering::Acquire);
+        let scope = CallScope { script: Arc::clone(&self.source.name), generation };
+        self.bridge.ended(&scope, why);
+    }
 }
 
 struct Home {
@@ -54,7 +68,15 @@ impl Slot {
         lane: Arc<Lane>,
     ) -> Self {
         lane.enter();
-        let core = Arc::new(SlotCore { id, source, permissions: Arc::new(permissions), limits, bridge });
+        let core = Arc::new(SlotCore {
+            id,
+            source,
+            permissions: Arc::new(permissions),
+            limits,
+            bridge,
+            generation: AtomicU32::new(0),
+            first_kept: OnceLock::new(),
+        });
         Self { core, workers, home: Mutex::new(Home { lane, stuck: false }) }
     }
 
@@ -64,6 +86,11 @@ impl Slot {
 
     pub(crate) fn core(&self) -> &Arc<SlotCore> {
         &self.core
+    }
+
+    /// Whether it lives on this thread.
+    pub(crate) fn is_on(&self, lane: &Lane) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.home.lock().unwrap_or_else(PoisonError::into_inner).lane), lane)
     }
 
     /// The script held a thread that had to be given up.

@@ -78,9 +78,9 @@ pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
 /// Plugins that exist beside those whose hooks stand.
 #[derive(Default)]
 pub(crate) struct Others {
-    /// All that are installed.
+    /// All that are installed, or to be.
     pub(crate) installed: Vec<String>,
-    /// Those that are on and were not loaded, since their hooks are at other points.
+    /// Those that are on and were not loaded, since their hooks are at other points or they are not there yet.
     pub(crate) elsewhere: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
 //! `backstop plugins run` and `reload`, and how whatever runs hears of the latter.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use backstop::hooks::OwnerId;
 use backstop::plugins::{CliError, Home, LIST, PluginId, load_one};
@@ -75,11 +75,12 @@ pub(super) async fn forget(id: &PluginId, surroundings: &Surroundings) {
 /// How often the list of plugins is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The list of plugins, looked at for changes: whatever is done with plugins writes it anew.
+/// The list of plugins, looked at for changes: whatever is done with plugins writes it anew, and no two of its editions say the same. It is
+/// read and not stamped: two changes at one time may leave size and time as they were.
 pub(super) struct PluginList {
     path: Option<PathBuf>,
-    /// Its size and time when it was looked at last.
-    seen: Option<(u64, SystemTime)>,
+    /// What it said when it was looked at last.
+    seen: Option<Result<Vec<u8>, ErrorKind>>,
 }
 
 impl PluginList {
@@ -87,18 +88,17 @@ impl PluginList {
     pub(super) fn of(surroundings: &Surroundings) -> Self {
         let path = surroundings.plugins_folder().ok().map(|folder| folder.join(LIST));
         let mut list = Self { path, seen: None };
-        list.seen = list.stamp();
+        list.seen = list.now();
         list
     }
 
-    fn stamp(&self) -> Option<(u64, SystemTime)> {
-        let found = std::fs::metadata(self.path.as_ref()?).ok()?;
-        Some((found.len(), found.modified().ok()?))
+    fn now(&self) -> Option<Result<Vec<u8>, ErrorKind>> {
+        self.path.as_deref().map(|path| std::fs::read(path).map_err(|error| error.kind()))
     }
 
     /// Whether it has changed since it was looked at last.
     pub(super) fn has_changed(&mut self) -> bool {
-        let now = self.stamp();
+        let now = self.now();
         let changed = now != self.seen;
         self.seen = now;
         changed

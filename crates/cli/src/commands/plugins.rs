@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use backstop::config::Loaded;
 use backstop::plugins::{
-    ContentHash, Effective, Home, Installed, Manifest, Package, Source, Staged, State, granted,
+    ContentHash, Effective, Home, Installed, Manifest, Package, PluginId, Replaced, Source, Staged, State,
+    granted,
 };
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
@@ -111,7 +112,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     Ok(Exit::Success)
 }
 
-fn done(output: &Output, id: &backstop::plugins::PluginId, what: &str) -> Result<(), Error> {
+fn done(output: &Output, id: &PluginId, what: &str) -> Result<(), Error> {
     match output.is_json() {
         true => Ok(output.json(&json!({ "id": id, "done": what }))?),
         false => Ok(output.text(&format!("{what}: {id}"))?),
@@ -123,10 +124,15 @@ fn now() -> u64 {
     now.map(|since| since.as_secs()).unwrap_or_default()
 }
 
+/// Most characters of where a plugin came from that are shown.
+const MOST_SOURCE: usize = 4_000;
+
 /// Everything that a person should know of a plugin.
 struct About {
     facts: Value,
     lines: Vec<String>,
+    /// What stands directly above the question, and is said also where nobody is asked.
+    last: Vec<String>,
 }
 
 impl About {
@@ -168,14 +174,24 @@ impl About {
             "hooks": points, "tools": manifest.contracts.tools, "trustedToolPolicies": manifest.contracts.trusted_tool_policies,
             "findings": package.findings, "leftOut": manifest.notes,
         });
-        Ok(Self { facts, lines: lines.iter().map(|line| on_one_line(line)).collect() })
+        Ok(Self { facts, lines: lines.iter().map(|line| on_one_line(line)).collect(), last: Vec::new() })
     }
 
     /// What is known of a plugin that is not installed yet.
     fn of_staged(staged: &Staged, loaded: &Loaded) -> Result<Self, Error> {
         let mut about = Self::new(&staged.manifest, &staged.package, loaded)?;
         about.add("from", &json!(staged.origin.words), [format!("from {}", staged.origin.words)]);
+        if let Some(before) = &staged.replaces {
+            let fact = json!({ "version": before.version, "source": before.source, "anotherSource": before.is_elsewhere });
+            about.add("replaces", &fact, []);
+            about.last = replacing(&staged.manifest.id, before);
+        }
         Ok(about)
+    }
+
+    /// All of it, for whoever only looks.
+    fn text(&self) -> String {
+        [self.lines.as_slice(), &self.last].concat().join("\n")
     }
 
     fn add(&mut self, key: &str, fact: &Value, lines: impl IntoIterator<Item = String>) {
@@ -194,10 +210,25 @@ fn on_one_line(line: &str) -> String {
     plain(line).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// What it means that a plugin has the id of one that is installed. A source may be any path, and is one line whatever is in it.
+fn replacing(id: &PluginId, before: &Replaced) -> Vec<String> {
+    let source = one_line(&before.source, MOST_SOURCE);
+    let version = one_line(before.version.as_deref().unwrap_or("(no version)"), 130);
+    let mut said =
+        vec![format!("replaces {id} {version} from {source}, and takes over its grants, settings and data")];
+    if before.is_elsewhere {
+        said.push("it comes from another source than what it replaces: it may be somebody else's".to_owned());
+    }
+    said
+}
+
 /// Has a person agree to this digest. What was typed before the question is no answer to it.
 fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -> Result<(), Error> {
     match consent {
-        Consent::Given(given) if *given == hash => return Ok(()),
+        Consent::Given(given) if *given == hash => {
+            about.last.iter().for_each(|line| output.say(line));
+            return Ok(());
+        }
         Consent::Given(given) => {
             return Err(Error::Failed(format!(
                 "this is `{hash}`, and not `{given}`\nhint: `backstop plugins inspect` shows what it is now"
@@ -210,9 +241,7 @@ fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -
             "a plugin is trusted by a person at a terminal\nhint: look at it with `backstop plugins inspect`, then say `--yes --trust HASH`".to_owned(),
         ));
     }
-    for line in &about.lines {
-        output.say(line);
-    }
+    output.say(&about.text());
     tcflush(std::io::stdin(), QueueSelector::IFlush).map_err(std::io::Error::from)?;
     output.say("trust it as it is? type `yes`:");
     match is_yes(&mut std::io::stdin().lock())? {

@@ -294,3 +294,31 @@ fn types_are_written_through_no_link() {
     let left = std::fs::read_dir(user.work()).unwrap().count();
     assert_eq!(left, 1, "nothing else is left");
 }
+
+#[test]
+fn nothing_is_written_among_installed_plugins() {
+    let user = User::new();
+    user.run(&["plugins", "new", "mine", "--js"]).succeeded();
+    super::plugin_tools::install(&user, &user.work().join("mine"));
+    let told = user.run(&["plugins", "list", "--json"]).succeeded().json();
+    let code = told[0]["folder"].as_str().unwrap().to_owned();
+    let link = user.path().join("link");
+    std::os::unix::fs::symlink(&code, &link).unwrap();
+    let link = link.to_str().unwrap();
+    let [beside, below] = ["other", "code"]
+        .map(|place| user.path().join("data/backstop/plugins").join(place).display().to_string());
+    for args in [
+        vec!["plugins", "types", &code],
+        vec!["plugins", "types", link],
+        vec!["plugins", "types", &beside],
+        vec!["plugins", "new", &format!("{link}/more")],
+        vec!["plugins", "new", &format!("{below}/more")],
+    ] {
+        let refused = user.run(&args);
+        let said =
+            refused.err.contains("among the folders of installed plugins") && refused.err.contains("hint: ");
+        assert!(refused.code != Some(0) && said, "{args:?}: {}", refused.whole());
+    }
+    let told = user.run(&["plugins", "list", "--json"]).succeeded().json();
+    assert_eq!(told[0]["state"], "on");
+}

@@ -21,18 +21,12 @@ pub(crate) fn script(user: &User, id: &str, code: &str) {
     install(user, &folder);
 }
 
-/// Installs what is in a folder. A configuration that names what is not there yet is set aside meanwhile.
+/// Installs what is in a folder.
 pub(crate) fn install(user: &User, folder: &Path) {
-    let config = user.path().join("config/backstop/backstop.yaml");
-    let said = std::fs::read_to_string(&config).unwrap_or_else(|_| "{}".to_owned());
-    if user.run(&["hooks"]).err.contains("no plugin has the id") {
-        user.configure("{}");
-    }
     let folder = folder.to_str().unwrap();
     let told = user.run(&["plugins", "inspect", folder, "--json"]).succeeded().json();
     let hash = told["hash"].as_str().unwrap();
     user.run(&["plugins", "install", folder, "--yes", "--trust", hash]).succeeded();
-    user.configure(&said);
 }
 
 /// A user, and a model that calls these tools one after the other and then says `done`.

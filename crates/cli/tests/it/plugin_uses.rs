@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use serde_json::json;
 
 use super::plugin_tools::{install, scene, script};
-use super::support::{User, done, hang_up, until};
+use super::support::{ModelServer, User, done, hang_up, until};
 
 const GREETS: &str = r#"
     api.registerCommand({ name: "Greet", description: "Greets somebody", acceptsArgs: true,
@@ -199,4 +199,46 @@ fn a_command_line_of_a_plugin_runs() {
     user.run(&["plugins", "disable", "lines"]).succeeded();
     let off = user.run(&["plugins", "run", "lines", "say", "a"]);
     assert!(off.code == Some(1) && off.err.contains("enable"), "{}", off.whole());
+}
+
+/// Says something for the next turn out of a tool and out of a command, and writes down what each turn got.
+const REMARKS: &str = "
+    const remark = (sessionKey, idempotencyKey) => api.enqueueNextTurnInjection({ sessionKey, text: 'remark of ' + idempotencyKey, idempotencyKey })
+        .then((done) => String(done.enqueued), (error) => error.message);
+    api.registerTool((ctx) => ({ name: 'remark', description: 'Says it next time', parameters: { type: 'object' },
+        execute: async () => {
+            const told = [await remark(ctx.sessionKey, 'tool'), await remark(ctx.sessionKey, 'tool'), await remark('elsewhere', 'tool')];
+            return { content: [{ type: 'text', text: told.join() }] };
+        } }), { names: ['remark'] });
+    api.registerCommand({ name: 'remark', description: '', handler: async (ctx) =>
+        ({ text: [await remark(ctx.sessionKey, 'command'), await remark(ctx.sessionKey, 'command'), await remark('elsewhere', 'x')].join() }) });
+    api.on('agent_turn_prepare', (event) => write(event.queuedInjections.map((one) => one.text).join() + ';'));
+";
+
+#[test]
+fn what_a_tool_or_a_command_says_for_the_next_turn_is_read_there_once() {
+    let grants = GRANTS.replace("lives", "remarks");
+    let user = User::new();
+    let call = json!({ "tool_calls": [{ "name": "remark", "arguments": {} }] }).to_string();
+    let turns = [
+        call,
+        r#"{"text": "done"}"#.to_owned(),
+        r#"{"text": "done"}"#.to_owned(),
+        r#"{"text": "done"}"#.to_owned(),
+    ];
+    let model = ModelServer::start(&user, &turns.join("\n"));
+    user.configure(&model.config(&grants));
+    let log = chronicler(&user, "remarks", REMARKS);
+    let say = |message: &str| user.run(&["agent", "--resume", "-m", message]);
+    let first = user.run(&["agent", "-m", "go"]).succeeded();
+    assert_eq!(first.out.trim(), "done", "{}", first.whole());
+    let shown = user.run(&["sessions", "list", "--json"]).succeeded().json();
+    let shown = user.run(&["sessions", "show", shown[0]["id"].as_str().unwrap(), "--json"]).succeeded().out;
+    assert!(shown.contains("true,false,`sessionKey` is not that of"), "{shown}");
+    let told = say("/remark").succeeded().out;
+    assert!(told.starts_with("true,false,`sessionKey` is not that of"), "{told}");
+    say("and now").succeeded();
+    say("and then").succeeded();
+    let read = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(read.lines().collect::<Vec<_>>(), [";", "remark of tool,remark of command;", ";"]);
 }

@@ -230,3 +230,47 @@ fn what_is_wrong_names_the_next_step() {
         assert!(done.err.contains(&format!("install {tool}")), "{}", done.whole());
     }
 }
+
+#[test]
+fn what_takes_the_place_of_another_says_so_and_from_where_that_came() {
+    let user = User::new();
+    let first = folder(&user.path().join("mine"), MANIFEST, "exit 0\n");
+    let fresh = install(&user, &first).succeeded();
+    assert!(!fresh.err.contains("replaces"), "{}", fresh.whole());
+    // The same place again: an update.
+    let update = install(&user, &first).succeeded();
+    let said = format!("replaces mine 1.0.0 from {first}, and takes over its grants");
+    assert!(update.err.contains(&said) && !update.err.contains("another source"), "{}", update.whole());
+    // Somebody else's plugin that calls itself the same.
+    let other = folder(&user.path().join("nice-thing"), MANIFEST, "exit 1\n");
+    let replaced = install(&user, &other).succeeded();
+    assert!(replaced.err.contains(&said) && replaced.err.contains("another source"), "{}", replaced.whole());
+}
+
+#[test]
+fn a_plugin_can_be_configured_before_it_is_installed_and_by_nobody_else() {
+    let with_tool =
+        MANIFEST.replacen("\"points\"", "\"contracts\": {\"tools\": [\"my_tool\"]}, \"points\"", 1);
+    let config = "plugins: {entries: {mine: {config: {}}, later: {}}}\nhooks: {on_failure: {'mine:before_tool_call:hook': block}}\n\
+                  agent: {tools: [read, my_tool]}\n";
+    let user = User::with_config(config);
+    let source = folder(&user.path().join("mine"), &with_tool, "exit 0\n");
+    let refused = user.run(&["hooks"]);
+    assert!(refused.code != Some(0), "{}", refused.whole());
+    let done = install(&user, &source).succeeded();
+    for said in ["`plugins.entries.mine` for it already", "`plugins.entries.later`", "backstop.yaml:1:"] {
+        assert!(done.err.contains(said), "{said}: {}", done.whole());
+    }
+    // What is still not there is still an error for everybody else.
+    let refused = user.run(&["hooks"]);
+    assert!(refused.code != Some(0) && refused.err.contains("`later`"), "{}", refused.whole());
+    let later = folder(&user.path().join("later"), &MANIFEST.replacen("mine", "later", 1), "exit 0\n");
+    let done = install(&user, &later).succeeded();
+    assert!(!done.err.contains("`plugins.entries.mine`"), "{}", done.whole());
+    user.run(&["hooks"]).succeeded();
+    // Any other fault of the configuration is one here, too.
+    let hash = hash(&user, &later);
+    user.configure(&config.replacen("block", "blokc", 1));
+    let refused = user.run(&["plugins", "install", &later, "--yes", "--trust", &hash]);
+    assert!(refused.code != Some(0) && refused.err.contains("blokc"), "{}", refused.whole());
+}

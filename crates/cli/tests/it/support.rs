@@ -96,7 +96,9 @@ impl User {
             "--hooks-only",
             "--no-sandbox",
         ];
-        let is_for_people = args.iter().any(|arg| for_people.contains(arg));
+        // A command of a plugin, which is its owner's.
+        let is_command = args.contains(&"agent") && args.iter().any(|arg| arg.starts_with('/'));
+        let is_for_people = is_command || args.iter().any(|arg| for_people.contains(arg));
         let mut command = if is_for_people { in_a_session(BACKSTOP) } else { Command::new(BACKSTOP) };
         command.args(args);
         if args.first() == Some(&"hook") && !args.contains(&"--home") {

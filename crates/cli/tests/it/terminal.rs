@@ -23,6 +23,20 @@ struct Terminal {
 
 impl Terminal {
     fn start(user: &User, args: &[&str]) -> Self {
+        Self::of(user.command(args))
+    }
+
+    /// As [`Self::start`], where it is the program's own, which so knows whether it is still there.
+    fn of_its_own(user: &User, args: &[&str]) -> Self {
+        let plain = user.command(args);
+        let mut command = std::process::Command::new("/usr/bin/setsid");
+        command.arg("--ctty").arg(plain.get_program()).args(plain.get_args()).env_clear();
+        command.current_dir(plain.get_current_dir().unwrap());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::of(command)
+    }
+
+    fn of(mut command: std::process::Command) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -30,7 +44,6 @@ impl Terminal {
         let open = || -> OwnedFd {
             rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
         };
-        let mut command = user.command(args);
         command.env("TERM", "xterm").stdin(open()).stdout(open()).stderr(open());
         let child = command.spawn().unwrap();
         let keys = File::from(master);
@@ -408,4 +421,63 @@ fn findings_on_a_terminal_are_a_table_with_lines_and_columns() {
     let row: Vec<_> = screen.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(row[..5], ["2", "3", "pii", "email", "11..26"], "{screen}");
     assert_eq!(terminal.end(), Some(0));
+}
+
+/// A command, and a hook that adds a letter to what the model says: one more where it stands twice.
+fn speaks(word: &str) -> String {
+    format!(
+        "api.registerCommand({{ name: 'speak', description: '', handler: () => ({{ text: 'command {word}' }}) }});
+         api.on('before_response_emit', (event) => ({{ content: event.content + ' [{word}]' }}));"
+    )
+}
+
+#[test]
+fn plugins_are_loaded_anew_between_messages_and_when_the_terminal_hangs_up_and_is_still_there() {
+    let user = User::new();
+    super::plugin_tools::script(&user, "speaks", &speaks("one"));
+    let model = ModelServer::start(&user, &[r#"{"text": "said"}"#; 8].join("\n"));
+    user.configure(&model.config(SPEAKS));
+    let mut terminal = Terminal::of_its_own(&user, &["agent"]);
+    terminal.wait_for("Ctrl-D ends the conversation");
+    let asked = |terminal: &mut Terminal, message: &str, answer: &str| {
+        terminal.press(&format!("{message}\n"));
+        // The prompt comes when the answer is over.
+        terminal.wait_for(answer)
+    };
+    asked(&mut terminal, "hello", "said [one]");
+    asked(&mut terminal, "/speak", "command one [one]");
+    // Another version: neither lost nor doubled.
+    super::plugin_tools::script(&user, "speaks", &speaks("two"));
+    let seen = asked(&mut terminal, "hello", "said [two]");
+    assert!(seen.contains("the plugins were loaded anew") && !seen.contains("[one]"), "{seen}");
+    let seen = asked(&mut terminal, "/speak", "command two [two]");
+    assert!(!seen.contains("loaded anew"), "nothing has changed since: {seen}");
+    // One that can't be had changes nothing.
+    super::plugin_tools::script(&user, "bad", "api.on('no_such_point', () => {});");
+    let seen = asked(&mut terminal, "hello", "said [two]");
+    assert!(seen.contains("those before stay") && seen.contains("no_such_point"), "{seen}");
+    user.run(&["plugins", "remove", "bad"]).succeeded();
+    let seen = asked(&mut terminal, "hello", "said [two]");
+    assert!(seen.contains("the plugins were loaded anew"), "{seen}");
+    // The signal alone, with the same list.
+    super::support::hang_up(&terminal.child);
+    until("the signal", || has_no_pending_hang_up(&terminal.child).then_some(()));
+    let seen = asked(&mut terminal, "hello", "said [two]");
+    assert!(seen.contains("the plugins were loaded anew"), "{seen}");
+    // One that is gone takes its command and its hook with it.
+    user.run(&["plugins", "disable", "speaks"]).succeeded();
+    let seen = asked(&mut terminal, "/speak", "said");
+    assert!(!seen.contains("command"), "{seen}");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+const SPEAKS: &str = "plugins: {entries: {speaks: {hooks: {allowConversationAccess: true}}}}\n";
+
+/// Whether the program has taken the signal.
+fn has_no_pending_hang_up(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let pending =
+        status.lines().filter_map(|line| line.strip_prefix("ShdPnd:").or(line.strip_prefix("SigPnd:")));
+    pending.map(|mask| u64::from_str_radix(mask.trim(), 16).unwrap()).all(|mask| mask & 1 == 0)
 }

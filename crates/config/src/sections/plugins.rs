@@ -53,8 +53,8 @@ section! {
 }
 
 section! {
-    /// Folders that a plugin may reach: absolute, or below `${plugin}`, `${workspace}` or `${data}`. No variables of the environment
-    /// are filled in here.
+    /// Folders that a plugin may reach: absolute, or below `${workspace}` or `${data}`. Its own, `${plugin}`, it may read only. No variables of
+    /// the environment are filled in here.
     pub struct PluginFiles {
         /// Folders that it may read.
         read ("read"): Vec<Spanned<FolderName>>, OperatorOnly;

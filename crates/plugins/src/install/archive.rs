@@ -9,17 +9,19 @@
 //! [`MOST_RATIO`] times what was read of it.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::FetchError;
-use crate::package::{Bounds, PackageError, make_link, unwritable, write_file};
+use crate::package::{Bounds, PackageError, make_link, open_itself, unwritable, write_file};
 
 /// Most bytes of what stands before an entry about it, such as a long name.
 const MOST_ABOUT: u64 = 64 << 10;
+/// Most bytes of the names and targets of all links, which are made last.
+const MOST_LINKS: u64 = 16 << 20;
 /// What may be unpacked from however few bytes.
 const FREE: u64 = 16 << 20;
 /// How many bytes may become of one.
@@ -36,7 +38,9 @@ const ZIP: &[u8] = b"PK\x03\x04";
 /// [`FetchError`], which names the entry. What was written by then is left for the caller to remove.
 pub(super) fn unpack(path: &Path, to: &Path, bounds: &Bounds) -> Result<(), FetchError> {
     let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
-    let file = File::open(path).map_err(unreadable)?;
+    // A person may name a link to an archive. What it leads to is asked what it is, and not waited for.
+    let really = path.canonicalize().map_err(unreadable)?;
+    let file = open_itself(&really).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(PackageError::Special(path.to_owned()).into());
     }
@@ -62,7 +66,8 @@ pub(super) fn unpack(path: &Path, to: &Path, bounds: &Bounds) -> Result<(), Fetc
 /// Writes what a tar stream holds into the folder `to`.
 pub(super) fn untar(from: impl Read, to: &Path, bounds: &Bounds) -> Result<(), FetchError> {
     let mut archive = Archive::new(from);
-    let mut writer = Writer { to, bounds, entries: 0, bytes: 0, links: Vec::new(), buffer: Vec::new() };
+    let mut writer =
+        Writer { to, bounds, entries: 0, bytes: 0, links: Vec::new(), about: 0, buffer: Vec::new() };
     let mut longer = Longer::default();
     for entry in archive.entries().map_err(broken)?.raw(true) {
         let mut entry = entry.map_err(broken)?;
@@ -143,6 +148,8 @@ struct Writer<'a> {
     entries: usize,
     bytes: u64,
     links: Vec<(PathBuf, String)>,
+    /// How many bytes the names and targets of links have.
+    about: u64,
     buffer: Vec<u8>,
 }
 
@@ -161,14 +168,13 @@ impl Writer<'_> {
             None => utf8(&entry.path_bytes())?,
         };
         let Some(path) = self.plain(&name)? else { return Ok(()) };
-        self.entries += 1;
-        let most = u64::try_from(self.bounds.entries).unwrap_or(u64::MAX);
-        if self.entries > self.bounds.entries {
-            return Err(PackageError::TooMuch { what: "files and folders", most, path }.into());
-        }
+        self.count(&path)?;
         let place = self.to.join(&path);
         match kind {
-            EntryType::Directory => fs::create_dir_all(&place).map_err(unwritable(&place))?,
+            EntryType::Directory => {
+                self.folders_above(&path)?;
+                make_folder(&place).map_err(unwritable(&place))?;
+            }
             EntryType::Regular | EntryType::Continuous => self.file(entry, &path, &place)?,
             EntryType::Symlink => {
                 let target = match (longer.link, entry.link_name_bytes()) {
@@ -176,6 +182,12 @@ impl Writer<'_> {
                     (None, Some(target)) => utf8(&target)?,
                     (None, None) => return Err(refused(&name, "is a link to nothing")),
                 };
+                let length = u64::try_from(target.len()).unwrap_or(u64::MAX);
+                let named = u64::try_from(name.len()).unwrap_or(u64::MAX);
+                self.about = self.about.saturating_add(length).saturating_add(named);
+                if self.about > MOST_LINKS {
+                    return Err(FetchError::Exceeded(format!("its links say more than {MOST_LINKS} bytes")));
+                }
                 self.links.push((path, target));
             }
             EntryType::Link => return Err(refused(&name, "is a hard link")),
@@ -183,6 +195,34 @@ impl Writer<'_> {
                 return Err(refused(&name, "is a device or a pipe"));
             }
             _ => return Err(refused(&name, "is no file, no folder and no link")),
+        }
+        Ok(())
+    }
+
+    /// Counts one thing more that comes to be in the folder, before it does.
+    fn count(&mut self, path: &Path) -> Result<(), FetchError> {
+        self.entries += 1;
+        let most = u64::try_from(self.bounds.entries).unwrap_or(u64::MAX);
+        match self.entries > self.bounds.entries {
+            true => {
+                Err(PackageError::TooMuch { what: "files and folders", most, path: path.to_owned() }.into())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the folders in which this lies, those that are not there. They count, though the archive does not name them.
+    fn folders_above(&mut self, path: &Path) -> Result<(), FetchError> {
+        let mut missing: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .filter(|above| *above != Path::new(""))
+            .take_while(|above| self.to.join(above).symlink_metadata().is_err())
+            .collect();
+        while let Some(above) = missing.pop() {
+            self.count(above)?;
+            let place = self.to.join(above);
+            fs::create_dir(&place).map_err(unwritable(&place))?;
         }
         Ok(())
     }
@@ -224,9 +264,7 @@ impl Writer<'_> {
         if self.bytes > self.bounds.bytes {
             return Err(too_much("bytes", self.bounds.bytes).into());
         }
-        if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(unwritable(folder))?;
-        }
+        self.folders_above(path)?;
         let starts = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
         let size = entry.size();
         self.buffer.clear();
@@ -243,8 +281,8 @@ impl Writer<'_> {
     }
 
     /// Makes the links. Whatever has the name of one by now is an entry of the archive, too.
-    fn link(self) -> Result<(), FetchError> {
-        for (path, target) in self.links {
+    fn link(mut self) -> Result<(), FetchError> {
+        for (path, target) in std::mem::take(&mut self.links) {
             let place = self.to.join(&path);
             // A link that stands in the way of this one is followed by nobody: what is behind it was not made by us.
             let parents = path.ancestors().skip(1).filter(|parent| *parent != Path::new(""));
@@ -253,9 +291,7 @@ impl Writer<'_> {
                     return Err(refused(&path.to_string_lossy(), "lies behind a link"));
                 }
             }
-            if let Some(folder) = place.parent() {
-                fs::create_dir_all(folder).map_err(unwritable(folder))?;
-            }
+            self.folders_above(&path)?;
             match make_link(&target, &place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(refused(&path.to_string_lossy(), "is there twice"));
@@ -264,6 +300,16 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Makes a folder, unless there is one.
+fn make_folder(place: &Path) -> io::Result<()> {
+    match fs::create_dir(place) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place.symlink_metadata()?.is_dir() => {
+            Ok(())
+        }
+        made => made,
     }
 }
 

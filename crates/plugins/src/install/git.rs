@@ -118,6 +118,8 @@ impl Protocol {
 pub(super) async fn fetch(source: &GitSource, scratch: &Scratch<'_>) -> Result<Origin, FetchError> {
     let protocol =
         Protocol::of(&source.place).map_err(|why| FetchError::Refused(format!("`{source}`: {why}")))?;
+    let agent = (scratch.environment)("SSH_AUTH_SOCK");
+    let agent = agent.as_deref().map(|agent| ("SSH_AUTH_SOCK", agent));
     let git = Tool::new(
         "git",
         scratch,
@@ -129,8 +131,12 @@ pub(super) async fn fetch(source: &GitSource, scratch: &Scratch<'_>) -> Result<O
             ("GIT_TERMINAL_PROMPT", "0"),
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_ALLOW_PROTOCOL", protocol.as_str()),
-            ("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
-        ],
+            // Its home is that of the account, whatever `HOME` says; so its configuration, which can name programs, is left out.
+            ("GIT_SSH_COMMAND", "ssh -F none -oBatchMode=yes"),
+        ]
+        .into_iter()
+        .chain(agent)
+        .collect::<Vec<_>>(),
     );
     if protocol == Protocol::File {
         let version = git.run("say its version", &["--version".into()], scratch.work).await?;
@@ -149,7 +155,16 @@ pub(super) async fn fetch(source: &GitSource, scratch: &Scratch<'_>) -> Result<O
     let folder = scratch.work.join("repository.git");
     let of = |arguments: &[&str]| -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["--git-dir".into(), folder.clone().into_os_string()];
-        let ours = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.version=2", "gc.auto=0"];
+        let ours = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "protocol.version=2",
+            "gc.auto=0",
+            // What is larger is not held in memory; and a pack stays one, which is read in parts.
+            "core.bigFileThreshold=16m",
+            "fetch.unpackLimit=1",
+            "pack.threads=1",
+        ];
         all.extend(ours.iter().flat_map(|setting| ["-c".into(), OsString::from(setting)]));
         all.extend(arguments.iter().map(OsString::from));
         all

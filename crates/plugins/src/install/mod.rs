@@ -10,12 +10,13 @@
 //! what stands on their command line, and of the person's environment only [`KEPT`], which says how the network is reached and which
 //! authorities are believed. So registries and credentials of their own are not known here.
 //!
-//! Limits: [`MOST_TIME`] for each step, [`MOST_DISK`] bytes on the way. What a registry or a server says is believed; people consent to the
+//! Limits: [`MOST_TIME`] for each step, [`MOST_DISK`] bytes and [`MOST_ENTRIES`] on the way, [`MOST_MEMORY`] for each process. What a registry or a server says is believed; people consent to the
 //! bytes that came of it.
 
 mod archive;
 mod git;
 mod npm;
+mod replaced;
 mod tool;
 
 use std::fmt;
@@ -26,16 +27,21 @@ use std::time::Duration;
 
 pub use self::git::GitSource;
 pub use self::npm::NpmSource;
+pub use self::replaced::Replaced;
 use crate::manifest::{OURS, THEIRS};
 use crate::package::{self, Bounds, PackageError};
-use crate::trust::{Home, Staged, TrustError, really};
+use crate::trust::{Home, Purpose, Staged, TrustError, really};
 
 /// How long one step of fetching may take.
 pub const MOST_TIME: Duration = Duration::from_secs(10 * 60);
-/// Most bytes that a program may put into its folder on the way.
+/// Most bytes that a program may put into its folder on the way. Whatever is there counts as 4 KiB at least.
 pub const MOST_DISK: u64 = 3 << 30;
-/// Of the environment, what `git` and `npm` get.
-pub const KEPT: [&str; 16] = [
+/// Most files and folders that it may put there.
+pub const MOST_ENTRIES: u64 = 300_000;
+/// Most bytes of memory that it, and each program that it starts, may write to. Only Linux holds to it.
+pub const MOST_MEMORY: u64 = 1 << 30;
+/// Of the environment, what `git` and `npm` get. git gets the agent of `ssh`, too.
+pub const KEPT: [&str; 15] = [
     "PATH",
     "HTTPS_PROXY",
     "https_proxy",
@@ -50,7 +56,6 @@ pub const KEPT: [&str; 16] = [
     "NODE_EXTRA_CA_CERTS",
     "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH",
-    "SSH_AUTH_SOCK",
     "USER",
 ];
 /// How archives are named.
@@ -223,9 +228,10 @@ impl Home {
     pub async fn fetch(
         &self,
         source: &Source,
+        purpose: Purpose,
         environment: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Staged, TrustError> {
-        let room = self.staging()?;
+        let room = self.room(purpose)?;
         let work = room.work()?;
         let scratch = Scratch { plugin: room.plugin(), work: &work, environment };
         let origin = match source {

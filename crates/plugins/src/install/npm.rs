@@ -122,6 +122,8 @@ pub(super) async fn fetch(source: &NpmSource, scratch: &Scratch<'_>) -> Result<O
             // What an unknown option would be on a command line, it is not here.
             ("npm_config_allow_git", "none"),
             ("npm_config_git", "/nonexistent"),
+            // Well within what its memory may be, so that it makes room before there is none.
+            ("NODE_OPTIONS", "--max-old-space-size=768"),
         ],
     );
     let mut common = settings(scratch.work)?;
@@ -277,11 +279,14 @@ fn dependencies(folder: &Path) -> Result<Map<String, Value>, FetchError> {
     Ok(project)
 }
 
-/// A file of npm's. One that is longer than any is cut, and so no JSON.
+/// A file of npm's, itself and no link. One that is longer than any is cut, and so no JSON.
 fn text_of(path: &Path) -> Result<String, FetchError> {
     let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(unreadable)?;
+    let file = package::open_itself(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(PackageError::Special(path.to_owned()).into());
+    }
     file.take(MOST_MANIFEST).read_to_string(&mut text).map_err(unreadable)?;
     Ok(text)
 }
@@ -493,6 +498,21 @@ mod tests {
         fs::create_dir_all(to.join("@s")).unwrap();
         bring(&from, &to).unwrap();
         assert!(to.join("a").is_dir() && to.join("@s/b").is_dir());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_description_of_a_package_is_a_file_and_nobody_waits_for_a_pipe() {
+        let (_outer, [plugin, _, elsewhere]) = folders();
+        let path = plugin.join("package.json");
+        fs::write(elsewhere.join("file"), "{}").unwrap();
+        std::os::unix::fs::symlink(elsewhere.join("file"), &path).unwrap();
+        dependencies(&plugin).unwrap_err();
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        let error = dependencies(&plugin).unwrap_err().to_string();
+        assert!(error.contains("neither a file"), "{error}");
     }
 
     #[tokio::test]

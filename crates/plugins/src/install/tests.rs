@@ -20,7 +20,7 @@ fn home() -> (tempfile::TempDir, Home) {
 
 async fn fetched(home: &Home, source: &str) -> Result<Staged, String> {
     let source: Source = source.parse().map_err(|error: NoSource| error.to_string())?;
-    home.fetch(&source, &environment).await.map_err(|error| error.to_string())
+    home.fetch(&source, Purpose::Install, &environment).await.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -242,4 +242,26 @@ async fn an_archive_of_one_folder_is_the_plugin_in_it() {
         assert_eq!(staged.package.hash, alone, "it is the same plugin, however it came");
         assert_eq!(Path::new(&staged.origin.words), path);
     }
+}
+
+#[tokio::test]
+async fn ssh_reads_no_configuration_and_gets_the_agent_which_npm_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (programs, told) = (folder.path().join("bin"), folder.path().join("told"));
+    fs::create_dir(&programs).unwrap();
+    let script = format!("#!/bin/sh\necho \"$SSH_AUTH_SOCK $*\" > '{}'\nexit 1\n", told.display());
+    fs::write(programs.join("ssh"), script).unwrap();
+    fs::set_permissions(programs.join("ssh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let environment = move |name: &str| match name {
+        "PATH" => Some(path.clone()),
+        "SSH_AUTH_SOCK" => Some("/agent".to_owned()),
+        _ => None,
+    };
+    let (_folder, home) = home();
+    let source: Source = "git:ssh://git@host.invalid/a.git".parse().unwrap();
+    home.fetch(&source, Purpose::Install, &environment).await.unwrap_err();
+    let told = fs::read_to_string(told).unwrap();
+    assert!(told.starts_with("/agent -F none -oBatchMode=yes "), "{told}");
+    assert!(!KEPT.contains(&"SSH_AUTH_SOCK"));
 }

@@ -2,7 +2,8 @@
 //!
 //! What is a command is told as in the system that they come from: a message that begins with `/`, up to the first white space, in
 //! whatever capitals. Words after it go to a command that takes some; for one that takes none such a message is no command, and
-//! goes to the model. A command that wants authorization is answered to nobody else.
+//! goes to the model. A command that wants authorization is answered to nobody else. While it is answered, the plugin may keep something with
+//! that conversation, or say something for its next turn.
 //!
 //! Limits: at most [`MOST_WORDS`] characters go to a command, without control characters; it answers within [`BUDGET`].
 
@@ -107,6 +108,7 @@ impl PluginCommand {
         });
         let told = JsonText::of(&told).map_err(|error| failed(error.to_string()))?;
         let arguments = Arguments::new([Argument::Json(told)]);
+        let _open = self.script.answering.open(session_key.as_ref());
         let answer = self.script.call(&self.offered, "handler", &arguments, BUDGET).await;
         let answer = answer.map_err(|error| failed(error.to_string()))?;
         let Some(answer) = answer else { return Ok(String::new()) };

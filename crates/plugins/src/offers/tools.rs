@@ -5,6 +5,7 @@
 //! JSON, and anything else is an error that the model reads.
 //!
 //! Limits: names as all providers take them, a schema of at most [`MOST_SCHEMA`] bytes, [`MOST_BLOCKS`] blocks in an answer.
+//! While it is called, the plugin may keep something with the conversation of the call, or say something for its next turn.
 //! A tool is given the arguments that hooks have seen: placeholders stay placeholders.
 
 use std::collections::BTreeMap;
@@ -101,14 +102,17 @@ impl PluginTool {
     /// Calls it. When the returned future is dropped, its signal is aborted, or its program is told that nobody waits.
     pub async fn call(&self, request: ToolRequest<'_>, budget: Duration) -> ToolAnswer {
         let said = match &self.how {
-            How::Script(script, offered) => match arguments(request) {
-                Ok(arguments) => match script.call(offered, "execute", &arguments, budget).await {
-                    Ok(Some(answer)) => answer.json.read::<Value>().map_err(|error| error.to_string()),
-                    Ok(None) => Ok(Value::Null),
-                    Err(error) => Err(words(&error)),
-                },
-                Err(error) => Err(error.to_string()),
-            },
+            How::Script(script, offered) => {
+                let _open = script.answering.open(request.context.session_key.as_ref());
+                match arguments(request) {
+                    Ok(arguments) => match script.call(offered, "execute", &arguments, budget).await {
+                        Ok(Some(answer)) => answer.json.read::<Value>().map_err(|error| error.to_string()),
+                        Ok(None) => Ok(Value::Null),
+                        Err(error) => Err(words(&error)),
+                    },
+                    Err(error) => Err(error.to_string()),
+                }
+            }
             How::Process(process) => {
                 let arguments = Value::Object(request.arguments.clone());
                 match tokio::time::timeout(budget, process.call_tool(&self.name, &arguments)).await {

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use backstop_engine::{Budget, ToolMatcher};
 use backstop_hooks::{Mode, OwnerId, PointId, Trigger};
-use backstop_script::{Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, Provided};
+use backstop_script::{Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, Provided, ScriptError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use super::answering::{Answering, EventSession};
 use super::{Dialect, Facts, Offered, resolved};
@@ -145,6 +146,19 @@ pub(super) struct Desk {
     collected: Mutex<Collected>,
     /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
     registered: AtomicU32,
+    /// How often its runtime was lost, and how the last time.
+    lost: watch::Sender<Lost>,
+}
+
+/// That a plugin's runtime is gone with all that ran in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// How often that was so.
+    times: u64,
+    /// Why.
+    pub(crate) why: String,
+    /// Whether there is none again before the plugin is loaded anew.
+    pub(crate) for_good: bool,
 }
 
 #[derive(Deserialize)]
@@ -193,7 +207,7 @@ struct SessionCall {
 }
 
 /// What is said of a conversation that the plugin is not asked about.
-const NOT_ITS_OWN: &str = "`sessionKey` is not that of an event that the plugin is answering\nhint: use `ctx.sessionKey`, and ask before the handler has answered";
+const NOT_ITS_OWN: &str = "`sessionKey` is not that of an event, a tool call or a command that the plugin is answering\nhint: use `ctx.sessionKey`, and ask before the handler has answered";
 
 fn refused(message: impl Into<String>) -> HostError {
     HostError::new("ERR_INVALID_ARG_VALUE", message)
@@ -202,7 +216,14 @@ fn refused(message: impl Into<String>) -> HostError {
 impl Desk {
     pub(super) fn new(facts: Facts, services: Arc<dyn Services>, answering: Answering) -> Self {
         let owner = OwnerId::new(facts.id.as_str());
-        Self { facts, owner, services, answering, collected: Mutex::default(), registered: AtomicU32::new(0) }
+        let (collected, registered) = (Mutex::default(), AtomicU32::new(0));
+        let lost = watch::Sender::new(Lost::default());
+        Self { facts, owner, services, answering, collected, registered, lost }
+    }
+
+    /// Tells when the plugin's runtime is lost from now on.
+    pub(super) fn lost(&self) -> watch::Receiver<Lost> {
+        self.lost.subscribe()
     }
 
     /// What was registered so far.
@@ -488,6 +509,14 @@ impl Bridge for Desk {
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),
         };
         text(&done.map_err(|error| refused(error.0))?)
+    }
+
+    fn ended(&self, _: &CallScope, why: &ScriptError) {
+        self.lost.send_modify(|lost| {
+            lost.times += 1;
+            lost.why = why.to_string();
+            lost.for_good = *why == ScriptError::Stuck;
+        });
     }
 
     fn log(&self, scope: &CallScope, level: LogLevel, line: &str) {

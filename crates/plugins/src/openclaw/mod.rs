@@ -25,9 +25,11 @@ use backstop_script::{
     FilesSeen, Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers,
 };
 use serde_json::Value;
+use tokio::sync::watch;
 
 pub use self::answering::{Answering, EventSession, Open};
 use self::desk::Desk;
+pub(crate) use self::desk::Lost;
 pub use self::desk::{NoServices, Printed, ServiceError, Services};
 pub use self::hook::Batches;
 use self::hook::ScriptHook;
@@ -106,6 +108,7 @@ pub struct Scripted {
     /// The conversations that it is being asked about. Whoever calls something of it for a conversation holds it open meanwhile.
     pub answering: Answering,
     script: Loaded,
+    lost: watch::Receiver<Lost>,
 }
 
 /// Something besides hooks that a plugin registered, with what is called for it.
@@ -116,6 +119,13 @@ pub struct Offered {
     /// What else the plugin said of it.
     pub more: serde_json::Map<String, Value>,
     functions: Vec<(String, backstop_script::FunctionId)>,
+}
+
+impl Offered {
+    /// Whether both are the same thing of one plugin.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.offer.kind == other.offer.kind && self.functions == other.functions
+    }
 }
 
 /// Loads a plugin: its modules, and what its `register` registers.
@@ -168,13 +178,21 @@ pub async fn load(
     if let Some(why) = no_injections {
         registration.leave_out("texts for the next turn (`enqueueNextTurnInjection`)", why);
     }
-    Ok(Scripted { registration, offers: collected.offers, answering, script })
+    let lost = desk.lost();
+    Ok(Scripted { registration, offers: collected.offers, answering, script, lost })
 }
 
 impl Scripted {
     /// The bytes of memory that its runtime uses now, if it says so at once.
     pub async fn heap(&self) -> Option<u64> {
         self.script.heap(std::time::Duration::from_secs(1)).await
+    }
+
+    /// Tells when its runtime is lost from now on, with all that the plugin had running in it.
+    pub(crate) fn lost(&self) -> watch::Receiver<Lost> {
+        let mut lost = self.lost.clone();
+        lost.mark_unchanged();
+        lost
     }
 
     /// Calls a function of something that the plugin offers: `execute` of a tool, `start` of a service.

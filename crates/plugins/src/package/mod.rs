@@ -11,6 +11,7 @@
 //! Limits: [`Bounds`]. Names must be valid UTF-8.
 
 mod findings;
+mod kept;
 mod seal;
 
 use std::collections::BTreeMap;
@@ -160,7 +161,8 @@ enum Entry {
 }
 
 /// What the system says of a file without its being read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Stamp {
     length: u64,
     device: u64,
@@ -186,6 +188,10 @@ impl Stamp {
     #[cfg(not(unix))]
     fn of(_: &fs::Metadata) -> Option<Self> {
         None
+    }
+
+    fn is_of_same_file(&self, other: &Self) -> bool {
+        (self.device, self.number) == (other.device, other.number)
     }
 
     /// Whether it was changed last before `time`, and by more than `by`.
@@ -219,7 +225,7 @@ impl Package {
     /// [`PackageError`], which names the file.
     pub fn read(root: &Path, bounds: &Bounds) -> Result<Self, PackageError> {
         let mut findings = Findings::default();
-        let digested = digest(root, bounds, &mut |path, bytes| findings.look(path, bytes))?;
+        let digested = digest(root, bounds, &|_, _| None, &mut |path, bytes| findings.look(path, bytes))?;
         let (hash, entries, bytes) = (digested.hash, digested.entries.len(), digested.bytes);
         Ok(Self { root: root.to_owned(), hash, entries, bytes, findings: findings.finish() })
     }
@@ -230,7 +236,7 @@ impl Package {
     ///
     /// As [`Self::read`].
     pub fn hash(root: &Path, bounds: &Bounds) -> Result<ContentHash, PackageError> {
-        digest(root, bounds, &mut |_, _| {}).map(|digested| digested.hash)
+        digest(root, bounds, &|_, _| None, &mut |_, _| {}).map(|digested| digested.hash)
     }
 }
 
@@ -242,17 +248,33 @@ struct Digested {
     bytes: u64,
 }
 
-fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Result<Digested, PackageError> {
+/// What is known of a file's bytes without reading them: their digest.
+type Known<'a> = dyn Fn(&str, &Entry) -> Option<[u8; 32]> + 'a;
+
+fn digest(
+    root: &Path,
+    bounds: &Bounds,
+    known: &Known<'_>,
+    look: &mut dyn FnMut(&str, &[u8]),
+) -> Result<Digested, PackageError> {
     let mut entries = BTreeMap::new();
     let mut whole = Sha256::new_with_prefix(b"backstop-plugin-1\0");
     let mut total = 0_u64;
     let mut buffer = Vec::new();
     for (name, entry) in list(root, bounds)? {
         let (kind, inner) = match &entry {
-            Entry::Link { target } => (b'l', Sha256::digest(target)),
-            Entry::File { starts, .. } => {
-                read_file(&root.join(&name), bounds, &mut buffer)?;
-                total = total.saturating_add(length(buffer.len()));
+            Entry::Link { target } => (b'l', Sha256::digest(target).into()),
+            Entry::File { starts, stamp } => {
+                let known = known(&name, &entry);
+                let (bytes, inner): (u64, [u8; 32]) = match (known, stamp) {
+                    (Some(digest), Some(stamp)) => (stamp.length, digest),
+                    _ => {
+                        read_file(&root.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
+                        look(&name, &buffer);
+                        (length(buffer.len()), Sha256::digest(&buffer).into())
+                    }
+                };
+                total = total.saturating_add(bytes);
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {
                         what: "bytes",
@@ -260,15 +282,14 @@ fn digest(root: &Path, bounds: &Bounds, look: &mut dyn FnMut(&str, &[u8])) -> Re
                         path: name.into(),
                     });
                 }
-                look(&name, &buffer);
-                (if *starts { b'x' } else { b'f' }, Sha256::digest(&buffer))
+                (if *starts { b'x' } else { b'f' }, inner)
             }
         };
         whole.update([kind]);
         whole.update(length(name.len()).to_le_bytes());
         whole.update(&name);
         whole.update(inner);
-        entries.insert(name, (entry, inner.into()));
+        entries.insert(name, (entry, inner));
     }
     Ok(Digested { hash: ContentHash(whole.finalize().into()), entries, bytes: total })
 }
@@ -277,14 +298,43 @@ fn length(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Reads a file of at most the bound, and nothing that took its place meanwhile.
-fn read_file(path: &Path, bounds: &Bounds, buffer: &mut Vec<u8>) -> Result<(), PackageError> {
+/// Opens what is there by this name itself, never what a link leads to, without waiting for whoever writes into a pipe.
+#[cfg(unix)]
+pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open_itself(path: &Path) -> io::Result<File> {
+    match path.symlink_metadata()?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is no file")),
+    }
+}
+
+/// Reads a file of at most the bound, and nothing that took its place since it was listed.
+fn read_file(
+    path: &Path,
+    listed: Option<&Stamp>,
+    bounds: &Bounds,
+    buffer: &mut Vec<u8>,
+) -> Result<(), PackageError> {
     buffer.clear();
     let unreadable = |error| PackageError::Unreadable { path: path.to_owned(), error };
-    let is_file = path.symlink_metadata().map_err(unreadable)?.is_file();
-    let file = File::open(path).map_err(unreadable)?;
-    if !is_file || !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(PackageError::Changed(path.to_owned()));
+    let changed = || PackageError::Changed(path.to_owned());
+    if path.symlink_metadata().map_err(unreadable)?.is_symlink() {
+        return Err(changed());
+    }
+    let file = open_itself(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    let is_this = match (listed, Stamp::of(&found)) {
+        (Some(listed), Some(now)) => listed.is_of_same_file(&now),
+        _ => true,
+    };
+    if !found.is_file() || !is_this {
+        return Err(changed());
     }
     file.take(bounds.file.saturating_add(1)).read_to_end(buffer).map_err(unreadable)?;
     match length(buffer.len()) > bounds.file {
@@ -401,8 +451,8 @@ pub fn copy(from: &Path, to: &Path, bounds: &Bounds) -> Result<(), PackageError>
         }
         match entry {
             Entry::Link { target } => make_link(&target, &path).map_err(&failed)?,
-            Entry::File { starts, .. } => {
-                read_file(&from.join(&name), bounds, &mut buffer)?;
+            Entry::File { starts, stamp } => {
+                read_file(&from.join(&name), stamp.as_ref(), bounds, &mut buffer)?;
                 total = total.saturating_add(length(buffer.len()));
                 if total > bounds.bytes {
                     return Err(PackageError::TooMuch {

@@ -5,7 +5,8 @@
 //! it.
 //!
 //! A file that the system says is untouched since then (length, times, number) is taken as it was; one that was changed shortly before
-//! the look is read again each time, since the system's times are coarse. Where a system does not tell, every file is read.
+//! the look is read again each time, since the system's times are coarse. Where a system does not tell, every file is read. The same holds for
+//! looks of earlier processes ([`Seal::of_kept`]).
 //!
 //! Limits: between [`Seal::check`] and the start of a program its files are the disk's. Whoever can write there at that moment runs what
 //! they like with the rights of the user already.
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
+use super::kept::Kept;
 use super::{Bounds, ContentHash, Entry, PackageError, Stamp, digest, list, read_file};
 
 /// How coarse the times of files may be.
@@ -37,9 +39,44 @@ impl Seal {
     ///
     /// As [`Package::read`](super::Package::read).
     pub fn of(root: &Path) -> Result<Self, PackageError> {
+        Self::knowing(root, &Kept::default())
+    }
+
+    /// Looks at a plugin's folder whose digest should be `trusted`, and reads only files that were not seen untouched by an earlier look,
+    /// of which `kept` tells. That is written anew where there is more to tell.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub fn of_kept(root: &Path, trusted: ContentHash, kept: &Path) -> Result<Self, PackageError> {
+        let before = Kept::read(kept);
+        let seal = match Self::knowing(root, &before)? {
+            seal if seal.hash == trusted => seal,
+            // Whatever is kept there: what a person is told is what is on the disk.
+            _ => Self::of(root)?,
+        };
+        let now = Kept::of(seal.settled());
+        if !now.is(&before) {
+            now.write(kept);
+        }
+        Ok(seal)
+    }
+
+    fn knowing(root: &Path, kept: &Kept) -> Result<Self, PackageError> {
         let looked = SystemTime::now();
-        let digested = digest(root, &Bounds::default(), &mut |_, _| {})?;
+        let known = |name: &str, entry: &Entry| kept.digest(name, entry);
+        let digested = digest(root, &Bounds::default(), &known, &mut |_, _| {})?;
         Ok(Self { root: root.to_owned(), hash: digested.hash, looked, files: digested.entries })
+    }
+
+    /// The files that were at rest when they were looked at, so that a later change shows in what the system says of them.
+    fn settled(&self) -> impl Iterator<Item = (&String, &Stamp, &[u8; 32])> {
+        self.files.iter().filter_map(|(name, (entry, digest))| match entry {
+            Entry::File { stamp: Some(stamp), .. } if stamp.is_older_than(self.looked, COARSE) => {
+                Some((name, stamp, digest))
+            }
+            _ => None,
+        })
     }
 
     /// The digest of everything that was seen.
@@ -73,7 +110,12 @@ impl Seal {
                 (Entry::File { starts: before, stamp: old }, Entry::File { starts, stamp }) => {
                     before == starts
                         && (self.is_untouched(old.as_ref(), stamp.as_ref()) || {
-                            read_file(&self.root.join(name), &Bounds::default(), &mut buffer)?;
+                            read_file(
+                                &self.root.join(name),
+                                stamp.as_ref(),
+                                &Bounds::default(),
+                                &mut buffer,
+                            )?;
                             Sha256::digest(&buffer).as_slice() == digest
                         })
                 }
@@ -156,5 +198,87 @@ mod tests {
         seal.looked += Duration::from_secs(3600);
         fs::write(at.path().join("a.js"), "one").unwrap();
         assert!(seal.check().is_ok());
+    }
+
+    /// A folder whose files are at rest by now, as far as the look of a seal is told.
+    fn at_rest(at: &Path, hash: ContentHash, kept: &Path) -> Seal {
+        let mut seal = Seal::of(at).unwrap();
+        assert_eq!(seal.hash(), hash);
+        seal.looked += Duration::from_secs(3600);
+        Kept::of(seal.settled()).write(kept);
+        seal
+    }
+
+    #[test]
+    fn what_an_earlier_look_saw_is_not_read_again_and_whatever_changed_since_is() {
+        let outer = tempfile::tempdir().unwrap();
+        let (at, kept) = (outer.path().join("plugin"), outer.path().join("looks/mine.json"));
+        fs::create_dir_all(at.join("b")).unwrap();
+        let write = |name: &str, text: &str| fs::write(at.join(name), text).unwrap();
+        let files = [("a.js", "one"), ("b/c.js", "two"), ("run", "three")];
+        files.iter().for_each(|(name, text)| write(name, text));
+        let hash = Seal::of(&at).unwrap().hash();
+        // Nothing is kept of files that were written just now.
+        assert_eq!(Seal::of_kept(&at, hash, &kept).unwrap().hash(), hash);
+        assert!(Kept::read(&kept).is(&Kept::default()));
+        at_rest(&at, hash, &kept);
+        let read = |known: &Kept| {
+            let mut read = Vec::new();
+            let known = |name: &str, entry: &Entry| known.digest(name, entry);
+            let digested =
+                digest(&at, &Bounds::default(), &known, &mut |name, _| read.push(name.to_owned())).unwrap();
+            (digested.hash, read)
+        };
+        assert_eq!(read(&Kept::read(&kept)), (hash, Vec::new()));
+        // What is read is what changed, and the digest is the one of a look at everything.
+        let changes: [(&str, &dyn Fn()); 4] = [
+            ("a.js", &|| write("a.js", "eno")),
+            ("b/new.js", &|| write("b/new.js", "")),
+            ("run", &|| {
+                let time = fs::metadata(at.join("run")).unwrap().modified().unwrap();
+                write("other", "eerht");
+                fs::File::options().write(true).open(at.join("other")).unwrap().set_modified(time).unwrap();
+                fs::rename(at.join("other"), at.join("run")).unwrap();
+            }),
+            ("b/c.js", &|| fs::rename(at.join("b/c.js"), at.join("c.js")).unwrap()),
+        ];
+        for (name, change) in changes {
+            at_rest(&at, Seal::of(&at).unwrap().hash(), &kept);
+            change();
+            let (now, read) = read(&Kept::read(&kept));
+            assert_eq!(now, Seal::of(&at).unwrap().hash(), "{name}");
+            assert!(
+                read.len() == 1 && read[0].ends_with(name.rsplit('/').next().unwrap()),
+                "{name}: {read:?}"
+            );
+            assert_ne!(Seal::of_kept(&at, hash, &kept).unwrap().hash(), hash, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_look_makes_nothing_trusted_and_nothing_else_of_what_runs() {
+        let outer = tempfile::tempdir().unwrap();
+        let (at, kept) = (outer.path().join("plugin"), outer.path().join("looks/mine.json"));
+        fs::create_dir_all(&at).unwrap();
+        fs::write(at.join("a.js"), "one").unwrap();
+        let hash = Seal::of(&at).unwrap().hash();
+        at_rest(&at, hash, &kept);
+        let fine = fs::read_to_string(&kept).unwrap();
+        // Digests of other bytes lead to another digest of the whole, and then everything is read.
+        let digest: [u8; 32] = Sha256::digest("one").into();
+        let other =
+            fine.replacen(&format!("[{},", digest[0]), &format!("[{},", digest[0].wrapping_add(1)), 1);
+        assert_ne!(other, fine);
+        for text in [&other, "", "{}", "[", &fine.replace("\"form\":1", "\"form\":2")] {
+            fs::write(&kept, text).unwrap();
+            assert_eq!(Seal::of_kept(&at, hash, &kept).unwrap().hash(), hash, "{text}");
+        }
+        // Bytes that were changed so that the system says nothing of it are not what the seal holds.
+        fs::write(&kept, &fine).unwrap();
+        let seal = Seal::of_kept(&at, hash, &kept).unwrap();
+        assert!(seal.holds("a.js", b"one") && !seal.holds("a.js", b"two"));
+        // A place that can't be written costs time and nothing else.
+        let nowhere = outer.path().join("plugin/a.js/looks.json");
+        assert_eq!(Seal::of_kept(&at, hash, &nowhere).unwrap().hash(), hash);
     }
 }

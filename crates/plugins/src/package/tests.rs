@@ -175,3 +175,27 @@ fn the_folder_itself_is_no_link() {
         assert!(matches!(Seal::of(root), Err(PackageError::NoFolder(_))));
     }
 }
+
+#[test]
+fn a_file_that_another_took_the_place_of_is_not_read() {
+    let outer = folder(&[("plugin/a", "1"), ("elsewhere", "2")]);
+    let (root, elsewhere) = (outer.path().join("plugin"), outer.path().join("elsewhere"));
+    let path = root.join("a");
+    let stamp = Stamp::of(&path.symlink_metadata().unwrap());
+    let mut buffer = Vec::new();
+    let mut read =
+        || read_file(&path, stamp.as_ref(), &Bounds::default(), &mut buffer).map(|()| buffer.clone());
+    assert_eq!(read().unwrap(), b"1");
+    // Another file of that name, and one of the same bytes behind a folder that became a link.
+    fs::rename(&elsewhere, &path).unwrap();
+    assert!(matches!(read(), Err(PackageError::Changed(_))));
+    fs::create_dir(outer.path().join("other")).unwrap();
+    fs::write(outer.path().join("other/a"), "1").unwrap();
+    fs::remove_dir_all(&root).unwrap();
+    symlink(outer.path().join("other"), &root).unwrap();
+    assert!(matches!(read(), Err(PackageError::Changed(_))));
+    // What opens a name never opens what a link leads to.
+    let link = outer.path().join("link");
+    symlink(outer.path().join("other/a"), &link).unwrap();
+    open_itself(&link).unwrap_err();
+}

@@ -1,3 +1,4 @@
+use super::rooms::STAGING;
 use super::*;
 
 fn source(version: &str, code: &str) -> tempfile::TempDir {
@@ -182,4 +183,46 @@ fn a_plugin_that_is_a_link_is_neither_staged_nor_installed() {
     let link = outer.path().join("link");
     symlink(source.path(), &link).unwrap();
     assert_eq!(home.stage(&link).unwrap().package.hash, shown);
+}
+
+#[test]
+fn whoever_looks_keeps_nobody_from_installing_and_waits_for_nobody() {
+    let (_folder, home) = home();
+    let installing = home.room(Purpose::Install).unwrap();
+    let looking = home.room(Purpose::Look).unwrap();
+    let other = home.room(Purpose::Look).unwrap();
+    assert!(matches!(home.room(Purpose::Install), Err(TrustError::Busy)));
+    for room in [&installing, &looking, &other] {
+        assert!(room.plugin().is_dir(), "{room:?}");
+    }
+    // What is left of one who was killed goes when somebody looks next; what is in use stays.
+    let left = looking.plugin().parent().unwrap().with_file_name("left");
+    fs::create_dir_all(left.join("plugin")).unwrap();
+    let last = home.room(Purpose::Look).unwrap();
+    assert!(!left.exists() && [&looking, &other, &last].iter().all(|room| room.plugin().is_dir()));
+    let place = last.plugin().to_owned();
+    drop(last);
+    assert!(!place.exists());
+}
+
+#[test]
+fn whatever_is_done_with_plugins_makes_the_list_say_something_else() {
+    let (_folder, home) = home();
+    let read = || fs::read(home.folder().join(LIST)).unwrap();
+    let staged = home.stage(source("1", "one").path()).unwrap();
+    let hash = staged.package.hash;
+    let installed = home.install(staged, hash, "here", 0).unwrap();
+    let mut before = vec![read()];
+    let steps: [&dyn Fn(); 4] = [
+        &|| home.touch().unwrap(),
+        &|| home.enable(&installed.id, false).unwrap(),
+        &|| home.enable(&installed.id, true).unwrap(),
+        &|| home.touch().unwrap(),
+    ];
+    for step in steps {
+        step();
+        let now = read();
+        assert!(!before.contains(&now));
+        before.push(now);
+    }
 }

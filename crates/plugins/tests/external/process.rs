@@ -4,7 +4,9 @@ use backstop_engine::{FailureKind, Said};
 use backstop_plugins::registration::{OfferKind, Registration};
 use serde_json::json;
 
-use crate::support::{failure, judge, observe, passes, runs, settings, start, started, until};
+use crate::support::{
+    begun, failure, judge, observe, passes, patient, runs, settings, start, started, until,
+};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -113,13 +115,15 @@ async fn a_program_that_is_told_to_stop_ends_and_its_hooks_fail() {
 #[tokio::test]
 async fn dropping_a_plugin_ends_its_whole_tree() {
     let folder = folder();
-    let (plugin, engine) = started("forks-away", folder.path()).await;
+    let (plugin, engine) = start(patient("forks-away", folder.path())).await.unwrap();
     let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
-    assert!(runs(&child));
+    let begun = begun(&child);
+    assert!(runs(&child) && begun.is_some());
     drop(plugin);
     assert!(passes(&engine, "ls").await, "its hooks keep it");
     drop(engine);
-    until("what left its group is gone", || !runs(&child)).await;
+    // Its number may be another's by then.
+    until("what left its group is gone", || !runs(&child) || self::begun(&child) != begun).await;
 }
 
 #[tokio::test]

@@ -55,6 +55,13 @@ pub(crate) fn settings(kind: &str, folder: &Path) -> ProcessSettings {
     }
 }
 
+/// As [`settings`], with all the time that a busy machine may need.
+pub(crate) fn patient(kind: &str, folder: &Path) -> ProcessSettings {
+    let patience = Duration::from_secs(120);
+    let limits = Limits { start: patience, stall: patience, cancel_grace: patience, ..limits() };
+    ProcessSettings { limits, ..settings(kind, folder) }
+}
+
 pub(crate) async fn start(settings: ProcessSettings) -> Result<(ProcessPlugin, Engine), StartError> {
     let plugin = ProcessPlugin::start(settings).await?;
     let mut registration = Registration::new("mine").unwrap();
@@ -102,6 +109,12 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begin.elapsed() < PATIENCE, "{what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// When the process of this number began, if there is one: with its number, its identity.
+pub(crate) fn begun(pid: &str) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+    stat.rsplit(") ").next()?.split_ascii_whitespace().nth(19).map(str::to_owned)
 }
 
 /// Whether there is such a process that is not merely waiting to be collected.

@@ -240,8 +240,9 @@ async fn the_modules_of_the_host_are_for_the_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_out_is_bounded_and_belongs_to_the_load() {
+    // Just past each bound: a slow machine is to have no more to do than that.
     let body = r#"
-        for (let n = 0; n < 300; n++) api.registerProvider({ id: "x".repeat(9999) });
+        for (let n = 0; n < 260; n++) api.registerProvider({ id: "x".repeat(500) });
         api.on("before_tool_call", () => { api.registerProvider({ id: "late" }); });
     "#;
     let plugins = Plugins::new();
@@ -250,5 +251,5 @@ async fn what_is_left_out_is_bounded_and_belongs_to_the_load() {
     assert_eq!(seated[0].left_out.len(), 257);
     assert!(seated[0].left_out.iter().all(|left_out| left_out.what.len() < 400));
     let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
-    assert_eq!(reviewed.receipt.verdict, Verdict::Pass);
+    assert_eq!(reviewed.receipt.verdict, Verdict::Pass, "{:?}", reviewed.receipt.steps);
 }

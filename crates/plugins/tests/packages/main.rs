@@ -23,7 +23,7 @@ use backstop_hooks::{CallContext, ObservePoint};
 use backstop_plugins::install::Source;
 use backstop_plugins::openclaw::{Batches, Dialect, Facts, NoServices, Scripted, load};
 use backstop_plugins::registration::{OfferKind, Seated};
-use backstop_plugins::trust::{Home, Staged};
+use backstop_plugins::trust::{Home, Purpose, Staged};
 use backstop_script::{Argument, Arguments, JsonText, Permissions, WorkerSettings, Workers};
 use serde_json::{Value, json};
 
@@ -222,7 +222,8 @@ async fn a_package_is_fetched_from_the_registry_with_what_it_depends_on_and_noth
     let locked = read(&folder_of("@happycastle/oh-my-openclaw").join("package.json"));
     let version = locked["version"].as_str().unwrap();
     let source: Source = format!("npm:@happycastle/oh-my-openclaw@{version}").parse().unwrap();
-    let staged = home.fetch(&source, &environment).await.unwrap_or_else(|error| panic!("{error}"));
+    let staged =
+        home.fetch(&source, Purpose::Install, &environment).await.unwrap_or_else(|error| panic!("{error}"));
     let words = &staged.origin.words;
     assert!(words.starts_with(&format!("{source} (sha512-")), "{words}");
     assert_eq!(staged.manifest.version.as_deref(), Some(version));
@@ -234,7 +235,8 @@ async fn a_package_is_fetched_from_the_registry_with_what_it_depends_on_and_noth
     assert!(!inside("openclaw") && !inside("typescript"), "peers and what is for development are not");
     let first = staged.package.hash;
     drop(staged);
-    let again = home.fetch(&source, &environment).await.unwrap_or_else(|error| panic!("{error}"));
+    let again =
+        home.fetch(&source, Purpose::Install, &environment).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again.package.hash, first, "what was shown can be named by its hash");
     let none: Source = "npm:@happycastle/oh-my-openclaw@0.0.0-never".parse().unwrap();
     let error = again_without(again, &home, &none).await;
@@ -249,5 +251,5 @@ fn folder_of(package: &str) -> PathBuf {
 async fn again_without(first: Staged, home: &Home, source: &Source) -> String {
     drop(first);
     let environment = |name: &str| std::env::var(name).ok();
-    home.fetch(source, &environment).await.map(|_| ()).unwrap_err().to_string()
+    home.fetch(source, Purpose::Install, &environment).await.map(|_| ()).unwrap_err().to_string()
 }

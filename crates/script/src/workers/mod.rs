@@ -275,10 +275,20 @@ impl Inner {
         if lane.gauge().running().is_none_or(|(now, _)| now != slice) || !lane.abandon() {
             return;
         }
-        let slot =
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(&script).and_then(Weak::upgrade);
-        if let Some(slot) = slot {
-            slot.is_stuck();
+        let all: Vec<Arc<Slot>> = self
+            .slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        // INVARIANT: whoever is dropped here is not dropped under the lock, which that takes.
+        for slot in all.into_iter().filter(|slot| slot.is_on(lane)) {
+            let is_it = slot.id() == script;
+            if is_it {
+                slot.is_stuck();
+            }
+            slot.core().ended(if is_it { &ScriptError::Stuck } else { &ScriptError::Gone });
         }
     }
 

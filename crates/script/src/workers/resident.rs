@@ -65,8 +65,6 @@ pub(super) struct Resident {
     /// Until then it does nothing by itself.
     resting: Option<Instant>,
     pub(super) generation: u32,
-    /// What the first runtime kept while it was loaded: number and label.
-    pub(super) first_kept: Vec<(u32, String)>,
     /// What this runtime kept while it was loaded.
     pub(super) kept: Vec<(u32, String)>,
     endings: u32,
@@ -92,7 +90,6 @@ impl Resident {
             answers: VecDeque::new(),
             resting: None,
             generation: 0,
-            first_kept: Vec::new(),
             kept: Vec::new(),
             endings: 0,
             loaded_at: Instant::now(),
@@ -138,7 +135,8 @@ impl Resident {
         self.state = State::Live;
         self.loaded_at = Instant::now();
         if self.generation == 1 {
-            self.first_kept = self.kept.clone();
+            // The first runtime is made once.
+            let _ = self.slot.first_kept.set(self.kept.clone());
         }
     }
 
@@ -149,7 +147,12 @@ impl Resident {
         }
         self.endings = self.endings.saturating_add(1);
         let error = ScriptError::Ended { why, again_in: self.pause() };
-        self.fail(error);
+        let was_live = matches!(self.state, State::Live);
+        let slot = Arc::clone(&self.slot);
+        self.fail(error.clone());
+        if was_live {
+            slot.ended(&error);
+        }
     }
 
     /// There is no runtime, for this reason.

@@ -154,7 +154,7 @@ impl Worker {
     /// Makes a script's runtime and begins to evaluate it.
     fn make(&mut self, script: u64) {
         let Some(resident) = self.residents.get_mut(&script) else { return };
-        resident.generation = resident.generation.saturating_add(1);
+        resident.generation = resident.slot.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         resident.kept.clear();
         let slot = Arc::clone(&resident.slot);
         let scope = CallScope { script: Arc::clone(&slot.source.name), generation: resident.generation };
@@ -463,7 +463,7 @@ impl Resident {
             let label = |all: &[(u32, String)]| {
                 all.iter().find(|(number, _)| *number == id.number()).map(|(_, label)| label.clone())
             };
-            let first = label(&self.first_kept);
+            let first = self.slot.first_kept.get().and_then(|first| label(first));
             if first.is_none() || first != label(&self.kept) {
                 return Err(ScriptError::Changed { name: id.to_string() });
             }

@@ -236,12 +236,14 @@ mod held {
     use std::sync::{Arc, Condvar, Mutex};
 
     use async_trait::async_trait;
-    use backstop_script::{Bridge, CallScope, HostError, JsonText, Provided};
+    use backstop_script::{Bridge, CallScope, HostError, JsonText, Provided, ScriptError};
 
     #[derive(Default)]
     pub(super) struct Holder {
         open: Mutex<bool>,
         changed: Condvar,
+        /// The runtimes of which it was told that they are gone, and why.
+        pub(super) ended: Mutex<Vec<(u32, ScriptError)>>,
     }
 
     impl Holder {
@@ -270,6 +272,10 @@ mod held {
             }
             Ok(JsonText::null())
         }
+
+        fn ended(&self, scope: &CallScope, why: &ScriptError) {
+            self.0.ended.lock().unwrap().push((scope.generation, why.clone()));
+        }
     }
 }
 
@@ -291,7 +297,9 @@ async fn a_thread_that_is_held_is_given_up_its_script_is_off_and_the_others_go_o
     let holder = std::sync::Arc::new(held::Holder::default());
     let limits = Limits { slice: SHORT, load: LONG, ..Limits::default() };
     let load = || {
-        let source = backstop_script::ScriptSource::new("held", folder.path(), "main.js");
+        let source = backstop_script::ScriptSource::new("held", folder.path(), "main.js").boot(
+            "import * as entry from 'script:entry'; import.meta.host.keep(entry.count, 'count'); export const { stuck, count } = entry;",
+        );
         let bridge = std::sync::Arc::new(held::Held(std::sync::Arc::clone(&holder)));
         workers.load(source, backstop_script::Permissions::default(), limits, bridge)
     };
@@ -309,6 +317,16 @@ async fn a_thread_that_is_held_is_given_up_its_script_is_off_and_the_others_go_o
         Some(json!(1)),
         "loaded again on another thread"
     );
+    let kept =
+        good.call(backstop_script::FunctionId::new(1), &backstop_script::Arguments::default(), LONG).await;
+    assert_eq!(
+        kept.unwrap().unwrap().json.as_str(),
+        "2",
+        "what it kept when it was loaded first is found there"
+    );
+    let mut ended = std::mem::take(&mut *holder.ended.lock().unwrap());
+    ended.sort_by_key(|(_, why)| *why != ScriptError::Stuck);
+    assert_eq!(ended, [(1, ScriptError::Stuck), (1, ScriptError::Gone)], "their hosts were told");
     assert_eq!(ask(&bad, "count", &Value::Null).await.unwrap_err(), ScriptError::Stuck);
     let again = load().await.unwrap();
     assert_eq!(

@@ -101,6 +101,7 @@ pub(super) fn new(name: &str, language: Language, surroundings: &Surroundings) -
     if language == Language::TypeScript {
         files.push((TYPES, types_text()));
     }
+    not_installed(&folder, surroundings)?;
     fs::create_dir(&folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Failed(format!(
             "there is a `{}` already\nhint: choose another name; nothing was written over",
@@ -121,6 +122,27 @@ pub(super) fn new(name: &str, language: Language, surroundings: &Surroundings) -
         ))?;
     }
     Ok(Exit::Success)
+}
+
+/// Refuses a folder among those of installed plugins: what is written there is nothing that anybody trusted, and the plugin would be off.
+fn not_installed(folder: &Path, surroundings: &Surroundings) -> Result<(), Error> {
+    let Some(store) = surroundings.plugins_folder().ok().and_then(|store| store.canonicalize().ok()) else {
+        return Ok(());
+    };
+    let whole = std::path::absolute(folder).map_err(|source| Error::File {
+        path: folder.to_owned(),
+        what: "found",
+        source,
+    })?;
+    // Of a folder that is yet to be made, the one in which it is going to lie.
+    let really = whole.ancestors().find_map(|above| above.canonicalize().ok());
+    match really.is_some_and(|really| really.starts_with(store)) {
+        true => Err(Error::Failed(format!(
+            "`{}` is among the folders of installed plugins, and nothing is written there: the plugin would be off until it is trusted again\nhint: write into the folder that it was installed from",
+            plain(&folder.display().to_string())
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Writes a file anew beside its place and renames it into that. Agents do this too, and nothing is written through a link: neither one
@@ -160,6 +182,7 @@ pub(super) fn types(folder: Option<&Path>, surroundings: &Surroundings) -> Resul
     let output = &surroundings.output;
     match folder {
         Some(folder) => {
+            not_installed(folder, surroundings)?;
             let path = folder.join(TYPES);
             write(&path, &types_text())?;
             output.text(&format!("written: {}", plain(&path.display().to_string())))?;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use backstop::config::Loaded;
 use backstop::plugins::{
-    Bounds, Fired, Home, Installed, Manifest, Package, Source, State, Trial, TrustError,
+    Bounds, Fired, Home, Installed, Manifest, Package, Purpose, Source, State, Trial, TrustError,
 };
 use serde_json::{Value, json};
 
-use super::install::place;
+use super::install::{place, tools};
 use super::{About, facts, is_on, standing};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -35,23 +35,28 @@ pub(super) async fn run(
     may_run: bool,
     surroundings: &Surroundings,
 ) -> Result<Exit, Error> {
-    let loaded = surroundings.load_quietly()?;
     let hint = || format!("to install it as it is: `backstop plugins install {}`", plain(name));
     let data = Data::new();
     let mut not_run = NOT_RUN;
     let (mut about, state, tried) = match place(name) {
         Some(Source::Folder(root)) => {
+            // The folder that is meant, also where a person names a link to it.
+            let root = root.canonicalize().unwrap_or(root);
+            let tools = Manifest::read(&root).map(|manifest| tools(&manifest)).unwrap_or_default();
+            let loaded = surroundings.load_quietly_with(&tools)?;
             let about = about_folder(&root, &loaded)?;
             let tried = tried(home, &root, &data, &loaded, may_run).await?;
             (about, ("not installed", hint()), tried)
         }
         Some(source) => {
-            let staged = home.fetch(&source, &environment).await?;
+            let staged = home.fetch(&source, Purpose::Look, &environment).await?;
+            let loaded = surroundings.load_quietly_with(&tools(&staged.manifest))?;
             let about = About::of_staged(&staged, &loaded)?;
             let tried = tried(home, staged.folder(), &data, &loaded, may_run).await?;
             (about, ("not installed", hint()), tried)
         }
         None => {
+            let loaded = surroundings.load_quietly()?;
             let installed = home.find(name)?;
             let mut about = about_folder(&installed.root, &loaded)?;
             about.add("installed", &facts(&installed, &loaded), []);
@@ -86,7 +91,7 @@ pub(super) async fn run(
         return Ok(exit);
     }
     about.lines.push(format!("{}: {}", state.0, plain(&state.1)));
-    output.text(&about.lines.join("\n"))?;
+    output.text(&about.text())?;
     Ok(exit)
 }
 

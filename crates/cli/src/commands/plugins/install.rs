@@ -10,8 +10,8 @@ use backstop::engine::Blocked;
 use backstop::hooks::points::{
     BeforeInstall, BeforeInstallEvent, FindingSeverity, InstallTarget, SourcePathKind,
 };
-use backstop::hooks::{CallContext, Params};
-use backstop::plugins::{FindingKind, Home, Source, Staged};
+use backstop::hooks::{CallContext, Params, ToolName};
+use backstop::plugins::{FindingKind, Home, Manifest, Purpose, Source, Staged};
 use serde_json::{Value, json};
 
 use super::{About, Consent, agree, done, now};
@@ -32,9 +32,14 @@ pub(super) async fn run(
     consent: &Consent,
     surroundings: &Surroundings,
 ) -> Result<(), Error> {
-    let loaded = surroundings.load()?;
-    let staged = home.fetch(source, &environment).await?;
+    let staged = home.fetch(source, Purpose::Install, &environment).await?;
+    let loaded = surroundings.load_with(&tools(&staged.manifest))?;
     let mut told = About::of_staged(&staged, &loaded)?;
+    let missing = not_installed(home, &staged, &loaded)?;
+    if !missing.is_empty() {
+        told.add("configuredAndNotInstalled", &json!(missing), []);
+        told.last.extend(missing.iter().map(|line| plain(line)));
+    }
     let found = judged(home, source, &staged, &loaded, surroundings).await?;
     if !found.is_empty() {
         told.add(
@@ -50,6 +55,27 @@ pub(super) async fn run(
     done(&surroundings.output, &installed.id, "installed")
 }
 
+/// The tools that a manifest names, of which the configuration may speak before the plugin is installed.
+pub(super) fn tools(manifest: &Manifest) -> Vec<ToolName> {
+    manifest.contracts.tools.iter().map(|name| ToolName::new(name)).collect()
+}
+
+/// What the configuration says of plugins that are not installed, this one among them. Everybody else refuses such a configuration; who installs
+/// must not, or nothing could be configured before it is there.
+fn not_installed(home: &Home, staged: &Staged, loaded: &Loaded) -> Result<Vec<String>, Error> {
+    let installed = home.installed()?;
+    let entries = loaded.config.plugins.entries.iter().map(|(id, _)| id);
+    let missing = entries.filter(|id| !installed.iter().any(|other| other.id.as_str() == id.value.as_str()));
+    let said = missing.map(|id| match id.value.as_str() == staged.manifest.id.as_str() {
+        true => format!("the configuration has `plugins.entries.{}` for it already ({})", id.value.as_str(), id.at),
+        false => format!(
+            "`plugins.entries.{}` ({}) is of a plugin that is not installed: nothing else starts before it is",
+            id.value.as_str(), id.at
+        ),
+    });
+    Ok(said.collect())
+}
+
 /// Has the hooks at `before_install` judge it; what they found, a line each.
 async fn judged(
     home: &Home,
@@ -58,7 +84,11 @@ async fn judged(
     loaded: &Loaded,
     surroundings: &Surroundings,
 ) -> Result<Vec<String>, Error> {
-    let builder = builder(loaded.clone(), surroundings).store(surroundings.store(loaded)?);
+    let named = loaded.config.plugins.entries.iter().map(|(id, _)| id.value.as_str().to_owned());
+    let builder = builder(loaded.clone(), surroundings)
+        .hook_types(surroundings.types_with(&tools(&staged.manifest)))
+        .awaiting(named)
+        .store(surroundings.store(loaded)?);
     let backstop = builder.hosts(backstop::all_hosts()).build().await?;
     let asked = ask(&backstop, event(home, source, staged)?).await;
     let is_kept = backstop.shut_down().await;

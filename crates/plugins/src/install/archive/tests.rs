@@ -140,11 +140,11 @@ fn a_link_that_leads_out_is_refused_when_the_folder_is_looked_at() {
 
 #[test]
 fn each_bound_is_said_also_of_what_is_passed_over() {
-    let wide = Bounds { entries: 3, bytes: 8, file: 5, depth: 2 };
+    let wide = Bounds { entries: 5, bytes: 8, file: 5, depth: 2 };
     let entries = [file("a/b/c", b"12345"), file("d", b"123"), file("e", b"")];
     unpacked(&packed(&entries), &wide).unwrap();
     for (bounds, said) in [
-        (Bounds { entries: 2, ..wide }, "more than 2 files"),
+        (Bounds { entries: 4, ..wide }, "more than 4 files"),
         (Bounds { bytes: 7, ..wide }, "more than 7 bytes"),
         (Bounds { file: 4, ..wide }, "more than 4 bytes in one file"),
         (Bounds { depth: 1, ..wide }, "more than 1 folders"),
@@ -181,4 +181,47 @@ fn what_is_no_archive_or_cut_short_says_so() {
         let error = unpacked(&bytes, &Bounds::default()).unwrap_err();
         assert!(error.contains("\nhint: "), "{error}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_archive_and_is_not_waited_for() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = outer.path().join("a.tgz");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let error = unpack(&path, outer.path(), &Bounds::default()).unwrap_err().to_string();
+    assert!(error.contains("neither a file"), "{error}");
+}
+
+#[test]
+fn folders_that_an_archive_does_not_name_count_as_those_that_it_does() {
+    let deep: Vec<String> = (0..10).map(|n| format!("{n}/a/b/c/d")).collect();
+    let few = Bounds { entries: 40, ..Bounds::default() };
+    let folders = |name| Said { name, kind: EntryType::Directory, link: "", bytes: b"" };
+    for entries in [
+        deep.iter().map(|name| file(name, b"1")).collect::<Vec<_>>(),
+        deep.iter().map(|name| link(name, "x")).collect(),
+        deep.iter().map(|name| folders(name)).collect(),
+    ] {
+        let error = unpacked(&packed(&entries), &few).unwrap_err();
+        assert!(error.contains("more than 40 files and folders"), "{error}");
+        // As many as there are, and not one more for what is named again.
+        let named = [folders("0"), folders("0/a")];
+        let all = Bounds { entries: 50, ..Bounds::default() };
+        let whole: Vec<Said<'_>> = named.into_iter().chain(entries).collect();
+        unpacked(&packed(&whole), &all).unwrap();
+        let less = Bounds { entries: 49, ..Bounds::default() };
+        unpacked(&packed(&whole), &less).unwrap_err();
+    }
+}
+
+#[test]
+fn links_are_held_in_bounded_memory() {
+    let target = "x".repeat(60 << 10);
+    let said = format!("{} linkpath={target}\n", target.len() + 16);
+    let head = || Said { name: "x", kind: EntryType::XHeader, link: "", bytes: said.as_bytes() };
+    let names: Vec<String> = (0..300).map(|n| format!("l{n}")).collect();
+    let entries: Vec<Said<'_>> = names.iter().flat_map(|name| [head(), link(name, "x")]).collect();
+    let error = unpacked(&packed(&entries), &Bounds::default()).unwrap_err();
+    assert!(error.contains("its links say more"), "{error}");
 }
