@@ -198,6 +198,31 @@ fn what_is_done_with_plugins_holds_from_the_next_event_on() {
 }
 
 #[test]
+fn a_reload_of_plugins_holds_from_the_next_event_on_though_the_list_names_the_same() {
+    let user = User::with_config("plugins: {entries: {loads: {grants: {files: {write: ['${data}']}}}}}\n");
+    let log = super::plugin_uses::chronicler(
+        &user,
+        "loads",
+        "write('load'); api.on('before_tool_call', () => {});",
+    );
+    let serving = Serving::start(&user);
+    let loads = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    // The proxy of the same server has them, too.
+    for _ in 0..2 {
+        passes(&hook(&user, "claude", &call(&user, "ls")));
+        assert_eq!(loads(), 2, "what a policy has loaded it keeps");
+    }
+    // The command looks by itself whether they can be had, and the proxy has the next set by itself.
+    user.run(&["plugins", "reload"]).succeeded();
+    until("the next set of the proxy", || (loads() == 4).then_some(()));
+    for _ in 0..2 {
+        passes(&hook(&user, "claude", &call(&user, "ls")));
+        assert_eq!(loads(), 5);
+    }
+    serving.stop().succeeded();
+}
+
+#[test]
 fn a_hook_with_another_configuration_judges_alone() {
     let user = User::new();
     let serving = Serving::start(&user);

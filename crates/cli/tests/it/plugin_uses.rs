@@ -75,7 +75,7 @@ fn names_of_commands_are_nobody_elses() {
 }
 
 /// A plugin that writes down what becomes of its service. Gives the file.
-fn chronicler(user: &User, id: &str, code: &str) -> std::path::PathBuf {
+pub(crate) fn chronicler(user: &User, id: &str, code: &str) -> std::path::PathBuf {
     let folder = user.path().join("sources").join(id);
     std::fs::create_dir_all(&folder).unwrap();
     let manifest = json!({ "id": id, "version": "1.0.0", "kind": "script", "entry": "index.mjs", "api": "openclaw",

@@ -13,7 +13,6 @@ mod points;
 mod theirs;
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use backstop_hooks::{Json, OwnerId};
 use backstop_yaml::{Node, Place, Problem, ProblemKind};
 
 use crate::external::command::Dialect;
-use crate::package::Seal;
+use crate::package::{Seal, open_itself};
 use crate::permissions::Permissions;
 use crate::registration::HookSpec;
 
@@ -347,7 +346,11 @@ impl Text {
         }
         let most = backstop_yaml::MAX_BYTES;
         let mut text = String::new();
-        let file = File::open(&path).map_err(unreadable)?;
+        // It may be another by now.
+        let file = open_itself(&path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
+            return Err(unreadable(io::Error::other("it is no file")));
+        }
         let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
         file.take(bound).read_to_string(&mut text).map_err(unreadable)?;
         if text.len() > most {

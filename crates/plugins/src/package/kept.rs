@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Stamp, open_itself};
+use super::{ContentHash, Entry, Stamp, open_itself};
 
 /// Most bytes of what is kept of one plugin.
 const MOST_BYTES: u64 = 32 << 20;
@@ -33,7 +33,7 @@ pub(super) struct Kept {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    digest: [u8; 32],
+    digest: ContentHash,
     stamp: Stamp,
 }
 
@@ -56,13 +56,13 @@ impl Kept {
     /// The digest of a file that is untouched since it was read.
     pub(super) fn digest(&self, name: &str, entry: &Entry) -> Option<[u8; 32]> {
         let Entry::File { stamp: Some(now), .. } = entry else { return None };
-        self.files.get(name).filter(|file| file.stamp == *now).map(|file| file.digest)
+        self.files.get(name).filter(|file| file.stamp == *now).map(|file| file.digest.0)
     }
 
     /// What is to be kept of a look: those files of which a change since would show.
     pub(super) fn of<'a>(files: impl Iterator<Item = (&'a String, &'a Stamp, &'a [u8; 32])>) -> Self {
         let keep = |(name, stamp, digest): (&String, &Stamp, &[u8; 32])| {
-            (name.clone(), File { digest: *digest, stamp: stamp.clone() })
+            (name.clone(), File { digest: ContentHash(*digest), stamp: stamp.clone() })
         };
         Self { form: FORM, files: files.map(keep).collect() }
     }
