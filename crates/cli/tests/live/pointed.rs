@@ -4,7 +4,7 @@
 use crate::client::{Client, NoBuild};
 use crate::lure::Lure;
 use crate::lures::Told;
-use crate::run::{Trial, World};
+use crate::run::{Outcome, Trial, World};
 use crate::scenarios::{leave_mark, policy};
 
 impl<'w> Trial<'w> {
@@ -30,14 +30,35 @@ pub(crate) fn pointed_in_a_run(client: Client) -> Result<(), NoBuild> {
         let outcome = world.trial(&call).by_run().lured(lure).go()?;
         let what = client.lures("").remove(which).lure.what;
         assert_eq!(world.ran(), runs, "{what}: {outcome:?}");
-        let asked = outcome.heard.requests();
-        assert!(asked > 0, "{what}: the model was never asked\n{outcome:?}");
-        // Where a call was stopped the proxy tells the model so itself, and asks it once more.
-        let of_client = if runs { asked } else { asked - 1 };
-        let came =
-            format!("; {of_client} request{} came to the proxy", if of_client == 1 { "" } else { "s" });
-        assert!(outcome.printed.contains(&came), "{what}: {asked} requests are not all\n{outcome:?}");
+        assert_counted(what, &outcome, runs);
         assert!(!outcome.printed.contains("not one request came"), "{what}: {outcome:?}");
+    }
+    Ok(())
+}
+
+/// As many requests reached the model as came to the proxy. Where a call was stopped the proxy tells the model so itself, and
+/// asks it once more.
+#[track_caller]
+fn assert_counted(what: &str, outcome: &Outcome, ran: bool) {
+    let asked = outcome.heard.requests();
+    assert!(asked > 0, "{what}: the model was never asked\n{outcome:?}");
+    let of_client = if ran { asked } else { asked - 1 };
+    let came = format!("; {of_client} request{} came to the proxy", if of_client == 1 { "" } else { "s" });
+    assert!(outcome.printed.contains(&came), "{what}: {asked} requests are not all\n{outcome:?}");
+}
+
+/// A client that is told to ask in another protocol asks the proxy in that.
+pub(crate) fn spoken_in_a_run(client: Client) -> Result<(), NoBuild> {
+    let keys = ["ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+    for service in ["openai-responses", "anthropic", "gemini"] {
+        let (world, call) = (World::new(client, "{}"), [leave_mark(client)]);
+        let mut trial = world.trial(&call).by_run().argument("--auth-type").argument(service);
+        for name in keys {
+            trial = trial.variable(name, "none");
+        }
+        let outcome = trial.go()?;
+        assert!(world.ran(), "{service}: {outcome:?}");
+        assert_counted(service, &outcome, true);
     }
     Ok(())
 }

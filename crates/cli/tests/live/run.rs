@@ -308,7 +308,8 @@ impl<'w> Trial<'w> {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
             command.envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, out.address())));
         }
-        if let (Some(_), false) = (&self.lure, self.by_run) {
+        let is_lured = self.lure.is_some();
+        if is_lured && !self.by_run {
             // What it would be told of its model anyway says nothing about what leads elsewhere.
             client.addresses().iter().for_each(|name| {
                 command.env_remove(name);
@@ -318,9 +319,16 @@ impl<'w> Trial<'w> {
         lure.lay(&place);
         command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.args(&lure.arguments).envs(lure.variables.iter().map(|(name, value)| (name, value)));
+        let is_shown = || is_lured && !self.by_run && !there.came().is_empty();
         let printed = match self.on_terminal {
             true => world.wait_on_terminal(&mut command),
-            false => world.wait(command.stdin(Stdio::null()), |process| (self.watch)(&model, process)),
+            false => world.wait(command.stdin(Stdio::null()), |process| {
+                (self.watch)(&model, process);
+                if is_shown() {
+                    // Nothing more is to be seen, and some try again for a minute. It may be gone.
+                    let _ = kill_process_group(process, Signal::KILL);
+                }
+            }),
         };
         let (elsewhere, code) = (there.came(), world.code());
         let outcome = Outcome { heard: model.stop(), printed, code, elsewhere };
@@ -361,6 +369,11 @@ impl World {
             Client::Claude => format!("api: anthropic, base_url: '{model}'"),
             Client::Codex => format!("api: openai-responses, base_url: '{model}/v1'"),
             Client::Gemini => format!("api: gemini, base_url: '{model}'"),
+            // It speaks the others, too, where it is told to.
+            Client::Qwen => format!(
+                "api: openai-chat, base_url: '{model}/v1' }}, messages: {{ api: anthropic, base_url: '{model}' }}, \
+                 google: {{ api: gemini, base_url: '{model}'"
+            ),
             _ => format!("api: openai-chat, base_url: '{model}/v1'"),
         };
         let configuration = self.configuration.replace("{}", "");
