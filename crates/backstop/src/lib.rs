@@ -125,5 +125,7 @@ pub use wire::agent::agent_settings;
 pub use wire::credentials::{CredentialPlaces, credential_places};
 #[cfg(feature = "gateway")]
 pub use wire::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
+#[cfg(feature = "plugins")]
+pub use wire::node::node_places;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use wire::provider::ProviderError;

@@ -6,6 +6,7 @@ pub use backstop_plugins::offers::cli::CliError;
 pub use backstop_plugins::offers::commands::{CommandRequest, PluginCommand};
 pub use backstop_plugins::offers::lifecycle::CleanupReason;
 pub use backstop_plugins::offers::services::ServiceFault;
+pub use backstop_plugins::openclaw::unheld;
 pub use backstop_plugins::package::{
     Bounds, ContentHash, Finding, FindingKind, NoHash, Package, PackageError,
 };
@@ -18,5 +19,5 @@ pub use backstop_plugins::set::{PluginSet, SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
-pub use crate::wire::plugins::{declared_tools, granted, load_one};
+pub use crate::wire::plugins::{declared_tools, granted, load_one, runs_under_node};
 pub use crate::wire::trial::Trial;

@@ -79,7 +79,7 @@ pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
     ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText,
-    LoopAction, Millis, Money, Name, Notify, OnFailure, Profile, RewriteChoice, SandboxMode, SandboxWrite,
-    SpanAction, Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    LoopAction, Millis, Money, Name, Notify, OnFailure, PluginRuntime, Profile, RewriteChoice, SandboxMode,
+    SandboxWrite, SpanAction, Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -10,7 +10,8 @@
 //! owner is its id, and no id is that of a part of Backstop.
 //!
 //! Limits: the code of a plugin outside of this process is not walled off by this crate; it runs with the rights of whoever
-//! runs Backstop, in the environment that its entry names.
+//! runs Backstop, in the environment that its entry names. Scripts that run under Node are held by what Node holds
+//! ([`openclaw::unheld`] says what that is not).
 
 pub mod config_schema;
 pub mod external;

@@ -12,6 +12,8 @@
 //! that is asked. A program's home is the plugin's folder for data unless the user's is granted, so that no interpreter takes code
 //! out of a home that agents write in; where else an interpreter looks (Node.js in the folders above) is not held.
 
+mod scripts;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,15 +22,16 @@ use std::time::Duration;
 
 use backstop_engine::Snapshot;
 use backstop_hooks::{CallContext, HookId, Json, PointId, Secret};
-use backstop_script::{WorkerSettings, Workers};
 
+pub use self::scripts::RunsIn;
+use self::scripts::Scripts;
 use crate::config_schema::{self, BadConfig};
 use crate::external::command::{CommandSettings, Commands, NoSuchEvent};
 use crate::external::http::{Authorization, HttpError, HttpHook, HttpSettings};
 use crate::external::process::{Limits, ProcessPlugin, ProcessSettings, StartError};
 use crate::manifest::{Api, Kind, Manifest, ManifestError, PluginId};
 use crate::offers::{self, services::Started, tools::PluginTool};
-use crate::openclaw::{self, Batches, Facts, LoadError, Scripted, Services};
+use crate::openclaw::{self, Facts, LoadError, NodeError, Scripted, Services};
 use crate::permissions::{Access, Effective, Folders, Host, Permissions};
 use crate::probe::{self, Fired, Judged, NoEvent, Shape};
 use crate::registration::{HookSpec, OfferKind, Registration, RegistrationError, Seated};
@@ -58,6 +61,8 @@ pub struct Wanted {
     pub granted: Permissions,
     /// Its optional tools that the agent is offered.
     pub optional_tools: Vec<String>,
+    /// What runs its code, if it is a script.
+    pub runtime: RunsIn,
 }
 
 /// Why a plugin can't be had.
@@ -173,6 +178,14 @@ pub enum Why {
         /// What it has.
         known: String,
     },
+    /// There is no Node for it.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// Nothing of it would run under Node.
+    #[error(
+        "`runtime: node` is for plugins in JavaScript and TypeScript, and this one is a {0}\nhint: take the key out of `plugins.entries.<id>`; it runs as its manifest says"
+    )]
+    NoScript(&'static str),
     /// Its code.
     #[error("{}", without_name(.0))]
     Script(Box<LoadError>),
@@ -201,6 +214,8 @@ pub struct Surroundings<'a> {
     pub own_commands: Vec<&'static str>,
     /// What scripts ask of this process.
     pub services: Arc<dyn Services>,
+    /// Looks for the machine's Node where nobody but the operator can put one; why there is none otherwise.
+    pub node: &'a (dyn Fn() -> Result<PathBuf, String> + Sync),
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -371,23 +386,9 @@ impl PluginSet {
     }
 }
 
-/// Where scripts run. Nothing is started before there is one.
-#[derive(Default)]
-struct Scripts {
-    workers: std::sync::OnceLock<Workers>,
-    batches: Arc<Batches>,
-}
-
-impl Scripts {
-    fn workers(&self) -> &Workers {
-        self.workers
-            .get_or_init(|| Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current()))
-    }
-}
-
 async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Scripts) -> Result<Running, Why> {
     let environment = surroundings.environment;
-    let Wanted { installed, config, granted, optional_tools } = wanted;
+    let Wanted { installed, config, granted, optional_tools, runtime } = wanted;
     let seal = installed.seal().map_err(|state| match state {
         State::Changed(now) => Why::NotTrusted(format!("they are `{now}` now")),
         State::Broken(error) => Why::NotTrusted(error.to_string()),
@@ -420,12 +421,17 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     }
     let points = manifest.points.as_deref();
     let root = &installed.root;
+    if runtime == RunsIn::Node && !matches!(manifest.kind, Kind::Script { .. }) {
+        return Err(Why::NoScript(manifest.kind.as_str()));
+    }
     let (mut process, mut script) = (None, None);
     match &manifest.kind {
         Kind::Script { entry } => {
             let facts =
                 Facts { seal: Some(seal), ..facts(&manifest, entry, &installed, config, surroundings) };
-            script = Some(load_script(facts, folders, &got.given, surroundings, scripts).await?);
+            let loaded = scripts.load(facts, folders, &got.given, runtime, surroundings).await?;
+            process.clone_from(&loaded.process);
+            script = Some(loaded);
         }
         Kind::Process { command } => {
             let (program, arguments) = words(command, root);
@@ -606,23 +612,6 @@ fn facts(
         tools: surroundings.tools.clone(),
         seal: None,
     }
-}
-
-async fn load_script(
-    facts: Facts,
-    folders: Folders,
-    given: &Permissions,
-    surroundings: &Surroundings<'_>,
-    scripts: &Scripts,
-) -> Result<Scripted, Why> {
-    let permissions = permissions(given, &folders, surroundings);
-    let has_data = permissions.files.iter().any(|grant| grant.root.starts_with(&folders.data));
-    if has_data {
-        std::fs::create_dir_all(&folders.data).map_err(Why::Data)?;
-    }
-    let facts = Facts { state: has_data.then_some(folders.data), ..facts };
-    let services = Arc::clone(&surroundings.services);
-    Ok(openclaw::load(facts, permissions, scripts.workers(), &scripts.batches, services).await?)
 }
 
 /// What a script gets, as its runtime wants it. A program that is named and not found is not given.

@@ -23,15 +23,21 @@ impl FunctionId {
         Self { number, generation: 0 }
     }
 
-    pub(crate) const fn of(number: u32, generation: u32) -> Self {
+    /// The function of this number in an answer of the runtime that was the `generation`th of its script.
+    #[must_use]
+    pub const fn of(number: u32, generation: u32) -> Self {
         Self { number, generation }
     }
 
-    pub(crate) const fn is_of(self, generation: u32) -> bool {
+    /// Whether a runtime can have it that is the `generation`th of its script.
+    #[must_use]
+    pub const fn is_of(self, generation: u32) -> bool {
         self.generation == 0 || self.generation == generation
     }
 
-    pub(crate) const fn is_of_load(self) -> bool {
+    /// Whether it was kept while its script was loaded.
+    #[must_use]
+    pub const fn is_of_load(self) -> bool {
         self.generation == 0
     }
 
@@ -83,6 +89,11 @@ impl LazyEvent {
         (names.len() == texts.len()).then_some(Self { names, texts })
     }
 
+    /// The fields with the JSON texts of their values.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &JsonText)> {
+        self.names.iter().map(|name| &**name).zip(self.texts.iter())
+    }
+
     pub(crate) fn names(&self) -> &Arc<[Arc<str>]> {
         &self.names
     }
@@ -121,6 +132,18 @@ impl Arguments {
     #[must_use]
     pub fn new(list: impl Into<Arc<[Argument]>>) -> Self {
         Self { list: list.into(), keep: Arc::default() }
+    }
+
+    /// The arguments, in order.
+    #[must_use]
+    pub fn list(&self) -> &[Argument] {
+        &self.list
+    }
+
+    /// The places of the answer at which functions are kept.
+    #[must_use]
+    pub fn kept(&self) -> &[String] {
+        &self.keep
     }
 
     pub(crate) fn has_signal(&self) -> bool {

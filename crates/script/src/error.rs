@@ -131,6 +131,14 @@ pub enum ScriptError {
     /// The script was unloaded, or its workers were stopped.
     #[error("the script is not loaded any more")]
     Gone,
+    /// The program that the script runs in can't be asked, or its answer can't be read.
+    #[error("{reason}")]
+    Elsewhere {
+        /// What is wrong.
+        reason: String,
+        /// Whether it said something that nobody can read. It said nothing otherwise.
+        is_malformed: bool,
+    },
     /// The runtime could not be made.
     #[error("cannot make a runtime: {reason}")]
     Runtime {

@@ -20,6 +20,7 @@
 
 mod bridge;
 mod call;
+mod elsewhere;
 mod error;
 mod json;
 mod limits;
@@ -35,10 +36,12 @@ mod workers;
 
 pub use bridge::{Bridge, CallScope, HostError, LogLevel, NoBridge, Provided};
 pub use call::{Answer, Argument, Arguments, Callee, FunctionId, KeptFunction, LazyEvent, RunOutcome};
+pub use elsewhere::Elsewhere;
 pub use error::{Ended, Place, ScriptError};
 pub use json::JsonText;
 pub use limits::Limits;
 pub use loaded::Loaded;
+pub use modules::{ModuleKind, ModuleText, Sources};
 pub use outside::{ProgramOutput, ProgramRequest};
 pub use permissions::{FileAccess, FileGrant, HostGrant, Permissions, UserGrant};
 pub use source::{FilesSeen, Placement, ScriptSource};

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::bridge::{Bridge, CallScope};
 use crate::call::{Answer, Arguments, Callee, FunctionId};
+use crate::elsewhere::Elsewhere;
 use crate::error::ScriptError;
 use crate::limits::Limits;
 use crate::permissions::Permissions;
@@ -119,27 +120,55 @@ impl Slot {
 
 /// A script that is loaded. It is unloaded when the last clone is dropped.
 #[derive(Clone)]
-pub struct Loaded(Arc<Slot>);
+pub struct Loaded(Place);
+
+/// Where a script lives.
+#[derive(Clone)]
+enum Place {
+    /// On a worker's thread.
+    Here(Arc<Slot>),
+    /// In another program.
+    Elsewhere(Arc<dyn Elsewhere>),
+}
 
 impl std::fmt::Debug for Loaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded").field("name", &self.0.core.source.name).finish_non_exhaustive()
+        f.debug_struct("Loaded").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 
 impl Loaded {
     pub(crate) fn new(slot: Arc<Slot>) -> Self {
-        Self(slot)
+        Self(Place::Here(slot))
     }
 
-    pub(crate) fn slot(&self) -> &Slot {
-        &self.0
+    /// A script that lives in another program.
+    #[must_use]
+    pub fn elsewhere_at(place: Arc<dyn Elsewhere>) -> Self {
+        Self(Place::Elsewhere(place))
+    }
+
+    pub(crate) fn slot(&self) -> Option<&Slot> {
+        match &self.0 {
+            Place::Here(slot) => Some(slot),
+            Place::Elsewhere(_) => None,
+        }
+    }
+
+    pub(crate) fn elsewhere(&self) -> Option<&Arc<dyn Elsewhere>> {
+        match &self.0 {
+            Place::Here(_) => None,
+            Place::Elsewhere(place) => Some(place),
+        }
     }
 
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.core.source.name
+        match &self.0 {
+            Place::Here(slot) => &slot.core.source.name,
+            Place::Elsewhere(place) => place.name(),
+        }
     }
 
     /// Calls a function and waits for its answer no longer than `budget`; `None` is `undefined` or `null`. When the
@@ -154,9 +183,13 @@ impl Loaded {
         arguments: &Arguments,
         budget: Duration,
     ) -> Result<Option<Answer>, ScriptError> {
-        let lane = self.0.lane()?;
-        let item = Item { script: self.0.id(), callee: callee.into(), budget };
-        let reply = Inner::ask(&self.0.workers, &lane, vec![item], arguments).await;
+        let slot = match &self.0 {
+            Place::Here(slot) => slot,
+            Place::Elsewhere(place) => return place.call(callee.into(), arguments, budget).await,
+        };
+        let lane = slot.lane()?;
+        let item = Item { script: slot.id(), callee: callee.into(), budget };
+        let reply = Inner::ask(&slot.workers, &lane, vec![item], arguments).await;
         reply.ended_at.map(|(_, result)| result).transpose()
     }
 
@@ -176,16 +209,25 @@ impl Loaded {
 
     /// Lets go of a kept function.
     pub fn release(&self, function: FunctionId) {
-        if let Ok(lane) = self.0.lane() {
-            lane.send(Message::Release { script: self.0.id(), function });
+        match &self.0 {
+            Place::Elsewhere(place) => place.release(function),
+            Place::Here(slot) => {
+                if let Ok(lane) = slot.lane() {
+                    lane.send(Message::Release { script: slot.id(), function });
+                }
+            }
         }
     }
 
     /// Bytes of heap that the script uses now, if it has a runtime and its thread answers within `budget`.
     pub async fn heap(&self, budget: Duration) -> Option<u64> {
-        let lane = self.0.lane().ok()?;
+        let slot = match &self.0 {
+            Place::Here(slot) => slot,
+            Place::Elsewhere(place) => return place.heap(budget).await,
+        };
+        let lane = slot.lane().ok()?;
         let (reply, answer) = oneshot::channel();
-        lane.send(Message::Heap { script: self.0.id(), reply });
+        lane.send(Message::Heap { script: slot.id(), reply });
         tokio::time::timeout(budget, answer).await.ok()?.ok()?
     }
 }

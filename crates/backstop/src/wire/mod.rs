@@ -12,6 +12,8 @@ pub(crate) mod credentials;
 pub(crate) mod gateway;
 mod guards;
 mod limits;
+#[cfg(feature = "plugins")]
+pub(crate) mod node;
 mod operator;
 #[cfg(feature = "plugins")]
 pub(crate) mod plugins;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, PluginEntry};
+use backstop_config::{ConfigError, Loaded, PluginEntry, PluginRuntime};
 use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{Json, OwnerId, PointId, ToolName};
 use backstop_plugins::manifest::{Manifest, PluginId};
 use backstop_plugins::openclaw::{Services, StoreServices};
 use backstop_plugins::permissions::{FileWords, Permissions, Words};
-use backstop_plugins::set::{PluginSet, SetError, Surroundings, Wanted, Why};
+use backstop_plugins::set::{PluginSet, RunsIn, SetError, Surroundings, Wanted, Why};
 use backstop_plugins::trust::{Home, Installed};
 use backstop_store::Store;
 
@@ -90,7 +90,11 @@ pub(super) async fn load_these(
         let optional_tools = entry(&plugin.id)
             .map(|entry| entry.optional_tools.iter().map(|name| name.value.as_str().to_owned()).collect());
         let optional_tools = optional_tools.unwrap_or_default();
-        wanted.push(Wanted { installed: plugin, config, granted, optional_tools });
+        let runtime = match entry(&plugin.id).map(|entry| entry.runtime.value) {
+            Some(PluginRuntime::Node) => RunsIn::Node,
+            Some(PluginRuntime::Inside) | None => RunsIn::Here,
+        };
+        wanted.push(Wanted { installed: plugin, config, granted, optional_tools, runtime });
     }
     let environment = |name: &str| std::env::var(name).ok();
     let may_inject: BTreeMap<String, bool> = (loaded.config.plugins.entries.iter())
@@ -101,8 +105,11 @@ pub(super) async fn load_these(
         Arc::new(StoreServices::new(Arc::clone(store), may).printing(move |_, text| print(text.0)));
     let own_tools = own_tools();
     let tools = known_tools().map(str::to_owned).chain(own_tools.iter().cloned()).collect();
+    let agents = workspace.clone();
+    let node = || super::node::find(&environment, agents.as_deref());
     let surroundings = Surroundings {
         environment: &environment,
+        node: &node,
         workspace,
         tools,
         own_tools,
@@ -140,6 +147,13 @@ fn own_tools() -> Vec<String> {
     return backstop_agent::tools::Toolbox::built_in().names().map(str::to_owned).collect();
     #[cfg(not(feature = "agent"))]
     Vec::new()
+}
+
+/// Whether the operator has a plugin run under Node.
+#[must_use]
+pub fn runs_under_node(loaded: &Loaded, id: &PluginId) -> bool {
+    let entry = loaded.config.plugins.entries.get(id.as_str());
+    entry.is_some_and(|entry| entry.runtime.value == PluginRuntime::Node)
 }
 
 /// What the operator grants to a plugin.

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use backstop::config::Loaded;
 use backstop::plugins::{
-    ContentHash, Effective, Home, Installed, Manifest, Package, PluginId, Replaced, Source, Staged, State,
-    granted,
+    ContentHash, Effective, Home, Installed, Kind, Manifest, Package, PluginId, Replaced, Source, Staged,
+    State, granted, runs_under_node, unheld,
 };
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
@@ -160,6 +160,12 @@ impl About {
         part("tools that it brings", manifest.contracts.tools.clone());
         part("trusted tool policies that it brings", manifest.contracts.trusted_tool_policies.clone());
         part("what it gets", got.given.sentences());
+        let is_script = matches!(manifest.kind, Kind::Script { .. });
+        let under_node = match runs_under_node(loaded, &manifest.id) {
+            true if is_script => unheld(&got.given),
+            _ => Vec::new(),
+        };
+        part("what holds it less (`plugins.entries.<id>.runtime: node`)", under_node.clone());
         part("what it asks for and is not granted (`plugins.entries.<id>.grants`)", got.missing.sentences());
         part("what is granted and it does not ask for, so that it does not get it", got.unasked.sentences());
         part("hooks", points.clone().unwrap_or_else(|| vec!["only its code says".to_owned()]));
@@ -171,6 +177,7 @@ impl About {
             "api": manifest.api, "kind": manifest.kind.as_str(), "hash": package.hash, "files": package.entries, "bytes": package.bytes,
             "asks": manifest.asked.as_ref().map(backstop::plugins::Permissions::sentences),
             "gets": got.given.sentences(), "missing": got.missing.sentences(), "unasked": got.unasked.sentences(),
+            "unheld": under_node,
             "hooks": points, "tools": manifest.contracts.tools, "trustedToolPolicies": manifest.contracts.trusted_tool_policies,
             "findings": package.findings, "leftOut": manifest.notes,
         });

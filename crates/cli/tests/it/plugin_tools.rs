@@ -94,6 +94,34 @@ fn a_tool_of_a_script_is_offered_run_and_its_answer_read() {
 }
 
 #[test]
+fn a_script_under_node_has_its_tools_hooks_commands_and_texts_as_any_other_and_a_person_is_told_what_it_is() {
+    let entry = "plugins: {entries: {loud: {runtime: node}}}\n";
+    let (user, _model) = scene(&[("shout", json!({ "text": "hey" })), ("whose", json!({}))], entry);
+    let code = format!(
+        "{SHOUT}
+        if (typeof process.versions.v8 !== 'string') throw new Error('this is not Node');
+        api.on('before_tool_call', (event) => event.toolName === 'whose' ? {{ block: true, blockReason: 'node ' + typeof process.versions.v8 }} : undefined);
+        api.registerCli(({{ program }}) => program.command('say <word>').action((word) => {{ console.log(word + ' ' + typeof process.versions.v8); }}));"
+    );
+    script(&user, "loud", &code);
+    let shown = user.run(&["plugins", "inspect", "loud"]).succeeded().out;
+    for words in
+        ["`plugins.entries.<id>.runtime: node`", "with your account's rights", "not kept from the network"]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let done = turn(&user).succeeded();
+    assert_eq!(done.out.trim(), "done", "{}", done.whole());
+    let results = results(&user);
+    assert_eq!(results[0], ("HEY true false".to_owned(), false));
+    assert!(results[1].0.contains("node string") && results[1].1, "{results:?}");
+    let run = user.run(&["plugins", "run", "loud", "say", "it"]).succeeded();
+    assert!(run.out.contains("it string"), "{}", run.whole());
+    let fired = user.run(&["plugins", "inspect", "loud", "--run"]).succeeded().out;
+    assert!(fired.contains("before_tool_call") && fired.contains("no answer"), "{fired}");
+}
+
+#[test]
 fn a_tool_of_a_plugin_passes_the_gates_of_any_tool() {
     let (user, _model) = scene(&[("shout", json!({ "text": "hey" }))], "");
     script(&user, "loud", SHOUT);

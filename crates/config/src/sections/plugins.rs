@@ -8,7 +8,7 @@ use backstop_hooks::PointId;
 
 use crate::options::Options;
 use crate::place::{Setting, Spanned};
-use crate::values::{FolderName, Millis, Name};
+use crate::values::{FolderName, Millis, Name, PluginRuntime};
 use crate::wire::{Entries, item, section};
 
 section! {
@@ -32,6 +32,8 @@ item! {
         grants ("grants"): PluginGrants, OperatorOnly;
         /// Of the tools that it calls optional, those that the agent is offered.
         optional_tools ("optionalTools"): Vec<Spanned<Name>>, OperatorOnly;
+        /// What runs its code, if that is JavaScript or TypeScript.
+        runtime ("runtime"): Setting<PluginRuntime> = PluginRuntime::Inside, OperatorOnly;
     }
 }
 

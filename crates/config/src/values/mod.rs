@@ -14,5 +14,6 @@ pub(crate) use texts::plain_text;
 pub use words::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
     GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure,
-    Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
+    PluginRuntime, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia,
+    Unknown, Verbose,
 };

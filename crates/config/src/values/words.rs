@@ -366,6 +366,17 @@ choice! {
 }
 
 choice! {
+    /// What runs the code of a plugin.
+    pub enum PluginRuntime {
+        /// Backstop itself, where it reaches nothing that is not granted.
+        Inside = "inside",
+        /// The machine's Node.js, in a process of its own. That has the rights of your account: files are held to what is granted as far as
+        /// Node.js can, and the network is not.
+        Node = "node",
+    }
+}
+
+choice! {
     /// How much is insisted on that programs are confined.
     pub enum SandboxMode {
         /// As strongly as this machine can; where it can't, they are started all the same, and it is said.

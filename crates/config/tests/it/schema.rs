@@ -120,7 +120,7 @@ fn ids_that_nothing_answers_to_are_errors() {
         loaded.check_ids(&["builtin:security-audits"], &plugins[..1]).unwrap_err().to_string(),
         "error: no hook has the id `builtin:security-audit`\n  --> operator.yaml:27:5\n  \
          hint: did you mean `builtin:security-audits`?\n\n\
-         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:48:5\n  \
+         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:49:5\n  \
          hint: known plugin ids: `my-plugin`"
     );
 }

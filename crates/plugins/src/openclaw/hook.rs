@@ -106,11 +106,15 @@ fn failure(error: &ScriptError) -> HookError {
         ScriptError::Malformed { .. } => {
             HookError::Malformed(backstop_hooks::Malformed::new(error.to_string()))
         }
+        ScriptError::Elsewhere { reason, is_malformed: true } => {
+            HookError::Malformed(backstop_hooks::Malformed::new(reason.clone()))
+        }
         ScriptError::Busy { .. } => HookError::Overloaded(error.to_string()),
         ScriptError::Stuck
         | ScriptError::TooManyStuck { .. }
         | ScriptError::Ended { .. }
         | ScriptError::Gone
+        | ScriptError::Elsewhere { .. }
         | ScriptError::Runtime { .. } => HookError::Unreachable(error.to_string()),
         _ => HookError::failed(error),
     }

@@ -14,6 +14,7 @@
 mod answering;
 mod answers;
 mod desk;
+mod elsewhere;
 mod hook;
 mod sessions;
 mod shape;
@@ -31,9 +32,11 @@ pub use self::answering::{Answering, EventSession, Open};
 use self::desk::Desk;
 pub(crate) use self::desk::Lost;
 pub use self::desk::{NoServices, Printed, ServiceError, Services};
+pub use self::elsewhere::{Node, NodeError, UnderNode, unheld};
 pub use self::hook::Batches;
 use self::hook::ScriptHook;
 pub use self::sessions::StoreServices;
+use crate::external::process::ProcessPlugin;
 use crate::package::Seal;
 use crate::registration::{Offer, Registration, RegistrationError};
 
@@ -107,6 +110,8 @@ pub struct Scripted {
     pub offers: Vec<Offered>,
     /// The conversations that it is being asked about. Whoever calls something of it for a conversation holds it open meanwhile.
     pub answering: Answering,
+    /// The program that it runs in, if that is not this one.
+    pub(crate) process: Option<ProcessPlugin>,
     script: Loaded,
     lost: watch::Receiver<Lost>,
 }
@@ -128,6 +133,15 @@ impl Offered {
     }
 }
 
+/// Where the code of plugins runs.
+#[derive(Debug)]
+pub enum Runtime<'a> {
+    /// In this process, by QuickJS.
+    Here(&'a Workers),
+    /// Under Node. What else of scripts runs here is on these workers.
+    Node(UnderNode, &'a Workers),
+}
+
 /// Loads a plugin: its modules, and what its `register` registers.
 ///
 /// # Errors
@@ -136,7 +150,7 @@ impl Offered {
 pub async fn load(
     facts: Facts,
     permissions: Permissions,
-    workers: &Workers,
+    runtime: Runtime<'_>,
     batches: &Arc<Batches>,
     services: Arc<dyn Services>,
 ) -> Result<Scripted, LoadError> {
@@ -149,14 +163,23 @@ pub async fn load(
     if let Some(seal) = &facts.seal {
         source = source.seen(Arc::<Seal>::clone(seal));
     }
+    let seal = facts.seal.clone();
     let no_injections = services.no_injections(registration.owner());
     let answering = Answering::default();
     let desk = Arc::new(Desk::new(facts, services, answering.clone()));
     let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
-    let script = workers
-        .load(source, permissions, Limits::default(), Arc::<Desk>::clone(&desk))
-        .await
-        .map_err(failed)?;
+    let (script, process, workers) = match runtime {
+        Runtime::Here(workers) => {
+            let script =
+                workers.load(source, permissions, Limits::default(), Arc::<Desk>::clone(&desk)).await;
+            (script.map_err(failed)?, None, workers)
+        }
+        Runtime::Node(under, workers) => {
+            let started = elsewhere::start(source, &permissions, Arc::clone(&desk), seal, under).await;
+            let (script, process) = started.map_err(failed)?;
+            (script, Some(process), workers)
+        }
+    };
     let collected = desk.collected();
     for (spec, function) in collected.hooks {
         let hook = ScriptHook::new(
@@ -179,7 +202,7 @@ pub async fn load(
         registration.leave_out("texts for the next turn (`enqueueNextTurnInjection`)", why);
     }
     let lost = desk.lost();
-    Ok(Scripted { registration, offers: collected.offers, answering, script, lost })
+    Ok(Scripted { registration, offers: collected.offers, answering, process, script, lost })
 }
 
 impl Scripted {

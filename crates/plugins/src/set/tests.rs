@@ -22,7 +22,16 @@ fn wanted(files: &[(&str, &str)], grants: &str) -> (tempfile::TempDir, Wanted) {
     let installed = home.install(staged, hash, "a folder", 1).unwrap();
     let words: Words = serde_json::from_str(grants).unwrap();
     let granted = Permissions::try_from(&words).unwrap();
-    (folder, Wanted { installed, config: Json::default(), granted, optional_tools: Vec::new() })
+    (
+        folder,
+        Wanted {
+            installed,
+            config: Json::default(),
+            granted,
+            optional_tools: Vec::new(),
+            runtime: RunsIn::Here,
+        },
+    )
 }
 
 fn environment(name: &str) -> Option<String> {
@@ -41,7 +50,16 @@ fn surroundings() -> Surroundings<'static> {
         own_tools: vec!["exec".to_owned()],
         own_commands: vec!["new"],
         services: Arc::new(openclaw::NoServices),
+        node: &node,
     }
+}
+
+/// The first that is found; where the operator's is looked for, its folder counts.
+fn node() -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join("node"));
+    let file = files.find(|file| file.is_file()).ok_or("none is in `PATH`")?;
+    file.canonicalize().map_err(|error| error.to_string())
 }
 
 async fn loaded(wanted: Wanted) -> Result<PluginSet, String> {
@@ -435,4 +453,90 @@ async fn services_whose_runtime_is_lost_are_started_again_in_the_next_one_and_st
     let _ = passes(&engine, serde_json::json!({ "boom": true })).await;
     assert_eq!(set.stop_services().await, []);
     until_lines(&log, &lines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_under_node_are_started_again_where_its_process_died() {
+    let boom = "while (event.params.boom) kept.push(new Array(10000).fill(kept.length));";
+    let dies = SERVICES.replace(boom, "if (event.params.boom) process.exit(1);");
+    assert_ne!(dies, SERVICES);
+    let files = [("backstop.plugin.json", SERVES), ("index.mjs", dies.as_str())];
+    let (_folder, plugin) = wanted(&files, r#"{"files": {"write": ["${data}"]}}"#);
+    let log = plugin.installed.data.join("log");
+    let set = loaded(Wanted { runtime: RunsIn::Node, ..plugin }).await.unwrap();
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    set.seat(&mut snapshot).unwrap();
+    let engine = Engine::builder().snapshot(snapshot).build();
+    assert_eq!(set.start_services().await, []);
+    until_lines(&log, &["start"]).await;
+    assert!(!passes(&engine, serde_json::json!({ "boom": true })).await, "a gate that failed blocks");
+    until_lines(&log, &["start", "start"]).await;
+    assert_eq!(set.stop_services().await, []);
+    until_lines(&log, &["start", "start", "stop"]).await;
+    set.shut_down().await;
+}
+
+const SCRIPT: &str = r#"{"id": "mine", "version": "1", "kind": "script", "entry": "./index.ts", "points": [{"point": "before_tool_call"}],
+    "permissions": {"env": ["GIVEN"]}}"#;
+const UNDER_NODE: &str = r#"
+    import { definePluginEntry } from "backstop/plugin-sdk";
+    import { connect } from "node:http2";
+    export default definePluginEntry({ id: "mine", register(api) {
+        api.on("before_tool_call", async (event: { params: { command: string } }) => {
+            if (event.params.command === "die") process.exit(0);
+            return { block: true, blockReason: `${typeof connect} ${process.env.GIVEN} ${process.env.KEPT} ${process.pid}` };
+        });
+    } });
+"#;
+
+/// The reason, or the failure, of a call with this command.
+async fn told(engine: &Engine, command: &str) -> String {
+    let params = Params::from_value(serde_json::json!({ "command": command })).unwrap();
+    let event = ToolCallEvent::new("exec", params);
+    let verdict = engine.permit_tool_call(event, &CallContext::default(), &Attendance::Nobody).await;
+    let failure = verdict.receipt.steps.iter().find_map(|step| step.failure.as_ref());
+    let failure = failure.map(|failure| failure.message.to_string());
+    failure.unwrap_or_else(|| verdict.permit.unwrap_err().reason.unwrap().text().as_str().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_runs_under_node_where_the_operator_says_so_and_what_was_looked_at_is_what_runs() {
+    let (_folder, plugin) = wanted(
+        &[("backstop.plugin.json", SCRIPT), ("index.ts", UNDER_NODE)],
+        r#"{"env": ["GIVEN", "KEPT"]}"#,
+    );
+    let entry = plugin.installed.root.join("index.ts");
+    let set = loaded(Wanted { runtime: RunsIn::Node, ..plugin }).await.unwrap();
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    set.seat(&mut snapshot).unwrap();
+    let engine = Engine::builder().snapshot(snapshot).build();
+    let said = told(&engine, "ls").await;
+    assert!(said.starts_with("function given undefined "), "{said}");
+    // What was trusted is what is started again; the other is not.
+    fs::write(&entry, format!("{UNDER_NODE}// more")).unwrap();
+    told(&engine, "die").await;
+    let end = tokio::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let said = told(&engine, "ls").await;
+        assert!(!said.starts_with("function"), "changed code ran: {said}");
+        if said.contains("plugins trust") {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < end, "{said}");
+    }
+    set.shut_down().await;
+}
+
+#[tokio::test]
+async fn node_is_for_scripts_and_has_to_be_there() {
+    let (_folder, plugin) =
+        wanted(&[("backstop.plugin.json", COMMAND), ("hook.sh", "exit 0")], r#"{"env": ["GIVEN"]}"#);
+    let said = loaded(Wanted { runtime: RunsIn::Node, ..plugin }).await.unwrap_err();
+    assert!(said.contains("`runtime: node` is for") && said.contains("command"), "{said}");
+    let (_folder, plugin) = wanted(&[("backstop.plugin.json", SCRIPT), ("index.ts", UNDER_NODE)], "{}");
+    let none = || Err("none is in `PATH`".to_owned());
+    let surroundings = Surroundings { node: &none, ..surroundings() };
+    let wanted = Wanted { runtime: RunsIn::Node, ..plugin };
+    let said = PluginSet::load(vec![wanted], &surroundings).await.unwrap_err().to_string();
+    assert!(said.contains("`mine`: there is no Node.js to run it under: none is in `PATH`"), "{said}");
 }

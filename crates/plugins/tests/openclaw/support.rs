@@ -9,11 +9,11 @@ use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, OwnerId, Params};
 use backstop_plugins::openclaw::{
-    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Printed, Scripted, ServiceError, Services,
-    load,
+    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Node, Printed, Runtime, Scripted,
+    ServiceError, Services, UnderNode, load,
 };
 use backstop_plugins::registration::Seated;
-use backstop_script::{Permissions, WorkerSettings, Workers};
+use backstop_script::{FileAccess, FileGrant, Permissions, WorkerSettings, Workers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,6 +22,7 @@ pub(crate) struct Plugins {
     pub(crate) batches: Arc<Batches>,
     folder: TempDir,
     services: Arc<dyn Services>,
+    pub(crate) permissions: Permissions,
 }
 
 impl Plugins {
@@ -32,7 +33,8 @@ impl Plugins {
 
     pub(crate) fn with(services: Arc<dyn Services>) -> Self {
         let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
-        Self { workers, batches: Arc::default(), folder: TempDir::new().unwrap(), services }
+        let folder = TempDir::new().unwrap();
+        Self { workers, batches: Arc::default(), folder, services, permissions: Permissions::default() }
     }
 
     pub(crate) async fn load(&self, id: &str, dialect: Dialect, source: &str) -> Result<Scripted, LoadError> {
@@ -56,15 +58,32 @@ impl Plugins {
         self.load_facts(facts(id, &root, "index.ts", Dialect::OpenClaw, json!({}))).await
     }
 
-    fn write(&self, id: &str, entry: &str, source: &str) -> PathBuf {
+    pub(crate) fn write(&self, id: &str, entry: &str, source: &str) -> PathBuf {
         let root = self.folder.path().join(id);
-        std::fs::create_dir_all(&root).unwrap();
-        std::fs::write(root.join(entry), source).unwrap();
+        let file = root.join(entry);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, source).unwrap();
         root
     }
 
     async fn load_facts(&self, facts: Facts) -> Result<Scripted, LoadError> {
-        load(facts, Permissions::default(), &self.workers, &self.batches, Arc::clone(&self.services)).await
+        let runtime = match crate::UNDER_NODE {
+            true => Runtime::Node(under_node(self.folder.path()).await, &self.workers),
+            false => Runtime::Here(&self.workers),
+        };
+        self.load_in(facts, runtime).await
+    }
+
+    pub(crate) async fn load_in(&self, facts: Facts, runtime: Runtime<'_>) -> Result<Scripted, LoadError> {
+        load(facts, self.permissions(), runtime, &self.batches, Arc::clone(&self.services)).await
+    }
+
+    /// What was granted, and the plugin's own files.
+    fn permissions(&self) -> Permissions {
+        let mut permissions = self.permissions.clone();
+        let root = self.folder.path().to_owned();
+        permissions.files.push(FileGrant { root, access: FileAccess::Read });
+        permissions
     }
 
     /// A plugin whose `register` has this body.
@@ -86,7 +105,15 @@ impl Plugins {
     }
 }
 
-fn facts(id: &str, root: &Path, entry: &str, dialect: Dialect, config: Value) -> Facts {
+/// The Node of this machine, and nothing of its environment.
+pub(crate) async fn under_node(home: &Path) -> UnderNode {
+    let path = std::env::var_os("PATH").unwrap();
+    let program = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.is_file());
+    let program = program.expect("these tests need Node.js").canonicalize().unwrap();
+    UnderNode { node: Node::at(program).await.unwrap(), environment: BTreeMap::new(), home: home.to_owned() }
+}
+
+pub(crate) fn facts(id: &str, root: &Path, entry: &str, dialect: Dialect, config: Value) -> Facts {
     Facts {
         id: id.to_owned(),
         name: "Test".to_owned(),

@@ -21,10 +21,14 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{CallContext, ObservePoint};
 use backstop_plugins::install::Source;
-use backstop_plugins::openclaw::{Batches, Dialect, Facts, NoServices, Scripted, load};
+use backstop_plugins::openclaw::{
+    Batches, Dialect, Facts, NoServices, Node, Runtime, Scripted, UnderNode, load,
+};
 use backstop_plugins::registration::{OfferKind, Seated};
 use backstop_plugins::trust::{Home, Purpose, Staged};
-use backstop_script::{Argument, Arguments, JsonText, Permissions, WorkerSettings, Workers};
+use backstop_script::{
+    Argument, Arguments, FileAccess, FileGrant, JsonText, Permissions, WorkerSettings, Workers,
+};
 use serde_json::{Value, json};
 
 /// Enough for anything that works, on a machine that is busy.
@@ -50,6 +54,27 @@ fn read(path: &Path) -> Value {
 
 /// Loads a package as an installed plugin is: its own folder in one with all that it needs.
 async fn plugin(package: &str, config: Value, permissions: Permissions) -> Loaded {
+    plugin_in(package, config, permissions, None).await
+}
+
+/// Loads it under the machine's Node.
+async fn under_node(package: &str, config: Value) -> Loaded {
+    let home = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let program = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.is_file());
+    let node = Node::at(program.unwrap().canonicalize().unwrap()).await.unwrap();
+    let under = UnderNode { node, environment: BTreeMap::new(), home: home.path().to_owned() };
+    let own = FileGrant { root: folder(), access: FileAccess::Read };
+    let permissions = Permissions { files: vec![own], ..Permissions::default() };
+    plugin_in(package, config, permissions, Some(under)).await
+}
+
+async fn plugin_in(
+    package: &str,
+    config: Value,
+    permissions: Permissions,
+    under: Option<UnderNode>,
+) -> Loaded {
     let root = folder();
     let at = PathBuf::from("node_modules").join(package);
     let (manifest, about) =
@@ -72,7 +97,11 @@ async fn plugin(package: &str, config: Value, permissions: Permissions) -> Loade
     };
     let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
     let batches = Arc::<Batches>::default();
-    let plugin = load(facts, permissions, &workers, &batches, Arc::new(NoServices)).await;
+    let runtime = match under {
+        Some(under) => Runtime::Node(under, &workers),
+        None => Runtime::Here(&workers),
+    };
+    let plugin = load(facts, permissions, runtime, &batches, Arc::new(NoServices)).await;
     let plugin = plugin.unwrap_or_else(|error| panic!("{error}"));
     let owner = OwnerSettings { allow_conversation_access: Some(true), ..OwnerSettings::default() };
     let mut snapshot = Snapshot::empty(OperatorSettings {
@@ -211,6 +240,48 @@ async fn mem0_with_and_without_a_key() {
     let said = with.tool("memory_search", json!({ "query": "rust" })).await;
     assert!(said.contains("hosts"), "it says which grant is missing: {said}");
     with.turn().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_node_all_of_them_register_what_they_register_here_and_take_a_turn() {
+    // Looks like a key and is none.
+    let key = ["m0", "-test"].concat();
+    for (package, config) in [
+        ("@ollama/openclaw-web-search", json!({})),
+        ("@projectavatar/openclaw-avatar", json!({})),
+        ("@robertogongora/graphiti", json!({})),
+        ("@happycastle/oh-my-openclaw", json!({})),
+        ("@mem0/openclaw-mem0", json!({})),
+        ("@mem0/openclaw-mem0", json!({ "apiKey": key, "userId": "me" })),
+    ] {
+        let here = plugin(package, config.clone(), Permissions::default()).await;
+        let there = under_node(package, config).await;
+        assert_eq!(there.points(), here.points(), "{package}");
+        for kind in [OfferKind::Tool, OfferKind::Command, OfferKind::Service, OfferKind::Cli] {
+            assert_eq!(there.names(kind), here.names(kind), "{package}: {kind}");
+        }
+        assert_eq!(there.seated.left_out, here.seated.left_out, "{package}");
+        if package.contains("happycastle") || package.contains("avatar") {
+            there.turn().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_node_a_tool_of_theirs_works() {
+    let loaded = under_node("@happycastle/oh-my-openclaw", json!({})).await;
+    let made = loaded.tool("omoc_todo_create", json!({ "content": "write it down" })).await;
+    assert!(!made.contains("Error"), "{made}");
+    let listed = loaded.tool("omoc_todo_list", json!({})).await;
+    assert!(listed.contains("write it down"), "{listed}");
+    // A file that nobody granted, from code of Node's that is not ours.
+    let looked = loaded.tool("omoc_look_at", json!({ "file_path": "/etc/hostname", "goal": "see" })).await;
+    assert!(looked.contains("restricted"), "{looked}");
+    // Nothing listens there: it is kept from no host, and says itself that it got no answer.
+    let loaded = under_node("@ollama/openclaw-web-search", json!({})).await;
+    let name = loaded.names(OfferKind::Tool)[0].to_owned();
+    let said = loaded.tool(&name, json!({ "query": "rust" })).await;
+    assert!(said.contains("fetch failed"), "{said}");
 }
 
 /// From the registry itself, as the list of this suite is: the one test here that needs the network when it runs.

@@ -14,6 +14,7 @@
 //! ([`Limits`]), and so is how deep loads stand inside of loads, how long a name may be that is imported, and what is
 //! remembered of names and packages.
 
+mod elsewhere;
 mod native;
 mod package;
 mod resolve;
@@ -28,7 +29,7 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Exception, Function, Module, Object, Persistent, Value};
 
-use self::package::Asked;
+use self::package::{Asked, Platform};
 use self::resolve::{Files, Found};
 use self::source::Kind;
 use crate::bridge::Provided;
@@ -39,6 +40,8 @@ use crate::realm::HostScope;
 use crate::source::ScriptSource;
 use crate::typescript;
 use crate::workers::stack_is_short;
+
+pub use self::elsewhere::{ModuleKind, ModuleText, Sources};
 
 /// The specifier by which a boot module imports the script.
 const ENTRY: &str = "script:entry";
@@ -90,13 +93,13 @@ impl Modules {
         limits: Limits,
         scope: Arc<HostScope>,
     ) -> Result<Self, ScriptError> {
-        let files = Files::new(&source.root, limits.modules, source.seen.clone()).map_err(|error| {
-            ScriptError::Module {
+        let files = Files::new(&source.root, limits.modules, source.seen.clone(), Platform::Ours).map_err(
+            |error| ScriptError::Module {
                 specifier: source.entry.clone(),
                 importer: format!("the host, for `{}`", source.name),
                 reason: format!("its folder cannot be read ({error})"),
-            }
-        })?;
+            },
+        )?;
         Ok(Self {
             files,
             entry: source.entry.clone(),

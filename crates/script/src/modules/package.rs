@@ -11,16 +11,27 @@ pub(super) enum Asked {
     Require,
 }
 
+/// What runs the modules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Platform {
+    /// A runtime of ours.
+    Ours,
+    /// Node itself.
+    Node,
+}
+
 impl Asked {
-    /// The conditions that hold: what is made for browsers goes before what is made for Node, as it needs less.
-    fn rounds(self) -> [[&'static str; 4]; 2] {
-        match self {
-            Self::Import => {
-                [["browser", "import", "module", "default"], ["node", "import", "module", "default"]]
+    /// The conditions that hold. For a runtime of ours, what is made for browsers goes before what is made for Node, as it needs less.
+    fn rounds(self, platform: Platform) -> &'static [[&'static str; 4]] {
+        match (platform, self) {
+            (Platform::Ours, Self::Import) => {
+                &[["browser", "import", "module", "default"], ["node", "import", "module", "default"]]
             }
-            Self::Require => {
-                [["browser", "require", "module", "default"], ["node", "require", "node", "default"]]
+            (Platform::Ours, Self::Require) => {
+                &[["browser", "require", "module", "default"], ["node", "require", "node", "default"]]
             }
+            (Platform::Node, Self::Import) => &[["node", "import", "default", "default"]],
+            (Platform::Node, Self::Require) => &[["node", "require", "default", "default"]],
         }
     }
 }
@@ -35,8 +46,9 @@ pub(super) enum Mapped {
 }
 
 /// The fields of a `package.json` that matter here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Package {
+    platform: Platform,
     pub(super) name: Option<String>,
     exports: Option<Value>,
     imports: Option<Map<String, Value>>,
@@ -47,7 +59,20 @@ pub(super) struct Package {
 }
 
 impl Package {
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    /// A folder without a `package.json`.
+    pub(super) fn unsaid(platform: Platform) -> Self {
+        Self {
+            platform,
+            name: None,
+            exports: None,
+            imports: None,
+            browser: None,
+            main: None,
+            is_module: None,
+        }
+    }
+
+    pub(super) fn read(text: &str, platform: Platform) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let Value::Object(mut fields) = value else { return Err("it is no object".to_owned()) };
         let text = |value: Option<Value>| match value {
@@ -56,13 +81,14 @@ impl Package {
         };
         let kind = text(fields.remove("type"));
         Ok(Self {
+            platform,
             name: text(fields.remove("name")),
             exports: fields.remove("exports").filter(|value| !value.is_null()),
             imports: match fields.remove("imports") {
                 Some(Value::Object(imports)) => Some(imports),
                 _ => None,
             },
-            browser: fields.remove("browser"),
+            browser: fields.remove("browser").filter(|_| platform == Platform::Ours),
             main: text(fields.remove("main")),
             is_module: kind.map(|kind| kind == "module"),
         })
@@ -76,7 +102,7 @@ impl Package {
     pub(super) fn exported(&self, subpath: &str, asked: Asked) -> Option<String> {
         let exports = self.exports.as_ref()?;
         let is_map = exports.as_object().is_some_and(|map| map.keys().any(|key| key.starts_with('.')));
-        asked.rounds().iter().find_map(|conditions| match exports.as_object() {
+        asked.rounds(self.platform).iter().find_map(|conditions| match exports.as_object() {
             Some(map) if is_map => matched(map, subpath, conditions),
             _ if subpath == "." => target(exports, None, conditions),
             _ => None,
@@ -86,7 +112,7 @@ impl Package {
     /// What `imports` has for `#name`.
     pub(super) fn internal(&self, name: &str, asked: Asked) -> Option<String> {
         let imports = self.imports.as_ref()?;
-        asked.rounds().iter().find_map(|conditions| matched(imports, name, conditions))
+        asked.rounds(self.platform).iter().find_map(|conditions| matched(imports, name, conditions))
     }
 
     /// Where the package begins without `exports`.

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
-use super::package::{Asked, Mapped, Package};
+use super::package::{Asked, Mapped, Package, Platform};
 use crate::source::FilesSeen;
 
 /// What a specifier means among the files of a script.
@@ -39,7 +38,7 @@ const MOST_REMEMBERED: u64 = 16 << 20;
 /// What is remembered of packages; it is forgotten as a whole when it would be too much, and read again.
 #[derive(Default)]
 struct Packages {
-    of: HashMap<PathBuf, Option<Rc<Package>>>,
+    of: HashMap<PathBuf, Option<Arc<Package>>>,
     bytes: u64,
 }
 
@@ -50,12 +49,18 @@ pub(super) struct Files {
     most: usize,
     packages: RefCell<Packages>,
     seen: Option<Arc<dyn FilesSeen>>,
+    platform: Platform,
 }
 
 impl Files {
     /// The files below a folder.
-    pub(super) fn new(root: &Path, most: usize, seen: Option<Arc<dyn FilesSeen>>) -> std::io::Result<Self> {
-        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default(), seen })
+    pub(super) fn new(
+        root: &Path,
+        most: usize,
+        seen: Option<Arc<dyn FilesSeen>>,
+        platform: Platform,
+    ) -> std::io::Result<Self> {
+        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default(), seen, platform })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -109,7 +114,7 @@ impl Files {
     }
 
     /// The nearest package around a folder, with its own folder.
-    fn package_around(&self, folder: &Path) -> Result<Option<(PathBuf, Rc<Package>)>, String> {
+    fn package_around(&self, folder: &Path) -> Result<Option<(PathBuf, Arc<Package>)>, String> {
         for above in folder.ancestors() {
             if !above.starts_with(&self.root) {
                 break;
@@ -124,7 +129,7 @@ impl Files {
         Ok(None)
     }
 
-    fn package(&self, folder: &Path) -> Result<Option<Rc<Package>>, String> {
+    fn package(&self, folder: &Path) -> Result<Option<Arc<Package>>, String> {
         if let Some(known) = self.packages.borrow().of.get(folder) {
             return Ok(known.clone());
         }
@@ -139,9 +144,9 @@ impl Files {
                 });
                 let text =
                     text.map_err(|reason| format!("{} cannot be read: {reason}", self.shown(&path)))?;
-                let package = Package::read(&text)
+                let package = Package::read(&text, self.platform)
                     .map_err(|error| format!("{} is broken: {error}", self.shown(&path)))?;
-                Some(Rc::new(package))
+                Some(Arc::new(package))
             }
             _ => None,
         };
@@ -234,7 +239,7 @@ impl Files {
                     "its package is a link out of the script's folder\n  hint: install it there".to_owned()
                 );
             }
-            let package = self.package(&real)?.unwrap_or_default();
+            let package = self.package(&real)?.unwrap_or_else(|| Arc::new(Package::unsaid(self.platform)));
             return self.of_package(&real, &package, &subpath, asked);
         }
         Err(format!(
@@ -404,7 +409,7 @@ mod tests {
     fn what_is_remembered_of_packages_is_bounded_and_what_they_say_is_not_lost() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("package.json"), r#"{"type": "module"}"#).unwrap();
-        let files = Files::new(folder.path(), 4, None).unwrap();
+        let files = Files::new(folder.path(), 4, None, Platform::Ours).unwrap();
         for number in 0..100 {
             assert_eq!(files.is_module(&format!("{number}/a.js")), Some(true));
             assert!(files.packages.borrow().of.len() <= 4);

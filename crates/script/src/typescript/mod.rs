@@ -66,6 +66,23 @@ pub(crate) fn strip(source: &str) -> Result<String, Problem> {
     })
 }
 
+/// The first thing that is wrong with the syntax of an ES module, as the parser of this crate sees it.
+pub(crate) fn wrong(source: &str) -> Option<Problem> {
+    if let Err(problem) = depth::check(source) {
+        return Some(problem);
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+            let allocator = Allocator::default();
+            let parsed = Parser::new(&allocator, source, SourceType::mjs()).parse();
+            let error = parsed.diagnostics.errors().next()?;
+            let offset = error.labels.first().map_or(0, |label| label.span().start as usize);
+            Some(Problem::new(offset, error.message.to_string()))
+        });
+        thread.ok().and_then(|thread| thread.join().ok()).flatten()
+    })
+}
+
 /// The names that a module wants of the module `specifier`. Nothing, if its source can't be read.
 pub(crate) fn imported_names(source: &str, specifier: &str) -> Vec<String> {
     if depth::check(source).is_err() {

@@ -141,6 +141,16 @@ impl Workers {
         let mut took = Vec::with_capacity(items.len());
         let mut at = 0;
         while let Some(first) = items.get(at) {
+            if let Some(elsewhere) = first.script.elsewhere() {
+                let began = Instant::now();
+                let said = elsewhere.call(first.callee.clone(), arguments, first.budget).await;
+                took.push(began.elapsed());
+                if let Some(said) = said.transpose() {
+                    return RunOutcome { ended_at: Some((at, said)), took };
+                }
+                at += 1;
+                continue;
+            }
             let (lane, end) = match self.0.group(items, at) {
                 Ok(group) => group,
                 Err(error) => return RunOutcome { ended_at: Some((at, Err(error))), took },
@@ -149,10 +159,9 @@ impl Workers {
                 .get(at..end)
                 .unwrap_or_default()
                 .iter()
-                .map(|item| Item {
-                    script: item.script.slot().id(),
-                    callee: item.callee.clone(),
-                    budget: item.budget,
+                .filter_map(|item| {
+                    let script = item.script.slot()?.id();
+                    Some(Item { script, callee: item.callee.clone(), budget: item.budget })
                 })
                 .collect();
             debug_assert!(!group.is_empty(), "a group begins with {first:?}");
@@ -201,10 +210,10 @@ impl Inner {
     /// The thread of the item at `at`, and where the items end that live there as well.
     fn group(&self, items: &[RunItem<'_>], at: usize) -> Result<(Arc<Lane>, usize), ScriptError> {
         let Some(first) = items.get(at) else { return Err(ScriptError::Gone) };
-        let lane = first.script.slot().lane()?;
+        let lane = first.script.slot().ok_or(ScriptError::Gone)?.lane()?;
         let mut end = at + 1;
-        while let Some(item) = items.get(end)
-            && item.script.slot().lane().is_ok_and(|other| Arc::ptr_eq(&other, &lane))
+        while let Some(slot) = items.get(end).and_then(|item| item.script.slot())
+            && slot.lane().is_ok_and(|other| Arc::ptr_eq(&other, &lane))
         {
             end += 1;
         }

@@ -15,9 +15,10 @@
 mod fault;
 mod handshake;
 mod input;
+pub(crate) mod life;
 mod run;
-mod session;
-mod wire;
+pub(crate) mod session;
+pub(crate) mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ use tokio::time::Instant;
 pub use self::fault::Fault;
 use self::handshake::Handshake;
 use self::input::Input;
+use self::life::Lives;
 use self::run::{Pipes, Task, listen};
 use self::session::Session;
 use self::wire::Call;
@@ -44,7 +46,7 @@ use crate::package::Seal;
 use crate::registration::{Registration, RegistrationError};
 
 /// The environment variable that marks the processes of plugins.
-pub(super) const MARKER: &str = "BACKSTOP_PLUGIN_ID";
+pub(crate) const MARKER: &str = "BACKSTOP_PLUGIN_ID";
 /// The wait before the second start in a row; it doubles from there.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait before a start.
@@ -179,6 +181,8 @@ struct Shared {
     family: Family,
     state: watch::Sender<State>,
     declared: OnceLock<Handshake>,
+    /// Who answers its questions, if it may ask any.
+    lives: Option<Arc<dyn Lives>>,
     stop: Arc<Notify>,
 }
 
@@ -210,11 +214,20 @@ impl ProcessPlugin {
     ///
     /// [`StartError`], where it can't be started or does not say what it is; nothing of it is left then.
     pub async fn start(settings: ProcessSettings) -> Result<Self, StartError> {
+        Self::start_serving(settings, None).await
+    }
+
+    /// Starts a program that may ask, as [`Self::start`] does.
+    pub(crate) async fn start_serving(
+        settings: ProcessSettings,
+        lives: Option<Arc<dyn Lives>>,
+    ) -> Result<Self, StartError> {
         let plugin: Arc<str> = settings.plugin.as_str().into();
         let shared = Arc::new(Shared {
             family: Family::new(MARKER, uuid::Uuid::now_v7().simple().to_string()),
             state: watch::Sender::new(State::Starting),
             declared: OnceLock::new(),
+            lives,
             stop: Arc::default(),
             settings,
             plugin,
@@ -254,6 +267,19 @@ impl ProcessPlugin {
         // An error means that its keeper is gone, and with it the program.
         let _ = state.wait_for(|state| matches!(state, State::Over)).await;
         self.shared.family.end();
+    }
+
+    /// The program as it runs; waits where it is being started.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, HookError> {
+        self.shared.session().await
+    }
+
+    /// The program, if it runs.
+    pub(crate) fn session_now(&self) -> Option<Arc<Session>> {
+        match &*self.shared.state.borrow() {
+            State::Ready(session) => Some(Arc::clone(session)),
+            State::Starting | State::Down(_) | State::Over => None,
+        }
     }
 
     /// Whether it can be asked right now.
@@ -338,6 +364,8 @@ impl Shared {
             let looked = looked.await.unwrap_or_else(|_| Err("its files could not be looked at".to_owned()));
             looked.map_err(|why| error(Fault::Changed(why), &said))?;
         }
+        let life = self.lives.as_ref().map(|lives| lives.begin()).transpose();
+        let life = life.map_err(|fault| error(fault, &said))?;
         let mut running = self
             .family
             .start(self.program())
@@ -354,7 +382,7 @@ impl Shared {
             .and_then(pipe::Sender::from_owned_fd)
             .map_err(|source| error(Fault::Start(source.to_string()), &said))?;
         let (input, writer) = Input::new(input);
-        let session = Session::new(Arc::clone(&self.plugin), input);
+        let session = Session::new(Arc::clone(&self.plugin), input, life);
         let (stop, plugin) = (Arc::clone(&self.stop), Arc::clone(&self.plugin));
         let pipes = Pipes { session: Arc::clone(&session), running, writer, output, limits, stop, plugin };
         let serving = Task(tokio::spawn(pipes.serve()));
@@ -371,7 +399,15 @@ impl Shared {
 
     async fn greet(&self, session: &Session) -> Result<(), Fault> {
         let settings = &self.settings;
-        let greeting = session.request(|id| wire::initialize(id, &settings.plugin, &settings.config), None);
+        let life = session.life();
+        if let Some(life) = life {
+            session.tell(life.preface());
+        }
+        let initialize = |id| match life {
+            Some(life) => wire::request(id, "initialize", &life.greeting()),
+            None => wire::initialize(id, &settings.plugin, &settings.config),
+        };
+        let greeting = session.request(initialize, None);
         let answer = tokio::time::timeout(settings.limits.start, greeting).await.map_err(|_| {
             Fault::Handshake(format!(
                 "did not answer `initialize` within {} ms",
@@ -380,6 +416,10 @@ impl Shared {
         })??;
         let answer = answer
             .map_err(|message| Fault::Handshake(format!("answered `initialize` with an error: {message}")))?;
+        if let Some(life) = life {
+            session.widen(life.greeted(answer)?);
+            return Ok(());
+        }
         let declared = handshake::read(answer)?;
         let concurrency = declared.concurrency;
         if !self.declared.get_or_init(|| declared.clone()).is_same(&declared) {

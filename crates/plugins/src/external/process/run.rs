@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::Limits;
 use super::fault::Fault;
 use super::input::Writer;
+use super::life::Question;
 use super::session::Session;
 use super::wire::{self, Incoming, Level};
 use crate::external::shown;
@@ -92,7 +93,7 @@ impl Pipes {
 }
 
 /// Asks the program to end, and waits until it has agreed or is gone.
-async fn bid_farewell(session: &Session, reader: &mut Reader, grace: Duration) {
+async fn bid_farewell(session: &Arc<Session>, reader: &mut Reader, grace: Duration) {
     let agreed = session.request(wire::shutdown, None);
     let gone = async { while reader.read(session).await.is_ok() {} };
     let farewell = async {
@@ -115,7 +116,7 @@ struct Reader {
 
 impl Reader {
     /// Reads once, and handles the lines that are whole. It can be dropped while it waits.
-    async fn read(&mut self, session: &Session) -> Result<(), Fault> {
+    async fn read(&mut self, session: &Arc<Session>) -> Result<(), Fault> {
         self.buffer.reserve(CHUNK_BYTES);
         let before = self.buffer.len();
         let read = self.output.read_buf(&mut self.buffer).await;
@@ -132,8 +133,15 @@ impl Reader {
         let mut answers = Vec::new();
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
             self.short_enough(line.len())?;
-            match wire::read(line)? {
+            match wire::read(line, session.life().is_some())? {
                 Incoming::Answer { id, answer } => answers.push((id, answer)),
+                Incoming::Question { id, method, params } => {
+                    self.unasked.add(line.len(), self.limits.most_unasked)?;
+                    // INVARIANT: only those that have a life may ask.
+                    if let Some(life) = session.life() {
+                        life.asked(Question { session: Arc::clone(session), id }, &method, params)?;
+                    }
+                }
                 Incoming::Log { level, message } => {
                     self.unasked.add(line.len(), self.limits.most_unasked)?;
                     log(&self.plugin, level, &message);
@@ -152,7 +160,7 @@ impl Reader {
     }
 
     /// Why the program can't be written to: it has ended, most often, and that says more.
-    async fn after(&mut self, fault: Fault, session: &Session) -> Fault {
+    async fn after(&mut self, fault: Fault, session: &Arc<Session>) -> Fault {
         if !matches!(fault, Fault::Pipe(_)) {
             return fault;
         }

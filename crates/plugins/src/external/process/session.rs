@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::fault::Fault;
 use super::input::{Input, MOST_LINES};
+use super::life::Life;
 use super::wire::{self, Call};
 
 /// Most calls that wait for their turn.
@@ -26,8 +27,10 @@ type Answer = Result<Value, String>;
 
 /// A program that runs, as its callers see it.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     plugin: Arc<str>,
+    /// What it may ask, if it may.
+    life: Option<Arc<dyn Life>>,
     input: Input,
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -53,9 +56,10 @@ struct Open {
 impl Session {
     /// A session with the program that has this input. It works on one request until [`widen`](Self::widen) says
     /// otherwise.
-    pub(super) fn new(plugin: Arc<str>, input: Input) -> Arc<Self> {
+    pub(super) fn new(plugin: Arc<str>, input: Input, life: Option<Arc<dyn Life>>) -> Arc<Self> {
         Arc::new(Self {
             plugin,
+            life,
             input,
             slots: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
@@ -71,6 +75,23 @@ impl Session {
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it may ask, if it may.
+    pub(crate) fn life(&self) -> Option<&Arc<dyn Life>> {
+        self.life.as_ref()
+    }
+
+    /// Asks the program something that is neither an event nor a tool, when it is its turn.
+    pub(crate) async fn ask(&self, method: &str, params: &impl serde::Serialize) -> Result<Value, HookError> {
+        let slot = self.slot().await?;
+        let answer = self.request(|id| wire::request(id, method, params), Some(slot)).await;
+        answer.map_err(|fault| fault.hook_error(&self.plugin))?.map_err(HookError::failed)
+    }
+
+    /// Sends what wants no answer. A program that does not read is found out otherwise.
+    pub(crate) fn tell(&self, line: Vec<u8>) {
+        let _ = self.input.send(line);
     }
 
     /// Asks the program, when it is its turn.

@@ -19,6 +19,8 @@ pub(super) enum Incoming {
     Answer { id: u64, answer: Result<Value, String> },
     /// A line for the log.
     Log { level: Level, message: String },
+    /// A question of the program's, where it may ask.
+    Question { id: Value, method: String, params: Value },
 }
 
 /// How grave a line of a log is.
@@ -67,8 +69,8 @@ struct LogLine {
     message: String,
 }
 
-/// Reads one line.
-pub(super) fn read(line: &[u8]) -> Result<Incoming, Fault> {
+/// Reads one line of a program that may ask, or may not.
+pub(super) fn read(line: &[u8], may_ask: bool) -> Result<Incoming, Fault> {
     let message: Message<'_> = serde_json::from_slice(line).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Fault::NoMessage,
         _ => Fault::NotJson { column: error.column() },
@@ -88,6 +90,11 @@ pub(super) fn read(line: &[u8]) -> Result<Incoming, Fault> {
                 .ok_or(Fault::NoMessage)?;
             Ok(Incoming::Log { level: line.level, message: line.message })
         }
+        (Some(id), Some(method), None, None) if may_ask => Ok(Incoming::Question {
+            id,
+            method: method.into_owned(),
+            params: message.params.unwrap_or_default(),
+        }),
         (_, Some(method), None, None) => Err(Fault::UnknownMethod(shown(&method, 60))),
         _ => Err(Fault::NoMessage),
     }
@@ -113,6 +120,26 @@ pub(super) fn initialize(id: u64, plugin: &str, config: &Json) -> Vec<u8> {
         "plugin": { "id": plugin, "config": config.to_value() },
         "points": PointId::ALL.iter().map(|point| json!({ "name": point.name(), "version": 1 })).collect::<Vec<_>>(),
     }}))
+}
+
+/// A request of this method.
+pub(crate) fn request(id: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
+    line(&Request { jsonrpc: "2.0", id, method, params })
+}
+
+/// A notification of this method.
+pub(crate) fn notification(method: &str, params: &Value) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+}
+
+/// What a program is told on its question: the result, or what is wrong as the error's `message` and `data`.
+pub(crate) fn reply(id: &Value, answer: Result<Value, (String, Value)>) -> Vec<u8> {
+    match answer {
+        Ok(result) => line(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+        Err((message, data)) => line(
+            &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32000, "message": message, "data": data } }),
+        ),
+    }
 }
 
 #[derive(Serialize)]
@@ -165,6 +192,11 @@ pub(super) fn cancel(id: u64) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": "$/cancel", "params": { "id": id } }))
 }
 
+/// A text as a line by itself.
+pub(crate) fn text(text: &str) -> Vec<u8> {
+    line(&text)
+}
+
 /// `shutdown`: the program is to end.
 pub(super) fn shutdown(id: u64) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "id": id, "method": "shutdown" }))
@@ -197,14 +229,14 @@ mod tests {
             r#"{"jsonrpc": "2.0", "method": "event"}"#,
             r#"{"jsonrpc": "2.0", "id": 1, "result": {}} {}"#,
         ] {
-            assert!(read(text.as_bytes()).is_err(), "{text}");
+            assert!(read(text.as_bytes(), false).is_err(), "{text}");
         }
         for text in [
             r#"{"jsonrpc": "2.0", "id": 1, "result": null}"#,
             r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "x", "data": 3}}"#,
             r#" {"jsonrpc": "2.0", "method": "log", "params": {"level": "info", "message": "x", "more": 1}} "#,
         ] {
-            assert!(read(text.as_bytes()).is_ok(), "{text}");
+            assert!(read(text.as_bytes(), false).is_ok(), "{text}");
         }
     }
 }
