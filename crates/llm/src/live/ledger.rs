@@ -6,6 +6,7 @@ use std::ops::Range;
 use backstop_hooks::Text;
 
 use super::findings::Findings;
+use super::steps::{step, steps};
 use super::{AlreadySent, FreshText, PartKey, TextEdit, TextKind};
 
 /// One text of the ledger.
@@ -25,6 +26,8 @@ pub(crate) struct Ledger {
     ended: BTreeSet<u32>,
     /// How many texts of a choice have edits.
     edited_texts: BTreeMap<u32, usize>,
+    /// How many texts of a choice are not settled to their end, each frame of a copy asks.
+    unsettled: BTreeMap<u32, usize>,
     edited: bool,
     /// Of all texts.
     bytes: usize,
@@ -43,6 +46,8 @@ struct Entry {
     shown: usize,
     has_news: bool,
     settled: usize,
+    /// It is whole, and settled to its end.
+    is_settled: bool,
     /// How far it has left.
     left: usize,
     /// Its end has left.
@@ -64,12 +69,25 @@ impl Ledger {
             shown: 0,
             has_news: false,
             settled: 0,
+            is_settled: false,
             left: 0,
             closed: false,
             edits: Vec::new(),
         });
         self.by_part.insert(part, id);
+        *self.unsettled.entry(part.choice).or_default() += 1;
         id
+    }
+
+    /// Counts a text among those that are settled, or no more.
+    fn count(&mut self, id: TextId) {
+        step();
+        let Some(entry) = self.texts.get_mut(id.0) else { return };
+        let is_settled = entry.whole && entry.settled >= entry.text.len();
+        if std::mem::replace(&mut entry.is_settled, is_settled) != is_settled {
+            let unsettled = self.unsettled.entry(entry.part.choice).or_default();
+            *unsettled = if is_settled { unsettled.saturating_sub(1) } else { *unsettled + 1 };
+        }
     }
 
     /// Adds text; says where in the text of the part it stands.
@@ -78,10 +96,12 @@ impl Ledger {
         let from = entry.text.len();
         entry.text.push_str(more);
         self.bytes += more.len();
+        let piece = from..entry.text.len();
         if !more.is_empty() && !std::mem::replace(&mut entry.has_news, true) {
             self.news.push(id);
         }
-        from..entry.text.len()
+        self.count(id);
+        piece
     }
 
     /// No more text comes.
@@ -90,6 +110,7 @@ impl Ledger {
         if !std::mem::replace(&mut entry.whole, true) && !std::mem::replace(&mut entry.has_news, true) {
             self.news.push(id);
         }
+        self.count(id);
     }
 
     /// No more text begins in a choice.
@@ -111,12 +132,12 @@ impl Ledger {
     }
 
     pub(crate) fn settle(&mut self, part: PartKey, up_to: usize, edits: Vec<TextEdit>) {
-        let Some(entry) = self.by_part.get(&part).and_then(|id| self.texts.get_mut(id.0)) else { return };
+        let Some(id) = self.by_part.get(&part).copied() else { return };
+        let Some(entry) = self.texts.get_mut(id.0) else { return };
         entry.settled =
             entry.settled.max(if up_to == usize::MAX { up_to } else { up_to.min(entry.text.len()) });
-        if edits.is_empty() {
-            return;
-        }
+        self.count(id);
+        let Some(entry) = self.texts.get_mut(id.0).filter(|_| !edits.is_empty()) else { return };
         self.edited = true;
         if entry.edits.is_empty() {
             *self.edited_texts.entry(part.choice).or_default() += 1;
@@ -178,9 +199,8 @@ impl Ledger {
 
     /// Whether all texts of a choice are there, whole and settled.
     pub(crate) fn choice_is_settled(&self, choice: u32) -> bool {
-        let mut of_choice = self.texts.iter().filter(|entry| entry.part.choice == choice);
-        self.ended.contains(&choice)
-            && of_choice.all(|entry| entry.whole && entry.settled >= entry.text.len())
+        step();
+        self.ended.contains(&choice) && self.unsettled.get(&choice).is_none_or(|count| *count == 0)
     }
 
     /// Whether a text of a choice is edited.
@@ -194,17 +214,16 @@ impl Ledger {
         if entry.together {
             return Some(String::new());
         }
-        let touches = |edit: &TextEdit| {
-            edit.span.start < piece.end && (edit.span.end > piece.start || edit.span.start >= piece.start)
-        };
-        entry.edits.iter().any(touches).then(|| entry.rendered(piece))
+        let touches = |edit: &TextEdit| edit.span.start < piece.end;
+        entry.edits_from(piece.start).first().is_some_and(touches).then(|| entry.rendered(piece))
     }
 
     /// What was put behind the end of a text: no piece of the answer carries it.
     pub(crate) fn tail(&self, id: TextId) -> Option<String> {
         let entry = self.texts.get(id.0).filter(|entry| !entry.together)?;
-        let behind = entry.edits.iter().filter(|edit| edit.span.start >= entry.text.len());
-        let tail: String = behind.map(|edit| edit.replacement.as_str()).collect();
+        let first = entry.edits.partition_point(|edit| edit.span.start < entry.text.len());
+        let behind = entry.edits.get(first..).unwrap_or_default();
+        let tail: String = behind.iter().map(|edit| edit.replacement.as_str()).collect();
         (!tail.is_empty()).then_some(tail)
     }
 
@@ -229,8 +248,9 @@ impl Ledger {
 
     /// Whether something visible of a choice leaves or has left.
     pub(crate) fn choice_has_visible(&self, choice: u32) -> bool {
-        let mut visible =
-            self.texts.iter().filter(|entry| entry.part.choice == choice && entry.kind == TextKind::Visible);
+        let (first, last) = (PartKey { choice, part: 0 }, PartKey { choice, part: u32::MAX });
+        let of_choice = self.by_part.range(first..=last).filter_map(|(_, id)| self.texts.get(id.0));
+        let mut visible = of_choice.inspect(|_| step()).filter(|entry| entry.kind == TextKind::Visible);
         visible.any(|entry| !entry.rendered(0..usize::MAX).is_empty())
     }
 
@@ -276,12 +296,23 @@ impl Entry {
         self.edits.insert(place, merged);
     }
 
+    /// The edits that touch what stands from `start` on: edits are in order, and none overlaps another.
+    fn edits_from(&self, start: usize) -> &[TextEdit] {
+        let first = self.edits.partition_point(|edit| edit.span.end <= start && edit.span.start < start);
+        self.edits.get(first..).unwrap_or_default()
+    }
+
     /// How a piece reads now. An edit's replacement stands in the piece in which the edit begins; one behind the
     /// end of the text stands in the last one only if `piece` is open at the end.
     fn rendered(&self, piece: Range<usize>) -> String {
         let end = piece.end.min(self.text.len());
         let (mut out, mut at) = (String::new(), piece.start);
-        for edit in &self.edits {
+        steps(end.saturating_sub(piece.start));
+        for edit in self.edits_from(piece.start) {
+            step();
+            if edit.span.start > end {
+                break;
+            }
             let begins = edit.span.start >= piece.start && edit.span.start < piece.end;
             if edit.span.start > at && edit.span.start <= end {
                 out.push_str(self.text.get(at..edit.span.start).unwrap_or_default());

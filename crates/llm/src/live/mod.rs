@@ -47,7 +47,7 @@ mod openai_responses;
 mod refused;
 mod request;
 mod span;
-mod steps;
+pub(crate) mod steps;
 mod stream;
 mod template;
 mod unknown;

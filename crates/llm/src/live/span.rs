@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
-use super::steps::step;
+use super::steps::{step, steps};
 
 /// A value in JSON text.
 #[derive(Clone)]
@@ -33,6 +33,7 @@ impl<'a> Node<'a> {
     pub(crate) fn root(text: &'a str) -> Option<Self> {
         let start = skip_space(text.as_bytes(), 0);
         let end = skip_value(text.as_bytes(), start)?;
+        steps(end - start);
         Some(Self { text, span: start..end })
     }
 
@@ -75,6 +76,7 @@ impl<'a> Node<'a> {
             let colon = skip_space(bytes, key_end);
             let start = skip_space(bytes, colon + 1);
             let end = skip_value(bytes, start)?;
+            steps(end - begin);
             at = skip_comma(bytes, end);
             let key = Node { text, span: begin..key_end }.string().unwrap_or_default();
             Some(Member { key, span: begin..end, value: Node { text, span: start..end } })
@@ -91,6 +93,7 @@ impl<'a> Node<'a> {
         let mut at = skip_space(bytes, self.span.start + 1);
         while at + 1 < self.span.end {
             let Some(end) = skip_value(bytes, at) else { break };
+            steps(end - at);
             found.push(Node { text: self.text, span: at..end });
             at = skip_comma(bytes, end);
         }
@@ -207,6 +210,7 @@ impl Splices {
         let usual = between(entries.first(), entries.get(1)).unwrap_or(",");
         let (mut written_to, mut last, mut empty, mut new) = (begin, None, true, String::new());
         for slot in slots {
+            step();
             match slot {
                 Slot::New(entry) => {
                     if !empty {

@@ -23,6 +23,7 @@ use super::findings::{FreshResult, ResultKey};
 use super::frame::{Frame, FrameLines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
+use super::steps::step;
 use super::template::{MOST_TEMPLATES, Template};
 use super::unknown::{UNKNOWN_CHOICE, UnknownFrames};
 use super::waiting::Texts;
@@ -201,7 +202,7 @@ impl<W: StreamWire> StreamEditor<W> {
     }
 
     fn read_frame(&mut self, raw: Frame) -> Result<(), WireError> {
-        let templates = self.templates.iter();
+        let templates = self.templates.iter().inspect(|_| step());
         if let Some((template, (text, length))) =
             templates.filter_map(|template| Some((template, template.text_of(&raw.bytes)?))).next()
         {

@@ -9,6 +9,7 @@ use backstop_hooks::conversation::{Part, ToolCall};
 use serde_json::{Map, Value};
 
 use super::PartKey;
+use super::steps::step;
 use crate::error::{WireError, out_of_order};
 use crate::model::ModelResponse;
 
@@ -39,7 +40,7 @@ struct UnknownType {
 impl UnknownFrames {
     /// A frame; gives the call that it belongs to.
     pub(super) fn add(&mut self, name: String, event: Value) -> Result<PartKey, WireError> {
-        if let Some(known) = self.types.iter_mut().find(|known| known.name == name) {
+        if let Some(known) = self.types.iter_mut().inspect(|_| step()).find(|known| known.name == name) {
             // Some servers say the same in every frame.
             if known.events.last() != Some(&event) {
                 known.events.push(event);

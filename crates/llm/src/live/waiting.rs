@@ -10,7 +10,7 @@ use super::findings::ResultKey;
 use super::frame::{Frame, FrameLines};
 use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
-use super::steps::step;
+use super::steps::{step, steps};
 use super::stream::TextPiece;
 
 /// What was decided about the calls.
@@ -193,6 +193,7 @@ impl<M> Waiting<M> {
     }
 
     pub(super) fn may_leave(&self, ledger: &Ledger, calls: &Calls) -> bool {
+        steps(1 + self.texts.as_slice().len() + self.repeats.len() + self.results.len());
         (!self.call || calls.released)
             && self.texts.as_slice().iter().all(|text| ledger.may_leave(text.id, text.piece.end))
             && self.repeats.iter().all(|choice| ledger.choice_is_settled(*choice))

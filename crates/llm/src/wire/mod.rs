@@ -60,6 +60,7 @@ pub(crate) use levels::{
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
 pub(crate) use states::states;
+pub use states::{WORD_TABLES, WordTable};
 pub(crate) use strict::parse_message;
 pub use strict::{parse_json, parse_request};
 pub(crate) use types::{

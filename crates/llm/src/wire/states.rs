@@ -1,11 +1,46 @@
 //! The words of states and reasons, wire by wire.
 //!
 //! Nobody judges a reason to stop or the state of an item, so each is a word of these lists and nothing else: one that no list
-//! has is a text in a field that nobody knows. The lists have what the SDKs of the providers declare, and what servers that speak
-//! a wire are documented to say besides (vLLM, SGLang, TGI, Mistral, DeepSeek, and routers that pass on the reasons of other
+//! has is a text in a field that nobody knows. The lists have what the SDKs of the providers declare, against which a test holds
+//! them, and what servers that speak a wire are documented to say besides (vLLM, SGLang, TGI, Mistral, DeepSeek, and routers that pass on the reasons of other
 //! wires).
 
 use super::Api;
+
+/// The words that a field of a wire may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct WordTable {
+    /// The wire.
+    pub api: Api,
+    /// The fields, wherever in an answer they stand.
+    pub fields: &'static [&'static str],
+    /// The words.
+    pub words: &'static [&'static str],
+}
+
+/// All lists of words.
+pub static WORD_TABLES: [WordTable; 12] = [
+    WordTable {
+        api: Api::OpenAiChat,
+        fields: &["finish_reason", "native_finish_reason"],
+        words: CHAT_REASONS,
+    },
+    WordTable { api: Api::OpenAiResponses, fields: &["status"], words: RESPONSES_STATES },
+    WordTable { api: Api::OpenAiResponses, fields: &["reason"], words: RESPONSES_REASONS },
+    WordTable { api: Api::OpenAiResponses, fields: &["phase"], words: &["commentary", "final_answer"] },
+    WordTable { api: Api::OpenAiResponses, fields: &["truncation"], words: &["auto", "disabled"] },
+    WordTable { api: Api::AnthropicMessages, fields: &["stop_reason"], words: ANTHROPIC_REASONS },
+    WordTable { api: Api::AnthropicMessages, fields: &["reason"], words: ANTHROPIC_CHANGES },
+    WordTable {
+        api: Api::AnthropicMessages,
+        fields: &["amazon-bedrock-guardrailAction"],
+        words: &["INTERVENED", "NONE"],
+    },
+    WordTable { api: Api::Gemini, fields: &["finishReason"], words: GEMINI_REASONS },
+    WordTable { api: Api::Gemini, fields: &["turnCompleteReason"], words: LIVE_REASONS },
+    WordTable { api: Api::Gemini, fields: &["interactionStatus"], words: LIVE_STATES },
+    WordTable { api: Api::BedrockConverse, fields: &["stopReason"], words: CONVERSE_REASONS },
+];
 
 /// Reasons of OpenAI Chat (`finish_reason` of `Choice`; openai for Python), then those of other servers.
 const CHAT_REASONS: &[&str] = &[
@@ -88,6 +123,27 @@ const ANTHROPIC_REASONS: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
+/// Why input was changed or thinking left out (`BetaThinkingDroppedInputTransformation` and its siblings), and why a credit was
+/// not applied (`BetaFallbackCreditNotApplied`).
+const ANTHROPIC_CHANGES: &[&str] = &[
+    "end_user_binding_mismatch",
+    "model_binding_mismatch",
+    "organization_binding_mismatch",
+    "prefix_binding_mismatch",
+    "body_mismatch",
+    "continuation_excluded",
+    "continuation_only",
+    "expired",
+    "invalid_target_model",
+    "not_enabled",
+    "reprice_unavailable",
+    "temporarily_unavailable",
+    "variant_fields_present",
+    "wrong_organization",
+    "wrong_platform",
+    "wrong_workspace",
+];
+
 /// Reasons of Gemini (`FinishReason`; google-genai for Python).
 const GEMINI_REASONS: &[&str] = &[
     "FINISH_REASON_UNSPECIFIED",
@@ -116,6 +172,41 @@ const GEMINI_REASONS: &[&str] = &[
     "CONTINUATION",
 ];
 
+/// Why a turn of Gemini Live is over (`TurnCompleteReason`; google-genai for Python).
+const LIVE_REASONS: &[&str] = &[
+    "BLOCKLIST",
+    "GENERATED_AUDIO_SAFETY",
+    "GENERATED_CONTENT_BLOCKLIST",
+    "GENERATED_CONTENT_PROHIBITED",
+    "GENERATED_CONTENT_SAFETY",
+    "GENERATED_IMAGE_CELEBRITY",
+    "GENERATED_IMAGE_IDENTIFIABLE_PEOPLE",
+    "GENERATED_IMAGE_MINORS",
+    "GENERATED_IMAGE_PROHIBITED",
+    "GENERATED_IMAGE_PROMINENT_PEOPLE_DETECTED_BY_REWRITER",
+    "GENERATED_IMAGE_SAFETY",
+    "GENERATED_OTHER",
+    "GENERATED_VIDEO_SAFETY",
+    "IMAGE_PROHIBITED_INPUT_CONTENT",
+    "INPUT_IMAGE_CELEBRITY",
+    "INPUT_IMAGE_PHOTO_REALISTIC_CHILD_PROHIBITED",
+    "INPUT_IP_PROHIBITED",
+    "INPUT_OTHER",
+    "INPUT_TEXT_CONTAIN_PROMINENT_PERSON_PROHIBITED",
+    "INPUT_TEXT_NCII_PROHIBITED",
+    "MALFORMED_FUNCTION_CALL",
+    "MAX_REGENERATION_REACHED",
+    "NEED_MORE_INPUT",
+    "OUTPUT_IMAGE_IP_PROHIBITED",
+    "PROHIBITED_INPUT_CONTENT",
+    "RESPONSE_REJECTED",
+    "TURN_COMPLETE_REASON_UNSPECIFIED",
+    "UNSAFE_PROMPT_FOR_IMAGE_GENERATION",
+];
+
+/// States of a session of Gemini Live (`InteractionStatus`; google-genai for Python).
+const LIVE_STATES: &[&str] = &["IDLE", "INTERACTION_STATUS_UNSPECIFIED", "IN_PROGRESS", "REQUIRES_ACTION"];
+
 /// Reasons of Bedrock's Converse (`StopReason`; botocore).
 const CONVERSE_REASONS: &[&str] = &[
     "end_turn",
@@ -131,16 +222,6 @@ const CONVERSE_REASONS: &[&str] = &[
 
 /// The words that the field `name` may hold; `None` for one that is no state and no reason.
 pub(crate) fn states(api: Api, name: &str) -> Option<&'static [&'static str]> {
-    match (api, name) {
-        (Api::OpenAiChat, "finish_reason" | "native_finish_reason") => Some(CHAT_REASONS),
-        (Api::OpenAiResponses, "status") => Some(RESPONSES_STATES),
-        (Api::OpenAiResponses, "reason") => Some(RESPONSES_REASONS),
-        (Api::OpenAiResponses, "phase") => Some(&["commentary", "final_answer"]),
-        (Api::OpenAiResponses, "truncation") => Some(&["auto", "disabled"]),
-        (Api::AnthropicMessages, "stop_reason") => Some(ANTHROPIC_REASONS),
-        (Api::AnthropicMessages, "amazon-bedrock-guardrailAction") => Some(&["INTERVENED", "NONE"]),
-        (Api::Gemini, "finishReason") => Some(GEMINI_REASONS),
-        (Api::BedrockConverse, "stopReason") => Some(CONVERSE_REASONS),
-        _ => None,
-    }
+    let table = WORD_TABLES.iter().find(|table| table.api == api && table.fields.contains(&name));
+    table.map(|table| table.words)
 }

@@ -1,4 +1,4 @@
-// Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, as JSON: by table, each type once.
+// Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, and the words of their states and reasons, as JSON: by table, each once.
 // There is no compiler here, so the declarations are read as the text that they are.
 
 import { readFileSync } from 'node:fs';
@@ -88,12 +88,78 @@ function fieldsWithin(text, namespace, name) {
   return names(text.slice(begin), name);
 }
 
+/** The types of which the array in a field of an interface is. */
+function elements(text, name, field) {
+  const declared = fields(text, name).match(new RegExp(`^\\s*${field}\\??: Array<([^>]*)>;`, 'm'));
+  if (!declared) throw new Error(`${name}.${field} is no array`);
+  return declared[1].split('|').map((member) => member.trim().replace(/^.*API\./, ''));
+}
+
+// Fields that hold one of a few words: a state, a reason, a phase.
+const STATE = /(^|_)(status|state|reason|phase|truncation)$|(Status|State|Reason)$/;
+
+/** What is declared in a text under each name: interfaces and classes, aliases, enums. Several may have one name. */
+function declarations(text) {
+  const found = new Map();
+  const add = (name, body) => found.set(name, [...(found.get(name) ?? []), body]);
+  for (const match of text.matchAll(/\b(?:interface|class|enum) (\w+)\b([^{;]*){/g)) {
+    const from = match.index + match[0].length;
+    let depth = 1;
+    let at = from;
+    for (; at < text.length && depth > 0; at += 1) depth += text[at] === '{' ? 1 : text[at] === '}' ? -1 : 0;
+    add(match[1], `${match[2]};${text.slice(from, at - 1)}`);
+  }
+  for (const match of text.matchAll(/\btype (\w+) = ([^;]*);/g)) add(match[1], `= ${match[2]};`);
+  return found;
+}
+
+/** The words in a type: its literals, those of the aliases and enums that it names. */
+function wordsOf(known, type, seen = new Set()) {
+  const own = [...type.matchAll(/'([^']*)'|= "([^"]*)"/g)].map((match) => match[1] ?? match[2]);
+  const named = [...type.matchAll(/\b[A-Z]\w*/g)].map((match) => match[0]).filter((name) => known.has(name) && !seen.has(name));
+  return [
+    ...own,
+    ...named.flatMap((name) => {
+      seen.add(name);
+      // An interface is no word.
+      return known.get(name).filter((body) => body.startsWith('=') || /= "/.test(body)).flatMap((body) => wordsOf(known, body, seen));
+    }),
+  ];
+}
+
+/** The words of states and reasons in everything that answers of these types may hold. */
+function words(table, text, ...roots) {
+  const known = declarations(text);
+  const told = {};
+  const seen = new Set();
+  const todo = [...roots];
+  while (todo.length > 0) {
+    const name = todo.pop();
+    if (seen.has(name)) continue;
+    seen.add(name);
+    if (roots.includes(name) && !known.has(name)) throw new Error(`no ${name}`);
+    for (const body of known.get(name) ?? []) {
+      todo.push(...[...body.matchAll(/\b[A-Z]\w*/g)].map((match) => match[0]));
+      for (const [, field, type] of body.matchAll(/(?<=^|[;{}])\s*'?([\w-]+)'?\??: ([^;]*);/g)) {
+        if (STATE.test(field)) (told[`${table} words of ${field}`] ??= []).push(...wordsOf(known, type));
+      }
+    }
+  }
+  return Object.fromEntries(Object.entries(told).flatMap(([field, said]) => (said.length > 0 ? [[field, sorted(said)]] : [])));
+}
+
 const sorted = (names) => [...new Set(names)].sort();
+/** Tables of two texts as one. */
+const merged = (one, other) =>
+  Object.fromEntries([...new Set([...Object.keys(one), ...Object.keys(other)])].map((table) => [table, sorted([...(one[table] ?? []), ...(other[table] ?? [])])]));
 const part = fields(genai, 'Part');
 console.log(
   JSON.stringify({
     'openai-responses items': sorted([...types(responses, 'ResponseOutputItem'), ...types(betaResponses, 'BetaResponseOutputItem')]),
-    'openai-responses parts of messages': sorted(['ResponseOutputText', 'ResponseOutputRefusal'].flatMap((name) => types(responses, name))),
+    'openai-responses parts of messages': sorted([
+      ...elements(responses, 'ResponseOutputMessage', 'content').flatMap((name) => types(responses, name)),
+      ...elements(betaResponses, 'BetaResponseOutputMessage', 'content').flatMap((name) => types(betaResponses, name)),
+    ]),
     'openai-responses events': sorted([...types(responses, 'ResponseStreamEvent'), ...types(betaResponses, 'BetaResponseStreamEvent')]),
     'openai-responses events of Realtime': sorted(types(realtime, 'RealtimeServerEvent')),
     'openai-chat calls': sorted(types(chat, 'ChatCompletionMessageToolCall')),
@@ -131,6 +197,16 @@ console.log(
     'gemini fields of contents of Live': sorted(names(genai, 'LiveServerContent')),
     'gemini fields of setups of Live': sorted(names(genai, 'LiveClientSetup')),
     'gemini fields of messages of clients of Live': sorted(names(genai, 'LiveClientMessage')),
+    ...words('openai-chat', chat, 'ChatCompletion', 'ChatCompletionChunk'),
+    ...merged(
+      words('openai-responses', responses, 'Response', 'ResponseStreamEvent'),
+      words('openai-responses', betaResponses, 'BetaResponse', 'BetaResponseStreamEvent'),
+    ),
+    ...merged(
+      words('anthropic-messages', messages, 'Message', 'RawMessageStreamEvent'),
+      words('anthropic-messages', betaMessages, 'BetaMessage', 'BetaRawMessageStreamEvent'),
+    ),
+    ...words('gemini', genai, 'GenerateContentResponse', 'LiveServerMessage'),
     'gemini fields of parts': sorted([...part.matchAll(/^\s*(\w+)\??:/gm)].map((match) => match[1])),
   }),
 );

@@ -1,5 +1,6 @@
-"""Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, as JSON: by table, each type once."""
+"""Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, and the words of their states and reasons, as JSON: by table, each once."""
 
+import enum
 import inspect
 import json
 import re
@@ -13,6 +14,7 @@ import openai.types.beta as beta_responses
 import openai.types.chat as chat
 import openai.types.realtime as realtime
 import openai.types.responses as responses
+import pydantic
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_message_create_params
 from google.genai import _live_converters, models
@@ -32,7 +34,10 @@ from openai.types.responses import response_create_params
 
 UNIONS = {
     "openai-responses items": [responses.ResponseOutputItem, beta_responses.BetaResponseOutputItem],
-    "openai-responses parts of messages": [responses.response_output_message.Content],
+    "openai-responses parts of messages": [
+        responses.response_output_message.Content,
+        beta_responses.beta_response_output_message.Content,
+    ],
     "openai-responses events": [responses.ResponseStreamEvent, beta_responses.BetaResponseStreamEvent],
     "openai-responses events of Realtime": [realtime.RealtimeServerEvent],
     "openai-chat calls": [chat.ChatCompletionMessageToolCallUnion],
@@ -177,5 +182,64 @@ found |= {
         "GuardrailConverseTextBlock",
     ),
 }
+# Fields that hold one of a few words: a state, a reason, a phase.
+STATE = re.compile(r"(^|_)(status|state|reason|phase|truncation)$|(Status|State|Reason)$")
+
+
+def inside(annotation):
+    """An annotation and the parts of it."""
+    yield annotation
+    if get_origin(annotation) is not Literal:
+        for part in get_args(annotation):
+            yield from inside(part)
+
+
+def literals(annotation):
+    for part in inside(annotation):
+        if get_origin(part) is Literal:
+            yield from (word for word in get_args(part) if isinstance(word, str))
+        elif isinstance(part, type) and issubclass(part, enum.Enum):
+            yield from (word.value for word in part)
+
+
+def words(table, *roots):
+    """The words of states and reasons in everything that answers of these types may hold."""
+    told, seen, todo = {}, set(), list(roots)
+    while todo:
+        for model in inside(todo.pop()):
+            if not (isinstance(model, type) and issubclass(model, pydantic.BaseModel)) or model in seen:
+                continue
+            seen.add(model)
+            for name, field in model.model_fields.items():
+                todo.append(field.annotation)
+                name = field.alias or name
+                if STATE.search(name):
+                    told.setdefault(f"{table} words of {name}", set()).update(literals(field.annotation))
+    return {field: sorted(said) for field, said in told.items() if said}
+
+
+def bedrock_words(*roots):
+    """The same of structures of Amazon's service model."""
+    told, seen, todo = {}, set(), [BEDROCK.shape_for(root) for root in roots]
+    while todo:
+        shape = todo.pop()
+        if shape.name in seen:
+            continue
+        seen.add(shape.name)
+        if shape.type_name == "structure":
+            todo += shape.members.values()
+            for name, member in shape.members.items():
+                if STATE.search(name) and getattr(member, "enum", None):
+                    told.setdefault(f"bedrock-converse words of {name}", set()).update(member.enum)
+        elif shape.type_name in ("list", "map"):
+            todo.append(shape.member if shape.type_name == "list" else shape.value)
+    return {field: sorted(said) for field, said in told.items()}
+
+
+found |= words("openai-chat", chat.ChatCompletion, chat.ChatCompletionChunk)
+found |= words("openai-responses", responses.Response, beta_responses.BetaResponse, *EVENTS[0])
+found |= words("anthropic-messages", messages.Message, beta_messages.BetaMessage, *EVENTS[1])
+found |= words("gemini", GenerateContentResponse, LiveServerMessage)
+found |= bedrock_words("ConverseResponse", "ConverseStreamOutput")
 found["gemini fields of parts"] = sorted(field.alias or name for name, field in Part.model_fields.items())
 print(json.dumps(found))

@@ -35,6 +35,7 @@ pub(crate) struct AnthropicStream {
     /// Where blocks stand once calls are removed, and the calls; worked out once, since each event asks.
     moved: OnceCell<Moved>,
     calls: OnceCell<Vec<PartKey>>,
+    calls_left: OnceCell<bool>,
 }
 
 /// Where blocks stand in an answer without those of removed calls.
@@ -90,6 +91,7 @@ impl AnthropicStream {
             stopped_at_client: false,
             moved: OnceCell::new(),
             calls: OnceCell::new(),
+            calls_left: OnceCell::new(),
         }
     }
 
@@ -112,6 +114,7 @@ impl AnthropicStream {
         self.blocks.insert(index, Block { part, kind });
         self.moved.take();
         self.calls.take();
+        self.calls_left.take();
         let mut reading = Reading::plain(Mark::BlockStart(index));
         reading.call = kind == BlockKind::Call;
         let literal = block.and_then(|block| block.get_some(field));
@@ -193,7 +196,7 @@ impl AnthropicStream {
     }
 
     fn has_calls_left(&self, edits: &Edits<'_>) -> bool {
-        self.blocks.values().any(|block| block.kind == BlockKind::Call && !edits.calls.is_removed(block.part))
+        *self.calls_left.get_or_init(|| self.calls().iter().any(|part| !edits.calls.is_removed(*part)))
     }
 
     fn write_in_block(

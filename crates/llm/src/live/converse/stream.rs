@@ -10,6 +10,7 @@ use super::{API, END_TURN, end_turn, find_in_answer, find_in_union, member, text
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Splices};
+use crate::live::steps::step;
 use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind};
 use crate::model::{ModelEvent, ModelResponse};
@@ -35,6 +36,7 @@ pub(crate) struct ConverseStream {
     /// Where blocks stand once calls are removed, and the calls; worked out once, since each event asks.
     moved: OnceCell<Moved>,
     calls: OnceCell<Vec<PartKey>>,
+    calls_left: OnceCell<bool>,
 }
 
 /// Where blocks stand in an answer without those of removed calls.
@@ -91,6 +93,7 @@ impl ConverseStream {
             stopped_at_client: false,
             moved: OnceCell::new(),
             calls: OnceCell::new(),
+            calls_left: OnceCell::new(),
         }
     }
 
@@ -112,6 +115,7 @@ impl ConverseStream {
         self.blocks.insert(index, Block { part, kind, id });
         self.moved.take();
         self.calls.take();
+        self.calls_left.take();
         kind
     }
 
@@ -172,20 +176,19 @@ impl ConverseStream {
         Reading { call: kind == BlockKind::Call, ..Reading::plain(Mark::BlockStop(index)) }
     }
 
-    /// Whether a block leaves the answer: the one of a removed call, or of what came of it.
-    fn is_removed(&self, block: &Block, edits: &Edits<'_>) -> bool {
-        if block.kind != BlockKind::Result {
-            return edits.calls.is_removed(block.part);
-        }
-        let mut calls = self.blocks.values().filter(|call| call.kind == BlockKind::Call);
-        calls.any(|call| call.id == block.id && edits.calls.is_removed(call.part))
-    }
-
     fn moved(&self, edits: &Edits<'_>) -> &Moved {
         self.moved.get_or_init(|| {
+            let calls = self.blocks.values().filter(|block| block.kind == BlockKind::Call);
+            let gone = calls.filter(|call| edits.calls.is_removed(call.part));
+            let gone: BTreeSet<&str> = gone.map(|call| call.id.as_str()).collect();
             let (mut indexes, mut removed) = (BTreeMap::new(), 0);
             for (index, block) in &self.blocks {
-                let is_removed = self.is_removed(block, edits);
+                step();
+                // The block of a removed call leaves the answer, and that of what came of it.
+                let is_removed = match block.kind {
+                    BlockKind::Result => gone.contains(block.id.as_str()),
+                    _ => edits.calls.is_removed(block.part),
+                };
                 indexes.insert(*index, (!is_removed).then(|| index - removed));
                 removed += usize::from(is_removed);
             }
@@ -218,7 +221,7 @@ impl ConverseStream {
     }
 
     fn has_calls_left(&self, edits: &Edits<'_>) -> bool {
-        self.calls().iter().any(|part| !edits.calls.is_removed(*part))
+        *self.calls_left.get_or_init(|| self.calls().iter().any(|part| !edits.calls.is_removed(*part)))
     }
 
     fn write_in_block(

@@ -1,11 +1,14 @@
 //! Whole answers.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{API, end_turn, find_in_answer, find_in_union, member, text_of};
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices};
+use crate::live::steps::step;
 use crate::live::stream::{Edits, TextPiece};
 use crate::live::whole::WholeWire;
 use crate::live::{PartKey, TextKind};
@@ -96,19 +99,22 @@ impl WholeWire for ConverseWhole {
         }
         let mut pieces = Vec::new();
         let items = blocks(root).map(|content| content.items()).unwrap_or_default();
-        let mut calls: Vec<(String, PartKey)> = Vec::new();
+        // The first call of each id.
+        let mut calls: BTreeMap<String, PartKey> = BTreeMap::new();
         for (item, part) in items.iter().zip(&response.message.content) {
+            step();
             let (kind, inside) = member(item).ok_or_else(|| out_of_order("a block is nothing"))?;
             let block = match (part, literals(&kind, &inside)) {
                 (Part::ToolCall(call), _) => {
                     let part = self.next_part();
-                    calls.push((call.id.as_str().to_owned(), part));
+                    self.calls.push(part);
+                    calls.entry(call.id.as_str().to_owned()).or_insert(part);
                     Block::Call(part)
                 }
                 (_, Some((text_kind, literals))) => self.texts(text_kind, &literals, ledger, &mut pieces),
                 (Part::ToolResult(_), None) => {
                     let of = text_of(&inside, "toolUseId");
-                    Block::Result(calls.iter().find(|(id, _)| *id == of).map(|(_, part)| *part))
+                    Block::Result(calls.get(&of).copied())
                 }
                 _ => Block::Other,
             };
@@ -117,7 +123,6 @@ impl WholeWire for ConverseWhole {
             }
             self.blocks.push(block);
         }
-        self.calls = calls.into_iter().map(|(_, part)| part).collect();
         self.response = Some(response);
         Ok(pieces)
     }

@@ -30,6 +30,8 @@ mod whole;
 pub(crate) use stream::GeminiStream;
 pub(crate) use whole::GeminiWhole;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::error::WireError;
@@ -37,6 +39,7 @@ use crate::live::PartKey;
 use crate::live::findings::{Findings, camel, tool_of};
 use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
+use crate::live::steps::step;
 use crate::live::stream::Edits;
 use crate::wire::{Api, GEMINI_CANDIDATE, GEMINI_CONTENT, GEMINI_PARTS, TypeClass};
 
@@ -187,12 +190,18 @@ fn edit_parts(
 ) {
     let items = list.items();
     let mut slots = Vec::new();
-    let add = |slots: &mut Vec<Slot>, is_here: &dyn Fn(usize) -> bool| {
-        let here = added.texts.iter().filter(|(at, _)| is_here(*at));
-        slots.extend(here.map(|(_, text)| Slot::New(text.to_string())));
+    // What stands before each part, in the order in which it was added.
+    let mut before: BTreeMap<usize, Vec<&Value>> = BTreeMap::new();
+    for (at, text) in &added.texts {
+        before.entry((*at).min(items.len())).or_default().push(text);
+    }
+    let add = |slots: &mut Vec<Slot>, at: usize| {
+        let here = before.get(&at).into_iter().flatten();
+        slots.extend(here.map(|text| Slot::New(text.to_string())));
     };
     for (place, (item, mark)) in items.iter().zip(marks).enumerate() {
-        add(&mut slots, &|at| at == place);
+        step();
+        add(&mut slots, place);
         match mark {
             PartMark::Call(part) if edits.calls.is_removed(*part) => {
                 *orphan = orphan.take().or_else(|| Some(either(item, SIGNATURE)?.raw().to_owned()));
@@ -206,7 +215,7 @@ fn edit_parts(
         }
         slots.push(Slot::Keep(place));
     }
-    add(&mut slots, &|at| at >= items.len());
+    add(&mut slots, items.len());
     let is_same = slots.len() == items.len() && slots.iter().all(|slot| matches!(slot, Slot::Keep(_)));
     if is_same {
         return;

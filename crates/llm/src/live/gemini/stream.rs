@@ -13,6 +13,7 @@ use super::{
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::Node;
+use crate::live::steps::step;
 use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
@@ -115,13 +116,15 @@ impl Candidate {
                 _ => PartMark::Other,
             });
         }
+        let texts = self.decoder.places().iter().zip(0..).filter_map(|(part, at)| Some(((*part)?, at)));
+        let last: BTreeMap<usize, usize> = texts.collect();
         for event in &events {
+            step();
             if let ModelEvent::PartFinished { index, .. } = event
                 && let Some(id) = self.texts.get(index)
             {
                 ledger.close(*id);
-                let last = marks.iter().rposition(|part| *part == PartMark::Text(*id));
-                ends.push((last.map_or(0, |last| last + 1), *id));
+                ends.push((last.get(index).map_or(0, |last| last + 1), *id));
             }
         }
         // A text that has just begun or ends here is not like the events around it.

@@ -50,13 +50,14 @@ const KNOWN: [&str; 7] =
     ["role", "content", "refusal", TOOL_CALLS, FUNCTION_CALL, "reasoning_content", "reasoning"];
 
 /// Refuses calls and texts that stand where none belong: whoever reads them there was told something that nobody judged.
-fn check_misplaced(root: &Node<'_>, choice: &Node<'_>, message: &str) -> Result<(), WireError> {
+/// `message` is where a choice says nothing.
+fn check_misplaced(root: &Node<'_>, choices: &[Node<'_>], message: &str) -> Result<(), WireError> {
     let speaks = |node: &Node<'_>| !matches!(node.raw(), "\"\"" | "[]" | "{}");
     let has = |node: &Node<'_>, field: &str| node.get_some(field).is_some_and(|node| speaks(&node));
-    let has_calls = CALLS.iter().any(|field| has(root, field) || has(choice, field));
-    let other = choice.get_some(message);
-    let speaks_there = |other: Node<'_>| KNOWN.iter().any(|field| *field != "role" && has(&other, field));
-    if has_calls || other.is_some_and(speaks_there) {
+    let has_calls = |node: &Node<'_>| CALLS.iter().any(|field| has(node, field));
+    let says = |other: Node<'_>| KNOWN.iter().any(|field| *field != "role" && has(&other, field));
+    let is_misplaced = |choice: &Node<'_>| has_calls(choice) || choice.get_some(message).is_some_and(says);
+    if !choices.is_empty() && (has_calls(root) || choices.iter().any(is_misplaced)) {
         return Err(out_of_order("the answer speaks where it has no place to"));
     }
     Ok(())

@@ -14,6 +14,7 @@ use super::{
 use crate::error::{ProviderError, WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
+use crate::live::steps::step;
 use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
 use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
@@ -49,6 +50,18 @@ struct Choice {
     finished_at_client: bool,
 }
 
+impl Choice {
+    /// The wire's indexes of the calls that were removed, in order.
+    fn removed(&self, edits: &Edits<'_>) -> &[usize] {
+        self.removed.get_or_init(|| {
+            let removed = self.calls.iter().filter(|(part, _)| edits.calls.is_removed(*part));
+            let mut indexes: Vec<usize> = removed.map(|(_, wire_index)| *wire_index).collect();
+            indexes.sort_unstable();
+            indexes
+        })
+    }
+}
+
 /// What an event is.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
@@ -74,6 +87,8 @@ pub(crate) struct ChoiceMark {
     calls: Vec<PartKey>,
     /// The part of `function_call`.
     function_call: Option<PartKey>,
+    /// The part of the first text.
+    text: Option<usize>,
     finishes: bool,
 }
 
@@ -106,12 +121,6 @@ impl ChatStream {
             .collect::<Result<_, _>>()?;
         self.done = true;
         Ok(())
-    }
-
-    /// The part in its choice of a text.
-    fn part_of(&self, id: TextId) -> Option<usize> {
-        let mut texts = self.choices.values().flat_map(|choice| &choice.texts);
-        texts.find(|(_, text)| **text == id).map(|(part, _)| *part)
     }
 
     fn chunk(&self, choice: u32, delta: &Value, finish_reason: Option<&str>) -> Bytes {
@@ -153,7 +162,8 @@ impl ChatStream {
         let mut is_void = false;
         let start = out.len();
         frame.write_edited(edits, out, |root| {
-            let mut edit = ChunkEdit { frame, edits, splices: frame.text_splices(edits.ledger), took: false };
+            let texts = frame.texts().iter().map(|text| (text.literal.start, text)).collect();
+            let mut edit = ChunkEdit { texts, edits, splices: frame.text_splices(edits.ledger), took: false };
             edit.took = frame.texts().iter().any(|text| edit.is_emptied(&text.literal));
             let mut says_nothing = root.get_some("usage").is_none();
             let choices = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
@@ -183,7 +193,7 @@ impl ChatStream {
             && self
                 .choices
                 .get(&mark.choice)
-                .is_some_and(|choice| choice.calls.iter().all(|(part, _)| edits.calls.is_removed(*part)))
+                .is_some_and(|choice| choice.removed(edits).len() == choice.calls.len())
         {
             edit.splices.replace(reason.span(), quote(STOP));
         }
@@ -216,12 +226,7 @@ impl ChatStream {
         let Some(choice) = self.choices.get(&mark.choice) else { return false };
         let items = calls.items();
         // How many removed calls stand before one; looked up for each of a great many calls.
-        let gone = choice.removed.get_or_init(|| {
-            let removed = choice.calls.iter().filter(|(part, _)| edits.calls.is_removed(*part));
-            let mut indexes: Vec<usize> = removed.map(|(_, wire_index)| *wire_index).collect();
-            indexes.sort_unstable();
-            indexes
-        });
+        let gone = choice.removed(edits);
         let is_removed =
             |place: usize| mark.calls.get(place).is_some_and(|part| edits.calls.is_removed(*part));
         let kept: Vec<usize> = (0..items.len()).filter(|place| !is_removed(*place)).collect();
@@ -250,7 +255,8 @@ impl ChatStream {
 
 /// Edits of one chunk.
 struct ChunkEdit<'a> {
-    frame: &'a Waiting<Mark>,
+    /// The texts of the chunk, by where they stand.
+    texts: BTreeMap<usize, &'a TextPiece>,
     edits: &'a Edits<'a>,
     splices: Splices,
     /// Something that the chunk said is gone.
@@ -259,7 +265,8 @@ struct ChunkEdit<'a> {
 
 impl ChunkEdit<'_> {
     fn replacement(&self, literal: &std::ops::Range<usize>) -> Option<String> {
-        let text = self.frame.texts().iter().find(|text| text.literal == *literal)?;
+        step();
+        let text = self.texts.get(&literal.start).filter(|text| text.literal == *literal)?;
         self.edits.ledger.replacement(text.id, text.piece.clone())
     }
 
@@ -285,7 +292,9 @@ fn read_choice(
     delta.as_ref().map_or(Ok(()), check_others)?;
     let field = |name: &str| delta.as_ref().and_then(|delta| delta.get_some(name));
     let has_text = |node: &Node<'_>| node.raw() != "\"\"";
-    let mut pieces = Vec::new();
+    let (mut pieces, mut first) = (Vec::new(), None);
+    // Pieces of one call have one place.
+    let places: BTreeMap<usize, usize> = said.calls.iter().rev().map(|(at, part)| (*part, *at)).collect();
     let mut visible = VISIBLE.into_iter().filter_map(field).filter(has_text);
     for event in &said.events {
         let (part, text, kind, literals) = match event {
@@ -297,8 +306,8 @@ fn read_choice(
                 (*index, text, TextKind::Visible, visible.next().into_iter().collect::<Vec<_>>())
             }
             ModelEvent::ToolCallStarted { index, .. } => {
-                let wire_index = said.calls.iter().find(|(_, part)| part == index).map_or(0, |(at, _)| *at);
-                choice.calls.push((key(*index), wire_index));
+                step();
+                choice.calls.push((key(*index), places.get(index).copied().unwrap_or_default()));
                 continue;
             }
             _ => continue,
@@ -307,6 +316,7 @@ fn read_choice(
         {
             return Err(out_of_order("the copies of a text disagree"));
         }
+        first = first.or(Some(part));
         let id = *choice.texts.entry(part).or_insert_with(|| ledger.begin(key(part), kind, false));
         let piece = ledger.append(id, text);
         pieces.extend(literals.iter().map(|literal| TextPiece {
@@ -323,7 +333,7 @@ fn read_choice(
     }
     let calls = said.calls.iter().map(|(_, part)| key(*part)).collect();
     let function_call = said.function_call.map(key);
-    Ok((pieces, ChoiceMark { choice: index, calls, function_call, finishes }))
+    Ok((pieces, ChoiceMark { choice: index, calls, function_call, text: first, finishes }))
 }
 
 /// Whether log probabilities spell something else than the text beside them.
@@ -385,12 +395,12 @@ impl StreamWire for ChatStream {
             });
         }
         let nodes = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
+        check_misplaced(&root, &nodes, "message")?;
         let (mut texts, mut marks, mut repeats) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         let values = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (((index, object), node), choice_value) in choices.iter().zip(&nodes).zip(values) {
             let index = choice_number(*index)?;
-            check_misplaced(&root, node, "message")?;
             find_in_choice(node, DELTA, &mut ledger.findings)?;
             if !seen.insert(index) {
                 return Err(out_of_order("a chunk has a choice twice"));
@@ -405,7 +415,7 @@ impl StreamWire for ChatStream {
             }
         }
         let padding = root.get_some(PADDING);
-        let part = texts.first().filter(|_| !usage).and_then(|text: &TextPiece| self.part_of(text.id));
+        let part = marks.first().filter(|_| !usage).and_then(|mark: &ChoiceMark| mark.text);
         Ok(Reading { repeats, ..reading(&nodes, texts, marks, part, padding) })
     }
 
@@ -439,8 +449,13 @@ impl StreamWire for ChatStream {
                 frame.write_plain(edits, out);
             }
             Mark::Text { choice, .. } => {
-                let mark =
-                    ChoiceMark { choice: *choice, calls: Vec::new(), function_call: None, finishes: false };
+                let mark = ChoiceMark {
+                    choice: *choice,
+                    calls: Vec::new(),
+                    function_call: None,
+                    text: None,
+                    finishes: false,
+                };
                 self.write_chunk(frame, &[mark], edits, out);
             }
             Mark::Chunk(marks) => self.write_chunk(frame, marks, edits, out),

@@ -209,8 +209,8 @@ impl WholeWire for ChatWhole {
         let mut pieces = Vec::new();
         find_in_answer(root, &mut ledger.findings)?;
         let choices = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
+        check_misplaced(root, &choices, "delta")?;
         for (place, choice) in (0..).zip(&choices) {
-            check_misplaced(root, choice, "delta")?;
             find_in_choice(choice, MESSAGE, &mut ledger.findings)?;
             let index = choice.get_some("index");
             if index.is_some_and(|index| index.raw() != place.to_string()) {

@@ -10,6 +10,7 @@ use super::frames::message_item;
 use crate::error::{WireError, out_of_order};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Slot, Splices, quote};
+use crate::live::steps::step;
 use crate::live::stream::{Edits, TextPiece};
 use crate::live::{PartKey, TextKind};
 use crate::wire::openai_responses::Place;
@@ -31,6 +32,8 @@ pub(super) struct Items {
 struct Moved {
     /// `None` for a removed item.
     indexes: BTreeMap<usize, Option<usize>>,
+    /// The removed ones, in order.
+    gone: Vec<usize>,
     /// Behind all others.
     next: usize,
 }
@@ -207,19 +210,20 @@ impl Items {
                 ItemKind::Call { part, .. } => edits.calls.is_removed(*part),
                 _ => false,
             };
-            let gone = self.items.values().filter(|item| removed(item));
-            let unanswered: BTreeSet<&str> = gone.filter_map(Item::call_id).collect();
-            let (mut indexes, mut count) = (BTreeMap::new(), 0);
+            let refused = self.items.values().filter(|item| removed(item));
+            let unanswered: BTreeSet<&str> = refused.filter_map(Item::call_id).collect();
+            let (mut indexes, mut gone) = (BTreeMap::new(), Vec::new());
             for (index, item) in &self.items {
+                step();
                 let is_gone = match &item.kind {
                     ItemKind::Result { call } => unanswered.contains(call.as_str()),
                     _ => removed(item),
                 };
-                indexes.insert(*index, (!is_gone).then(|| index - count));
-                count += usize::from(is_gone);
+                indexes.insert(*index, (!is_gone).then(|| index - gone.len()));
+                gone.extend(is_gone.then_some(*index));
             }
             let next = indexes.values().flatten().max().map_or(0, |last| last + 1);
-            Moved { indexes, next }
+            Moved { indexes, gone, next }
         })
     }
 
@@ -233,10 +237,10 @@ impl Items {
         if !edits.calls.any_removed() {
             return Some(index);
         }
-        let indexes = &self.moved(edits).indexes;
-        match indexes.get(&index) {
+        let moved = self.moved(edits);
+        match moved.indexes.get(&index) {
             Some(new) => *new,
-            None => Some(index - indexes.range(..index).filter(|(_, new)| new.is_none()).count()),
+            None => Some(index - moved.gone.partition_point(|gone| *gone < index)),
         }
     }
 

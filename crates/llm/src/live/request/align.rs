@@ -1,7 +1,12 @@
 //! Which items of a list are which of its edited form.
 
+use crate::live::steps::step as count;
+
 /// How many items that are gone in a row are looked behind. An item that stands farther away counts as a new one.
 const FARTHEST: usize = 1_024;
+/// How many items are looked at for each that there is, and [`FARTHEST`] at least: lists that have little in common would take
+/// as many looks as the product of their lengths. What is not found then counts as new, or as changed.
+const MOST_LOOKS: usize = 4;
 
 /// What stands at one place of the new list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +29,18 @@ pub(super) fn align<T: PartialEq>(old: &[T], new: &[T], similar: impl Fn(&T, &T)
     let mut steps: Vec<Step> = (0..front).map(Step::Keep).collect();
     let mut next = front;
     let same_count = old_end == new_end;
+    let mut looks = (MOST_LOOKS * (old.len() + new.len())).max(FARTHEST);
     for (at, item) in new.iter().enumerate().take(new_end).skip(front) {
+        count();
         let candidates = || old.iter().enumerate().take(old_end).skip(next);
         // In lists of the same length items are more likely changed than moved.
         let equal = match same_count {
             true => old.get(at).filter(|old| at >= next && *old == item).map(|_| at),
-            false => candidates().take(FARTHEST).find(|(_, old)| *old == item).map(|(place, _)| place),
+            false => {
+                let near = candidates().take(FARTHEST.min(looks)).inspect(|_| count());
+                let mut near = near.inspect(|_| looks -= 1);
+                near.find(|(_, old)| *old == item).map(|(place, _)| place)
+            }
         };
         let alike = candidates().next().filter(|(_, old)| similar(old, item)).map(|(place, _)| place);
         let step = match (equal, alike) {

@@ -8,11 +8,11 @@ use super::align::{Step, align};
 use super::content::{Outcome, PartWire, edit_content, set_text};
 use crate::live::span::{Node, Slot, Splices};
 use crate::model::{ModelRequest, ToolDefinition};
-use crate::wire::gemini::{encode_request, encode_request_content, encode_request_part};
+use crate::wire::gemini::{Calls, encode_request, encode_request_content, encode_request_part};
 
 /// Results find the names and ids of their calls in the conversation.
 struct Parts<'a> {
-    conversation: &'a [Message],
+    calls: &'a Calls<'a>,
 }
 
 impl PartWire for Parts<'_> {
@@ -35,7 +35,7 @@ impl PartWire for Parts<'_> {
     }
 
     fn encode_part(&self, part: &Part) -> Option<String> {
-        encode_request_part(part, self.conversation).map(|part| part.to_string())
+        encode_request_part(part, self.calls).map(|part| part.to_string())
     }
 }
 
@@ -108,7 +108,7 @@ fn edit_system(root: &Node<'_>, old: &ModelRequest, new: &ModelRequest, prompt: 
         {
             true => Outcome::Rewrite,
             false => edit_content(
-                &Parts { conversation: &[] },
+                &Parts { calls: &Calls::default() },
                 &parts,
                 &old.system,
                 &new.system,
@@ -132,9 +132,10 @@ fn edit_contents(
         return None;
     }
     let spans: Vec<_> = items.iter().map(Node::span).collect();
-    let wire = Parts { conversation: &new.messages };
+    let calls = Calls::of(&new.messages);
+    let wire = Parts { calls: &calls };
     let encoded = |message: &Message| {
-        encode_request_content(message, &new.messages).map(|content| Slot::New(content.to_string()))
+        encode_request_content(message, &calls).map(|content| Slot::New(content.to_string()))
     };
     let mut slots = Vec::new();
     for step in align(&old.messages, &new.messages, |old, new| old.role == new.role && old.meta == new.meta) {

@@ -22,10 +22,13 @@ mod openai_chat;
 mod openai_responses;
 mod tools;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::span::{Node, Slot, Splices};
+use super::steps::step;
 use crate::error::WireError;
 use crate::model::ModelRequest;
 use crate::wire::{Api, DecodedRequest, RequestTarget, not_json, parse_request};
@@ -160,18 +163,23 @@ impl BodyEdit {
         let members = root.members();
         let spans: Vec<_> = members.iter().map(|member| member.span.clone()).collect();
         let mut slots = Vec::new();
+        // What was said first of a field counts.
+        let said = self.fields.iter().rev().inspect(|_| step());
+        let said: BTreeMap<&str, Option<&str>> =
+            said.map(|(key, value)| (key.as_str(), value.as_deref())).collect();
         for (place, member) in members.iter().enumerate() {
-            match self.fields.iter().find(|(key, _)| *key == member.key) {
+            match said.get(&*member.key) {
                 None => slots.push(Slot::Keep(place)),
-                Some((_, Some(value))) => {
-                    self.splices.replace(member.value.span(), value.as_str());
+                Some(Some(value)) => {
+                    self.splices.replace(member.value.span(), *value);
                     slots.push(Slot::Keep(place));
                 }
-                Some((_, None)) => {}
+                Some(None) => {}
             }
         }
+        let there: BTreeSet<&str> = members.iter().map(|member| &*member.key).collect();
         for (key, value) in &self.fields {
-            let is_there = members.iter().any(|member| member.key == *key);
+            let is_there = there.contains(key.as_str());
             if let (false, Some(value)) = (is_there, value) {
                 slots.push(Slot::New(format!("{}:{value}", super::span::quote(key))));
             }

@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
 use serde_json::Value;
 
@@ -7,6 +9,7 @@ use super::align::{Step, align};
 use super::content::{Outcome, PartWire, are_alike, edit_content, set_text};
 use super::{BodyEdit, tools};
 use crate::live::span::{Node, Slot, Splices};
+use crate::live::steps::step;
 use crate::model::{ModelRequest, ToolDefinition};
 use crate::wire::openai_chat::{
     FUNCTION_CALL, FUNCTIONS, encode_content, encode_function, encode_part, encode_request, encode_tool,
@@ -159,7 +162,7 @@ fn edit_message(node: &Node<'_>, old: &Message, new: &Message, splices: &mut Spl
 }
 
 /// Where a part of an assistant's message stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Field(&'static str),
     Item(&'static str, usize),
@@ -195,10 +198,14 @@ fn edit_assistant(node: &Node<'_>, old: &Message, new: &Message, splices: &mut S
     if places.len() != old.content.len() || both {
         return Outcome::Rewrite;
     }
-    let mut kept = Vec::new();
+    let lists: BTreeMap<&str, Vec<Node<'_>>> = ["content", "tool_calls"]
+        .into_iter()
+        .filter_map(|list| Some((list, node.get_some(list)?.items())))
+        .collect();
+    let mut kept = BTreeSet::new();
     for step in align(&old.content, &new.content, are_alike) {
         match step {
-            Step::Keep(place) => kept.extend(places.get(place)),
+            Step::Keep(place) => kept.extend(places.get(place).copied()),
             Step::New(_) => return Outcome::Rewrite,
             Step::Edit(place, at) => {
                 let (Some(stands), Some(old), Some(new)) =
@@ -206,33 +213,37 @@ fn edit_assistant(node: &Node<'_>, old: &Message, new: &Message, splices: &mut S
                 else {
                     return Outcome::Rewrite;
                 };
-                if edit_assistant_part(node, *stands, old, new, splices) != Outcome::Edited {
+                if edit_assistant_part((node, &lists), *stands, old, new, splices) != Outcome::Edited {
                     return Outcome::Rewrite;
                 }
-                kept.push(stands);
+                kept.insert(*stands);
             }
         }
     }
     if kept.is_empty() {
         return Outcome::Empty;
     }
-    let is_gone = |place: &Place| places.contains(place) && !kept.contains(&place);
-    for list in ["content", "tool_calls"] {
-        if let Some(items) = node.get_some(list).map(|list| list.items())
-            && kept.iter().any(|place| matches!(place, Place::Item(name, _) if *name == list))
+    let known: BTreeSet<Place> = places.iter().copied().collect();
+    let is_gone = |place: &Place| {
+        step();
+        known.contains(place) && !kept.contains(place)
+    };
+    for (list, items) in &lists {
+        let list = *list;
+        if kept.iter().any(|place| matches!(place, Place::Item(name, _) if *name == list))
             && let Some(whole) = node.get(list)
         {
             let spans: Vec<_> = items.iter().map(Node::span).collect();
             splices.remove(&whole, &spans, |item| is_gone(&Place::Item(list, item)));
         }
     }
-    let field_is_gone = |field: &str| {
-        let of_field = |place: &&Place| match place {
-            Place::Field(name) | Place::Item(name, _) => *name == field,
-        };
-        let mut of_field_all = places.iter().filter(of_field).peekable();
-        of_field_all.peek().is_some() && of_field_all.all(is_gone)
-    };
+    // Fields that held something, and whether all of it is gone.
+    let mut gone: BTreeMap<&str, bool> = BTreeMap::new();
+    for place in &places {
+        let (Place::Field(field) | Place::Item(field, _)) = *place;
+        *gone.entry(field).or_insert(true) &= is_gone(place);
+    }
+    let field_is_gone = |field: &str| gone.get(field) == Some(&true);
     if let Some(content) = node.get("content").filter(|_| field_is_gone("content")) {
         splices.replace(content.span(), "null");
     }
@@ -241,7 +252,7 @@ fn edit_assistant(node: &Node<'_>, old: &Message, new: &Message, splices: &mut S
 }
 
 fn edit_assistant_part(
-    node: &Node<'_>,
+    (node, lists): (&Node<'_>, &BTreeMap<&str, Vec<Node<'_>>>),
     place: Place,
     old: &Part,
     new: &Part,
@@ -258,8 +269,8 @@ fn edit_assistant_part(
             .get_some(FUNCTION_CALL)
             .map_or(Outcome::Rewrite, |call| edit_function(&call, old, new, splices)),
         (Place::Item(list, item), old, new) => {
-            let items = node.get(list).map(|list| list.items()).unwrap_or_default();
-            match (items.get(item), old, new) {
+            step();
+            match (lists.get(list).and_then(|items| items.get(item)), old, new) {
                 (Some(item), Part::ToolCall(old), Part::ToolCall(new)) => edit_call(item, old, new, splices),
                 (Some(item), old, new) => Parts.edit_part(item, old, new, splices),
                 (None, ..) => Outcome::Rewrite,

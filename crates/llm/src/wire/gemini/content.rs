@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::API;
 use super::names::{canonical, list};
 use crate::error::WireError;
+use crate::live::steps::step;
 use crate::wire::GEMINI_PARTS;
 use crate::wire::call_ids::CallIds;
 use crate::wire::json::Object;
@@ -44,10 +45,10 @@ pub(super) enum Place {
 
 /// The tool calls of a conversation, for the results that name them.
 #[derive(Debug, Default)]
-pub(super) struct Calls<'a>(BTreeMap<&'a str, &'a ToolCall>);
+pub(crate) struct Calls<'a>(BTreeMap<&'a str, &'a ToolCall>);
 
 impl<'a> Calls<'a> {
-    pub(super) fn of(messages: &'a [Message]) -> Self {
+    pub(crate) fn of(messages: &'a [Message]) -> Self {
         let mut calls = Self::default();
         messages.iter().for_each(|message| calls.remember(&message.content));
         calls
@@ -55,6 +56,7 @@ impl<'a> Calls<'a> {
 
     pub(super) fn remember(&mut self, parts: &'a [Part]) {
         for part in parts {
+            step();
             if let Part::ToolCall(call) = part {
                 self.0.insert(call.id.as_str(), call);
             }

@@ -35,6 +35,7 @@ mod response;
 mod stream;
 mod target;
 
+pub(crate) use content::Calls;
 pub(crate) use error::{decode_error, encode_error};
 pub(crate) use request::{decode_request, encode_request, encode_request_content, encode_request_part};
 pub(crate) use response::{candidates_of, decode_candidates, decode_response, encode_response};

@@ -48,13 +48,13 @@ pub(crate) fn encode_request(request: &ModelRequest) -> Value {
 }
 
 /// One part of a conversation; `None` if the provider would refuse it or must not see it.
-pub(crate) fn encode_request_part(part: &Part, conversation: &[Message]) -> Option<Value> {
-    encode_part(part, Place::Request, &Calls::of(conversation))
+pub(crate) fn encode_request_part(part: &Part, calls: &Calls<'_>) -> Option<Value> {
+    encode_part(part, Place::Request, calls)
 }
 
 /// One message of a conversation; `None` if it says nothing or belongs to the system prompt.
-pub(crate) fn encode_request_content(message: &Message, conversation: &[Message]) -> Option<Value> {
-    let parts = encode_parts(&message.content, Place::Request, &Calls::of(conversation));
+pub(crate) fn encode_request_content(message: &Message, calls: &Calls<'_>) -> Option<Value> {
+    let parts = encode_parts(&message.content, Place::Request, calls);
     (message.role != Role::System && !parts.is_empty()).then(|| encode_content(message, parts))
 }
 

@@ -1,6 +1,6 @@
 //! Items: from the list that the wire has to the parts of messages, and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backstop_hooks::Json;
 use backstop_hooks::conversation::{Part, ToolCall};
@@ -10,6 +10,7 @@ use super::API;
 use super::call::{CallKind, decode_call, decode_result, encode_call, encode_result, unknown};
 use super::content::{CONTINUES, ITEM, OUTPUT_TEXT, SPOKEN, decode_part, encode_part, unknown_part};
 use crate::error::WireError;
+use crate::live::steps::step;
 use crate::wire::json::Object;
 use crate::wire::meta::{own_field, wrap};
 use crate::wire::{RESPONSES_ITEMS, TypeClass, own_meta};
@@ -340,8 +341,10 @@ fn push_reasoning(
 
 /// Whether the answer waits for the client to run something.
 pub(super) fn waits_for_tools(parts: &[Part]) -> bool {
-    let answered = |call: &ToolCall| {
-        parts.iter().any(|part| matches!(part, Part::ToolResult(result) if result.tool_call_id == call.id))
+    let result = |part: &Part| match part {
+        Part::ToolResult(result) => Some(result.tool_call_id.as_str().to_owned()),
+        _ => None,
     };
-    parts.iter().any(|part| matches!(part, Part::ToolCall(call) if !answered(call)))
+    let answered: BTreeSet<String> = parts.iter().inspect(|_| step()).filter_map(result).collect();
+    parts.iter().any(|part| matches!(part, Part::ToolCall(call) if !answered.contains(call.id.as_str())))
 }

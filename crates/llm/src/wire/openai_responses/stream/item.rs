@@ -1,12 +1,14 @@
 //! One item of an answer while it comes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use backstop_hooks::Digest;
 use backstop_hooks::conversation::Part;
 use serde_json::{Value, json};
 
 use super::event::{Change, Piece, Place, places};
 use crate::error::{WireError, out_of_order};
+use crate::live::steps::{step, steps};
 use crate::model::ModelEvent;
 use crate::wire::json::Object;
 use crate::wire::openai_chat::arguments_text;
@@ -248,9 +250,23 @@ impl OpenItem {
         if self.namespace.is_some() && self.namespace.as_deref() != item.string(NAMESPACE)? {
             return Err(out_of_order("a call changes its namespace"));
         }
+        // What stands in the text, in the order in which it was given: each is looked for behind the one before it.
+        let mut next: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut given: BTreeMap<usize, HashSet<Digest>> = BTreeMap::new();
         for (content, annotation) in &self.annotations {
-            let there = value.pointer(&format!("/content/{content}/annotations")).and_then(Value::as_array);
-            if !there.is_some_and(|there| there.contains(annotation)) {
+            step();
+            let place = || value.pointer(&format!("/content/{content}/annotations"));
+            let there = place().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let at = next.entry(*content).or_default();
+            if there.get(*at) == Some(annotation) {
+                *at += 1;
+                continue;
+            }
+            let all = given.entry(*content).or_insert_with(|| {
+                steps(there.len());
+                there.iter().map(digest).collect()
+            });
+            if !all.contains(&digest(annotation)) {
                 return Err(out_of_order("an annotation is not in the text that it was given for"));
             }
         }
@@ -275,6 +291,11 @@ impl OpenItem {
         };
         events.push(ModelEvent::ToolCallArguments { index, delta: rest });
     }
+}
+
+/// An annotation, in whatever order its fields stand.
+fn digest(annotation: &Value) -> Digest {
+    Digest::of("annotation", annotation)
 }
 
 /// What is said twice is said alike.
