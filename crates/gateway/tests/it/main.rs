@@ -15,6 +15,7 @@ mod failures;
 mod hooked;
 mod http2;
 mod listener;
+mod matrix;
 #[cfg(target_os = "linux")]
 mod nodelay;
 mod proxies;

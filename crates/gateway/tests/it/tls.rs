@@ -52,12 +52,12 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    fn trusted(&self) -> Trust {
+    pub(crate) fn trusted(&self) -> Trust {
         Trust::Only { pem: self.pem.clone().into_bytes(), source: "authority.pem".to_owned() }
     }
 
     /// What a server of that name shows, and which protocols it speaks.
-    fn server(&self, name: &str, protocols: &[&str]) -> TlsAcceptor {
+    pub(crate) fn server(&self, name: &str, protocols: &[&str]) -> TlsAcceptor {
         let (certificate, key) = self.signed(name);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

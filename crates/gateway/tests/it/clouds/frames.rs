@@ -1,5 +1,8 @@
 //! Amazon's frames, written and read once more, so that no mistake of the gateway's is made here, too.
 
+use std::collections::BTreeMap;
+
+use backstop_llm::Api;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -20,6 +23,10 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 pub(super) fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
+    frame_of(headers, payload.as_bytes())
+}
+
+fn frame_of(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
     for (name, value) in headers {
         lines.push(u8::try_from(name.len()).unwrap());
@@ -32,7 +39,7 @@ pub(super) fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
     let mut frame = [length(16 + lines.len() + payload.len()), length(lines.len())].concat();
     frame.extend_from_slice(&crc(&frame).to_be_bytes());
     frame.extend_from_slice(&lines);
-    frame.extend_from_slice(payload.as_bytes());
+    frame.extend_from_slice(payload);
     frame.extend_from_slice(&crc(&frame).to_be_bytes());
     frame
 }
@@ -59,7 +66,7 @@ pub(super) fn streaming(pieces: &[&[u8]]) -> Script {
 }
 
 /// The bytes of a chunked body.
-pub(super) fn bytes(answer: &Answer) -> Vec<u8> {
+pub(crate) fn bytes(answer: &Answer) -> Vec<u8> {
     let raw = answer.raw_body();
     if !answer.head().to_ascii_lowercase().contains("transfer-encoding: chunked") {
         return raw;
@@ -108,4 +115,101 @@ pub(super) fn read(mut rest: &[u8]) -> Vec<(String, Value)> {
 pub(super) fn events(answer: &Answer) -> Vec<Value> {
     assert!(answer.head().contains("application/vnd.amazon.eventstream"), "{}", answer.text());
     read(&bytes(answer)).into_iter().map(|(_, event)| event).collect()
+}
+
+/// Events in lines as frames, one for each: its data as it is, and its name. What is no event of the wire has no frame.
+pub(crate) fn of_lines(api: Api, lines: &[u8]) -> Vec<Vec<u8>> {
+    let (mut frames, mut name) = (Vec::new(), String::new());
+    for line in lines.split(|byte| *byte == b'\n') {
+        if let Some(said) = line.strip_prefix(b"event: ") {
+            name = String::from_utf8_lossy(said).into_owned();
+        }
+        let Some(data) = line.strip_prefix(b"data: ") else { continue };
+        let kind = if api == Api::BedrockConverse { name.as_str() } else { "chunk" };
+        let headers =
+            [(":event-type", kind), (":content-type", "application/json"), (":message-type", "event")];
+        frames.push(if api == Api::BedrockConverse {
+            frame_of(&headers, data)
+        } else {
+            frame(&headers, &json!({"bytes": STANDARD.encode(data), "p": "abcd"}).to_string())
+        });
+    }
+    frames
+}
+
+/// Where the parts of frames begin and end: prelude, headers, payload, sum; and one byte before and behind.
+pub(crate) fn edges(frames: &[Vec<u8>]) -> Vec<usize> {
+    let (mut edges, mut begin) = (Vec::new(), 0);
+    for frame in frames {
+        let headers = u32::from_be_bytes(frame[4..8].try_into().unwrap()) as usize;
+        let parts = [0, 4, 8, 12, 12 + headers, frame.len() - 4];
+        edges
+            .extend(parts.iter().flat_map(|at| [begin + at, begin + at + 1, (begin + at).saturating_sub(1)]));
+        begin += frame.len();
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges.retain(|edge| *edge < begin);
+    edges
+}
+
+/// A frame: its headers, and its payload.
+pub(crate) type Parsed = (BTreeMap<String, String>, Vec<u8>);
+
+/// The frames that bytes are, and what follows them that is none.
+pub(crate) fn parse(mut rest: &[u8]) -> (Vec<Parsed>, &[u8]) {
+    let mut frames = Vec::new();
+    while rest.len() >= 16 {
+        let number = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().unwrap()) as usize;
+        let (whole, headers) = (number(0), number(4));
+        if whole > rest.len() || headers + 16 > whole || crc(&rest[..8]).to_be_bytes() != rest[8..12] {
+            break;
+        }
+        let (frame, more) = rest.split_at(whole);
+        if crc(&frame[..whole - 4]).to_be_bytes() != frame[whole - 4..] {
+            break;
+        }
+        let (mut lines, mut named) = (&frame[12..12 + headers], BTreeMap::new());
+        let mut text = |length: usize| {
+            let (text, more) = lines.split_at(length);
+            lines = more;
+            text.to_vec()
+        };
+        let mut read = 0;
+        while read < headers {
+            let length = usize::from(text(1)[0]);
+            let name = String::from_utf8(text(length)).unwrap();
+            assert_eq!(text(1), [7], "{name}");
+            let size = usize::from(u16::from_be_bytes(text(2).try_into().unwrap()));
+            assert_eq!(named.insert(name, String::from_utf8(text(size)).unwrap()), None);
+            read += 4 + length + size;
+        }
+        frames.push((named, frame[12 + headers..whole - 4].to_vec()));
+        rest = more;
+    }
+    (frames, rest)
+}
+
+/// The event that stands in a chunk.
+pub(crate) fn event_of_chunk(payload: &[u8]) -> Vec<u8> {
+    let payload: Value = serde_json::from_slice(payload).unwrap();
+    STANDARD.decode(payload["bytes"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn lines_become_frames() {
+    let lines = b"event: a\ndata: {\"x\":1}\n\nevent: b\ndata: {}\n\n";
+    for (api, kinds) in [(Api::BedrockConverse, ["a", "b"]), (Api::AnthropicMessages, ["chunk", "chunk"])] {
+        let frames = of_lines(api, lines);
+        let bytes = [frames.concat(), b"rest".to_vec()].concat();
+        let (parsed, rest) = parse(&bytes);
+        assert_eq!((parsed.len(), rest), (2, &b"rest"[..]));
+        let named: Vec<&str> = parsed.iter().map(|(headers, _)| headers[":event-type"].as_str()).collect();
+        assert_eq!(named, kinds);
+        let payload = &parsed[0].1;
+        let event = if api == Api::BedrockConverse { payload.clone() } else { event_of_chunk(payload) };
+        assert_eq!(event, b"{\"x\":1}");
+        let edges = edges(&frames);
+        assert!(edges.contains(&12) && edges.contains(&frames[0].len()), "{edges:?}");
+    }
 }

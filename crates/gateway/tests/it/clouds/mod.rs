@@ -4,7 +4,7 @@ mod azure;
 mod bedrock;
 mod converse;
 mod edges;
-mod frames;
+pub(crate) mod frames;
 mod vertex;
 
 use backstop_gateway::{Cloud, Credential, Family, Settings};

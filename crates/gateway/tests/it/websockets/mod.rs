@@ -1,7 +1,7 @@
 //! Turns of OpenAI Responses and Realtime on WebSockets: a scripted provider, the gateway, a client that speaks in raw frames.
 
-mod adversarial;
 mod ends;
+pub(crate) mod lanes;
 mod live;
 mod openings;
 mod realtime;

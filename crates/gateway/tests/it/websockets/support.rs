@@ -112,11 +112,19 @@ fn fragments_of(opcode: u8, text: &[u8], size: usize) -> Vec<u8> {
     if text.len() <= size {
         return frame(opcode, true, text);
     }
-    let count = text.chunks(size).count();
+    in_fragments(opcode, &text.chunks(size).collect::<Vec<_>>())
+}
+
+/// A text in these fragments, with a ping between them.
+pub(super) fn fragmented(parts: &[&[u8]]) -> Vec<u8> {
+    in_fragments(TEXT, parts)
+}
+
+fn in_fragments(opcode: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (index, part) in text.chunks(size).enumerate() {
-        bytes.extend(frame(if index == 0 { opcode } else { 0 }, index + 1 == count, part));
-        if index + 1 < count {
+    for (index, part) in parts.iter().enumerate() {
+        bytes.extend(frame(if index == 0 { opcode } else { 0 }, index + 1 == parts.len(), part));
+        if index + 1 < parts.len() {
             bytes.extend(frame(PING, true, b"still here"));
         }
     }

@@ -2,13 +2,11 @@
 
 use backstop_gateway::hooked::HookSettings;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
-use backstop_llm::Api;
 use serde_json::{Value, json};
 
 use super::super::gateway;
 use super::*;
-use crate::hooked::adversarial::corpus::{Written, corpus, tells};
-use crate::hooked::adversarial::{as_messages, denying};
+use crate::hooked::adversarial::denying;
 use crate::hooked::support::{House, SECRET};
 
 #[tokio::test]
@@ -155,7 +153,7 @@ async fn a_setup_that_nobody_knows_is_judged_as_a_tool() {
 }
 
 /// An event of a stream of Gemini as messages of Live: its contents as a turn, its calls in the frame of their own.
-fn frames(event: &[u8]) -> Vec<Vec<u8>> {
+pub(in super::super) fn frames(event: &[u8]) -> Vec<Vec<u8>> {
     let Ok(Value::Object(mut root)) = serde_json::from_slice(event) else {
         return vec![[&b"{\"serverContent\":{\"modelTurn\":"[..], event, b"}}"].concat(), event.to_vec()];
     };
@@ -185,47 +183,8 @@ fn frames(event: &[u8]) -> Vec<Vec<u8>> {
     messages.iter().map(|message| message.to_string().into_bytes()).collect()
 }
 
-#[tokio::test]
-async fn adversarial_answers_tell_nothing_in_a_session() {
-    let mut faults = Vec::new();
-    let (mut count, mut passed) = (0, 0);
-    let own: Vec<(String, Vec<Vec<u8>>)> = own_corpus();
-    let of_wire = ["encodings", "types", "truncation", "grammar"].into_iter().flat_map(corpus);
-    let of_wire = of_wire.filter(|answer| answer.api == Api::Gemini && answer.form == Written::Events);
-    let of_wire = of_wire.map(|answer| {
-        let messages = as_messages(&answer).iter().flat_map(|event| frames(event)).collect();
-        (answer.name, messages)
-    });
-    for (name, messages) in of_wire.chain(own) {
-        count += 1;
-        let opened = json!({"setupComplete": {}}).to_string().into_bytes();
-        let asked = std::sync::atomic::AtomicUsize::new(0);
-        let provider = Provider::greeting(&[], move |_, said| {
-            if said.starts_with("{\"setup\"") {
-                return Play::bytes(std::slice::from_ref(&opened), usize::MAX);
-            }
-            let is_first = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
-            Play::bytes(&messages, if is_first { usize::MAX } else { 3 }).then_breaks()
-        })
-        .await;
-        let gateway = gateway(&denying(), &provider, HookSettings::default()).await;
-        for _ in 0..2 {
-            let mut client = open(&gateway).await;
-            client.tell(user("hi")).await;
-            let (said, goodbye) = client.rest().await;
-            let got = said.join("\n") + &goodbye.1;
-            passed += usize::from(got.contains("serverContent"));
-            if tells(got.as_bytes()) {
-                faults.push(format!("{name}: {got}"));
-            }
-        }
-    }
-    assert!(count > 150 && passed > 30, "{count} {passed}");
-    assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
-}
-
 /// The part of the corpus that is of this wire alone.
-fn own_corpus() -> Vec<(String, Vec<Vec<u8>>)> {
+pub(in super::super) fn own_corpus() -> Vec<(String, Vec<Vec<u8>>)> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../llm/tests/adversarial/live.json");
     let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let case = |case: &Value| {

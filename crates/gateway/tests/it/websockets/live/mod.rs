@@ -1,7 +1,7 @@
 //! Sessions of Gemini Live.
 
 mod answers;
-mod attacks;
+pub(super) mod attacks;
 mod media;
 
 use backstop_gateway::Gateway;
@@ -76,7 +76,7 @@ fn asks(said: &Value, waits_for_end: bool) -> bool {
         || said["realtimeInput"].get(real).is_some()
 }
 
-fn setup(more: Value) -> Value {
+pub(super) fn setup(more: Value) -> Value {
     let mut setup =
         json!({"model": "models/gemini-live", "generationConfig": {"responseModalities": ["TEXT"]}});
     setup.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -94,7 +94,7 @@ async fn open_with(gateway: &Gateway, more: Value) -> Client {
     client
 }
 
-fn user(text: &str) -> Value {
+pub(super) fn user(text: &str) -> Value {
     json!({"clientContent": {"turns": [{"role": "user", "parts": [{"text": text}]}], "turnComplete": true}})
 }
 

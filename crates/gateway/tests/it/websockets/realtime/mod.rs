@@ -150,7 +150,7 @@ async fn open_in_text(gateway: &Gateway) -> Client {
     client
 }
 
-fn user(text: &str) -> Value {
+pub(super) fn user(text: &str) -> Value {
     json!({"type": "conversation.item.create", "item": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}})
 }
 
