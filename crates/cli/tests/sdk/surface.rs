@@ -2,9 +2,10 @@
 //!
 //! The paths of providers are a list of what is known to be harmless, so most of what an SDK can ask must end at the
 //! gateway. What comes out is compared with the files in `reached`, which a person has read: a new SDK whose new
-//! operation comes out, or that has methods which this walk can't call, is a red test.
+//! operation comes out, or that has methods which this walk can't call, is a red test. A method that asks nothing is called as it
+//! wants, or the file says why it asks nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -23,6 +24,17 @@ struct Surface {
     asked: BTreeSet<String>,
     /// Methods that made none.
     silent: BTreeSet<String>,
+}
+
+/// What stands between what came out and the methods that asked nothing, in a file of `reached`.
+const SILENT: &str = "# methods that ask nothing, and why";
+/// Why, of a method of which nobody has said it yet.
+const UNEXPLAINED: &str = "?";
+
+/// The methods that ask nothing, and why, as a file says it.
+fn explained(file: &str) -> BTreeMap<&str, &str> {
+    let methods = file.split_once(SILENT).map_or("", |(_, methods)| methods);
+    methods.lines().filter_map(|line| line.split_once(": ")).collect()
 }
 
 /// A provider that has nothing, and remembers what it was asked for.
@@ -129,9 +141,13 @@ fn walk(mut command: Command) -> (BTreeSet<String>, BTreeSet<String>, BTreeSet<S
 fn check(command: Command, name: &str, at_least: usize) {
     let (asked, silent, reached) = walk(command);
     println!("{name}: {} operations asked, {} reached the provider", asked.len(), reached.len());
-    let lines = |names: &BTreeSet<String>| names.iter().map(|name| format!("{name}\n")).collect::<String>();
-    let told = format!("{}\n# methods that ask nothing\n{}", lines(&reached), lines(&silent));
     let file = folder().join("reached").join(format!("{name}.txt"));
+    let known = std::fs::read_to_string(&file).unwrap();
+    let known = explained(&known);
+    let why = |name: &str| known.get(name).copied().unwrap_or(UNEXPLAINED);
+    let reached: String = reached.iter().map(|request| format!("{request}\n")).collect();
+    let methods: String = silent.iter().map(|name| format!("{name}: {}\n", why(name))).collect();
+    let told = format!("{reached}\n{SILENT}\n{methods}");
     if std::env::var_os("BACKSTOP_WRITE_REACHED").is_some() {
         std::fs::write(&file, &told).unwrap();
     }
@@ -142,6 +158,12 @@ fn check(command: Command, name: &str, at_least: usize) {
         "what reaches a provider has changed; BACKSTOP_WRITE_REACHED=1 writes {}, to be read by you",
         file.display()
     );
+    let unexplained: Vec<&String> = silent.iter().filter(|name| why(name) == UNEXPLAINED).collect();
+    assert!(
+        unexplained.is_empty(),
+        "they ask nothing: call them, or say why in {}: {unexplained:?}",
+        file.display()
+    );
     assert!(asked.len() >= at_least, "only {} operations were asked: the walk goes past some", asked.len());
 }
 
@@ -150,7 +172,7 @@ fn what_the_python_sdks_ask_reaches_a_provider_only_where_it_is_known() {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdk/sdks/bin/python");
     let mut command = Command::new(python);
     command.arg(folder().join("python/surface.py"));
-    check(command, "python", 650);
+    check(command, "python", 670);
 }
 
 #[test]

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+from urllib.parse import urlsplit
 
 BASE = os.environ["BACKSTOP_TEST_URL"]
 KEY = os.environ["BACKSTOP_TEST_KEY"]
@@ -20,8 +21,6 @@ PROBE = "zz-probe"
 
 # Other views of the same methods, and the parts of the client that speak no HTTP.
 VIEWS = ("with_", "beta_headers")
-# They wait for something that never comes about, in a loop of requests of other methods.
-WAITING = ("poll", "_and_poll", "wait", "until_done")
 
 asked = []
 silent = set()
@@ -49,11 +48,44 @@ for library in ("httpx", "httpx2"):
     listen(library)
 
 
+def listen_to_sockets():
+    """Has openings of WebSockets told, too."""
+    from websockets.sync import client
+
+    opening = client.connect
+
+    def connect(uri, *args, **options):
+        asked.append(f"GET {urlsplit(str(uri)).path}")
+        return opening(uri, *args, **options)
+
+    client.connect = connect
+
+
+listen_to_sockets()
+
+
 def is_resource(value):
     return type(value).__module__.split(".")[0] in ("openai", "anthropic") and hasattr(value, "_client")
 
 
 FILE = (PROBE, b"zz")
+PICTURE = {"image_bytes": b"zz", "mime_type": "image/png"}
+
+
+def google():
+    """Values of Google's own types, which no signature says how to make."""
+    from google.genai import types
+    from google.oauth2.credentials import Credentials
+
+    drawn = types.RawReferenceImage(reference_id=1, reference_image=types.Image(**PICTURE))
+    return {
+        "credentials": Credentials("token"),
+        "references": [drawn],
+        "operation": types.GenerateVideosOperation(name="models/zz-probe/operations/zz-probe"),
+    }
+
+
+MADE = google()
 # What no signature says.
 NAMED = {
     "genai.batches.cancel": {"name": "batches/zz-probe"},
@@ -61,13 +93,34 @@ NAMED = {
     "genai.batches.get": {"name": "batches/zz-probe"},
     "genai.batches.create": {"src": {"file_name": "files/zz-probe"}},
     "genai.batches.create_embeddings": {"src": {"file_name": "files/zz-probe"}},
-    "genai.credentials.create": {"type": "oauth2", "id": PROBE},
+    "genai.credentials.create": {
+        "type": "oauth2", "id": PROBE, "client_id": PROBE, "client_secret": PROBE, "refresh_token": PROBE, "token_url": PROBE,
+    },
+    "genai.credentials.update": {"id": PROBE, "type": "oauth2"},
+    "genai.decisions.create": {"input": PROBE, "model": PROBE, "questions": {}},
     "genai.file_search_stores.download_media": {"media_id": "fileSearchStores/zz-probe/media/zz-probe"},
     "genai.file_search_stores.upload_to_file_search_store": {"file": __file__},
+    "genai.files.register_files": {"auth": MADE["credentials"], "uris": ["gs://zz/zz"]},
     "genai.files.upload": {"file": __file__},
     "genai.interactions.create": {"model": PROBE, "input": PROBE},
+    "genai.models.edit_image": {"model": PROBE, "prompt": PROBE, "reference_images": MADE["references"]},
     "genai.models.generate_videos": {"model": PROBE, "source": {"prompt": PROBE}},
-    "openai.beta.agents.environments.files.prepare": {"files": {}},
+    "genai.models.recontext_image": {"model": PROBE, "source": {"prompt": PROBE}},
+    "genai.models.segment_image": {"model": PROBE, "source": {"prompt": PROBE, "image": PICTURE}},
+    "genai.models.upscale_image": {"model": PROBE, "image": PICTURE, "upscale_factor": "x2"},
+    "genai.operations.get": {"operation": MADE["operation"]},
+    "genai.triggers.create": {
+        "interaction": {"agent": PROBE, "input": PROBE}, "schedule": "* * * * *", "time_zone": "UTC",
+    },
+    "genai.tunings.validate_reward": {
+        "parent": PROBE, "sample_response": {"parts": [{"text": "zz"}]}, "example": {}, "single_reward_config": {},
+    },
+    "genai.voices.create": {"voice": {"type": "instant_clone", "name": PROBE}},
+    "genai.webhooks.create": {"uri": "https://zz.invalid", "subscribed_events": []},
+    "openai.beta.agents.environments.files.prepare": {"files": {"/workspace/zz-probe": __file__}},
+    "openai.beta.agents.environments.files.prepare_directory": {
+        "root": os.path.dirname(os.path.abspath(__file__)), "destination": "/workspace", "include": ["surface.py"],
+    },
     "openai.beta.agents.environments.files.upload": {"path": "/workspace/zz-probe", "file": FILE},
     "openai.responses.stream": {"model": PROBE, "input": PROBE},
     "openai.uploads.upload_file_chunked": {"file": __file__, "mime_type": "text/plain", "purpose": "batch"},
@@ -125,8 +178,6 @@ def learn(named, error):
 
 
 def call(name, method):
-    if any(word in name.rsplit(".", 1)[-1] for word in WAITING):
-        return
     before = len(asked)
     positional, named = arguments(method)
     everything = dict.fromkeys(named, PROBE)
@@ -187,14 +238,24 @@ def anthropic_surface():
 def google_surface():
     from google import genai
 
-    client = genai.Client(api_key=KEY, http_options={"base_url": BASE, "retry_options": {"attempts": 1}})
+    options = {"base_url": BASE, "retry_options": {"attempts": 1}}
+    walk_google(genai.Client(api_key=KEY, http_options=options))
+    # What only Vertex AI has, as a client of that asks for it.
+    clouds = {"project": PROBE, "location": PROBE, "credentials": MADE["credentials"]}
+    left = {name for name in silent if name.startswith("genai.")}
+    silent.difference_update(left)
+    walk_google(genai.Client(vertexai=True, http_options=options, **clouds), left)
+
+
+def walk_google(client, only=None):
     for part in sorted(name for name in dir(client) if not name.startswith("_")):
         value = getattr(client, part)
         if inspect.isroutine(value) or part in ("aio", "vertexai", "chats", "live"):
             continue
         for member in sorted(dir(value)):
             method = getattr(value, member)
-            if not member.startswith("_") and member != "do_request" and inspect.ismethod(method):
+            is_meant = only is None or f"genai.{part}.{member}" in only
+            if is_meant and not member.startswith("_") and member != "do_request" and inspect.ismethod(method):
                 call(f"genai.{part}.{member}", method)
 
 
