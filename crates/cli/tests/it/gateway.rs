@@ -29,7 +29,7 @@ pub(super) fn post(url: &str, body: &str) -> String {
 }
 
 /// `backstop serve --json --port 0`, and the line it prints.
-fn serve(user: &User) -> (Child, Value) {
+pub(super) fn serve(user: &User) -> (Child, Value) {
     let mut child = user.command(&["serve", "--json", "--port", "0"]).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -37,7 +37,7 @@ fn serve(user: &User) -> (Child, Value) {
     (child, line)
 }
 
-fn text<'a>(line: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(line: &'a Value, key: &str) -> &'a str {
     line[key].as_str().unwrap_or_else(|| panic!("`{key}` is missing in {line}"))
 }
 

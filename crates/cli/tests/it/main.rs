@@ -10,6 +10,7 @@
 mod agent;
 mod approvals;
 mod authors;
+mod certificates;
 mod check;
 mod config;
 mod confine;

@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "it says what it counted")]
 
 mod surface;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

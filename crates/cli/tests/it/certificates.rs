@@ -1,0 +1,205 @@
+//! The certificates of `backstop serve`, exchanged by SIGHUP, as clients with TLS see them.
+
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::gateway::{MESSAGE, serve, text};
+use super::support::{ModelServer, User, done, hang_up, interrupt};
+
+/// Signs certificates.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate for `localhost` and its key, as files have them.
+    fn signed(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+}
+
+/// A server with a certificate, and what it says.
+struct Secured {
+    user: User,
+    _model: ModelServer,
+    child: Child,
+    told: Lines<BufReader<ChildStderr>>,
+    address: String,
+    token: String,
+}
+
+impl Secured {
+    /// Serves with a certificate of `own`, to those for whom `clients` vouches, if that is given.
+    fn start(own: &Authority, clients: Option<&Authority>) -> Self {
+        let user = User::new();
+        let model = ModelServer::start(&user, r#"{"repeat": true, "text": "from the model"}"#);
+        let ca = if clients.is_some() { ", client_ca_file: clients.pem" } else { "" };
+        let tls = format!("gateway: {{ tls: {{ cert_file: cert.pem, key_file: key.pem{ca} }} }}\n");
+        user.configure(&model.config(&tls));
+        exchange(&user, own, clients);
+        let (mut child, line) = serve(&user);
+        let told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = text(&line, "address").rsplit_once('/').unwrap().1.to_owned();
+        let token = text(&line, "token").to_owned();
+        Self { user, _model: model, child, told, address, token }
+    }
+
+    /// Has it read its files, and gives what it says up to these words.
+    fn reads_anew(&mut self, words: &str) -> String {
+        hang_up(&self.child);
+        let mut said = String::new();
+        while !said.contains(words) {
+            said += &self.told.next().unwrap_or_else(|| panic!("never said: {words}")).unwrap();
+        }
+        said
+    }
+
+    /// What a client hears that trusts `authority` and shows a certificate of `own`; nothing if they do not understand each other.
+    fn heard(&self, authority: &Authority, own: Option<&Authority>) -> Option<String> {
+        self.ask(&mut self.connected(authority, own)?)
+    }
+
+    fn connected(
+        &self,
+        authority: &Authority,
+        own: Option<&Authority>,
+    ) -> Option<StreamOwned<ClientConnection, TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match own.map(Authority::signed) {
+            Some((certificate, key)) => config
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap(),
+            None => config.with_no_client_auth(),
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        while client.is_handshaking() {
+            client.complete_io(&mut socket).ok()?;
+        }
+        Some(StreamOwned::new(client, socket))
+    }
+
+    fn ask(&self, stream: &mut StreamOwned<ClientConnection, TcpStream>) -> Option<String> {
+        let length = MESSAGE.len();
+        let request = format!(
+            "POST /t/{}/v1/messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{MESSAGE}",
+            self.token
+        );
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        answer.contains("from the model").then_some(answer)
+    }
+
+    fn write(&self, file: &str, contents: &str) {
+        std::fs::write(folder(&self.user).join(file), contents).unwrap();
+    }
+
+    fn ends(self) {
+        interrupt(&self.child);
+        assert_eq!(done(self.child).code, Some(0));
+    }
+}
+
+/// Where the files of the configuration stand.
+fn folder(user: &User) -> PathBuf {
+    user.path().join("config/backstop")
+}
+
+/// Writes other certificates in the place of those that are there.
+fn exchange(user: &User, own: &Authority, clients: Option<&Authority>) {
+    let (certificate, key) = own.signed();
+    std::fs::write(folder(user).join("cert.pem"), certificate).unwrap();
+    std::fs::write(folder(user).join("key.pem"), key).unwrap();
+    if let Some(clients) = clients {
+        std::fs::write(folder(user).join("clients.pem"), &clients.pem).unwrap();
+    }
+}
+
+#[test]
+fn certificates_are_read_anew_and_broken_ones_keep_those_that_were_there() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let mut server = Secured::start(&old, None);
+    assert!(server.heard(&old, None).is_some() && server.heard(&new, None).is_none());
+    exchange(&server.user, &new, None);
+    assert!(server.heard(&old, None).is_some(), "nobody said that they should be read");
+    let mut before = server.connected(&old, None).unwrap();
+    server.reads_anew("was read anew");
+    assert!(server.heard(&new, None).is_some() && server.heard(&old, None).is_none());
+    assert!(server.ask(&mut before).is_some(), "a connection stays what it is");
+
+    let (certificate, _) = old.signed();
+    for (file, contents, named) in [
+        ("cert.pem", "no certificate", "cert.pem"),
+        ("key.pem", "no key", "private key"),
+        // Of another key.
+        ("cert.pem", certificate.as_str(), "cert.pem"),
+    ] {
+        exchange(&server.user, &new, None);
+        server.write(file, contents);
+        let why = server.reads_anew("was not read anew");
+        assert!(why.contains(named), "{file}: {why}");
+        assert!(server.heard(&new, None).is_some() && server.heard(&old, None).is_none(), "{file}: {why}");
+    }
+    exchange(&server.user, &old, None);
+    std::fs::remove_file(folder(&server.user).join("key.pem")).unwrap();
+    let why = server.reads_anew("was not read anew");
+    assert!(why.contains("key.pem") && server.heard(&new, None).is_some(), "{why}");
+    exchange(&server.user, &old, None);
+    server.reads_anew("was read anew");
+    assert!(server.heard(&old, None).is_some() && server.heard(&new, None).is_none());
+    server.ends();
+}
+
+#[test]
+fn authorities_of_clients_are_read_anew_and_broken_ones_keep_those_that_were_there() {
+    let (own, old, new) = (Authority::new("own"), Authority::new("old"), Authority::new("new"));
+    let mut server = Secured::start(&own, Some(&old));
+    let heard = |server: &Secured| [None, Some(&old), Some(&new)].map(|by| server.heard(&own, by).is_some());
+    assert_eq!(heard(&server), [false, true, false]);
+    server.write("clients.pem", &new.pem);
+    assert_eq!(heard(&server), [false, true, false], "nobody said that they should be read");
+    server.reads_anew("was read anew");
+    assert_eq!(heard(&server), [false, false, true]);
+    for broken in ["", "no authority", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        server.write("clients.pem", broken);
+        let why = server.reads_anew("was not read anew");
+        assert!(why.contains("clients.pem"), "{why}");
+        assert_eq!(heard(&server), [false, false, true], "{broken}");
+    }
+    server.write("clients.pem", &old.pem);
+    server.reads_anew("was read anew");
+    assert_eq!(heard(&server), [false, true, false]);
+    server.ends();
+}
