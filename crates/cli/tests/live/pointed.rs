@@ -63,6 +63,33 @@ pub(crate) fn spoken_in_a_run(client: Client) -> Result<(), NoBuild> {
     Ok(())
 }
 
+/// With a login at its maker the client asks that maker's service, through the proxy. The login is made up.
+pub(crate) fn logged_in_in_a_run(client: Client) -> Result<(), NoBuild> {
+    // Unsigned, and of nobody: `alg` is `none`, and it ends in the year 2100.
+    let token = [
+        "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.",
+        "eyJlbWFpbCI6ImFAYi5pbnZhbGlkIiwiZXhwIjo0MTAyNDQ0ODAwLCJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2h",
+        "hdGdwdF9wbGFuX3R5cGUiOiJwbHVzIiwiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjIiwiY2hhdGdwdF91c2VyX2lkIjoidSJ9fQ.eyJzIjoxfQ",
+    ]
+    .concat();
+    let login = serde_json::json!({
+        "auth_mode": "chatgpt", "last_refresh": "2099-01-01T00:00:00Z",
+        "tokens": { "id_token": token, "access_token": token, "refresh_token": "none", "account_id": "acc" },
+    });
+    let denies = policy("deny_argument_patterns: { '*': ['echo done'] }");
+    for (configuration, runs) in [("{}", true), (denies.as_str(), false)] {
+        let (world, call) = (World::new(client, configuration), [leave_mark(client)]);
+        std::fs::create_dir_all(world.path("home/.codex")).unwrap();
+        std::fs::write(world.path("home/.codex/auth.json"), login.to_string()).unwrap();
+        let outcome = world.trial(&call).by_run().go()?;
+        assert_eq!(world.ran(), runs, "{outcome:?}");
+        assert!(outcome.heard.requests() > 0, "the model was never asked\n{outcome:?}");
+        // It asks for lists of models as well, so the numbers differ.
+        assert!(outcome.printed.contains(" requests came to the proxy"), "{outcome:?}");
+    }
+    Ok(())
+}
+
 /// What is written to lead a client elsewhere does, where no run points it: otherwise nothing would be shown by its failing.
 pub(crate) fn lured_without_a_run(client: Client) -> Result<(), NoBuild> {
     for which in 0..client.lures("").len() {

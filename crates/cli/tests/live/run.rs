@@ -377,7 +377,9 @@ impl World {
             _ => format!("api: openai-chat, base_url: '{model}/v1'"),
         };
         let configuration = self.configuration.replace("{}", "");
-        let configuration = format!("{configuration}\nproviders: {{ scripted: {{ {api} }} }}\n");
+        // Codex asks the provider of this name with a login, and its only one without.
+        let name = if self.client == Client::Codex { "chatgpt" } else { "scripted" };
+        let configuration = format!("{configuration}\nproviders: {{ {name}: {{ {api} }} }}\n");
         std::fs::write(self.path("home/.config/backstop/backstop.yaml"), configuration).unwrap();
         // By its name, so that the client is known. What takes the hooks from Codex takes its model, too, and it has no
         // variable that says where that is. The run trusts its own hooks, and no others.
