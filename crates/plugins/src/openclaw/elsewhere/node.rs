@@ -3,6 +3,8 @@
 //! The law: *a program is looked up once*. Whoever looks says where it is; it is asked for its version then, and each start is of the file that
 //! answered. Node holds a plugin to the files that are granted, and to no programs, threads and native code where none is ([`unheld`] says
 //! what it does not hold).
+//!
+//! Limits: Node says of its walls that they keep code from mistakes, not from malice. What is not trusted runs inside.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -209,11 +211,10 @@ async fn version(program: &Path) -> std::io::Result<String> {
 pub fn unheld(granted: &Granted) -> Vec<String> {
     let mut words = vec![
         "its code runs under Node.js, in a process with your account's rights".to_owned(),
-        "Node.js keeps it from files, programs, threads and native code that it is not granted, as far as Node.js can".to_owned(),
+        "Node.js keeps it from files, programs, threads and native code that it is not granted, and promises to hold code by that which does not want out, not code that does".to_owned(),
+        "it is not kept from the network (only from Node.js 25 on, where no host is granted): it can connect to any host, and to any service of this machine, which may do for it what it is kept from".to_owned(),
     ];
-    if granted.programs.is_empty() {
-        words.push("it is not kept from the network (only from Node.js 25 on, where no host is granted): it can connect to any host, this machine's own among them".to_owned());
-    } else {
+    if !granted.programs.is_empty() {
         words.push(
             "it is granted a program, so it can start any, and what it starts is kept from nothing"
                 .to_owned(),
@@ -225,7 +226,7 @@ pub fn unheld(granted: &Granted) -> Vec<String> {
     if granted.files.iter().any(|(_, access)| *access == Access::Write) {
         words.push("it can make links in folders that it may change".to_owned());
     }
-    words.push("it can see who runs it, and how this machine is called".to_owned());
+    words.push("it can see who runs it and how this machine is called, and end your other processes, Backstop among them".to_owned());
     words
 }
 
