@@ -145,14 +145,13 @@ impl Client {
         }
     }
 
-    /// The variables in which it is told where its model is.
+    /// The variables in which it is told where its model is, if they beat files.
     pub(crate) fn addresses(self) -> &'static [&'static str] {
         match self {
-            Self::Claude => &["ANTHROPIC_BASE_URL"],
             Self::Gemini => &["GOOGLE_GEMINI_BASE_URL"],
             Self::Qwen => &["OPENAI_BASE_URL"],
             Self::Copilot => &["COPILOT_PROVIDER_BASE_URL"],
-            Self::Codex | Self::Cline | Self::OpenCode => &[],
+            Self::Claude | Self::Codex | Self::Cline | Self::OpenCode => &[],
         }
     }
 

@@ -306,9 +306,11 @@ impl<'w> Trial<'w> {
         let mut command = place.started(client)?;
         if self.by_run {
             command = world.behind_run(&command, &model.address(), self.is_deaf);
-            command.envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, out.address())));
         }
         let is_lured = self.lure.is_some();
+        if self.by_run || is_lured {
+            command.envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, out.address())));
+        }
         if is_lured && !self.by_run {
             // What it would be told of its model anyway says nothing about what leads elsewhere.
             client.addresses().iter().for_each(|name| {
