@@ -12,6 +12,7 @@ mod clouds;
 mod credentials;
 mod exchange;
 mod failures;
+mod fairness;
 mod hooked;
 mod http2;
 mod listener;
