@@ -342,6 +342,15 @@ impl PluginSet {
         total
     }
 
+    /// What its scripts asked for that no grant names, in words of a manifest, and how often.
+    pub fn denials(&self) -> Vec<(String, u64)> {
+        self.0
+            .iter()
+            .filter_map(|plugin| plugin.script.as_ref())
+            .flat_map(|script| script.denials())
+            .collect()
+    }
+
     /// The plugins.
     pub fn ids(&self) -> impl Iterator<Item = &PluginId> {
         self.0.iter().map(|plugin| &plugin.id)
@@ -614,20 +623,27 @@ fn facts(
     }
 }
 
-/// What a script gets, as its runtime wants it. A program that is named and not found is not given.
+/// What a script gets, as its runtime wants it, and what of it can't be had: a program that is not found, or lies where it or the
+/// agent writes.
 fn permissions(
     given: &Permissions,
     folders: &Folders,
     surroundings: &Surroundings<'_>,
-) -> backstop_script::Permissions {
+) -> (backstop_script::Permissions, Vec<(String, String)>) {
     let path = (surroundings.environment)("PATH").unwrap_or_default();
-    let found = |name: &String| match name.starts_with('/') {
-        true => Some(PathBuf::from(name)),
-        false => std::env::split_paths(&path)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(name))
-            .find(|file| file.is_file()),
-    };
+    let written: Vec<PathBuf> = (given.files.iter())
+        .filter(|(_, access)| *access == Access::Write)
+        .filter_map(|(folder, _)| folder.resolve(folders))
+        .chain([folders.data.clone()])
+        .chain(surroundings.workspace.clone())
+        .collect();
+    let (mut programs, mut not_found) = (Vec::new(), Vec::new());
+    for word in &given.programs {
+        match openclaw::looked_up(word, &path, &written) {
+            Ok(file) => programs.push(file),
+            Err(why) => not_found.push((format!("start `{word}`"), why)),
+        }
+    }
     let files = given.files.iter().filter_map(|(folder, access)| {
         let access = match access {
             Access::Read => backstop_script::FileAccess::Read,
@@ -642,13 +658,14 @@ fn permissions(
     };
     let host = |host: &Host| backstop_script::HostGrant { host: host.name.clone(), port: host.port };
     let variable = |name: &String| Some((name.clone(), (surroundings.environment)(name)?));
-    backstop_script::Permissions {
+    let permissions = backstop_script::Permissions {
         files: files.chain([own]).collect(),
         env: given.env.iter().filter_map(variable).collect(),
         hosts: given.hosts.iter().map(host).collect(),
-        programs: given.programs.iter().filter_map(found).collect(),
+        programs: programs.into_iter().collect(),
         user: given.user.then(|| who(surroundings)).flatten(),
-    }
+    };
+    (permissions, not_found)
 }
 
 /// Who runs this process, as its environment says.

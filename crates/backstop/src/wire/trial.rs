@@ -83,6 +83,11 @@ impl Trial {
         self.set.heap().await
     }
 
+    /// What it asked for until now that no grant names, in words of a manifest, and how often.
+    pub fn denials(&self) -> Vec<(String, u64)> {
+        self.set.denials()
+    }
+
     /// Fires each hook that stands once, with the sample of its point.
     pub async fn fire(&self) -> Vec<Fired> {
         self.set.fire_each(&self.shape.seated.hooks, &self.config).await

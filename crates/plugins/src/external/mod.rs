@@ -8,6 +8,8 @@ pub mod command;
 pub mod http;
 pub mod process;
 
+pub(crate) use self::process::MARKER;
+
 use backstop_hooks::PointId;
 use serde_json::{Value, json};
 

@@ -6,19 +6,25 @@
 //! Bounds: what is collected has at most [`MOST_HOOKS`] hooks, [`MOST_OFFERS`] other things and [`MOST_BYTES`] in all; one more is an
 //! error in `register`. What is left out is counted beyond [`MOST_LEFT_OUT`]. A desk keeps nothing else of what a plugin says.
 
+mod options;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use backstop_engine::{Budget, ToolMatcher};
-use backstop_hooks::{Mode, OwnerId, PointId, Trigger};
-use backstop_script::{Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, Provided, ScriptError};
+use backstop_hooks::{Mode, OwnerId, PointId};
+use backstop_script::{
+    Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, ProgramOutput, ProgramRequest, Provided,
+    ScriptError,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::answering::{Answering, EventSession};
+use super::programs::Programs;
 use super::{Dialect, Facts, Offered, resolved};
 use crate::registration::{HookSpec, LeftOut, MOST_HOOKS, MOST_OFFERS, Offer, OfferKind};
 
@@ -27,13 +33,12 @@ const ELSEWHERE: [&str; 3] = ["skill_proposal_evaluate", "skill_proposal_changed
 
 /// Bytes of the JSON of all that a plugin registers.
 const MOST_BYTES: usize = 2 << 20;
+/// How many things that were denied are counted one by one.
+const MOST_DENIED: usize = 128;
 /// How many things that were left out are listed one by one.
 const MOST_LEFT_OUT: usize = 256;
 /// The longest words of one of them, in characters.
 const LONGEST_WORDS: usize = 300;
-
-/// The longest budget that an author may set.
-const LONGEST_MS: u64 = 600_000;
 
 /// What a plugin's requests need of its host.
 #[async_trait]
@@ -144,6 +149,13 @@ pub(super) struct Desk {
     services: Arc<dyn Services>,
     answering: Answering,
     collected: Mutex<Collected>,
+    /// The namespaces of its session extensions.
+    namespaces: Mutex<BTreeSet<String>>,
+    programs: Programs,
+    /// Parts of the SDK that it imports while it is loaded and that are not provided; one more of them than are listed.
+    absent: Mutex<BTreeSet<String>>,
+    /// What it asked for that no grant names, and how often.
+    denied: Mutex<BTreeMap<String, u64>>,
     /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
     registered: AtomicU32,
     /// How often its runtime was lost, and how the last time.
@@ -159,6 +171,12 @@ pub(crate) struct Lost {
     pub(crate) why: String,
     /// Whether there is none again before the plugin is loaded anew.
     pub(crate) for_good: bool,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("owner", &self.owner).finish_non_exhaustive()
+    }
 }
 
 #[derive(Deserialize)]
@@ -194,7 +212,7 @@ struct OfferCall {
     kind: String,
     name: String,
     description: String,
-    functions: std::collections::BTreeMap<String, u32>,
+    functions: BTreeMap<String, u32>,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
@@ -213,12 +231,47 @@ fn refused(message: impl Into<String>) -> HostError {
     HostError::new("ERR_INVALID_ARG_VALUE", message)
 }
 
+/// Kinds of which no two may have one name. Tools and commands are looked at where those of all plugins are known.
+const ONCE: [OfferKind; 4] =
+    [OfferKind::Service, OfferKind::Lifecycle, OfferKind::Cli, OfferKind::SessionExtension];
+
+impl Offered {
+    /// What these two can't both have.
+    fn clashes(&self, other: &Self) -> Option<String> {
+        let (kind, name) = (self.offer.kind, &self.offer.name);
+        let is_one = kind == other.offer.kind && ONCE.contains(&kind);
+        let slot = self.more.get("slot").filter(|slot| slot.is_string());
+        if is_one && *name == other.offer.name {
+            return Some(format!("there are two {kind}s `{name}`"));
+        }
+        let is_slot = is_one && slot.is_some() && slot == other.more.get("slot");
+        is_slot.then(|| {
+            format!("session extensions `{}` and `{name}` have one `sessionEntrySlotKey`", other.offer.name)
+        })
+    }
+}
+
 impl Desk {
-    pub(super) fn new(facts: Facts, services: Arc<dyn Services>, answering: Answering) -> Self {
+    pub(super) fn new(
+        facts: Facts,
+        services: Arc<dyn Services>,
+        answering: Answering,
+        programs: Programs,
+    ) -> Self {
         let owner = OwnerId::new(facts.id.as_str());
-        let (collected, registered) = (Mutex::default(), AtomicU32::new(0));
-        let lost = watch::Sender::new(Lost::default());
-        Self { facts, owner, services, answering, collected, registered, lost }
+        Self {
+            facts,
+            owner,
+            services,
+            answering,
+            collected: Mutex::default(),
+            namespaces: Mutex::default(),
+            programs,
+            absent: Mutex::default(),
+            denied: Mutex::default(),
+            registered: AtomicU32::new(0),
+            lost: watch::Sender::new(Lost::default()),
+        }
     }
 
     /// Tells when the plugin's runtime is lost from now on.
@@ -229,6 +282,12 @@ impl Desk {
     /// What was registered so far.
     pub(super) fn collected(&self) -> Collected {
         std::mem::take(&mut *self.collected.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What it asked for that no grant names, in words of a manifest, and how often.
+    pub(super) fn denials(&self) -> Vec<(String, u64)> {
+        let denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        denied.iter().map(|(grant, times)| (grant.clone(), *times)).collect()
     }
 
     fn is_over(&self, scope: &CallScope) -> bool {
@@ -258,16 +317,41 @@ impl Desk {
     }
 
     fn leave_out(&self, scope: &CallScope, what: impl Into<String>, why: impl Into<String>) {
+        let left_out = LeftOut { what: what.into(), why: why.into() };
+        if scope.generation == 1 && !self.is_over(scope) {
+            self.keep_left_out(left_out);
+        }
+    }
+
+    /// Lists something, while the plugin is loaded for the first time.
+    fn keep_left_out(&self, LeftOut { what, why }: LeftOut) {
         let cut = |text: String| text.chars().take(LONGEST_WORDS).collect();
-        let left_out = LeftOut { what: cut(what.into()), why: cut(why.into()) };
-        self.collect(scope, |collected| {
-            if collected.left_out.len() < MOST_LEFT_OUT {
-                collected.left_out.push(left_out);
-            } else if collected.left_out.len() == MOST_LEFT_OUT {
-                let why = format!("more than {MOST_LEFT_OUT} things were left out");
-                collected.left_out.push(LeftOut { what: "and others".to_owned(), why });
-            }
-        });
+        let left_out = LeftOut { what: cut(what), why: cut(why) };
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = &mut collected.left_out;
+        if list.len() < MOST_LEFT_OUT {
+            list.push(left_out);
+        } else if list.len() == MOST_LEFT_OUT {
+            let why = format!("more than {MOST_LEFT_OUT} things were left out");
+            list.push(LeftOut { what: "and others".to_owned(), why });
+        }
+    }
+
+    /// Lists a part of the SDK that is not provided. Whoever imports may name any number of them, at any length, also later.
+    fn note_absent(&self, specifier: &str) {
+        if self.registered.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let name: String = specifier.chars().take(LONGEST_WORDS).collect();
+        let what = format!("`{name}`");
+        let is_new = {
+            let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
+            absent.len() <= MOST_LEFT_OUT && absent.insert(name)
+        };
+        if is_new {
+            let why = "this part of the SDK is not provided: what is imported from it throws when it is used";
+            self.keep_left_out(LeftOut { what, why: why.to_owned() });
+        }
     }
 
     /// What the `api` says of the plugin and its host.
@@ -311,97 +395,29 @@ impl Desk {
         if spec.point == PointId::TrustedToolPolicy && call.style != HookStyle::Trusted {
             return Err(refused("trusted tool policies are registered by `api.registerTrustedToolPolicy`"));
         }
-        spec.priority = priority(&call)?;
+        spec.priority = self.priority(scope, &call)?;
         spec.timeout = self.timeout(scope, &call)?;
         spec.tools = self.matcher(scope, &call, spec.point)?;
-        spec.triggers = self.triggers(scope, &call)?;
-        spec.dispatch_kinds = texts(&call.eligible_dispatch_kinds);
+        spec.triggers = self.triggers(scope, &call, spec.point)?;
+        spec.dispatch_kinds = self.dispatch_kinds(scope, &call, spec.point)?;
         let function = FunctionId::new(call.function);
         self.collect(scope, |collected| collected.hooks.push((spec, function)));
         Ok(Value::Null)
     }
 
-    /// The author's budget. Authors of the other system may set any; what is too long here is cut, and said.
-    fn timeout(&self, scope: &CallScope, call: &HookCall) -> Result<Option<Budget>, HostError> {
-        if call.timeout_ms.is_null() {
-            return Ok(None);
+    /// A patch is of a session extension that the plugin has registered.
+    fn registered_namespace(&self, patch: &Value) -> Result<(), HostError> {
+        let namespace = patch.get("namespace").and_then(Value::as_str).unwrap_or_default();
+        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if namespaces.contains(namespace) {
+            return Ok(());
         }
-        let given = call.timeout_ms.as_f64().filter(|ms| ms.is_finite() && *ms > 0.0);
-        let Some(given) = given else {
-            return Err(refused(format!(
-                "`timeoutMs` at `{}` is a positive number of milliseconds",
-                call.point
-            )));
-        };
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "the bound is far below where numbers lose their last digit"
-        )]
-        let longest = LONGEST_MS as f64;
-        if given > longest {
-            if self.facts.dialect == Dialect::Backstop {
-                return Err(refused(format!("`timeoutMs` at `{}` is at most {LONGEST_MS}", call.point)));
-            }
-            let what = format!("`timeoutMs` of {} (`{}`)", call.registration, call.point);
-            self.leave_out(scope, what, format!("a budget is at most {LONGEST_MS} ms; that holds instead"));
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is between 1 and the longest"
-        )]
-        let ms = given.clamp(1.0, longest) as u64;
-        Budget::from_millis(ms).map(Some).map_err(|error| refused(error.to_string()))
-    }
-
-    fn matcher(
-        &self,
-        scope: &CallScope,
-        call: &HookCall,
-        point: PointId,
-    ) -> Result<Option<ToolMatcher>, HostError> {
-        if call.matcher.is_null() {
-            return Ok(None);
-        }
-        let about_tools =
-            matches!(point, PointId::BeforeToolCall | PointId::AfterToolCall | PointId::TrustedToolPolicy);
-        if !about_tools {
-            if self.facts.dialect == Dialect::Backstop {
-                return Err(refused(format!(
-                    "`matcher` means nothing at `{}`, which is about no tool",
-                    call.point
-                )));
-            }
-            let what = format!("`matcher` of {} (`{}`)", call.registration, call.point);
-            self.leave_out(scope, what, "the point is about no tool; the hook is asked each time");
-            return Ok(None);
-        }
-        let Some(names) = texts(&call.matcher) else {
-            return Err(refused(format!("`matcher` at `{}` is a list of names of tools", call.point)));
-        };
-        ToolMatcher::names(names.iter().map(String::as_str))
-            .map(Some)
-            .map_err(|error| refused(error.to_string()))
-    }
-
-    /// A list with a word that nobody knows restricts nothing, as in the other system; that is said.
-    fn triggers(&self, scope: &CallScope, call: &HookCall) -> Result<Option<Vec<Trigger>>, HostError> {
-        if call.eligible_triggers.is_null() {
-            return Ok(None);
-        }
-        let read = serde_json::from_value::<Vec<Trigger>>(call.eligible_triggers.clone()).ok();
-        match read.filter(|triggers| !triggers.is_empty()) {
-            Some(triggers) => Ok(Some(triggers)),
-            None if self.facts.dialect == Dialect::Backstop => Err(refused(format!(
-                "`eligibleTriggers` at `{}` is a list of user, cron, heartbeat, agent",
-                call.point
-            ))),
-            None => {
-                let what = format!("`eligibleTriggers` of {} (`{}`)", call.registration, call.point);
-                self.leave_out(scope, what, "it names what is no trigger; the hook is asked each time");
-                Ok(None)
-            }
-        }
+        let near = backstop_yaml::nearest(namespace, namespaces.iter().map(String::as_str));
+        let hint = near.map_or_else(
+            || "register it with `registerSessionExtension` while `register` runs".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(refused(format!("there is no session extension `{namespace}`\nhint: {hint}")))
     }
 
     fn offer(&self, scope: &CallScope, call: OfferCall) -> Result<Value, HostError> {
@@ -412,22 +428,33 @@ impl Desk {
         let schema = more.remove("schema").filter(Value::is_object).map(backstop_hooks::Json::new);
         let functions = functions.into_iter().map(|(at, number)| (at, FunctionId::new(number))).collect();
         let offered = Offered { offer: Offer { kind, name, description, schema }, more, functions };
-        self.collect(scope, |collected| collected.offers.push(offered));
-        Ok(Value::Null)
+        // Those of the first load stand, and only these are counted.
+        if kind == OfferKind::SessionExtension && scope.generation == 1 {
+            let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            namespaces.insert(offered.offer.name.clone());
+            if offered.functions.iter().any(|(name, _)| name == "project") {
+                let what = format!("`project` of session extension `{}`", offered.offer.name);
+                self.leave_out(scope, what, "nothing here shows sessions with what plugins make of them");
+            }
+        }
+        let twice = self.collect(scope, |collected| {
+            let twice = collected.offers.iter().find_map(|other| offered.clashes(other));
+            if twice.is_none() {
+                collected.offers.push(offered);
+            }
+            twice
+        });
+        match twice {
+            Some(twice) if self.facts.dialect == Dialect::Backstop => {
+                Err(refused(format!("{twice}\nhint: give each a name of its own")))
+            }
+            Some(twice) => {
+                self.leave_out(scope, twice, "the first of them holds, as in the other system");
+                Ok(Value::Null)
+            }
+            None => Ok(Value::Null),
+        }
     }
-}
-
-/// An author's priority: a whole number.
-fn priority(call: &HookCall) -> Result<i32, HostError> {
-    if call.priority.is_null() {
-        return Ok(0);
-    }
-    let given = call.priority.as_i64().and_then(|given| i32::try_from(given).ok());
-    given.ok_or_else(|| refused(format!("`priority` at `{}` is a whole number", call.point)))
-}
-
-fn texts(value: &Value) -> Option<Vec<String>> {
-    serde_json::from_value(value.clone()).ok()
 }
 
 fn read<T: for<'de> Deserialize<'de>>(arguments: &JsonText) -> Result<T, HostError> {
@@ -453,7 +480,10 @@ impl Bridge for Desk {
         }
         match part {
             "" | "/core" | "/plugin-entry" | "/error-runtime" => source(include_str!("js/sdk.js")),
-            _ => Some(Provided::Absent(format!("of `{specifier}` is not provided"))),
+            _ => {
+                self.note_absent(specifier);
+                Some(Provided::Absent(format!("of `{specifier}` is not provided")))
+            }
         }
     }
 
@@ -464,6 +494,7 @@ impl Bridge for Desk {
             "offer" => {
                 self.registers(scope, &arguments).and_then(|()| self.offer(scope, read(&arguments)?))?
             }
+            "option" => self.option(scope, &read(&arguments)?)?,
             "leftOut" => {
                 let LeftOut { what, why } = read(&arguments)?;
                 self.leave_out(scope, what, why);
@@ -501,6 +532,9 @@ impl Bridge for Desk {
             "inject" | "patch" => {
                 let SessionCall { asked, what } = read(&arguments)?;
                 let session = self.answering.redeem(asked).ok_or_else(|| refused(NOT_ITS_OWN))?;
+                if name == "patch" {
+                    self.registered_namespace(&what)?;
+                }
                 match name.as_str() {
                     "inject" => self.services.inject(&self.owner, &session, what).await,
                     _ => self.services.patch(&self.owner, &session, what).await,
@@ -517,6 +551,22 @@ impl Bridge for Desk {
             lost.why = why.to_string();
             lost.for_good = *why == ScriptError::Stuck;
         });
+    }
+
+    async fn run_program(&self, _: CallScope, request: ProgramRequest) -> Result<ProgramOutput, HostError> {
+        self.programs.run(request).await
+    }
+
+    fn denied(&self, scope: &CallScope, grant: &str) {
+        let grant: String = grant.chars().take(LONGEST_WORDS).collect();
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = denied.contains_key(&grant);
+        if !is_known && denied.len() < MOST_DENIED {
+            tracing::warn!(plugin = %scope.script, "denied: {grant}");
+        }
+        let grant = if is_known || denied.len() < MOST_DENIED { grant } else { "others".to_owned() };
+        let times = denied.entry(grant).or_default();
+        *times = times.saturating_add(1);
     }
 
     fn log(&self, scope: &CallScope, level: LogLevel, line: &str) {

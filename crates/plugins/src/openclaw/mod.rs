@@ -16,6 +16,7 @@ mod answers;
 mod desk;
 mod elsewhere;
 mod hook;
+mod programs;
 mod sessions;
 mod shape;
 
@@ -35,6 +36,8 @@ pub use self::desk::{NoServices, Printed, ServiceError, Services};
 pub use self::elsewhere::{Node, NodeError, UnderNode, unheld};
 pub use self::hook::Batches;
 use self::hook::ScriptHook;
+use self::programs::Programs;
+pub(crate) use self::programs::looked_up;
 pub use self::sessions::StoreServices;
 use crate::external::process::ProcessPlugin;
 use crate::package::Seal;
@@ -113,7 +116,7 @@ pub struct Scripted {
     /// The program that it runs in, if that is not this one.
     pub(crate) process: Option<ProcessPlugin>,
     script: Loaded,
-    lost: watch::Receiver<Lost>,
+    desk: Arc<Desk>,
 }
 
 /// Something besides hooks that a plugin registered, with what is called for it.
@@ -166,7 +169,8 @@ pub async fn load(
     let seal = facts.seal.clone();
     let no_injections = services.no_injections(registration.owner());
     let answering = Answering::default();
-    let desk = Arc::new(Desk::new(facts, services, answering.clone()));
+    let programs = Programs::new(&permissions.programs);
+    let desk = Arc::new(Desk::new(facts, services, answering.clone(), programs));
     let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
     let (script, process, workers) = match runtime {
         Runtime::Here(workers) => {
@@ -201,11 +205,15 @@ pub async fn load(
     if let Some(why) = no_injections {
         registration.leave_out("texts for the next turn (`enqueueNextTurnInjection`)", why);
     }
-    let lost = desk.lost();
-    Ok(Scripted { registration, offers: collected.offers, answering, process, script, lost })
+    Ok(Scripted { registration, offers: collected.offers, answering, process, script, desk })
 }
 
 impl Scripted {
+    /// What it asked for that no grant names, in words of a manifest, and how often it did.
+    pub fn denials(&self) -> Vec<(String, u64)> {
+        self.desk.denials()
+    }
+
     /// The bytes of memory that its runtime uses now, if it says so at once.
     pub async fn heap(&self) -> Option<u64> {
         self.script.heap(std::time::Duration::from_secs(1)).await
@@ -213,9 +221,7 @@ impl Scripted {
 
     /// Tells when its runtime is lost from now on, with all that the plugin had running in it.
     pub(crate) fn lost(&self) -> watch::Receiver<Lost> {
-        let mut lost = self.lost.clone();
-        lost.mark_unchanged();
-        lost
+        self.desk.lost()
     }
 
     /// Calls a function of something that the plugin offers: `execute` of a tool, `start` of a service.

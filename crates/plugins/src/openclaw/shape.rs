@@ -179,7 +179,8 @@ pub(super) fn our_answer(
     for (name, value) in &mut answer {
         if LISTS.contains(&name.as_str()) {
             *value = our_list(value.take())?;
-        } else if MESSAGES.contains(&name.as_str()) {
+        } else if MESSAGES.contains(&name.as_str()) && value.is_object() {
+            // A text is what a message is at `message.before`; anywhere else the outcome refuses it.
             let mut whole = our_list(Value::Array(vec![value.take()]))?;
             *value = whole.as_array_mut().and_then(Vec::pop).unwrap_or_default();
         } else if name == RESULT && value.is_object() {

@@ -50,7 +50,7 @@ impl Scripts {
         runs_in: RunsIn,
         surroundings: &Surroundings<'_>,
     ) -> Result<Scripted, Why> {
-        let permissions = permissions(given, &folders, surroundings);
+        let (permissions, not_found) = permissions(given, &folders, surroundings);
         let has_data = permissions.files.iter().any(|grant| grant.root.starts_with(&folders.data));
         if has_data {
             std::fs::create_dir_all(&folders.data).map_err(Why::Data)?;
@@ -69,6 +69,10 @@ impl Scripts {
         };
         let facts = Facts { state: has_data.then_some(folders.data), ..facts };
         let services = Arc::clone(&surroundings.services);
-        Ok(openclaw::load(facts, permissions, runtime, &self.batches, services).await?)
+        let mut loaded = openclaw::load(facts, permissions, runtime, &self.batches, services).await?;
+        for (what, why) in not_found {
+            loaded.registration.leave_out(what, why);
+        }
+        Ok(loaded)
     }
 }

@@ -540,3 +540,56 @@ async fn node_is_for_scripts_and_has_to_be_there() {
     let said = PluginSet::load(vec![wanted], &surroundings).await.unwrap_err().to_string();
     assert!(said.contains("`mine`: there is no Node.js to run it under: none is in `PATH`"), "{said}");
 }
+
+const STARTS: &str = r#"{"id": "mine", "version": "1", "kind": "script", "entry": "index.js",
+    "permissions": {"programs": ["tool"]}}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_12_a_program_is_never_one_that_lies_where_the_agent_or_the_plugin_writes() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let code = "export default { register(api) { api.registerTool({ name: \"start\", description: \"d\", async execute() { \
+        const { execFile } = await import(\"node:child_process\"); \
+        return new Promise((done) => { try { execFile(\"tool\", [], (error, stdout) => done({ text: error?.message ?? stdout })); } \
+        catch (error) { done({ text: error.code }); } }); } }); } };";
+    let place = tempfile::tempdir().unwrap();
+    let folder = |name: &str| {
+        let folder = place.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("tool");
+        fs::write(&file, format!("#!/bin/sh\necho {name}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        folder
+    };
+    let (agents, systems) = (folder("agents"), folder("systems"));
+    let linked = place.path().join("linked");
+    fs::create_dir(&linked).unwrap();
+    std::os::unix::fs::symlink(agents.join("tool"), linked.join("tool")).unwrap();
+    for (path, found) in [
+        (vec![&agents, &linked, &systems], true),
+        (vec![&systems, &agents], true),
+        (vec![&agents, &linked], false),
+    ] {
+        let (_folder, plugin) =
+            wanted(&[("backstop.plugin.json", STARTS), ("index.js", code)], r#"{"programs": ["tool"]}"#);
+        let path = std::env::join_paths(path).unwrap().into_string().unwrap();
+        let environment = |name: &str| (name == "PATH").then(|| path.clone());
+        let surroundings =
+            Surroundings { environment: &environment, workspace: Some(agents.clone()), ..surroundings() };
+        let set = PluginSet::load(vec![plugin], &surroundings).await.unwrap();
+        let script = set.0[0].script.as_ref().unwrap();
+        let none = backstop_script::Arguments::default();
+        let answer = script.call(&script.offers[0], "execute", &none, SERVER_PATIENCE);
+        let said: Value = answer.await.unwrap().unwrap().json.read().unwrap();
+        let seated = set.seat(&mut Snapshot::empty(OperatorSettings::default())).unwrap();
+        let left_out = &seated[0].1.left_out;
+        let text = said["text"].as_str().unwrap();
+        assert!(text.starts_with(if found { "systems\n" } else { "EACCES" }), "{text} {left_out:?}");
+        assert_eq!(
+            left_out.iter().any(|it| it.what == "start `tool`" && it.why.contains("writes")),
+            !found,
+            "{left_out:?}"
+        );
+        assert_eq!(set.denials().len(), usize::from(!found));
+    }
+}

@@ -24,6 +24,8 @@ mod answers;
 mod batches;
 #[path = "../openclaw/events.rs"]
 mod events;
+#[path = "../openclaw/interceptors.rs"]
+mod interceptors;
 mod own;
 #[path = "../openclaw/registering.rs"]
 mod registering;

@@ -13,6 +13,8 @@ const UNDER_NODE: bool = false;
 mod answers;
 mod batches;
 mod events;
+mod interceptors;
+mod programs;
 mod registering;
 mod sessions;
 mod support;

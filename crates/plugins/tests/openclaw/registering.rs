@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot, Verdict};
+use backstop_hooks::{CallContext, Trigger};
 use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
 use backstop_plugins::registration::OfferKind;
 use backstop_script::{Argument, Arguments, JsonText};
@@ -25,6 +26,49 @@ async fn what_an_author_does_wrong_is_said_in_words() {
         ("api.on(\"agent_end\", () => {}, { matcher: [\"exec\"] });", "about no tool"),
         ("api.on(\"before_tool_call\", () => {}, { matcher: \"exec\" });", "list of names"),
         ("api.on(\"trusted_tool_policy\", () => {});", "registerTrustedToolPolicy"),
+        (
+            "api.on(\"before_tool_call\", () => {}, { eligibleTriggers: [\"cron\"] });",
+            "`before_agent_reply` only",
+        ),
+        ("api.on(\"before_agent_reply\", () => {}, { eligibleTriggers: [\"corn\"] });", "list of user, cron"),
+        ("api.on(\"reply_dispatch\", () => {}, { eligibleDispatchKinds: \"acp\" });", "list of agent, acp"),
+        (
+            "api.on(\"before_tool_call\", () => {}, { eligibleDispatchKinds: [\"acp\"] });",
+            "`reply_dispatch` only",
+        ),
+        ("api.on(\"before_tool_call\", () => {}, { priorty: 50 });", "did you mean `priority`"),
+        (
+            "api.on(\"before_prompt_build\", () => {}, { requiresToolAuthority: true });",
+            "requiresToolAuthority",
+        ),
+        (
+            "api.interceptors.add({ id: \"i\", name: \"tool.before\", toolMather: /x/, handler() {} });",
+            "did you mean `toolMatcher`",
+        ),
+        ("api.registerTool({ name: \"t\", execute() {}, paramters: {} });", "did you mean `parameters`"),
+        ("api.registerTool({ name: \"t\", execute() {} }, { optinal: true });", "did you mean `optional`"),
+        (
+            "api.registerCommand({ name: \"t\", handler() {}, requireAut: true });",
+            "did you mean `requireAuth`",
+        ),
+        ("api.registerService({ id: \"t\", strat() {} });", "did you mean `start`"),
+        ("api.registerService({ id: \"t\" }); api.registerService({ id: \"t\" });", "two services `t`"),
+        (
+            "const one = { namespace: \"a\", description: \"d\" }; api.registerSessionExtension(one); api.session.state.registerSessionExtension(one);",
+            "two session-extensions `a`",
+        ),
+        (
+            "for (const namespace of [\"a\", \"b\"]) api.registerSessionExtension({ namespace, description: \"d\", sessionEntrySlotKey: \"k\" });",
+            "`a` and `b` have one `sessionEntrySlotKey`",
+        ),
+        (
+            "for (const id of [\"a\", \"a\"]) api.registerRuntimeLifecycle({ id, cleanup() {} });",
+            "two lifecycles `a`",
+        ),
+        (
+            "for (const n of [1, 2]) api.registerCli(({ program }) => { program.command(\"c\").action(() => {}); });",
+            "two clis `c`",
+        ),
         ("return Promise.resolve();", "promise"),
         ("throw new Error(\"out of luck\");", "out of luck"),
         ("api.registerTool({ name: \"t\" });", "execute"),
@@ -252,4 +296,74 @@ async fn what_is_left_out_is_bounded_and_belongs_to_the_load() {
     assert!(seated[0].left_out.iter().all(|left_out| left_out.what.len() < 400));
     let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
     assert_eq!(reviewed.receipt.verdict, Verdict::Pass, "{:?}", reviewed.receipt.steps);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_07_no_option_of_a_plugin_of_the_other_system_vanishes() {
+    let body = r#"
+        api.on("before_tool_call", () => ({ block: true, blockReason: "asked" }), { eligibleTriggers: ["cron"], priorty: 50, priority: 0.5, registrationId: "half" });
+        api.on("before_tool_call", () => {}, { eligibleDispatchKinds: "acp", priority: Infinity, registrationId: "most" });
+        api.on("before_prompt_build", () => {}, { requiresToolAuthority: true });
+        api.on("before_agent_reply", () => {}, { eligibleTriggers: "cron" });
+        api.on("reply_dispatch", () => {}, { eligibleDispatchKinds: "acp" });
+        api.registerHook("message:received", () => {}, { scope: "all" });
+        api.interceptors.add({ id: "i", name: "tool.before", toolMather: /x/, handler() {} });
+        api.registerTool({ name: "t", description: "d", ownerOnly: true, execute() {} }, { optinal: true });
+        api.registerCommand({ name: "c", handler() {}, nativeNames: {} });
+        api.registerService({ id: "s", start() {}, scope: 1 });
+        api.registerService({ id: "s", start() {} });
+        api.registerSessionExtension({ namespace: "n", description: "d", project: (state) => state });
+    "#;
+    let plugin = Plugins::new().register("mine", OpenClaw, body).await.unwrap();
+    let (engine, seated) = engine(&[&plugin]);
+    let listed: Vec<_> = seated[0].left_out.iter().map(|it| format!("{}: {}", it.what, it.why)).collect();
+    for what in [
+        "`eligibleTriggers` of half (`before_tool_call`)",
+        "`priorty` of on (`half`)",
+        "did you mean `priority`?",
+        "`priority` of half (`before_tool_call`): it is no whole number of 32 bits; 0 holds",
+        "`priority` of most (`before_tool_call`): it is no whole number of 32 bits; 2147483647 holds",
+        "`eligibleDispatchKinds` of most (`before_tool_call`)",
+        "`eligibleDispatchKinds` of reply_dispatch-1",
+        "`requiresToolAuthority` of on (`before_prompt_build`)",
+        "`eligibleTriggers` of before_agent_reply-1",
+        "`scope` of registerHook (`message:received`)",
+        "`toolMather` of interceptors.add (`i`)",
+        "`ownerOnly` of a tool (`t`)",
+        "`optinal` of registerTool (`t`)",
+        "`nativeNames` of registerCommand (`c`)",
+        "`scope` of registerService (`s`)",
+        "there are two services `s`",
+        "`project` of session extension `n`",
+    ] {
+        assert!(listed.iter().any(|listed| listed.contains(what)), "{what}: {listed:#?}");
+    }
+    // A run that a person started is judged as well: the option meant something at another point only.
+    for trigger in [None, Some(Trigger::User), Some(Trigger::Cron)] {
+        let context = CallContext { trigger, ..context() };
+        let reviewed = engine.review_tool_call(call("exec", json!({})), &context, false).await;
+        assert_eq!(reviewed.receipt.verdict, Verdict::Block, "{trigger:?}");
+    }
+    assert_eq!(
+        plugin.registration.offers().iter().filter(|offer| offer.kind == OfferKind::Service).count(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_the_sdk_that_are_not_provided_are_listed_when_the_plugin_is_loaded() {
+    let source = r#"
+        import { loadConfig } from "openclaw/plugin-sdk/config-runtime";
+        import * as other from "openclaw/plugin-sdk/nothing";
+        import { definePluginEntry } from "openclaw/plugin-sdk/core";
+        export default definePluginEntry({ id: "mine", register(api) {
+            api.on("before_tool_call", () => { loadConfig(); });
+        } });
+    "#;
+    let plugin = Plugins::new().load("mine", OpenClaw, source).await.unwrap();
+    let (engine, seated) = engine(&[&plugin]);
+    let what: Vec<_> = seated[0].left_out.iter().map(|left_out| left_out.what.as_str()).collect();
+    assert_eq!(what, ["`openclaw/plugin-sdk/config-runtime`", "`openclaw/plugin-sdk/nothing`"]);
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    assert_eq!(reviewed.receipt.verdict, Verdict::Block, "what is used throws");
 }

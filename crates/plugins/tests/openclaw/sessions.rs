@@ -113,6 +113,7 @@ async fn values_are_bounded() {
 
 /// A plugin that asks for something of the session that its event names in `params`, in each way that there is.
 const ASKS: &str = r#"
+    api.registerSessionExtension({ namespace: "n", description: "Counts." });
     const asked = [];
     const ask = (sessionKey, wait) => {
         const all = [

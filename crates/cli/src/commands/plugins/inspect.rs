@@ -210,6 +210,14 @@ impl Tried {
                 .map(|left| format!("{}: {}", left.what, left.why.replace('\n', " ")))
                 .collect(),
         );
+        let denied = trial.denials();
+        part(
+            "asked for what is not granted",
+            denied
+                .iter()
+                .map(|(grant, times)| format!("{} ({times} times)", one_line(grant, MOST_ANSWER)))
+                .collect(),
+        );
         part(
             "registers besides",
             shape.offers.iter().map(|(kind, name)| format!("{kind} `{name}`")).collect(),
@@ -219,6 +227,7 @@ impl Tried {
             "hooks": fired.iter().map(fact).collect::<Vec<_>>(),
             "waiting": seated.waiting.iter().map(|waiting| json!({ "hook": waiting.id, "point": waiting.point })).collect::<Vec<_>>(),
             "leftOut": seated.left_out.iter().map(|left| json!({ "what": left.what, "why": left.why })).collect::<Vec<_>>(),
+            "denied": denied.iter().map(|(grant, times)| json!({ "grant": grant, "times": times })).collect::<Vec<_>>(),
             "offers": shape.offers.iter().map(|(kind, name)| json!({ "kind": kind.as_str(), "name": name })).collect::<Vec<_>>(),
         });
         Self { is_well: fired.iter().all(|fired| fired.failure.is_none()), facts, lines }

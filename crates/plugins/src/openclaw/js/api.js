@@ -38,6 +38,42 @@ const WITHOUT_USE = [
   "registerWebFetchProvider", "registerWebSearchProvider",
 ];
 
+// The options that each method reads. What else a plugin gives is no option of anything: the host says so, or refuses.
+const HOOK_OPTIONS = ["priority", "timeoutMs", "matcher", "eligibleTriggers", "eligibleDispatchKinds", "registrationId"];
+const OPTIONS = {
+  __proto__: null,
+  on: HOOK_OPTIONS,
+  registerHook: ["name", "description", "entry", "register", ...HOOK_OPTIONS],
+  "interceptors.add": ["id", "name", "handler", "priority", "toolMatcher", "agentMatcher", "timeoutMs"],
+  registerTrustedToolPolicy: ["id", "description", "matcher", "evaluate", "priority", "timeoutMs"],
+  registerTool: ["name", "names", "optional"],
+  "a tool": ["name", "label", "description", "parameters", "inputSchema", "execute"],
+  registerCommand: ["name", "description", "acceptsArgs", "requireAuth", "handler"],
+  registerService: ["id", "description", "start", "stop"],
+  registerCli: ["commands", "descriptors"],
+  registerRuntimeLifecycle: ["id", "description", "cleanup", "dispose"],
+  registerSessionExtension: ["namespace", "description", "project", "cleanup", "sessionEntrySlotKey"],
+  enqueueNextTurnInjection: ["sessionKey", "text", "idempotencyKey", "placement", "ttlMs"],
+};
+const checked = (of, given, name) => {
+  if (typeof given !== "object" || given === null) return given;
+  for (const option of Object.keys(given)) {
+    if (given[option] !== undefined && !OPTIONS[of].includes(option)) call("option", { of, name: `${name ?? ""}`, option, known: OPTIONS[of] });
+  }
+  return given;
+};
+// Orders there are numbers; JSON has no endless ones.
+const order = (priority) => (priority === Infinity ? 1e300 : priority === -Infinity ? -1e300 : Number.isNaN(priority) ? "NaN" : priority);
+
+// Whether data is still what it was. What is no data is something else.
+const isSame = (now, was) => {
+  if (Object.is(now, was)) return true;
+  if (typeof now !== "object" || typeof was !== "object" || now === null || was === null) return false;
+  if (Array.isArray(now) !== Array.isArray(was) || Object.getPrototypeOf(now) !== Object.getPrototypeOf(was)) return false;
+  const names = Reflect.ownKeys(now);
+  return names.length === Reflect.ownKeys(was).length && names.every((name) => hasOwn(was, name) && isSame(now[name], was[name]));
+};
+
 // What a handler is told beside the event, which has it as `context` too.
 const beside = (event, context, signal, pluginConfig) => {
   context.pluginConfig = pluginConfig;
@@ -88,7 +124,7 @@ export const makeApi = (about) => {
       style,
       point,
       registration,
-      priority: options.priority,
+      priority: order(options.priority),
       timeoutMs: options.timeoutMs,
       matcher: options.matcher,
       eligibleTriggers: options.eligibleTriggers,
@@ -105,7 +141,7 @@ export const makeApi = (about) => {
       const answer = handler(event, beside(event, context, signal, about.pluginConfig));
       return watches ? unread(answer) : answer;
     };
-    place("typed", text(point, "the name of a hook point"), typed, options ?? {});
+    place("typed", text(point, "the name of a hook point"), typed, checked("on", options ?? {}, options?.registrationId ?? point));
   };
   const older = (name, handler, options) => {
     const point = OLDER_EVENTS[name];
@@ -132,6 +168,7 @@ export const makeApi = (about) => {
   const registerHook = (events, handler, options) => {
     opened("registerHook");
     if (!isFunction(handler)) fail("the handler of `registerHook` is no function");
+    checked("registerHook", options, options?.name ?? events);
     for (const name of Array.isArray(events) ? events : [events]) older(name, handler, options);
   };
 
@@ -140,10 +177,12 @@ export const makeApi = (about) => {
   const OUTPUTS = {
     __proto__: null,
     "message.before": ["message", "metadata"],
-    "params.before": ["provider", "model", "thinkLevel", "reasoningLevel", "temperature"],
+    "params.before": ["thinkLevel", "reasoningLevel", "temperature"],
     "tool.before": ["args", "block", "blockReason"],
     "tool.after": ["result"],
   };
+  // What an output shows and nobody may change.
+  const SHOWN = { __proto__: null, "params.before": ["provider", "model"] };
   const matching = (matcher, what) => {
     if (matcher === undefined) return () => true;
     if (!(matcher instanceof RegExp)) fail(`\`${what}\` is no regular expression`);
@@ -154,6 +193,7 @@ export const makeApi = (about) => {
   const intercept = (registration) => {
     const { id, name, handler, priority, toolMatcher, agentMatcher, timeoutMs } = registration ?? {};
     text(id, "the `id` of an interceptor");
+    checked("interceptors.add", registration, id);
     const fields = OUTPUTS[name];
     if (fields === undefined) fail(`there is no interceptor \`${name}\`\nhint: ${Object.keys(OUTPUTS).join(", ")}`);
     if (!isFunction(handler)) fail(`the handler of interceptor \`${id}\` is no function`);
@@ -164,28 +204,38 @@ export const makeApi = (about) => {
       fail(`\`toolMatcher\` of interceptor \`${id}\` matches no tool\nhint: the tools are ${about.tools.join(", ")}`);
     }
     const again = interceptors.get(id);
-    const entry = { id, name, priority: priority ?? 0, isTool, isAgent, handler, stands: true };
-    interceptors.set(id, entry);
+    const entry = { id, name, priority: priority ?? 0, timeoutMs, isTool, isAgent, handler, stands: true };
     if (again !== undefined) {
       // It stands where it stood: only what it does can be another.
-      if (again.name !== name || again.priority !== entry.priority) fail(`interceptor \`${id}\` can only come back to where it stood`);
+      const isThere = again.name === name && again.priority === entry.priority && again.timeoutMs === timeoutMs;
+      if (!isThere) fail(`interceptor \`${id}\` can only come back to where it stood\nhint: the same \`name\`, \`priority\` and \`timeoutMs\``);
+      interceptors.set(id, entry);
       return void call("interceptor", { id, stands: true });
     }
     opened("interceptors.add");
+    interceptors.set(id, entry);
     place("interceptor", name, async (event, context) => {
       const now = interceptors.get(id);
       // A tool has two names, and a matcher that knows one of them is about it.
       const isAbout = !hasOwn(event, "toolName") || now.isTool(event.toolName) || now.isTool(event.calledAs);
       if (!now?.stands || !isAbout) return undefined;
       if (!hasOwn(event, "toolName") && !now.isAgent(event.agentId ?? context.agentId)) return undefined;
+      const shown = SHOWN[name] ?? [];
       const input = {}, output = {};
       for (const key of Object.keys(event)) {
-        if (fields.includes(key)) output[key] = event[key];
+        if (fields.includes(key) || shown.includes(key)) output[key] = event[key];
         else input[key] = event[key];
       }
-      const before = JSON.stringify(output);
+      const before = JSON.parse(JSON.stringify(output));
       await now.handler(input, output);
-      return JSON.stringify(output) === before ? undefined : output;
+      // What changed is the answer, whatever it is called: the host knows what may.
+      const changed = {};
+      for (const key of new Set([...Reflect.ownKeys(before), ...Reflect.ownKeys(output)])) {
+        if (isSame(output[key], before[key])) continue;
+        if (shown.includes(key)) fail(`\`output.${key}\` is read-only at \`${name}\`\nhint: \`before_model_resolve\` chooses the model`);
+        changed[key] = output[key] === undefined ? null : output[key];
+      }
+      return Object.keys(changed).length === 0 ? undefined : changed;
     }, { priority, timeoutMs, registrationId: id });
   };
   // While a command of the command line runs, the console is the terminal that it was typed into.
@@ -245,9 +295,10 @@ export const makeApi = (about) => {
     },
     registerTrustedToolPolicy(policy) {
       opened("registerTrustedToolPolicy");
-      const { id, description, matcher, evaluate } = policy ?? {};
+      const { id, description, matcher, evaluate, priority, timeoutMs } = policy ?? {};
       text(id, "the `id` of a trusted tool policy");
       text(description, `the \`description\` of trusted tool policy \`${id}\``);
+      checked("registerTrustedToolPolicy", policy, id);
       if (!isFunction(evaluate)) fail(`trusted tool policy \`${id}\` has no \`evaluate\``);
       const judge = (event, context, signal) => {
         const own = beside(event, context, signal, about.pluginConfig);
@@ -255,17 +306,18 @@ export const makeApi = (about) => {
         Object.defineProperty(own, "getSessionExtension", { value: getSessionExtension, enumerable: false });
         return evaluate(event, own);
       };
-      place("trusted", "trusted_tool_policy", judge, { registrationId: id, matcher });
+      place("trusted", "trusted_tool_policy", judge, { registrationId: id, matcher, priority, timeoutMs });
     },
 
     // ---- What else a plugin brings ---------------------------------------------------------------------------
     registerTool(tool, options) {
       opened("registerTool");
-      const { name: wanted, names, optional } = options ?? {};
+      const { name: wanted, names, optional } = checked("registerTool", options ?? {}, options?.name ?? tool?.name);
       const made = isFunction(tool) ? toolsOf(tool) : undefined;
       const known = made === undefined ? [tool] : made({});
       for (const one of known) {
         const name = text(one?.name ?? wanted, "the `name` of a tool");
+        checked("a tool", one, name);
         if (!isFunction(one.execute)) fail(`tool \`${name}\` has no \`execute\``);
         const schema = one.parameters ?? one.inputSchema ?? { type: "object" };
         const execute = (id, params, signal, context) => {
@@ -282,6 +334,7 @@ export const makeApi = (about) => {
     },
     registerCommand(command) {
       const name = text(command?.name, "the `name` of a command").replace(/^\//, "");
+      checked("registerCommand", command, name);
       offer("command", name, command.description, { acceptsArgs: command.acceptsArgs === true, requireAuth: command.requireAuth !== false }, {
         handler: isFunction(command.handler)
           ? (context) => command.handler({ ...context, args: context.args ?? undefined, config: about.config })
@@ -290,6 +343,7 @@ export const makeApi = (about) => {
     },
     registerService(service) {
       const id = text(service?.id, "the `id` of a service");
+      checked("registerService", service, id);
       const scope = { config: about.config, workspaceDir: about.workspaceDir, stateDir: about.stateDir, logger: api.logger };
       offer("service", id, service.description, {}, {
         start: isFunction(service.start) ? () => service.start(scope) : undefined,
@@ -299,6 +353,7 @@ export const makeApi = (about) => {
     registerCli(register, options = {}) {
       opened("registerCli");
       if (!isFunction(register)) fail("`registerCli` needs a function");
+      checked("registerCli", options, options?.commands);
       const program = new Program();
       const answer = register({ program, config: about.config, workspaceDir: about.workspaceDir, logger: api.logger });
       if (isFunction(answer?.then)) fail("the function of `registerCli` returned a promise");
@@ -317,6 +372,7 @@ export const makeApi = (about) => {
     },
     registerRuntimeLifecycle(lifecycle) {
       const id = text(lifecycle?.id, "the `id` of a lifecycle");
+      checked("registerRuntimeLifecycle", lifecycle, id);
       offer("lifecycle", id, lifecycle.description, {}, {
         cleanup: lifecycle.cleanup && ((why) => lifecycle.cleanup(why)),
         dispose: lifecycle.dispose && (() => lifecycle.dispose()),
@@ -324,12 +380,13 @@ export const makeApi = (about) => {
     },
     registerSessionExtension(extension) {
       const namespace = text(extension?.namespace, "the `namespace` of a session extension");
+      checked("registerSessionExtension", extension, namespace);
       offer("session-extension", namespace, extension.description, { slot: extension.sessionEntrySlotKey }, {
         project: extension.project && ((state) => extension.project(state)),
         cleanup: extension.cleanup && ((why) => extension.cleanup(why)),
       });
     },
-    enqueueNextTurnInjection: (injection) => inSession("inject", injection),
+    enqueueNextTurnInjection: async (injection) => inSession("inject", checked("enqueueNextTurnInjection", injection)),
     emitAgentEvent: () => leftOut("emitAgentEvent", "no host takes events of plugins"),
     registerAgentEventSubscription: (subscription) =>
       leftOut(`registerAgentEventSubscription(${subscription?.id ?? ""})`, "no host sends its own events; hooks see what they are about"),
