@@ -5,7 +5,8 @@
 //! goes to the model. A command that wants authorization is answered to nobody else. While it is answered, the plugin may keep something with
 //! that conversation, or say something for its next turn.
 //!
-//! Limits: at most [`MOST_WORDS`] characters go to a command, without control characters; it answers within [`BUDGET`].
+//! Limits: of more than [`MOST_WORDS`] characters none goes to a command, and of fewer no control characters do; it answers within
+//! [`BUDGET`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ impl PluginCommand {
         }
         let failed =
             |why: String| format!("command `/{}` of plugin `{}` failed: {why}", self.name, self.owner);
-        let words = words.map(clean);
+        let words = words.map(clean).transpose().map_err(&failed)?;
         let CallContext { session_key, session_id, agent_id, message_provider, requester, .. } =
             request.context;
         let told = json!({
@@ -117,9 +118,13 @@ impl PluginCommand {
     }
 }
 
-/// The words without what no person types.
-fn clean(words: &str) -> String {
-    words.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).take(MOST_WORDS).collect()
+/// The words without what no person types; why they are too many for a command otherwise: half of an order is another order.
+fn clean(words: &str) -> Result<String, String> {
+    let words: String = words.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    match words.chars().count() {
+        ..=MOST_WORDS => Ok(words),
+        count => Err(format!("{count} characters follow it, and {MOST_WORDS} may")),
+    }
 }
 
 /// The text of a reply. Pictures and buttons have no place here.
@@ -183,8 +188,10 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_cleaned_and_what_is_answered_is_read() {
-        assert_eq!(clean("a\u{1b}[2Jb\u{0}\nc"), "a[2Jb\nc");
-        assert_eq!(clean(&"x".repeat(MOST_WORDS + 9)).len(), MOST_WORDS);
+        assert_eq!(clean("a\u{1b}[2Jb\u{0}\nc").unwrap(), "a[2Jb\nc");
+        assert_eq!(clean(&"x".repeat(MOST_WORDS)).unwrap().len(), MOST_WORDS);
+        let why = clean(&"x".repeat(MOST_WORDS + 9)).unwrap_err();
+        assert_eq!(why, "4105 characters follow it, and 4096 may");
         assert_eq!(text_of(&json!({ "text": "a" })).unwrap(), "a");
         assert_eq!(text_of(&json!({ "continueAgent": false })).unwrap(), "");
         for garbage in [json!(3), json!([]), json!({ "text": 3 }), json!(true)] {

@@ -9,7 +9,6 @@
 //! place, number, size and times; what it loads itself is not looked at.
 
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
 use crate::external::MARKER;
+use crate::package::Stamp;
 
 /// How long a program may run.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -35,28 +35,6 @@ const STARTABLE: u32 = 0o111;
 const EVERYBODY: u32 = 0o002;
 /// The bit of a folder in which everybody may write, and remove only what is theirs.
 const STICKY: u32 = 0o1000;
-
-/// A file as it was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    number: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(about: &Metadata) -> Self {
-        Self {
-            device: about.dev(),
-            number: about.ino(),
-            size: about.size(),
-            modified: (about.mtime(), about.mtime_nsec()),
-            changed: (about.ctime(), about.ctime_nsec()),
-        }
-    }
-}
 
 /// A program, as it was looked up.
 #[derive(Clone, Debug)]
@@ -85,7 +63,8 @@ enum Stop {
 fn startable(path: &Path) -> Option<(PathBuf, Stamp)> {
     let real = path.canonicalize().ok()?;
     let about = real.metadata().ok()?;
-    (about.is_file() && about.mode() & STARTABLE != 0).then(|| (real, Stamp::of(&about)))
+    let stamp = Stamp::of(&about)?;
+    (about.is_file() && about.mode() & STARTABLE != 0).then_some((real, stamp))
 }
 
 /// Whether anybody at all may put another file in its place.

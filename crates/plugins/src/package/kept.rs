@@ -62,7 +62,7 @@ impl Kept {
     /// What is to be kept of a look: those files of which a change since would show.
     pub(super) fn of<'a>(files: impl Iterator<Item = (&'a String, &'a Stamp, &'a [u8; 32])>) -> Self {
         let keep = |(name, stamp, digest): (&String, &Stamp, &[u8; 32])| {
-            (name.clone(), File { digest: ContentHash(*digest), stamp: stamp.clone() })
+            (name.clone(), File { digest: ContentHash(*digest), stamp: *stamp })
         };
         Self { form: FORM, files: files.map(keep).collect() }
     }

@@ -161,9 +161,9 @@ enum Entry {
 }
 
 /// What the system says of a file without its being read.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stamp {
+pub(crate) struct Stamp {
     length: u64,
     device: u64,
     number: u64,
@@ -174,7 +174,7 @@ struct Stamp {
 
 impl Stamp {
     #[cfg(unix)]
-    fn of(found: &fs::Metadata) -> Option<Self> {
+    pub(crate) fn of(found: &fs::Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         Some(Self {
             length: found.len(),
@@ -186,7 +186,7 @@ impl Stamp {
     }
 
     #[cfg(not(unix))]
-    fn of(_: &fs::Metadata) -> Option<Self> {
+    pub(crate) fn of(_: &fs::Metadata) -> Option<Self> {
         None
     }
 

@@ -390,17 +390,18 @@ async fn what_no_host_takes_is_said_at_load_one_by_one() {
 
 const SERVES: &str = r#"{"id": "serves", "version": "1", "kind": "script", "entry": "index.mjs", "api": "openclaw",
     "permissions": {"files": {"write": ["${data}"]}}}"#;
-/// Two services, one of which starts only once, and a hook that takes all memory when it is told to.
+/// Two services, the first of which starts only once, and a hook that takes all memory when it is told to. What the second writes
+/// says that the first is done with: one that is stopped while it starts is stopped.
 const SERVICES: &str = r#"
     import fs from "node:fs"; import path from "node:path";
     export default { id: "serves", register(api) {
         const at = (name) => path.join(api.runtime.state.resolveStateDir(), name);
         const write = (line) => fs.appendFileSync(at("log"), line + "\n");
-        api.registerService({ id: "beat", start: () => write("start"), stop: () => write("stop") });
         api.registerService({ id: "once", start: () => {
             if (fs.existsSync(at("once"))) throw new Error("only once");
             fs.writeFileSync(at("once"), "");
         }, stop: () => write("never") });
+        api.registerService({ id: "beat", start: () => write("start"), stop: () => write("stop") });
         api.on("before_tool_call", (event) => {
             const kept = [];
             while (event.params.boom) kept.push(new Array(10000).fill(kept.length));
