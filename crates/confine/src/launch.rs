@@ -176,11 +176,6 @@ impl Confinement {
         self.standing
     }
 
-    /// Whether processes outside of the tree get no signals from inside.
-    pub fn keeps_signals(&self) -> bool {
-        self.signals
-    }
-
     /// The words that stand before a program and its arguments. None where there is nothing to be done.
     pub fn words(&self) -> Vec<OsString> {
         let how = match self.tier {
