@@ -4,7 +4,8 @@
 //! person are one user, the system knows no difference between them but where their processes come from. So the
 //! ancestors of whoever answers are walked, each by its number and the time it was started, up to the first process: one
 //! that is a coding agent, `backstop run` or `backstop agent` has this one inside. A link that is gone counts as one:
-//! processes are orphaned on purpose. So does what an agent leaves in the environment of what it starts.
+//! processes are orphaned on purpose; and whoever connected to this process and is gone when it is asked who that was. So does what an
+//! agent leaves in the environment of what it starts.
 //!
 //! Limits: this shows what does not hide. A program that takes itself out of its session and its environment, or has a
 //! service of the same user start it (a terminal multiplexer, the service manager, a container daemon), is not told from
@@ -59,6 +60,8 @@ enum Inside {
     Below { program: String, id: i32 },
     /// Somebody on the way to its session is gone.
     Orphaned,
+    /// It is not the process that connected any more.
+    Gone,
     /// More processes are above it than are walked.
     Deep,
     /// This variable is set.
@@ -76,26 +79,64 @@ pub(crate) fn only_people(what: &'static str) -> Result<(), Error> {
     refused(what, inside(own, &look, &marks))
 }
 
-/// Refuses another process what a person does, where that was started from inside of a guarded agent.
+/// Another process that asks something of this one, as it was when it came. Whoever is gone by then, or cannot be seen, is nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker(Option<(i32, u64)>);
+
+impl Asker {
+    /// The process of this number, as it is now.
+    pub(crate) fn now(process: Option<i32>) -> Self {
+        Self::seen(process, &look)
+    }
+
+    fn seen(process: Option<i32>, look: &dyn Fn(i32) -> Option<Process>) -> Self {
+        Self(process.and_then(look).map(|found| (found.id, found.started)))
+    }
+
+    /// Its number, if it is still the process that came: an agent can have its child connect, and end.
+    fn still(self, look: &dyn Fn(i32) -> Option<Process>) -> Option<Process> {
+        let (id, started) = self.0?;
+        look(id).filter(|found| found.started == started)
+    }
+}
+
+/// Refuses another process what a person does, where that was started from inside of a guarded agent, or is not there any more.
 ///
 /// # Errors
 ///
 /// [`Error::Inside`], saying by what that shows.
-pub(crate) fn only_people_at(process: i32) -> Result<(), Error> {
-    let environment = std::fs::read(Path::new("/proc").join(process.to_string()).join("environ"));
-    let environment = environment.unwrap_or_default();
+pub(crate) fn only_people_at(asker: Asker) -> Result<(), Error> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    refused("answering questions, and seeing their codes,", asks_from_inside(asker, own, &look, &environment))
+}
+
+/// The variables that a process was started with.
+fn environment(process: i32) -> Vec<u8> {
+    std::fs::read(Path::new("/proc").join(process.to_string()).join("environ")).unwrap_or_default()
+}
+
+fn asks_from_inside(
+    asker: Asker,
+    own: i32,
+    look: &dyn Fn(i32) -> Option<Process>,
+    environment: &dyn Fn(i32) -> Vec<u8>,
+) -> Option<Inside> {
+    // Without a list of processes there is nothing to walk.
+    look(own)?;
+    let Some(process) = asker.still(look) else { return Some(Inside::Gone) };
+    let environment = environment(process.id);
     let marks = |name: &str| {
         environment
             .split(|byte| *byte == 0)
             .any(|set| set.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
     };
     // An agent may ask by itself; of this program, what it was started for says who asks.
-    let itself = look(process).and_then(|found| {
-        let program = guarded(&found.arguments).filter(|program| !program.starts_with("backstop "))?;
-        Some(Inside::Below { program, id: process })
-    });
-    let inside = itself.or_else(|| inside(process, &look, &marks));
-    refused("answering questions, and seeing their codes,", inside)
+    if let Some(program) = guarded(&process.arguments).filter(|program| !program.starts_with("backstop ")) {
+        return Some(Inside::Below { program, id: process.id });
+    }
+    let said = inside(process.id, look, &marks);
+    // What was walked is what came, and not what has its number since.
+    if asker.still(look).is_none() { Some(Inside::Gone) } else { said }
 }
 
 fn refused(what: &'static str, inside: Option<Inside>) -> Result<(), Error> {
@@ -110,6 +151,7 @@ impl std::fmt::Display for Inside {
         match self {
             Self::Below { program, id } => write!(f, "process {id} on the way to it is `{program}`"),
             Self::Orphaned => f.write_str("whoever started this is gone"),
+            Self::Gone => f.write_str("whoever connected is gone"),
             Self::Deep => write!(f, "more than {MOST_ANCESTORS} processes are above it"),
             Self::Marked(name) => write!(f, "`{name}` is set"),
         }
@@ -293,6 +335,27 @@ mod tests {
         let mut other = person();
         other.extend([process(40, 30, 30, "vim claude.md"), process(41, 40, 30, "backstop allow-once X")]);
         assert_eq!(judged(&other, 41), None, "a file of that name is no agent");
+    }
+
+    #[test]
+    fn who_asks_has_to_be_there_and_be_the_one_who_came() {
+        let mut tree = person();
+        tree.push(process(95, 30, 30, "backstop approvals approve X"));
+        let look = |id| tree.iter().find(|process| process.id == id).cloned();
+        let nothing = |_| Vec::new();
+        let asks = |asker| asks_from_inside(asker, 90, &look, &nothing);
+        assert_eq!(asks(Asker::seen(Some(95), &look)), None);
+        // Whoever has its child connect and end, or comes from where its number means nothing here.
+        for gone in [Some(96), Some(0), None] {
+            assert_eq!(asks(Asker::seen(gone, &look)), Some(Inside::Gone), "{gone:?}");
+        }
+        // The number was given to somebody else since.
+        assert_eq!(asks(Asker(Some((95, 94)))), Some(Inside::Gone));
+        let nobody = |_| None;
+        assert_eq!(asks_from_inside(Asker(None), 90, &nobody, &nothing), None, "nothing can be seen here");
+        let marked = |_| b"A=1\0CLAUDECODE=1\0".to_vec();
+        let said = asks_from_inside(Asker::seen(Some(95), &look), 90, &look, &marked);
+        assert_eq!(said, Some(Inside::Marked("CLAUDECODE")));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::answers::answer;
 use super::{MOST_REPLY_BYTES, MOST_REQUEST_BYTES, PATIENCE, Reply, Signed, folder};
-use crate::commands::ancestry;
+use crate::commands::ancestry::{Asker, only_people_at};
 use crate::daemon::{Key, private_folder};
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -110,6 +110,7 @@ async fn attend(mut stream: UnixStream, key: &Key, answers: &dyn AnswerStore) ->
     if peer.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
     }
+    let asker = Asker::now(peer.pid());
     let length = usize::try_from(stream.read_u32().await?).unwrap_or(usize::MAX);
     let reply = if length > MOST_REQUEST_BYTES {
         Reply::Refused("the request is too long".to_owned())
@@ -117,8 +118,7 @@ async fn attend(mut stream: UnixStream, key: &Key, answers: &dyn AnswerStore) ->
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).await?;
         let refused = |error: Error| Reply::Refused(error.to_string());
-        match (serde_json::from_slice::<Signed>(&bytes), peer.pid().map_or(Ok(()), ancestry::only_people_at))
-        {
+        match (serde_json::from_slice::<Signed>(&bytes), only_people_at(asker)) {
             (Err(_), _) => Reply::Refused("the request is of another version of Backstop".to_owned()),
             (Ok(Signed { key: said, .. }), _) if !key.is(&said) => {
                 Reply::Refused("who asks does not know the key that lies beside the socket".to_owned())

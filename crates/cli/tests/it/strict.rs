@@ -90,15 +90,22 @@ fn a_desk_tells_an_agent_nothing_and_takes_no_answer_from_it() {
         r#"python3 - {} <<'END'
 import glob, json, os, socket, struct, sys
 [desk] = glob.glob(sys.argv[1] + "/*.sock")
-def ask(request):
+def by_a_child_that_ends(stream):
+    child = os.fork()
+    if child == 0:
+        stream.connect(desk)
+        os._exit(0)
+    os.waitpid(child, 0)
+def ask(request, connect=lambda stream: stream.connect(desk)):
     stream = socket.socket(socket.AF_UNIX)
-    stream.connect(desk)
+    connect(stream)
     key = open(desk[:-5] + ".key").read()
     body = json.dumps({{"key": key, "request": request}}).encode()
     stream.sendall(struct.pack(">I", len(body)) + body)
     data = stream.makefile("rb").read()
     return data[4:].decode()
 print(ask({{"list": {{"limit": 5}}}}))
+print(ask({{"list": {{"limit": 5}}}}, by_a_child_that_ends))
 os.setsid() if os.fork() == 0 else os._exit(0 * os.wait()[0])
 print(ask({{"list": {{"limit": 5}}}}))
 END"#,
@@ -110,7 +117,8 @@ END"#,
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let told = done(command.spawn().unwrap());
     let said = told.out.matches("is for people, and this was started from inside of an agent").count();
-    assert_eq!(said, 2, "{}", told.whole());
+    assert_eq!(said, 3, "{}", told.whole());
+    assert!(told.out.contains("whoever connected is gone"), "{}", told.whole());
     assert!(!told.out.contains(&code(&user)), "{}", told.whole());
     assert_eq!(
         user.run(&["approvals", "list", "--json"]).succeeded().json()[0]["state"]["status"],
