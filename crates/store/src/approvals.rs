@@ -76,7 +76,7 @@ pub struct NewApproval {
     /// All of the arguments, where the preview shows a part of them and they can be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Json>,
-    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied, and not allowed.
+    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied, and not allowed, by silence neither.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
     /// What the human can answer. Deny is always on offer.
@@ -112,6 +112,11 @@ pub struct ApprovalReason {
 }
 
 impl NewApproval {
+    /// Whether the call runs where nobody answers in time: where its author says so, and nothing of it was kept from those who were asked.
+    pub fn silence_allows(&self) -> bool {
+        self.timeout_behavior == TimeoutBehavior::Allow && !self.unseen
+    }
+
     /// Whether it asks the same about the same call of the same run: a client may bring a call twice.
     pub(crate) fn asks_as(&self, other: &Self) -> bool {
         (&self.session, &self.run, &self.digest, &self.tool_name)

@@ -23,7 +23,6 @@ use std::time::Duration;
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
-    TimeoutBehavior,
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GrantId,
@@ -225,7 +224,7 @@ impl Approvals {
             ApprovalState::Denied { .. } => Resolution::Deny,
             _ => Resolution::Cancelled,
         };
-        let silence_allows = record.request.timeout_behavior == TimeoutBehavior::Allow;
+        let silence_allows = record.request.silence_allows();
         let refusal = match resolution {
             Resolution::AllowOnce | Resolution::AllowAlways => None,
             Resolution::Timeout if silence_allows => None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_hooks::{Decision, Digest, TimeoutBehavior};
+use backstop_hooks::{Decision, Digest};
 
 use super::{
     Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
@@ -85,14 +85,12 @@ pub(crate) fn consume(
     }
     let allowance = match &record.state {
         ApprovalState::Allowed(allowance) if !lapsed(allowance, now) => allowance.clone(),
-        ApprovalState::TimedOut { at } if record.request.timeout_behavior == TimeoutBehavior::Allow => {
-            Allowance {
-                decision: Decision::AllowOnce,
-                at: *at,
-                by: "timeout".to_owned(),
-                reach: Reach::WaitingCall,
-            }
-        }
+        ApprovalState::TimedOut { at } if record.request.silence_allows() => Allowance {
+            decision: Decision::AllowOnce,
+            at: *at,
+            by: "timeout".to_owned(),
+            reach: Reach::WaitingCall,
+        },
         state => {
             let (code, status) = (record.code.clone(), state.status());
             return Step::stay(Err(ConsumeError::NotAllowed { code, status }));

@@ -148,6 +148,21 @@ async fn a_timeout_denies_unless_the_question_says_otherwise(store: &dyn Store) 
     assert!(matches!(denied, Err(ConsumeError::NotAllowed { status: ApprovalStatus::TimedOut, .. })));
     assert!(store.consume_approval(&lax.id, &digest("ls"), at(2_003)).await.is_ok());
     assert!(store.consume_approval(&lax.id, &digest("ls"), at(2_004)).await.is_err(), "once");
+    // What nobody was shown is not allowed by nobody's answer.
+    let lax = |unseen, whole| NewApproval {
+        timeout_behavior: TimeoutBehavior::Allow,
+        unseen,
+        whole,
+        ..question("ls")
+    };
+    let padded = store.create_approval(lax(true, None)).await.unwrap();
+    let kept =
+        store.create_approval(lax(true, Some(serde_json::json!({ "command": "ls" }).into()))).await.unwrap();
+    store.mark_seen(&kept.id).await.unwrap();
+    store.expire_approvals(at(2_001)).await.unwrap();
+    let silent = store.consume_approval(&padded.id, &digest("ls"), at(2_003)).await;
+    assert!(matches!(silent, Err(ConsumeError::NotAllowed { status: ApprovalStatus::TimedOut, .. })));
+    assert!(store.consume_approval(&kept.id, &digest("ls"), at(2_003)).await.is_ok(), "it was shown whole");
 }
 
 async fn aborted_run_releases_its_approvals(store: &dyn Store) {
