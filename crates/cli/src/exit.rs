@@ -20,7 +20,7 @@ pub enum Exit {
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
-    /// `run`: the program ended well, and not one request of it came to the proxy.
+    /// `run`: the program ended well, and not one request of it that asks a model came to the proxy.
     Unasked,
     /// Ended by Ctrl-C.
     Interrupted,
@@ -67,7 +67,9 @@ impl Exit {
                 "`check --jsonl`, `scan --jsonl`: some lines could not be judged, the others were"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
-            Self::Unasked => "`run`: the program ended well, and not one request of it came to the proxy",
+            Self::Unasked => {
+                "`run`: the program ended well, and not one request of it that asks a model came to the proxy"
+            }
             Self::Interrupted => "ended by Ctrl-C",
             Self::Program(_) => "`run`: the exit code of the program",
         }

@@ -182,6 +182,11 @@ impl Endpoint {
             Operation::Models | Operation::StoredResponse | Operation::Live | Operation::Other
         )
     }
+
+    /// Whether a document that is posted there is for a model to answer: not a count, and not a list.
+    pub const fn asks_a_model(self) -> bool {
+        self.has_document() && !matches!(self.operation, Operation::CountTokens | Operation::BedrockCount)
+    }
 }
 
 /// The ends of paths of [`Operation::Document`].

@@ -415,15 +415,35 @@ fn a_run_without_a_request_has_an_exit_code_of_its_own() {
     let silent = program(&user, "agent", "exit ${1:-0}");
     let ended = done(run(&user, &[], &silent, &[]));
     assert_eq!(ended.code, Some(5), "{}", ended.whole());
-    assert!(ended.err.contains("not one request came to the proxy"), "{}", ended.whole());
+    assert!(ended.err.contains("not one request that asks a model came to the proxy"), "{}", ended.whole());
     let failed = done(run(&user, &[], &silent, &["7"]));
     assert_eq!(failed.code, Some(7), "the program's own failure: {}", failed.whole());
     assert!(failed.err.contains("not one request"), "{}", failed.whole());
     // What is a version elsewhere is an option of an interpreter.
     let interpreter = program(&user, "interpreter", "exit 0");
-    for (words, code) in [(&["-v", "agent.py"][..], 5), (&["help"], 5), (&["-u", "--version"], 0)] {
+    for (words, code) in
+        [(&["-v", "agent.py"][..], 5), (&["help"], 5), (&["-u", "--version"], 5), (&["--version"], 0)]
+    {
         let ended = done(run(&user, &[], &interpreter, words));
         assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.whole());
+    }
+}
+
+/// A list of models says nothing of where the model itself is asked, and neither does a count of tokens.
+#[test]
+fn what_asks_no_model_is_no_request_of_one() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"}"#);
+    user.configure(&model.config(""));
+    let message =
+        r#"{\"model\": \"m\", \"max_tokens\": 9, \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}"#;
+    let lists = "curl --silent $ANTHROPIC_BASE_URL/v1/models; curl --silent --head $ANTHROPIC_BASE_URL/";
+    let counts = format!("curl --silent $ANTHROPIC_BASE_URL/v1/messages/count_tokens --data \"{message}\"");
+    let asks = format!("curl --silent $ANTHROPIC_BASE_URL/v1/messages --data \"{message}\"");
+    for (script, code) in [(lists, 5), (&counts, 5), (&format!("{lists}; {asks}"), 0)] {
+        let ended = done(run(&user, &[], &program(&user, "agent", &format!("{script}; exit 0")), &[]));
+        assert_eq!(ended.code, Some(code), "{script}: {}", ended.whole());
+        assert_eq!(ended.err.contains("not one request that asks a model"), code == 5, "{}", ended.whole());
     }
 }
 
@@ -434,6 +454,37 @@ fn a_client_that_says_its_version_is_no_failure() {
         let version = done(run(&user, &[], &program(&user, name, "echo 1.0"), &["--version"]));
         assert_eq!(version.code, Some(0), "{name} asks no model: {}", version.whole());
         assert!(!version.err.contains("not one request"), "{}", version.whole());
+    }
+}
+
+#[test]
+fn a_client_that_can_not_be_pointed_only_says_what_it_is() {
+    let user = User::new();
+    let show = program(&user, "claude", "echo \"started: $*\"");
+    let settings = user.work().join(".claude/settings.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let sent = r#"{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}"#;
+    for text in [format!("{sent}, ]"), format!("{sent}{}}}", " ".repeat(5 << 20))] {
+        std::fs::write(&settings, text).unwrap();
+        for words in [
+            &["-p", "hi"][..],
+            &["-p", "hi", "--append-system-prompt", "--help"],
+            &["auto-mode", "critique"],
+            &["mcp", "serve"],
+            &["mcp", "list"],
+            &["doctor"],
+        ] {
+            let ended = done(run(&user, &["--no-hooks"], &show, words));
+            assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.whole());
+            assert!(!ended.out.contains("started"), "{words:?}: {}", ended.whole());
+            assert!(ended.err.contains("can't be pointed at the proxy"), "{}", ended.whole());
+        }
+        for words in [&["--version"], &["--help"]] {
+            let ended = done(run(&user, &["--no-hooks"], &show, words));
+            assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.whole());
+            assert!(ended.out.contains("started: --"), "{}", ended.whole());
+            assert!(ended.err.contains("note: Claude Code is asked what it is"), "{}", ended.whole());
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl Current {
 struct Lasting {
     load: Arc<Load>,
     numbers: Arc<AtomicU64>,
+    asked: Arc<AtomicU64>,
     ending: Ending,
 }
 
@@ -114,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) websockets: Option<WebSockets>,
     pub(crate) load: Arc<Load>,
     pub(crate) numbers: Arc<AtomicU64>,
+    /// The requests that a model is asked by.
+    pub(crate) asked: Arc<AtomicU64>,
     pub(crate) ending: Ending,
     tls: Option<TlsAcceptor>,
 }
@@ -125,7 +128,7 @@ impl Shared {
         lasting: Lasting,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
-        let Lasting { load, numbers, ending } = lasting;
+        let Lasting { load, numbers, asked, ending } = lasting;
         Ok(Self {
             door: Door::new(settings),
             routes: Routes::new(settings)?,
@@ -137,6 +140,7 @@ impl Shared {
             websockets: settings.websockets,
             load,
             numbers,
+            asked,
             ending,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
         })
@@ -151,7 +155,8 @@ impl Gateway {
     pub async fn start(settings: Settings, interceptor: Arc<dyn Interceptor>) -> Result<Self, StartError> {
         let (end, ending) = Ending::new();
         let load = Arc::new(Load::new(&settings.limits));
-        let lasting = Lasting { load, numbers: Arc::new(AtomicU64::new(FIRST)), ending };
+        let (numbers, asked) = (Arc::new(AtomicU64::new(FIRST)), Arc::default());
+        let lasting = Lasting { load, numbers, asked, ending };
         let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
@@ -173,8 +178,9 @@ impl Gateway {
             return Err(StartError::Moved { from: self.listen, to: settings.listen });
         }
         let old = self.current.get();
-        let (load, numbers) = (Arc::clone(&old.load), Arc::clone(&old.numbers));
-        let lasting = Lasting { load, numbers, ending: old.ending.clone() };
+        let (load, numbers, asked) =
+            (Arc::clone(&old.load), Arc::clone(&old.numbers), Arc::clone(&old.asked));
+        let lasting = Lasting { load, numbers, asked, ending: old.ending.clone() };
         let next = Shared::new(settings, interceptor, lasting)?;
         old.load.limit(&settings.limits);
         self.current.set(next);
@@ -189,6 +195,11 @@ impl Gateway {
     /// How many requests were let in so far, whatever became of them.
     pub fn requests(&self) -> u64 {
         self.current.get().numbers.load(Ordering::Relaxed).saturating_sub(FIRST)
+    }
+
+    /// How many of them asked a model: not those for a list of models, a count of tokens, or a file.
+    pub fn model_requests(&self) -> u64 {
+        self.current.get().asked.load(Ordering::Relaxed)
     }
 
     /// Takes no more requests, lets running answers end within the drain time, then drops what is left.

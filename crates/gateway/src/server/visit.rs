@@ -99,6 +99,9 @@ impl<'a> Visit<'a> {
         if endpoint.family == Family::Gemini && endpoint.has_document() && !names_in_one_way(path) {
             return Err(NotSpoken::Model.into());
         }
+        if head.method == Method::POST && endpoint.asks_a_model() {
+            shared.asked.fetch_add(1, Ordering::Relaxed);
+        }
         let (visit, plan) = Self::begin(shared, head, entered, endpoint);
         Ok((Self { spoken, ..visit }, plan))
     }

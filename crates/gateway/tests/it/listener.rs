@@ -160,6 +160,7 @@ async fn what_is_under_way_ends_by_the_settings_that_it_began_with() {
     let stopped = within(rest(&mut kept)).await;
     assert!(stopped.text().contains("[backstop] blocked"), "{}", stopped.text());
     assert_eq!((upstream.count(), gateway.requests()), (1, 2), "requests are counted on");
+    assert_eq!(gateway.model_requests(), 2);
     // Tokens, too.
     let mut next = settings(&upstream);
     next.token = secret("another-token-of-ours");

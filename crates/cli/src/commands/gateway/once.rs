@@ -15,7 +15,7 @@ use backstop::clients::install::pointing::{Gateway, Pointed, Surroundings as Giv
 use backstop::clients::install::{Once, STATUS_WORD, Scope, Switch, Whose, loaders, plan_once, switches};
 
 use super::banner;
-use super::errand::is_errand;
+use super::errand::Errand;
 use crate::commands::clients::{fixed_program, folders, loaded, program_of, this_program};
 use crate::daemon::SOCKET_VARIABLE;
 use crate::error::Error;
@@ -79,7 +79,8 @@ pub(super) struct Launch {
     client: Option<Client>,
     /// Whether it has our hooks.
     is_hooked: bool,
-    asks_for_a_model: bool,
+    /// What it is started for, where that asks no model.
+    errand: Option<Errand>,
 }
 
 impl Launch {
@@ -94,8 +95,8 @@ impl Launch {
         let client = client.or_else(|| client_of(&program));
         let variables = vec![(SOCKET_VARIABLE, folder.socket().into_os_string())];
         let once = Once { arguments: words.collect(), variables, files: Vec::new() };
-        let asks_for_a_model = !is_errand(client, &once.arguments);
-        Ok(Self { program, once, client, is_hooked: false, asks_for_a_model })
+        let errand = Errand::of(client, &once.arguments);
+        Ok(Self { program, once, client, is_hooked: false, errand })
     }
 
     /// Adds variables to the program's environment, which are also those of what its settings say.
@@ -160,12 +161,16 @@ impl Launch {
         let Some(client) = self.client else { return Ok(()) };
         let (folders, environment) = (folders()?, |name: &str| std::env::var_os(name));
         let given = Given { folders: &folders, folder: folder.path(), environment: &environment };
-        let before = (!self.asks_for_a_model).then(|| self.once.clone());
+        let before = (self.errand == Some(Errand::Question)).then(|| self.once.clone());
         let pointed = match (point(client, &mut self.once, gateway, given), before) {
             (Ok(pointed), _) => pointed,
             // It goes nowhere, so it can't go elsewhere.
-            (Err(_), Some(before)) => {
+            (Err(error), Some(before)) => {
                 self.once = before;
+                surroundings.output.say(&format!(
+                    "note: {} is asked what it is and nothing else, so it runs although it can't be pointed at the proxy: {error}",
+                    client.title()
+                ));
                 return Ok(());
             }
             (Err(error), None) => {
@@ -196,7 +201,7 @@ impl Launch {
 
     /// Whether a run of it is one of a model: not one that says its version or keeps its own house.
     pub(super) fn asks_for_a_model(&self) -> bool {
-        self.asks_for_a_model
+        self.errand.is_none()
     }
 
     /// Writes the files of the run, and gives the command and its variables.

@@ -109,6 +109,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     confined.end();
     let heard = running.heard.is_noted();
     let (counted, requests) = (running.counted(), running.gateway.requests());
+    let is_unasked = running.gateway.model_requests() == 0;
     let left = running.left_to_answer().await;
     running.stop(surroundings, std::future::pending()).await;
     for path in confined.appeared() {
@@ -129,7 +130,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     }
     tell_of(&left, surroundings);
     match ended {
-        Ok(ended) if settings.proxy && asks_for_a_model && requests == 0 => {
+        Ok(ended) if settings.proxy && asks_for_a_model && is_unasked => {
             surroundings.output.say(UNASKED);
             Ok(if ended == Exit::Program(0) { Exit::Unasked } else { ended })
         }
@@ -165,8 +166,8 @@ fn tell_of(left: &[ApprovalRecord], surroundings: &Surroundings) {
 /// The longest question that is told, in characters.
 const MOST_TITLE_CHARS: usize = 100;
 
-/// Said at the end of a run in which the proxy was never asked.
-const UNASKED: &str = "warning: not one request came to the proxy in this run, so no model call of the program was judged\nhint: does it ask a model at all, and does it read its address from the environment? `--hooks-only` runs it without the proxy";
+/// Said at the end of a run in which no model was asked by way of the proxy, whatever else was.
+const UNASKED: &str = "warning: not one request that asks a model came to the proxy in this run, so no model call of the program was judged\nhint: does it ask a model at all, and does it read its address from the environment? `--hooks-only` runs it without the proxy";
 
 /// The provider behind the client's own login, unless the configuration has one of that name.
 fn add_login(client: Client, gateway: &mut backstop::gateway::Settings) {

@@ -115,6 +115,7 @@ impl Relay {
         if let Some(target) = self.dialect.target() {
             entered.target = target.clone();
         }
+        shared.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (mut visit, plan) = Visit::begin(shared, &session.head, entered, session.endpoint);
         if let Some(envelope) = session.envelope {
             visit.speak(envelope);

@@ -8,7 +8,7 @@ use backstop_gateway::hooked::HookSettings;
 use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, BeforeResponseEmit, BeforeToolCall, MessageBefore, ToolCallOutcome,
 };
-use backstop_hooks::{HookError, Point, PointId, hook_fn};
+use backstop_hooks::{HookError, Point, PointId, ToolName, hook_fn};
 use backstop_llm::Api;
 use serde_json::{Value, json};
 
@@ -104,17 +104,25 @@ async fn a_call_is_judged_by_its_namespace_and_by_its_bare_name() {
                 continue;
             }
             let upstream = Upstream::start(move |_| script.clone()).await;
-            let house = House::new();
-            house.judge::<BeforeToolCall>("denies", move |event| {
-                event
-                    .tool_name
-                    .every_name()
-                    .any(|name| name == rule)
-                    .then(|| ToolCallOutcome::block("not this one"))
-            });
-            let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
-            let answer = send(&gateway, Api::OpenAiResponses, &ask(Api::OpenAiResponses, stream, "hi")).await;
-            assert!(!answer.text().contains(SECRET), "{said:?} {done:?} {rule}: {}", answer.text());
+            let leaves = async |is_denied: fn(&ToolName, &str) -> bool, rule: &'static str| {
+                let house = House::new();
+                house.judge::<BeforeToolCall>("denies", move |event| {
+                    is_denied(&event.tool_name, rule).then(|| ToolCallOutcome::block("not this one"))
+                });
+                let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+                let asked = ask(Api::OpenAiResponses, stream, "hi");
+                let answer = send(&gateway, Api::OpenAiResponses, &asked).await;
+                answer.text().contains(SECRET)
+            };
+            let any = |tool: &ToolName, rule: &str| tool.every_name().any(|name| name == rule);
+            assert!(!leaves(any, rule).await, "{said:?} {done:?} {rule}");
+            // Who allows one tool allows no call that a client may take for another one.
+            let all_but = |tool: &ToolName, rule: &str| tool.canonical() != rule;
+            for allowed in ["mcp__github__create_issue", "create_issue", "mcp__other__create_issue"] {
+                let is_one = !stream || said == done;
+                assert!(is_one || !leaves(all_but, allowed).await, "{said:?} {done:?} {allowed}");
+            }
+            assert!(leaves(all_but, "mcp__github__create_issue").await || (stream && said != done));
         }
     }
 }

@@ -60,7 +60,8 @@ async fn what_is_allowed_passes_byte_for_byte_at_every_fragmentation() {
             assert_eq!(client.answer().await, events, "{size}");
             assert_eq!(provider.heard().last(), Some(&said), "{size}");
         }
-        assert_eq!(gateway.requests(), 2, "two requests, on one connection");
+        let counted = (gateway.requests(), gateway.model_requests());
+        assert_eq!(counted, (2, 2), "two requests, on one connection");
         assert_eq!(house.receipts.of(PointId::BeforeLlmCall).len(), 2);
         assert_eq!(provider.heads.lock().unwrap().len(), 1);
     }

@@ -13,10 +13,10 @@ use crate::model::ModelEvent;
 use crate::wire::json::Object;
 use crate::wire::openai_chat::arguments_text;
 
-/// An item that has begun. Its first part has an index from the start; others get theirs when they begin.
 /// The field of a call that says to which server's tools its name belongs.
 const NAMESPACE: &str = "namespace";
 
+/// An item that has begun. Its first part has an index from the start; others get theirs when they begin.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     kind: String,
@@ -246,8 +246,9 @@ impl OpenItem {
             return Err(out_of_order("a call changes its id"));
         }
         check(self.call_id.as_deref(), item.string("call_id")?, "a call changes its id")?;
-        // It is half of the tool's name, and judged with the item that is whole.
-        if self.namespace.is_some() && self.namespace.as_deref() != item.string(NAMESPACE)? {
+        // It is half of the tool's name, and judged with the item that is whole. Who runs a call once its arguments are whole
+        // knows only the one that it began with, also where that was none.
+        if self.namespace.as_deref() != item.string(NAMESPACE)? {
             return Err(out_of_order("a call changes its namespace"));
         }
         // What stands in the text, in the order in which it was given: each is looked for behind the one before it.
