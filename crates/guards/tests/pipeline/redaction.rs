@@ -333,6 +333,9 @@ async fn a_call_that_holds_a_secret_is_reported_asked_about_or_blocked() {
         let harmless =
             permit(&engine, "deploy", "deploy --token {{secret:github_token:1}}", &context()).await;
         assert!(harmless.permit.is_ok(), "{action:?}");
+        // The name of a call is a text as well.
+        let named = permit(&engine, &token(), "deploy", &context()).await;
+        assert_eq!(named.permit.is_ok(), runs, "{action:?}");
     }
 }
 

@@ -4,9 +4,9 @@
 //! - *A result is judged before it is shown.* What a search, a program or a server of the provider's brought in was written by
 //!   others, and goes to the person and into the next request. A frame with a result waits until it was judged; a result that
 //!   was edited is written anew, in its place, and every copy of it with it. The same words are judged once.
-//! - *A field that no table has is a call*, named after it, with its value as the argument. If it is refused, `null` stands
-//!   in its place.
-//!
+//! - *A field that no table has is a call*, named after it, with its value as the argument. If it is refused, `"withheld": null`
+//!   stands in its place: its name is a text as well.
+//! - *A name is read.* A field that no table has and that holds no text has its name judged like a result.
 //! - *A field that holds no text holds none*: a role, a reason, a state or an id in which somebody could read one is a field that
 //!   nobody knows ([`words`](super::words)).
 //!
@@ -17,13 +17,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::span::Node;
+use super::PartKey;
+use super::span::{Member, Node};
 use super::words::is_quiet;
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, Level, TypeClass};
+use crate::wire::{Api, Level, TypeClass, is_word_of};
 
 /// More results than any answer has.
 const MOST_RESULTS: usize = 10_000;
@@ -59,8 +60,38 @@ impl fmt::Debug for FreshResult {
 pub(crate) struct StrangeField {
     pub(crate) name: String,
     pub(crate) value: Value,
-    pub(crate) span: Range<usize>,
+    pub(crate) place: FieldPlace,
 }
+
+/// Where a field stands that nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FieldPlace {
+    /// Its value, under a name that is known.
+    Value(Range<usize>),
+    /// Its name and its value.
+    Whole(Range<usize>),
+}
+
+impl FieldPlace {
+    pub(crate) fn span(&self) -> Range<usize> {
+        let (Self::Value(span) | Self::Whole(span)) = self;
+        span.clone()
+    }
+
+    /// What stands there if the call `part` that it is was refused. No two of an answer have the same name.
+    pub(crate) fn refused(&self, part: PartKey) -> String {
+        match (self, u32::MAX - part.part) {
+            (Self::Value(_), _) => "null".to_owned(),
+            (Self::Whole(_), 0) => WITHHELD.to_owned(),
+            (Self::Whole(_), number) => format!("\"withheld_{number}\":null"),
+        }
+    }
+}
+
+/// What stands where a name and its value may not be shown.
+const WITHHELD: &str = "\"withheld\":null";
+/// What policies call a field that nobody knows and that says nothing but its name.
+const FIELD_NAME: &str = "field_name";
 
 /// The results of one answer, and what was found in the frame that is read.
 #[derive(Debug, Default)]
@@ -80,6 +111,8 @@ pub(crate) struct Findings {
 struct Judged {
     settled: bool,
     edit: Option<String>,
+    /// It stands for a name and its value, without the braces of an object.
+    is_member: bool,
     /// The result that this one is a piece of, once that has come.
     piece_of: Option<ResultKey>,
 }
@@ -163,25 +196,66 @@ impl Findings {
     /// The fields of an object that do not stand at its level. Where `names` pass, short words are no texts.
     pub(crate) fn fields(&mut self, object: &Node<'_>, known: &Level, names: bool) {
         for member in object.members() {
-            let is_other_spelling = || {
-                known.api() == Api::Gemini
-                    && camel(&member.key).is_some_and(|key| known.class(&key).is_some())
-            };
-            let is_inert = |key: &str| known.class(key) == Some(TypeClass::Inert);
-            let is_known = known.class(&member.key).is_some() || is_other_spelling();
-            let other = camel(&member.key).unwrap_or_default();
-            let passes = match is_known {
-                true if is_inert(&member.key) => says_words(known.api(), &member.key, &member.value),
-                true if known.class(&member.key).is_none() && is_inert(&other) => {
-                    says_words(known.api(), &other, &member.value)
+            let other = || camel(&member.key).filter(|_| known.api() == Api::Gemini);
+            let class = known.class(&member.key).map(|class| (member.key.clone(), class));
+            let class = class.or_else(|| {
+                let other = other()?;
+                known.class(&other).map(|class| (other.into(), class))
+            });
+            match class {
+                Some((name, TypeClass::Inert)) if !says_words(known.api(), &name, &member.value) => {
+                    self.field(&member.key, &member.value);
                 }
-                true => true,
-                false => names && is_name(&member.value),
-            };
-            if !passes {
-                self.field(&member.key, &member.value);
+                Some(_) => {}
+                None => self.stranger(known.api(), &member, names),
             }
         }
+    }
+
+    /// A field whose name nobody knows, and that is judged elsewhere if it says more than that.
+    pub(crate) fn named(&mut self, api: Api, member: &Member<'_>) {
+        if member.value.is_null() {
+            self.stranger(api, member, false);
+        }
+    }
+
+    /// A field whose name nobody knows. Where `names` pass, a short word is no text.
+    fn stranger(&mut self, api: Api, member: &Member<'_>, names: bool) {
+        let Ok(value) = serde_json::from_str::<Value>(member.value.raw()) else { return };
+        let is_quiet = !says_something(&value);
+        if is_quiet && is_word_of(api, &member.key) {
+            return;
+        }
+        // Beyond all bounds of results it is a call: there are fewer of these.
+        let is_read = (is_quiet || (names && is_name(&member.value)))
+            && self.name(member, if is_quiet { Value::Null } else { value.clone() }).is_ok();
+        if !is_read {
+            let name = member.key.clone().into_owned();
+            self.fields.push(StrangeField { name, value, place: FieldPlace::Whole(member.span.clone()) });
+        }
+    }
+
+    /// A name that nobody knows, and a value that is no text: both are read like a result.
+    fn name(&mut self, member: &Member<'_>, value: Value) -> Result<(), WireError> {
+        if self.free {
+            return Ok(());
+        }
+        let value = Value::from(Map::from_iter([(member.key.clone().into_owned(), value)]));
+        let known = (FIELD_NAME, Sha256::digest(value.to_string().as_bytes()).into());
+        let key = match self.known.get(&known) {
+            Some(key) => *key,
+            None => {
+                let key = self.judged_later()?;
+                if let Some(judged) = self.results.get_mut(key.0) {
+                    judged.is_member = true;
+                }
+                self.known.insert(known, key);
+                self.fresh.push(FreshResult { key, tool: FIELD_NAME, call: String::new(), value });
+                key
+            }
+        };
+        self.places.push((key, member.span.clone()));
+        Ok(())
     }
 
     /// What stands under `name`, and should be an object of this level.
@@ -200,12 +274,13 @@ impl Findings {
         }
     }
 
-    /// A field that nobody knows stands at `node`.
+    /// A field that holds more than it may stands at `node`, under a name that is known.
     pub(crate) fn field(&mut self, name: &str, node: &Node<'_>) {
         if let Ok(value) = serde_json::from_str::<Value>(node.raw())
             && says_something(&value)
         {
-            self.fields.push(StrangeField { name: name.to_owned(), value, span: node.span() });
+            let place = FieldPlace::Value(node.span());
+            self.fields.push(StrangeField { name: name.to_owned(), value, place });
         }
     }
 
@@ -228,7 +303,10 @@ impl Findings {
     pub(crate) fn settle(&mut self, key: ResultKey, new: Option<&Value>) {
         if let Some(judged) = self.results.get_mut(key.0) {
             judged.settled = true;
-            judged.edit = new.map(Value::to_string);
+            judged.edit = match judged.is_member {
+                true => new.map(members_of),
+                false => new.map(Value::to_string),
+            };
             self.edited |= judged.edit.is_some();
         }
     }
@@ -253,6 +331,13 @@ impl Findings {
     pub(crate) fn is_edited(&self) -> bool {
         self.edited
     }
+}
+
+/// The fields of an object as they stand in another one.
+fn members_of(object: &Value) -> String {
+    let written = object.as_object().filter(|fields| !fields.is_empty()).map(|_| object.to_string());
+    let inside = written.as_deref().and_then(|written| written.strip_prefix('{')?.strip_suffix('}'));
+    inside.unwrap_or(WITHHELD).to_owned()
 }
 
 /// Whether nobody can read a text in a field that holds none. Most are short, and written plainly.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
-use super::findings::{FreshResult, ResultKey};
+use super::findings::{FieldPlace, FreshResult, ResultKey};
 use super::frame::{Frame, FrameLines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
@@ -229,8 +229,9 @@ impl<W: StreamWire> StreamEditor<W> {
         reading.call |= !fields.is_empty();
         // A call counts as long as it waits, and texts in the ledger.
         if !reading.call || self.calls.are_released() {
-            let spans = results.iter().map(|(_, span)| span).chain(fields.iter().map(|(_, span)| span));
-            let found = || spans.map(ExactSizeIterator::len).sum();
+            let results = results.iter().map(|(_, span)| span.clone());
+            let spans = results.chain(fields.iter().map(|(_, place)| place.span()));
+            let found = || spans.map(|span| span.len()).sum();
             self.kept_bytes += if reading.texts.is_empty() { data.len() } else { found() };
         }
         match Template::of(&raw, lines.place.as_ref(), &reading) {
@@ -256,13 +257,13 @@ impl<W: StreamWire> StreamEditor<W> {
     }
 
     /// The calls that are fields of the frame that was read.
-    fn strange_fields(&mut self) -> Result<Vec<(PartKey, Range<usize>)>, WireError> {
+    fn strange_fields(&mut self) -> Result<Vec<(PartKey, FieldPlace)>, WireError> {
         let fields = self.ledger.findings.take_fields();
         if !fields.is_empty() && !self.unknown.is_open() {
             return Err(out_of_order("a field that nobody knows follows the end"));
         }
         let named =
-            fields.into_iter().map(|field| Ok((self.unknown.add(field.name, field.value)?, field.span)));
+            fields.into_iter().map(|field| Ok((self.unknown.add(field.name, field.value)?, field.place)));
         named.collect()
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 
 use super::PartKey;
-use super::findings::ResultKey;
+use super::findings::{FieldPlace, ResultKey};
 use super::frame::{Frame, FrameLines};
 use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
@@ -70,8 +70,8 @@ pub(crate) struct Waiting<M> {
     pub(super) unknown: Option<PartKey>,
     /// Results in the frame's data, and where they stand.
     pub(super) results: Vec<(ResultKey, Range<usize>)>,
-    /// Fields that nobody knows: their calls, and where their values stand.
-    pub(super) fields: Vec<(PartKey, Range<usize>)>,
+    /// Fields that nobody knows: their calls, and where they stand.
+    pub(super) fields: Vec<(PartKey, FieldPlace)>,
 }
 
 /// The texts of a frame.
@@ -152,15 +152,15 @@ impl<M> Waiting<M> {
         }
     }
 
-    /// Puts results that were edited in their place, and `null` in that of fields that were refused.
+    /// Puts results that were edited in their place, and what says nothing in that of fields that were refused.
     fn splice_findings(&self, edits: &Edits<'_>, splices: &mut Splices) {
         for (result, span) in &self.results {
             if let Some(new) = edits.ledger.findings.edit(*result) {
                 splices.replace(span.clone(), new);
             }
         }
-        for (_, span) in self.fields.iter().filter(|(part, _)| edits.calls.is_removed(*part)) {
-            splices.replace(span.clone(), "null");
+        for (part, place) in self.fields.iter().filter(|(part, _)| edits.calls.is_removed(*part)) {
+            splices.replace(place.span(), place.refused(*part));
         }
     }
 

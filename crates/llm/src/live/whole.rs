@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::findings::{FreshResult, ResultKey};
+use super::findings::{FieldPlace, FreshResult, ResultKey};
 use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
 use super::stream::{Calls, Edits, TextPiece};
@@ -57,7 +57,7 @@ pub(crate) struct WholeEditor<W> {
     calls: Calls,
     /// Fields that nobody knows, as calls.
     unknown: UnknownFrames,
-    fields: Vec<(PartKey, Range<usize>)>,
+    fields: Vec<(PartKey, FieldPlace)>,
     results: Vec<(ResultKey, Range<usize>)>,
     phase: Phase,
     sent: bool,
@@ -100,7 +100,7 @@ impl<W: WholeWire> WholeEditor<W> {
         self.texts = self.wire.read(&value, &root, &mut self.ledger)?;
         self.results = self.ledger.findings.take_places();
         for field in self.ledger.findings.take_fields() {
-            self.fields.push((self.unknown.add(field.name, field.value)?, field.span));
+            self.fields.push((self.unknown.add(field.name, field.value)?, field.place));
         }
         self.unknown.conclude(self.wire.responses());
         Ok(())
@@ -138,8 +138,8 @@ impl<W: WholeWire> WholeEditor<W> {
                 splices.replace(span.clone(), new);
             }
         }
-        for (_, span) in self.fields.iter().filter(|(part, _)| self.calls.is_removed(*part)) {
-            splices.replace(span.clone(), "null");
+        for (part, place) in self.fields.iter().filter(|(part, _)| self.calls.is_removed(*part)) {
+            splices.replace(place.span(), place.refused(*part));
         }
         (!splices.is_empty()).then(|| splices.apply(text))
     }

@@ -48,16 +48,18 @@ const TEXTS: [&str; 25] = [
 ];
 
 /// Fields whose words are sealed, or padding.
-const SEALED: [&str; 11] = [
+const SEALED: [&str; 13] = [
     "signature",
     "encrypted_content",
     "reasoning_opaque",
     "reasoning_signature",
     "continuationToken",
     "thoughtSignature",
+    "thought_signature",
     "obfuscation",
     "inlineData",
     "data",
+    "partial_image_b64",
     // Of Converse.
     "redactedContent",
     "bytes",

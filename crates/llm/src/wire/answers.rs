@@ -147,7 +147,7 @@ pub(crate) static RESPONSES_EVENT_FIELDS: TypeTable = TypeTable {
         (TypeClass::Text, &["delta", "part", "refusal", "text"]),
         (TypeClass::Call, &["arguments", "command", "input"]),
         (TypeClass::Result, &["annotation", "output"]),
-        (TypeClass::Ran, &["code", "partial_image_b64"]),
+        (TypeClass::Ran, &["code"]),
         (
             TypeClass::Inert,
             &[
@@ -165,6 +165,7 @@ pub(crate) static RESPONSES_EVENT_FIELDS: TypeTable = TypeTable {
                 "output_format",
                 "output_index",
                 "param",
+                "partial_image_b64",
                 "partial_image_index",
                 "quality",
                 "response",

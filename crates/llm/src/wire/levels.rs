@@ -11,7 +11,7 @@ use super::answers::{
     CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
     RESPONSES_MESSAGES,
 };
-use super::{Api, TypeTable};
+use super::{Api, CONVERSE_BLOCKS, CONVERSE_STARTS, TypeTable};
 
 /// The fields that an object has at one place.
 #[derive(Debug)]
@@ -96,6 +96,29 @@ static CHAT_DETAILS: TypeTable = TypeTable::of(
     ],
 );
 
+/// An entry of `tool_calls`.
+pub(crate) static CHAT_CALL: Level = Level::all(&CHAT_CALL_FIELDS);
+/// What an entry says of a function, and the old form of a call.
+pub(crate) static CHAT_FUNCTION: Level = Level::only(&CHAT_CALLED, &["arguments", "name"]);
+/// What an entry says of a custom tool.
+pub(crate) static CHAT_CUSTOM: Level = Level::only(&CHAT_CALLED, &["input", "name"]);
+
+static CHAT_CALL_FIELDS: TypeTable = TypeTable::of(
+    Api::OpenAiChat,
+    "fields of calls",
+    &[
+        (TypeClass::Call, &["custom", "function"]),
+        // The last holds the signature that Gemini wants back.
+        (TypeClass::Inert, &["id", "index", "type", "extra_content"]),
+    ],
+);
+
+static CHAT_CALLED: TypeTable = TypeTable::of(
+    Api::OpenAiChat,
+    "fields of what is called",
+    &[(TypeClass::Call, &["arguments", "input"]), (TypeClass::Inert, &["name"])],
+);
+
 /// A response of OpenAI Responses that has ended.
 pub(crate) static RESPONSES_ANSWER: Level = Level::all(&RESPONSES_ANSWERS);
 /// A response that says nothing yet.
@@ -140,6 +163,60 @@ pub(crate) fn responses_item(kind: &str) -> &'static Level {
     if kind == "reasoning" { &REASONING } else { &MESSAGE }
 }
 
+/// An item that asks the client to act, by its type; `None` for one that is judged as a whole.
+pub(crate) fn responses_call(kind: &str) -> Option<&'static Level> {
+    macro_rules! level {
+        ($($field:literal)*) => {{
+            static LEVEL: Level = Level::beside(&RESPONSES_CALLS, &[$($field),*], &[]);
+            Some(&LEVEL)
+        }};
+    }
+    match kind {
+        "function_call" | "mcp_approval_request" => level!("arguments"),
+        "custom_tool_call" => level!("input"),
+        "local_shell_call" | "shell_call" => level!("action"),
+        "apply_patch_call" => level!("operation"),
+        "computer_call" => level!("action" "actions" "pending_safety_checks"),
+        _ => None,
+    }
+}
+
+static RESPONSES_CALLS: TypeTable = TypeTable::of(
+    Api::OpenAiResponses,
+    "fields of calls",
+    &[
+        (TypeClass::Call, &["action", "actions", "arguments", "input", "operation"]),
+        // What the provider wants a person to know, in words.
+        (TypeClass::Result, &["pending_safety_checks"]),
+        (
+            TypeClass::Inert,
+            &[
+                "agent",
+                "async",
+                "call_id",
+                "caller",
+                "created_by",
+                "environment",
+                "id",
+                "name",
+                "namespace",
+                "server_label",
+                "status",
+                "type",
+            ],
+        ),
+    ],
+);
+
+/// An item that belongs to nothing else and holds no text.
+pub(crate) static RESPONSES_SEAL: Level = Level::all(&RESPONSES_SEALS);
+
+static RESPONSES_SEALS: TypeTable = TypeTable::of(
+    Api::OpenAiResponses,
+    "fields of sealed items",
+    &[(TypeClass::Inert, &["agent", "created_by", "encrypted_content", "id", "status", "type"])],
+);
+
 /// A part of one, by its type.
 pub(crate) fn responses_part(kind: &str) -> &'static Level {
     static TEXT: Level = Level::only(&RESPONSES_MESSAGES, &["annotations", "logprobs", "text", "type"]);
@@ -175,13 +252,16 @@ pub(crate) fn anthropic_event(kind: &str) -> &'static Level {
     }
 }
 
-/// A block of Anthropic that is neither a call of the client nor a result, by its type.
+/// A block of Anthropic that is no result, by its type.
 pub(crate) fn anthropic_block(kind: &str) -> &'static Level {
     static TEXT: Level = Level::only(&ANTHROPIC_TEXTS, &["citations", "text", "type"]);
     static THINKING: Level = Level::only(&ANTHROPIC_TEXTS, &["signature", "thinking", "type"]);
     static COMPACTION: Level = Level::only(&ANTHROPIC_TEXTS, &["content", "encrypted_content", "type"]);
+    static CALL: Level =
+        Level::only(&ANTHROPIC_BLOCK_FIELDS, &["caller", "id", "input", "name", "toolset_name", "type"]);
     static OTHER: Level = Level::all(&ANTHROPIC_BLOCK_FIELDS);
     match kind {
+        "tool_use" => &CALL,
         "text" => &TEXT,
         "thinking" => &THINKING,
         "compaction" => &COMPACTION,
@@ -193,11 +273,23 @@ static ANTHROPIC_BLOCK_FIELDS: TypeTable = TypeTable::of(
     Api::AnthropicMessages,
     "fields of blocks",
     &[
-        // What the provider ran.
+        // What is called, by the client or by the provider.
         (TypeClass::Ran, &["input"]),
         (
             TypeClass::Inert,
-            &["caller", "data", "file_id", "from", "id", "name", "server_name", "source", "to", "type"],
+            &[
+                "caller",
+                "data",
+                "file_id",
+                "from",
+                "id",
+                "name",
+                "server_name",
+                "source",
+                "to",
+                "toolset_name",
+                "type",
+            ],
         ),
     ],
 );
@@ -237,6 +329,24 @@ pub(crate) static GEMINI_CANDIDATE: Level = Level::beside(
 );
 /// The content of one.
 pub(crate) static GEMINI_CONTENT: Level = Level::only(&GEMINI_CANDIDATES, &["parts", "role"]);
+
+/// A call.
+pub(crate) static GEMINI_CALL: Level =
+    Level::only(&GEMINI_CALLS, &["args", "id", "name", "partialArgs", "willContinue"]);
+/// One of the arguments of a call that comes in pieces.
+pub(crate) static GEMINI_ARGUMENT: Level = Level::only(
+    &GEMINI_CALLS,
+    &["boolValue", "jsonPath", "nullValue", "numberValue", "stringValue", "willContinue"],
+);
+
+static GEMINI_CALLS: TypeTable = TypeTable::of(
+    Api::Gemini,
+    "fields of calls",
+    &[
+        (TypeClass::Call, &["args", "jsonPath", "partialArgs", "stringValue"]),
+        (TypeClass::Inert, &["boolValue", "id", "name", "nullValue", "numberValue", "willContinue"]),
+    ],
+);
 
 /// An answer of Converse.
 pub(crate) static CONVERSE_ANSWER: Level = Level::only(
@@ -293,6 +403,24 @@ pub(crate) fn converse_text(kind: &str) -> &'static Level {
         _ => &OTHER,
     }
 }
+
+/// A call: a whole one, its beginning, or a piece of its arguments, by the table that has the types of the thing it stands in.
+pub(crate) fn converse_call(table: &TypeTable) -> &'static Level {
+    static WHOLE: Level = Level::all(&CONVERSE_CALLS);
+    static BEGUN: Level = Level::beside(&CONVERSE_CALLS, &[], &[]);
+    static PIECE: Level = Level::only(&CONVERSE_CALLS, &["input"]);
+    match table.things {
+        things if things == CONVERSE_BLOCKS.things => &WHOLE,
+        things if things == CONVERSE_STARTS.things => &BEGUN,
+        _ => &PIECE,
+    }
+}
+
+static CONVERSE_CALLS: TypeTable = TypeTable::of(
+    Api::BedrockConverse,
+    "fields of calls",
+    &[(TypeClass::Call, &["input"]), (TypeClass::Inert, &["name", "toolUseId", "type"])],
+);
 
 /// A text with its signature, or with what a guardrail is to make of it.
 pub(crate) static CONVERSE_WORDS: Level = Level::only(&CONVERSE_TEXTS, &["qualifiers", "signature", "text"]);

@@ -51,21 +51,22 @@ pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub(crate) use levels::{
-    ANTHROPIC_CHANGE, ANTHROPIC_MESSAGE, CHAT_ANSWER, CHAT_CHOICE, CHAT_DETAIL, CHAT_MESSAGE, CHAT_REFUSAL,
-    CHAT_SILENT, CHAT_TEXT, CONVERSE_ANSWER, CONVERSE_MESSAGE, CONVERSE_OUTPUT, CONVERSE_PICTURE,
-    CONVERSE_WORDS, GEMINI_ANSWER, GEMINI_CANDIDATE, GEMINI_CONTENT, Level, RESPONSES_ANSWER,
-    RESPONSES_BEGUN, anthropic_block, anthropic_delta, anthropic_event, converse_event, converse_text,
-    responses_event, responses_item, responses_part,
+    ANTHROPIC_CHANGE, ANTHROPIC_MESSAGE, CHAT_ANSWER, CHAT_CALL, CHAT_CHOICE, CHAT_CUSTOM, CHAT_DETAIL,
+    CHAT_FUNCTION, CHAT_MESSAGE, CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT, CONVERSE_ANSWER, CONVERSE_MESSAGE,
+    CONVERSE_OUTPUT, CONVERSE_PICTURE, CONVERSE_WORDS, GEMINI_ANSWER, GEMINI_ARGUMENT, GEMINI_CALL,
+    GEMINI_CANDIDATE, GEMINI_CONTENT, Level, RESPONSES_ANSWER, RESPONSES_BEGUN, RESPONSES_SEAL,
+    anthropic_block, anthropic_delta, anthropic_event, converse_call, converse_event, converse_text,
+    responses_call, responses_event, responses_item, responses_part,
 };
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
 pub(crate) use states::states;
 pub use states::{WORD_TABLES, WordTable};
 pub(crate) use strict::parse_message;
-pub use strict::{parse_json, parse_request};
+pub use strict::{parse_json, parse_line, parse_request};
 pub(crate) use types::{
     ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, CONVERSE_BLOCKS, CONVERSE_DELTAS, CONVERSE_EVENTS,
-    CONVERSE_STARTS, GEMINI_PARTS, RESPONSES_EVENTS,
+    CONVERSE_STARTS, GEMINI_PARTS, RESPONSES_EVENTS, is_word_of,
 };
 pub use types::{REALTIME_EVENTS, RESPONSES_ITEMS, TYPE_TABLES, TypeClass, TypeTable};
 pub(crate) use whole_call::is_whole_call;

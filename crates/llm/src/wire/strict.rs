@@ -20,6 +20,15 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     parse(bytes, Keys::Own, usize::MAX)
 }
 
+/// Parses one line of a document with many answers: as [`parse_json`], and refuses more than two million values, with which few
+/// bytes would take a lot of memory.
+///
+/// # Errors
+/// If the bytes are not JSON, a key stands twice, or there are too many values.
+pub fn parse_line(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    parse(bytes, Keys::Own, MOST_VALUES_OF_LINE)
+}
+
 /// Parses a message of a wire: as [`parse_json`], and refuses keys that some readers take for one of the wire's
 /// although their letters differ.
 ///
@@ -40,6 +49,7 @@ pub fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 }
 
 const MOST_VALUES: usize = 500_000;
+const MOST_VALUES_OF_LINE: usize = 2_000_000;
 /// What is said of a text with more of them.
 pub(crate) const TOO_MANY_VALUES: &str = "there are too many values";
 

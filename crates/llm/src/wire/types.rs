@@ -89,6 +89,11 @@ impl TypeTable {
     }
 }
 
+/// Whether a wire has a field or a type of this name, wherever that stands.
+pub(crate) fn is_word_of(api: Api, name: &str) -> bool {
+    TYPE_TABLES.iter().any(|table| table.api == api && table.class(name).is_some())
+}
+
 /// The tables of all wires.
 pub static TYPE_TABLES: [&TypeTable; 34] = [
     &RESPONSES_ITEMS,

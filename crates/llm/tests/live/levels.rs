@@ -1,7 +1,11 @@
 //! Fields where they do not belong: a field is known at its own level of an answer and at no other.
+//!
+//! At each way in an answer, whole and streamed, each field that its wire has anywhere gets a text in each of its forms; where
+//! another event or another type has the same way, in one of them. Either all calls of the answer are refused, or all are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backstop_hooks::Text;
 use backstop_llm::Api;
 use backstop_llm::live::{self, PartKey};
 use backstop_llm::wire::{TYPE_TABLES, TypeClass, TypeTable};
@@ -13,7 +17,7 @@ use super::support::{Host, all_fixtures, request, several};
 const SAID: &str = "Here is h1dden-argument to read";
 
 /// Below these stands what passes as it came, what is judged as a whole, or what the provider ran, as `docs/gateway.md` says.
-const CLOSED: [&str; 27] = [
+const CLOSED: [&str; 21] = [
     // What repeats the request, and the provider's explanations.
     "tools",
     "tool_choice",
@@ -24,14 +28,8 @@ const CLOSED: [&str; 27] = [
     "logprobs",
     "logprobsResult",
     "text",
-    // What the model asks or asked for.
-    "tool_calls",
-    "function_call",
-    "functionCall",
-    "input",
-    "action",
+    // What the provider ran.
     "executableCode",
-    "toolUse",
     // Results.
     "annotations",
     "annotation",
@@ -45,6 +43,9 @@ const CLOSED: [&str; 27] = [
     "additionalModelResponseFields",
     "results",
 ];
+
+/// What stands below these is what a call says to do.
+const ARGUMENTS: [&str; 5] = ["/action", "/args", "/arguments", "/input", "/operation"];
 
 /// Fields that pass as they came at this level: what repeats the request, explanations and errors of the provider, copies of
 /// the text token by token.
@@ -73,7 +74,11 @@ fn passes(api: Api, level: &Level, field: &str) -> bool {
             let is_answer = path == "/response" || (path.is_empty() && level.kind.is_empty());
             (is_answer && repeats.contains(&field)) || (field == "logprobs" && !is_answer)
         }
-        Api::AnthropicMessages => matches!(field, "stop_sequence" | "stop_details" | "error" | "diagnostics"),
+        Api::AnthropicMessages => {
+            let has_run = level.kind.contains("server_tool_use") || level.kind.contains("mcp_tool_use");
+            let is_input = has_run && path.contains("/input");
+            is_input || matches!(field, "stop_sequence" | "stop_details" | "error" | "diagnostics")
+        }
         Api::Gemini => match path {
             "" => matches!(
                 field,
@@ -148,23 +153,49 @@ fn with(answer: &str, streams: bool, place: usize, value: &Value) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the text in an answer leaves without having been shown to who judges: its calls are removed, and nobody settles its results.
-fn leaks(api: Api, streams: bool, answer: &str) -> bool {
+/// What becomes of the calls and results of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    /// Calls are removed, and nobody settles results.
+    Refused,
+    /// All of them stay, and who judges was shown them.
+    Kept,
+}
+
+/// Whether the text in an answer leaves without having been shown to who judges.
+fn leaks(api: Api, streams: bool, answer: &str, judged: Judged) -> bool {
     let mut editor =
         if streams { live::stream_editor(api, &request()) } else { live::whole_editor(api, &request()) };
     let mut host = Host::default();
+    let mut shown = Vec::new();
     let read = editor.push(answer.as_bytes());
     host.round(&mut *editor);
     let read = read.and_then(|()| editor.finish());
     host.round(&mut *editor);
+    if judged == Judged::Kept {
+        for result in editor.results() {
+            shown.push(result.value.to_string());
+            editor.settle_result(result.key, None);
+        }
+    }
     if read.is_ok() && editor.is_whole() {
         let of = |choice: u32| (0..).map_while(|call| editor.call_part(choice, call)).collect::<Vec<_>>();
-        let calls: Vec<PartKey> = (0..4).flat_map(of).collect();
+        let calls: Vec<PartKey> = match judged {
+            Judged::Refused => (0..4).flat_map(of).collect(),
+            Judged::Kept => Vec::new(),
+        };
+        if judged == Judged::Kept {
+            let calls = editor.responses().iter().flat_map(|response| response.message.tool_calls());
+            shown.extend(calls.map(|call| {
+                let malformed = call.malformed.as_ref().map(Text::as_str).unwrap_or_default();
+                format!("{} {} {malformed}", call.name, call.arguments.to_value())
+            }));
+        }
         editor.keep_calls(&calls, None);
         host.take(&mut *editor);
     }
-    let is_shown = host.texts.iter().any(|(_, _, text)| text.contains(SAID));
-    !is_shown && String::from_utf8_lossy(&host.sent).contains(SAID)
+    shown.extend(host.texts.iter().map(|(_, _, text)| text.clone()));
+    !shown.iter().any(|shown| shown.contains(SAID)) && String::from_utf8_lossy(&host.sent).contains(SAID)
 }
 
 /// The fields of answers of a wire, and whether they say something.
@@ -209,7 +240,37 @@ fn texts(says_something: bool) -> Vec<Value> {
     forms
 }
 
-fn check(api: Api) {
+/// A field of no table, and one whose name is what nobody may read.
+const STRANGE: [&str; 2] = ["note", SAID];
+
+/// The fields that an object is given, and with what in them.
+fn given(fields: &BTreeMap<String, bool>, is_new_path: bool) -> Vec<(String, Value)> {
+    // What is inert is held to words by one rule, whatever the event.
+    let known = fields.iter().filter(|(_, says)| **says || is_new_path);
+    let known = known.map(|(field, says)| (field.as_str(), *says));
+    // On a way that was tried already, one of the forms, which go round with the fields.
+    let mut round = 0;
+    let mut texts = |(field, says): (&str, bool)| {
+        let forms = texts(says);
+        round += 1;
+        let tried = round % forms.len();
+        let forms = forms.into_iter().enumerate().filter(|(place, _)| is_new_path || *place == tried);
+        forms.map(|(_, said)| (field.to_owned(), said)).collect::<Vec<_>>()
+    };
+    let mut given: Vec<_> = known.flat_map(&mut texts).collect();
+    given.extend(STRANGE.map(|name| (name.to_owned(), json!(SAID))));
+    given.push((SAID.to_owned(), json!(null)));
+    // Whatever the event, the forms of what nobody knows are read alike.
+    if is_new_path {
+        given.extend(STRANGE.map(|name| (name, true)).into_iter().flat_map(&mut texts));
+        let quiet = [json!(true), json!(7), json!("word"), json!([1, [null]]), json!({ "a": 1 })];
+        given.extend(quiet.into_iter().map(|value| (SAID.to_owned(), value)));
+        given.push(("note".to_owned(), json!({ SAID: null })));
+    }
+    given
+}
+
+fn check(api: Api, judged: Judged) {
     let (mut seen, mut paths) = (BTreeSet::new(), BTreeSet::new());
     let (mut count, mut leaking) = (0, BTreeSet::new());
     let mut all =
@@ -232,18 +293,23 @@ fn check(api: Api) {
                 if !seen.insert(level.clone()) {
                     continue;
                 }
-                // What is inert is held to words by one rule, whatever the event.
                 let is_new_path = paths.insert((streams, level.path.clone()));
-                let fields = fields.iter().filter(|(_, says)| **says || is_new_path);
-                for (field, says) in fields.filter(|(field, _)| !passes(api, &level, field)) {
-                    for said in texts(*says) {
-                        let mut changed = value.clone();
-                        let Some(Value::Object(object)) = changed.pointer_mut(&pointer) else { continue };
-                        object.insert(field.clone(), said.clone());
-                        count += 1;
-                        if leaks(api, streams, &with(answer, streams, place, &changed)) {
-                            leaking.insert(format!("[{}] {}/{field}: {said}", level.kind, level.path));
-                        }
+                let given = given(&fields, is_new_path).into_iter();
+                for (field, said) in given.filter(|(field, _)| !passes(api, &level, field)) {
+                    let mut changed = value.clone();
+                    let Some(Value::Object(object)) = changed.pointer_mut(&pointer) else { continue };
+                    object.insert(field.clone(), said.clone());
+                    let changed = with(answer, streams, place, &changed);
+                    // Outside of arguments what is inert is a call like others if it holds a text.
+                    let is_call = fields.get(&field) == Some(&false)
+                        && !ARGUMENTS.iter().any(|name| level.path.contains(name));
+                    if judged == Judged::Kept && is_call {
+                        continue;
+                    }
+                    count += 1;
+                    if leaks(api, streams, &changed, judged) {
+                        let Level { kind, path, streams } = &level;
+                        leaking.insert(format!("{judged:?} {streams} [{kind}] {path}/{field}: {said}"));
                     }
                 }
             }
@@ -253,27 +319,25 @@ fn check(api: Api) {
     assert!(leaking.is_empty(), "{} of {count}: {leaking:#?}", leaking.len());
 }
 
-#[test]
-fn a_text_at_another_level_is_judged_or_stays_on_anthropic_messages() {
-    check(Api::AnthropicMessages);
+/// One test for each wire, and for what becomes of its calls.
+macro_rules! wires {
+    ($($refused:ident, $kept:ident: $api:ident;)+) => {$(
+        #[test]
+        fn $refused() {
+            check(Api::$api, Judged::Refused);
+        }
+
+        #[test]
+        fn $kept() {
+            check(Api::$api, Judged::Kept);
+        }
+    )+};
 }
 
-#[test]
-fn a_text_at_another_level_is_judged_or_stays_on_openai_chat() {
-    check(Api::OpenAiChat);
-}
-
-#[test]
-fn a_text_at_another_level_is_judged_or_stays_on_openai_responses() {
-    check(Api::OpenAiResponses);
-}
-
-#[test]
-fn a_text_at_another_level_is_judged_or_stays_on_gemini() {
-    check(Api::Gemini);
-}
-
-#[test]
-fn a_text_at_another_level_is_judged_or_stays_on_converse() {
-    check(Api::BedrockConverse);
+wires! {
+    refused_on_anthropic_messages, kept_on_anthropic_messages: AnthropicMessages;
+    refused_on_openai_chat, kept_on_openai_chat: OpenAiChat;
+    refused_on_openai_responses, kept_on_openai_responses: OpenAiResponses;
+    refused_on_gemini, kept_on_gemini: Gemini;
+    refused_on_converse, kept_on_converse: BedrockConverse;
 }

@@ -1,5 +1,5 @@
 //! Secrets in the arguments of calls: the values behind placeholders, one vault for each session, and who gets them
-//! back; and calls that hold a secret as it is.
+//! back; and calls that hold a secret as it is, in their name or their arguments.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,10 @@ impl Calls {
     }
 
     fn judge(&self, event: &ToolCallEvent) -> Option<ToolCallOutcome> {
-        let findings = self.redactor.apply_json_and_keys(&mut event.params.to_value());
+        let mut findings = self.redactor.apply_json_and_keys(&mut event.params.to_value());
+        // The name is a text as well: in a proxy also that of a field which nobody knows.
+        let names = [Some(event.tool_name.canonical()), event.tool_name.called_as()];
+        findings.extend(names.into_iter().flatten().flat_map(|name| self.redactor.apply(name).findings));
         let found = kinds(&findings);
         if found.is_empty() {
             return None;

@@ -9,7 +9,7 @@
 //! | `tool_use` | held until the calls are decided; a removed one takes its block with it, later blocks move up |
 //! | server tools | pass in order: they have run already |
 //! | results of server tools | judged before they leave |
-//! | fields that nobody knows, of a message, an event, a text | a call named after the field, `null` if it is refused |
+//! | fields that nobody knows, of a message, an event, a text, a call | a call named after the field, `"withheld": null` if it is refused |
 //! | blocks of unknown types | a call named after the type, with the whole block as arguments |
 //! | deltas and events of unknown types | a call named after the type, with what they say as arguments |
 //! | stop reason | `tool_use` becomes `end_turn` if no call is left |
@@ -59,6 +59,8 @@ fn find_in_block(block: &Node<'_>, findings: &mut Findings) -> Result<(), WireEr
             findings.fields(block, anthropic_block(&kind), false);
             find_summary(&kind, COMPACTION, block, findings)?;
         }
+        // One of a type that nobody knows is judged as a whole.
+        TypeClass::Call if kind == TOOL_USE => findings.fields(block, anthropic_block(&kind), false),
         TypeClass::Call => {}
     }
     Ok(())

@@ -12,7 +12,7 @@
 //! | what a model says in fields of its own (`additionalModelResponseFields`) | a call that is named so, and a result |
 //! | findings of a guardrail (`trace`) | a result |
 //! | sounds, videos | calls that are named so: nobody here can judge what is said aloud |
-//! | fields that nobody knows, of an answer, an event, a text | a call named after the field, `null` if it is refused |
+//! | fields that nobody knows, of an answer, an event, a text, a call | a call named after the field, `"withheld": null` if it is refused |
 //! | blocks, deltas and events of unknown types | a call named after the type, with what they say as arguments |
 //! | stop reason | `tool_use` becomes `end_turn` if no call is left |
 //! | usage | as billed |
@@ -30,7 +30,9 @@ use std::borrow::Cow;
 use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::{Node, Splices, quote};
 use crate::error::WireError;
-use crate::wire::{Api, CONVERSE_PICTURE, CONVERSE_WORDS, Level, TypeClass, TypeTable, converse_text};
+use crate::wire::{
+    Api, CONVERSE_PICTURE, CONVERSE_WORDS, Level, TypeClass, TypeTable, converse_call, converse_text,
+};
 
 const API: Api = Api::BedrockConverse;
 
@@ -66,6 +68,7 @@ fn find_in_answer(root: &Node<'_>, level: &Level, findings: &mut Findings) -> Re
 
 /// Finds what a block, a start or a delta says besides texts and calls. `table` has the types.
 fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -> Result<(), WireError> {
+    find_names(union, findings);
     let Some((kind, inside)) = member(union) else { return Ok(()) };
     match (table.class(&kind), kind.as_str()) {
         (Some(TypeClass::Text), kind) => find_in_text(&inside, converse_text(kind), findings)?,
@@ -77,6 +80,7 @@ fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -
             let tool = if named.is_empty() { kind.as_str() } else { named.as_str() };
             findings.result(tool_of(API, tool), &text_of(&inside, "toolUseId"), &inside)?;
         }
+        (Some(TypeClass::Call), "toolUse") => findings.object("toolUse", &inside, converse_call(table)),
         (Some(TypeClass::Inert), "image") => {
             findings.fields(&inside, &CONVERSE_PICTURE, true);
             if let Some(error) = inside.get_some("error") {
@@ -88,11 +92,19 @@ fn find_in_union(union: &Node<'_>, table: &TypeTable, findings: &mut Findings) -
     Ok(())
 }
 
+/// Finds the names of what a union is not.
+fn find_names(union: &Node<'_>, findings: &mut Findings) {
+    union.members().iter().for_each(|member| findings.named(API, member));
+}
+
 /// Finds what stands beside a text. Those inside of a block of citations, of what is guarded or of reasoning are one deeper.
 fn find_in_text(inside: &Node<'_>, level: &Level, findings: &mut Findings) -> Result<(), WireError> {
     findings.fields(inside, level, false);
     if let Some(citations) = inside.get_some("citations") {
         findings.result(CITATIONS, "", &citations)?;
+    }
+    for text in inside.get_some("content").iter().flat_map(Node::items) {
+        find_names(&text, findings);
     }
     for deeper in ["reasoningText", "text"] {
         inside.get_some(deeper).iter().for_each(|text| findings.fields(text, &CONVERSE_WORDS, false));

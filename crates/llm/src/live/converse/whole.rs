@@ -118,7 +118,8 @@ impl WholeWire for ConverseWhole {
                 }
                 _ => Block::Other,
             };
-            if !matches!(block, Block::Call(_)) {
+            // Of the calls, one of a type that nobody knows is judged as a whole.
+            if !matches!(block, Block::Call(_)) || kind == "toolUse" {
                 find_in_union(item, &CONVERSE_BLOCKS, &mut ledger.findings)?;
             }
             self.blocks.push(block);

@@ -8,7 +8,7 @@
 //! | `functionCall` | held until the calls are decided, whether it comes whole or argument by argument; an event with text and calls is held as a whole. A removed call goes, and leaves its signature to the next call that stays and has none: the provider wants it at the first one |
 //! | code, server tools, media | pass in order: they have run already |
 //! | results of code and tools, grounding, citations, what was fetched | judged before they leave |
-//! | fields of an answer, a candidate or content that nobody knows | a call named after the field, `null` if it is refused |
+//! | fields of an answer, a candidate, content or a call that nobody knows | a call named after the field, `"withheld": null` if it is refused |
 //! | parts with a field that nobody knows | a call named after the field, with the whole part as arguments; refused beside other content |
 //! | finish reason | `STOP` in any case |
 //! | log probabilities | dropped from the first edit on. Where they spell another text than their event, they wait until the answer is settled |
@@ -41,7 +41,9 @@ use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
 use crate::live::steps::step;
 use crate::live::stream::Edits;
-use crate::wire::{Api, GEMINI_CANDIDATE, GEMINI_CONTENT, GEMINI_PARTS, TypeClass};
+use crate::wire::{
+    Api, GEMINI_ARGUMENT, GEMINI_CALL, GEMINI_CANDIDATE, GEMINI_CONTENT, GEMINI_PARTS, TypeClass,
+};
 
 const API: Api = Api::Gemini;
 const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
@@ -103,11 +105,23 @@ fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<()
                     findings.result(tool_of(API, &name), "", &member.value)?;
                 }
                 Some(TypeClass::Inert) => findings.inert(API, &name, &member.value),
-                Some(TypeClass::Text | TypeClass::Call | TypeClass::Ran) | None => {}
+                Some(TypeClass::Call) => find_in_call(&name, &member.value, findings),
+                Some(TypeClass::Text | TypeClass::Ran) => {}
+                // One that says something makes the part a call.
+                None => findings.named(API, &member),
             }
         }
     }
     Ok(())
+}
+
+/// Finds what a call says beside its arguments.
+fn find_in_call(name: &str, call: &Node<'_>, findings: &mut Findings) {
+    findings.object(name, call, &GEMINI_CALL);
+    let Some(pieces) = either(call, ["partialArgs", "partial_args"]) else { return };
+    // A single object stands for a list of one.
+    let pieces = if pieces.raw().starts_with('[') { pieces.items() } else { vec![pieces] };
+    pieces.iter().for_each(|piece| findings.object("partialArgs", piece, &GEMINI_ARGUMENT));
 }
 
 /// Refuses single objects where lists are documented: what is spliced must be one form.

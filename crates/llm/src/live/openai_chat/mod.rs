@@ -14,7 +14,7 @@
 //! | `audio` | refused: nobody here can judge what is said aloud |
 //! | `reasoning_details` | repeat the reasoning beside them; texts that do not stand in it are an error |
 //! | annotations, `citations`, `search_results` | results: judged before they leave. Annotations are dropped where the text beside them is edited, which they may quote |
-//! | other fields of an answer, a choice, a delta or message | a call named after the field, `null` if it is refused |
+//! | other fields of an answer, a choice, a delta or message, a call | a call named after the field, `"withheld": null` if it is refused |
 //! | a message in a stream, a delta in a whole answer, calls outside of both | refused if they say something |
 //!
 //! Every choice is edited on its own. A note about withheld calls is added to the content, after a blank line
@@ -26,12 +26,15 @@ mod whole;
 pub(crate) use stream::ChatStream;
 pub(crate) use whole::ChatWhole;
 
+use std::borrow::Cow;
+
 use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
 use crate::wire::openai_chat::FUNCTION_CALL;
 use crate::wire::{
-    Api, CHAT_ANSWER, CHAT_CHOICE, CHAT_DETAIL, CHAT_MESSAGE, CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT,
+    Api, CHAT_ANSWER, CHAT_CALL, CHAT_CHOICE, CHAT_CUSTOM, CHAT_DETAIL, CHAT_FUNCTION, CHAT_MESSAGE,
+    CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT,
 };
 
 const API: Api = Api::OpenAiChat;
@@ -84,6 +87,7 @@ fn find_in_choice(choice: &Node<'_>, said: &str, findings: &mut Findings) -> Res
     }
     let Some(message) = choice.get_some(said) else { return Ok(()) };
     findings.fields(&message, &CHAT_MESSAGE, false);
+    find_in_calls(&message, findings);
     if let Some(annotations) = message.get_some("annotations") {
         findings.result(CITATIONS, "", &annotations)?;
     }
@@ -101,6 +105,28 @@ fn find_in_choice(choice: &Node<'_>, said: &str, findings: &mut Findings) -> Res
         }
     }
     Ok(())
+}
+
+/// Finds what the calls of a message or delta say beside their arguments.
+fn find_in_calls(message: &Node<'_>, findings: &mut Findings) {
+    for call in message.get_some(TOOL_CALLS).iter().flat_map(Node::items) {
+        let (function, custom) = (call.get_some("function"), call.get_some("custom"));
+        let kind = call.get_some("type").and_then(|kind| kind.string().map(Cow::into_owned));
+        let is_known = kind.is_none_or(|kind| matches!(kind.as_str(), "" | "function" | "custom"));
+        // One of another type that holds neither is judged as a whole.
+        if !is_known && function.is_none() && custom.is_none() {
+            continue;
+        }
+        findings.fields(&call, &CHAT_CALL, false);
+        for (name, called, level) in
+            [("function", function, &CHAT_FUNCTION), ("custom", custom, &CHAT_CUSTOM)]
+        {
+            called.iter().for_each(|called| findings.object(name, called, level));
+        }
+    }
+    if let Some(function) = message.get_some(FUNCTION_CALL) {
+        findings.object(FUNCTION_CALL, &function, &CHAT_FUNCTION);
+    }
 }
 
 /// Refuses what a message or delta says in fields that nobody judges.

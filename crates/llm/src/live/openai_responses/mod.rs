@@ -8,10 +8,11 @@
 //! | annotations | results: judged before they leave, with the text they belong to; from the first edit of that text on they are dropped, since they quote it |
 //! | log probabilities | none, from the first edit of their text on. Where they say another text than their event, they wait until everything that has begun is settled |
 //! | calls that the client runs (functions, custom tools, shells, patches, the computer), and what makes somebody act (requests for approval, programs, searches among tools, messages to other agents) | held until the calls are decided; a removed one takes its item with it, and its result if the provider gave one; later items move up |
+//! | what a call does where it begins, and in the last event | refused if it is neither what the whole item does nor nothing yet: only that is judged |
 //! | items and events of unknown types | a call named after the type, with the whole of it as arguments |
 //! | parts of unknown types | refused: a message can't leave without its parts |
 //! | what the provider runs | it has run already, and its results stand in it: judged before it leaves |
-//! | fields that nobody knows, of an answer, an event, a message or part | a call named after the field, `null` if it is refused |
+//! | fields that nobody knows, of an answer, an event, a message or part, a call, a sealed item (`compaction`) | a call named after the field, `"withheld": null` if it is refused |
 //! | status, usage | as billed; the status does not depend on calls |
 //! | sequence numbers | ascend as they did, without the events that were dropped and with those that were added |
 //!
@@ -30,9 +31,13 @@ use std::borrow::Cow;
 use super::findings::{CITATIONS, Findings, ResultKey, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, RESPONSES_ITEMS, TypeClass, responses_item, responses_part};
+use crate::wire::{
+    Api, RESPONSES_ITEMS, RESPONSES_SEAL, TypeClass, responses_call, responses_item, responses_part,
+};
 
 const API: Api = Api::OpenAiResponses;
+/// What a person is told of a call of the computer.
+const CHECKS: &str = "pending_safety_checks";
 
 /// Refuses a part of an item that is said aloud.
 fn refuse_spoken<'a>(parts: impl IntoIterator<Item = Node<'a>>) -> Result<(), WireError> {
@@ -65,7 +70,19 @@ fn find_in_item(item: &Node<'_>, findings: &mut Findings) -> Result<Option<Resul
             let call = field("call_id").or_else(|| field("id")).unwrap_or_default();
             findings.result(tool_of(API, &kind), &call, item)
         }
-        TypeClass::Call | TypeClass::Inert => Ok(None),
+        TypeClass::Call => {
+            // One without a form of its own is judged as a whole.
+            let Some(level) = responses_call(&kind) else { return Ok(None) };
+            findings.fields(item, level, false);
+            if let Some(told) = item.get_some(CHECKS).filter(|_| level.class(CHECKS).is_some()) {
+                findings.result(tool_of(API, &kind), &field("call_id").unwrap_or_default(), &told)?;
+            }
+            Ok(None)
+        }
+        TypeClass::Inert => {
+            findings.fields(item, &RESPONSES_SEAL, false);
+            Ok(None)
+        }
     }
 }
 

@@ -6,14 +6,15 @@ use backstop_hooks::conversation::Part;
 use serde_json::Value;
 
 use super::event::Piece;
-use super::item::OpenItem;
+use super::item::{OpenItem, STATUS, is_state};
 use crate::error::{WireError, out_of_order};
 use crate::model::ModelEvent;
 use crate::sse::SseEvent;
 use crate::wire::json::{Object, parse};
-use crate::wire::openai_responses::decode_error;
 use crate::wire::openai_responses::item::{Reader, decode_item};
 use crate::wire::openai_responses::response::{decode_body, refuse_failed};
+use crate::wire::openai_responses::{CallKind, decode_error};
+use crate::wire::{Api, is_word_of};
 
 const WHAT: &str = "stream event";
 
@@ -181,7 +182,8 @@ impl StreamDecoder {
         if self.items.last_key_value().is_some_and(|(last, _)| *last >= index) {
             return Err(out_of_order("the items do not ascend"));
         }
-        let open = OpenItem::begin(item, self.next, events)?;
+        let mut open = OpenItem::begin(item, self.next, events)?;
+        open.announce(item);
         self.next += 1;
         self.place_of(index);
         self.items.insert(index, Item::Open(open));
@@ -334,7 +336,7 @@ impl StreamDecoder {
         }
         for (index, last) in indexes.into_iter().zip(output) {
             match self.items.get(&index) {
-                Some(Item::Whole { value, .. }) if same(value, last) => {}
+                Some(Item::Whole { value, .. }) if same_item(value, last) => {}
                 Some(Item::Whole { .. }) => {
                     return Err(out_of_order("the final answer says something else"));
                 }
@@ -357,7 +359,38 @@ fn required_index(event: Object<'_>) -> Result<usize, WireError> {
     event.index("output_index")?.ok_or_else(|| event.error("output_index", "is missing"))
 }
 
-/// Whether two copies of an item say the same. What is made anew for each copy is not compared, and what a copy
+/// Whether two copies of an item say the same. Of a call only one of them is judged, so that what it says to do stands in both of
+/// them letter by letter, and every field of one that is judged as a whole.
+fn same_item(one: &Value, other: &Value) -> bool {
+    let kind = one.get("type").and_then(Value::as_str).and_then(CallKind::in_answer);
+    let field = |name: &str| (one.get(name), other.get(name));
+    match kind {
+        None => same(one, other),
+        Some(CallKind::Whole) => {
+            let (Value::Object(fields), Value::Object(others)) = (one, other) else { return false };
+            let names = || fields.keys().chain(others.keys());
+            names().all(|name| match field(name) {
+                (Some(one), Some(other)) if name == STATUS => is_state(one) && is_state(other),
+                (Some(Value::Null), None) | (None, Some(Value::Null)) => {
+                    is_word_of(Api::OpenAiResponses, name)
+                }
+                (one, other) => one == other,
+            })
+        }
+        Some(kind) => {
+            let says = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+            same(one, other)
+                && kind.payload().iter().map(|name| field(name)).all(|(one, other)| {
+                    match says(one) || says(other) {
+                        true => one == other,
+                        false => true,
+                    }
+                })
+        }
+    }
+}
+
+/// Whether two copies of a thing say the same. What is made anew for each copy is not compared, and what a copy
 /// leaves out it says as nothing.
 fn same(one: &Value, other: &Value) -> bool {
     const NOT_SAID: [&str; 3] = ["status", "encrypted_content", "logprobs"];

@@ -49,6 +49,15 @@ impl Place {
         }
     }
 
+    /// Whether it is the whole of the field `name` of an item.
+    pub(super) fn is(self, name: &str) -> bool {
+        match self {
+            Self::Arguments | Self::ServerArguments => name == "arguments",
+            Self::Input => name == "input",
+            _ => false,
+        }
+    }
+
     /// The text that stands here in an item.
     pub(super) fn of(self, item: &Value) -> Option<&str> {
         let pointer = match self {

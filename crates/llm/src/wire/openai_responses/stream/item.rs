@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use backstop_hooks::Digest;
 use backstop_hooks::conversation::Part;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::event::{Change, Piece, Place, places};
 use crate::error::{WireError, out_of_order};
@@ -12,9 +12,15 @@ use crate::live::steps::{step, steps};
 use crate::model::ModelEvent;
 use crate::wire::json::Object;
 use crate::wire::openai_chat::arguments_text;
+use crate::wire::openai_responses::CallKind;
+use crate::wire::{Api, states};
 
 /// The field of a call that says to which server's tools its name belongs.
 const NAMESPACE: &str = "namespace";
+/// The field of a call that says which server's tool it is.
+const SERVER: &str = "server_label";
+/// The field of an item that says how far it has come.
+pub(super) const STATUS: &str = "status";
 
 /// An item that has begun. Its first part has an index from the start; others get theirs when they begin.
 #[derive(Debug)]
@@ -32,6 +38,8 @@ pub(super) struct OpenItem {
     taken: usize,
     texts: BTreeMap<Place, Grown>,
     annotations: Vec<(usize, Value)>,
+    /// What a call said of itself when it began, but for texts that grow.
+    announced: Map<String, Value>,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +88,22 @@ impl OpenItem {
             taken: 0,
             texts: BTreeMap::new(),
             annotations: Vec::new(),
+            announced: Map::new(),
         })
+    }
+
+    /// Keeps what a call says to do before it is whole: only the whole one is judged.
+    pub(super) fn announce(&mut self, item: Object<'_>) {
+        let Some(kind) = CallKind::in_answer(&self.kind) else { return };
+        let is_text = |name: &str, value: &Value| {
+            value.is_string() && places(&self.kind, &Value::Null).iter().flatten().any(|place| place.is(name))
+        };
+        self.announced = item.rest(&[]);
+        self.announced.retain(|name, value| {
+            let is_said =
+                kind == CallKind::Whole || name == SERVER || kind.payload().contains(&name.as_str());
+            is_said && !is_text(name, value)
+        });
     }
 
     /// Whether it is a call, or something that the provider runs: nothing of it has been told as text.
@@ -251,6 +274,9 @@ impl OpenItem {
         if self.namespace.as_deref() != item.string(NAMESPACE)? {
             return Err(out_of_order("a call changes its namespace"));
         }
+        if !self.announced.iter().all(|(name, begun)| keeps(name, begun, value)) {
+            return Err(out_of_order("a call does not do what it began with"));
+        }
         // What stands in the text, in the order in which it was given: each is looked for behind the one before it.
         let mut next: BTreeMap<usize, usize> = BTreeMap::new();
         let mut given: BTreeMap<usize, HashSet<Digest>> = BTreeMap::new();
@@ -292,6 +318,34 @@ impl OpenItem {
         };
         events.push(ModelEvent::ToolCallArguments { index, delta: rest });
     }
+}
+
+/// Whether a call that is whole has what it began with in the field `name`. Only its state may be another one.
+fn keeps(name: &str, begun: &Value, whole: &Value) -> bool {
+    let Some(now) = whole.get(name) else { return name == STATUS && is_state(begun) };
+    is_beginning(begun, now) || (name == STATUS && is_state(begun))
+}
+
+/// Whether what is said first stands in what is said last. What says nothing is yet to come.
+fn is_beginning(first: &Value, last: &Value) -> bool {
+    match (first, last) {
+        (Value::Null, _) => true,
+        (Value::String(text), _) if text.is_empty() => true,
+        (Value::Array(items), _) if items.is_empty() => true,
+        (Value::Object(first), Value::Object(last)) => {
+            first.iter().all(|(name, value)| last.get(name).is_some_and(|last| is_beginning(value, last)))
+        }
+        (Value::Object(first), _) if first.is_empty() => true,
+        (first, last) => first == last,
+    }
+}
+
+/// Whether a value is a word for how far an item has come.
+pub(super) fn is_state(value: &Value) -> bool {
+    let known = states(Api::OpenAiResponses, STATUS).unwrap_or_default();
+    value.as_str().is_none_or(|word| word.is_empty() || known.contains(&word))
+        && !value.is_array()
+        && !value.is_object()
 }
 
 /// An annotation, in whatever order its fields stand.
