@@ -2,6 +2,7 @@
 
 mod answers;
 mod approvals;
+mod aside;
 mod blocking;
 mod engine;
 mod foreign;
@@ -24,6 +25,7 @@ mod verdict_set;
 mod verdict_types;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
+pub use aside::aside;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use foreign::MAX_DEPTH;

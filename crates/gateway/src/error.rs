@@ -257,7 +257,18 @@ impl Failure {
             Self::Upstream { .. } => (Kind::Server, 502),
         };
         let code = matches!(self, Self::Closed(_) | Self::NotSpoken(_)).then_some("operation_not_allowed");
-        ProviderError::new(kind, status, code, &format!("backstop: {self}"))
+        ProviderError::new(kind, status, code, &format!("backstop: {}", self.told()))
+    }
+
+    /// What a client is told of it. Files and programs of the operator's are in the log alone.
+    fn told(&self) -> String {
+        let Self::NoKey { provider, reason } = self else { return self.to_string() };
+        tracing::warn!(provider, %reason, "a provider can't be asked");
+        let told = match reason {
+            NoKey::Missing(_) => "what is to pay for it is missing\nhint: the log of the gateway says what",
+            NoKey::Unleased(_) => "its credentials can't be had now; try again later",
+        };
+        format!("the provider `{provider}` can't be asked: {told}")
     }
 }
 

@@ -142,7 +142,8 @@ fn redact(call: &mut ToolCall) -> Digest {
 }
 
 fn event_of(call: &ToolCall, run: Option<&Run<'_>>) -> ToolCallEvent {
-    let tool_name = ToolName::new(&call.name);
+    // With its namespace, as the answer was judged. What runs is the tool of the bare name: the agent offers no others.
+    let tool_name = call.tool_name();
     let derived_paths = match (tool_name.canonical(), call.arguments.get("patch")) {
         ("apply_patch", Some(Value::String(patch))) => Some(affected_paths(patch)),
         _ => None,
@@ -172,7 +173,7 @@ pub(crate) async fn run_all(
 
 async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> Result<ToolResult, Stop> {
     let Planned { call, id, refusal } = planned;
-    let tool = ToolName::new(&call.name);
+    let tool = call.tool_name();
     if let Some(refusal) = refusal {
         return Ok(decline(run, &call, &id, &refusal));
     }
@@ -402,4 +403,30 @@ fn about(run: &Run<'_>, params: &Params) -> Option<String> {
     // First redacted, then cut: what is cut off may be what gives a secret away.
     let clean = redacted(run, line.get(..line.floor_char_boundary(4096)).unwrap_or_default())?;
     Some(clean.get(..clean.floor_char_boundary(120)).unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_hooks::Params;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The rules that judged an answer are those that judge its calls when they are run.
+    #[test]
+    fn a_call_is_judged_by_its_namespace_and_runs_as_the_tool_of_its_bare_name() {
+        for (name, canonical, called) in [("delete", "crm__delete", "delete"), ("exec", "exec", "crm__exec")]
+        {
+            let call = ToolCall {
+                id: "call_1".into(),
+                name: name.to_owned(),
+                arguments: Params::default(),
+                malformed: None,
+                meta: Some(json!({"openai-responses": {"namespace": "crm"}}).into()),
+            };
+            let event = event_of(&call, None);
+            assert_eq!((event.tool_name.canonical(), event.tool_name.called()), (canonical, called));
+            assert_eq!(event.tool_name, call.tool_name());
+        }
+    }
 }

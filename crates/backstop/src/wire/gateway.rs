@@ -349,6 +349,7 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
         keep_alive: hooks.keep_alive.value.duration(),
         call_bytes: bytes(hooks.call_bytes.value.get()),
         answer_bytes: bytes(hooks.answer_bytes.value.get()),
+        answer_tokens: loaded.config.budgets.answer_tokens.value.get(),
         trust_user: loaded.config.budgets.trust_user.value,
         unjudged_media: match hooks.unjudged_media.value {
             UnjudgedMedia::Pass => Media::Pass,

@@ -107,6 +107,14 @@ impl Serialize for Failure {
 }
 
 impl Failure {
+    /// Whether its words are about this machine: what could not be reached there, or a path.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        match &self.message {
+            FailureMessage::Own(_) => false,
+            FailureMessage::OfHook(message) => self.kind == FailureKind::Unreachable || names_a_path(message),
+        }
+    }
+
     /// Whether a hook that failed like this stops the value.
     pub fn blocks(&self, policy: FailurePolicy) -> bool {
         match policy {
@@ -193,4 +201,39 @@ fn quotes(message: &str, event: &Value) -> bool {
 fn overlaps(message: &str, text: &str) -> bool {
     let chars: Vec<char> = message.chars().collect();
     chars.chunks_exact(OVERLAP_CHARS).any(|piece| text.contains(&*String::from_iter(piece)))
+}
+
+/// Whether a path stands in a text: a word with a slash, in either direction. An address on a network is none.
+fn names_a_path(text: &str) -> bool {
+    let words = text.split(|letter: char| letter.is_whitespace() || "`'\"()[]{}<>=,;".contains(letter));
+    words.filter(|word| !word.contains("://")).any(|word| {
+        let has_letter = word.chars().any(char::is_alphanumeric);
+        has_letter && word.contains(['/', '\\'])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_a_place_on_this_machine_is_for_the_log() {
+        let of = |kind, message: &str| Failure { kind, message: FailureMessage::OfHook(message.into()) };
+        for message in [
+            "`/opt/guards/check` could not be read",
+            "it is in ~/guards",
+            "can't open \"..\\guards\\a.py\"",
+            "file=/etc/guards.toml",
+            "C:\\guards\\a.exe is missing",
+        ] {
+            assert!(of(FailureKind::Failed, message).is_of_this_machine(), "{message}");
+        }
+        for message in
+            ["the command ended with 3", "the webhook answered 500", "`http://localhost/a` / said no"]
+        {
+            assert!(!of(FailureKind::Failed, message).is_of_this_machine(), "{message}");
+        }
+        assert!(of(FailureKind::Unreachable, "`guard` could not be started").is_of_this_machine());
+        assert!(!Failure::panicked().is_of_this_machine());
+    }
 }

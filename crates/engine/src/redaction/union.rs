@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backstop_hooks::{CallContext, FailurePolicy, contained};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use super::reading::{Reader, Reading, Released};
 use super::{RedactionStream, Seat, Settled, Tally};
+use crate::aside::aside;
 use crate::foreign::too_deep;
 use crate::receipt::{BlockCause, Blocked, Failure, Said, Step};
 use crate::registry::Snapshot;
@@ -105,20 +105,6 @@ impl Union {
     /// What each redactor did, as steps of a receipt.
     pub(super) fn into_steps(self, again: bool) -> Vec<Step> {
         self.seats.into_iter().map(|working| working.into_step(again)).collect()
-    }
-}
-
-/// A text of this many bytes and more is read aside, so that what else the worker has to do goes on meanwhile.
-const LARGE: usize = 256 << 10;
-
-/// Reads so many bytes. A large text would keep a thread of the host's runtime for so long that everything else on it waits, so
-/// its other tasks are handed to another thread first. What the redactors are asked, in which order and within which budget is
-/// the same. A runtime of one thread has no other, and what it has to do waits.
-fn aside<T>(bytes: usize, read: impl FnOnce() -> T) -> T {
-    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
-    match flavor {
-        Ok(RuntimeFlavor::MultiThread) if bytes >= LARGE => tokio::task::block_in_place(read),
-        _ => read(),
     }
 }
 

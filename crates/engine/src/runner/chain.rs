@@ -504,7 +504,13 @@ pub(crate) fn fail(hook: &HookMeta, failure: Failure, step: &mut Step) -> Option
 }
 
 pub(crate) fn failed(hook: &HookMeta, failure: &Failure) -> Blocked {
-    // The failure itself is in the receipt's step.
-    let reason = Reason::fixed("hook.failed", format!("hook `{}` failed: {failure}", hook.id));
+    // The failure itself is in the receipt's step. Whoever asked need not know where on this machine what is.
+    let told: &str = if failure.is_of_this_machine() {
+        tracing::warn!(hook = %hook.id, error = %failure, "a hook failed");
+        "Backstop's log says how"
+    } else {
+        &failure.message
+    };
+    let reason = Reason::fixed("hook.failed", format!("hook `{}` failed: {told}", hook.id));
     blocked(hook, BlockCause::Failure { kind: failure.kind }, Some(reason))
 }

@@ -71,8 +71,8 @@ struct State {
     /// What came of the last renewal, if that failed, and how many have since one did not.
     failed: Option<Failed>,
     failures: u32,
-    /// When a lease was last given up because it was refused.
-    refused: Option<Instant>,
+    /// Which lease was last refused, and when.
+    refused: Option<(u64, Instant)>,
 }
 
 impl State {
@@ -119,9 +119,10 @@ impl Lessor {
         Self { source: Arc::new(source), patience, state: Arc::default() }
     }
 
-    /// Credentials to use now.
-    pub(crate) async fn lease(&self) -> Outcome {
-        let mut told = {
+    /// Credentials to use now. Whoever was refused those of lease `refused` waits for the next, and gets the same again only
+    /// where the next can't be had.
+    pub(crate) async fn lease(&self, refused: Option<u64>) -> Outcome {
+        let (mut told, valid) = {
             let mut state = lock(&self.state);
             let now = Instant::now();
             let valid = state.lease.clone().filter(|lease| now < lease.end);
@@ -137,17 +138,18 @@ impl Lessor {
                 Some(renewal) => renewal.told.clone(),
                 None => self.begin(&mut state),
             };
-            if let Some(lease) = valid {
-                return Ok(lease);
+            if let Some(lease) = valid.as_ref().filter(|lease| Some(lease.number) != refused) {
+                return Ok(lease.clone());
             }
-            told
+            (told, valid)
         };
         let told = timeout(self.patience, told.wait_for(Option::is_some)).await;
         let outcome = told.ok().and_then(|told| told.ok()?.clone());
-        outcome.unwrap_or_else(|| {
+        let outcome = outcome.unwrap_or_else(|| {
             let reason = Unobtained::Slow(self.patience);
             Err(Unleased { reason, retry_after: FIRST_WAIT })
-        })
+        });
+        outcome.or_else(|unleased| valid.ok_or(unleased))
     }
 
     /// Begins a renewal.
@@ -164,16 +166,21 @@ impl Lessor {
         told
     }
 
-    /// Takes note that the provider refused lease `number`. Whether there may be another one.
+    /// Takes note that the provider refused lease `number`, which is used on until the next is there: a client may be the
+    /// reason. Whether there may be another one.
     pub(crate) fn refused(&self, number: u64) -> bool {
         let mut state = lock(&self.state);
-        if state.lease.as_ref().is_some_and(|lease| lease.number == number) {
-            let now = Instant::now();
-            if state.refused.is_some_and(|refused| now < refused + REFUSED_AGAIN) {
-                return false;
+        let now = Instant::now();
+        let (last, has_failed) = (state.refused, state.failed.is_some());
+        if let Some(lease) = state.lease.as_mut().filter(|lease| lease.number == number) {
+            if let Some((before, at)) = last
+                && now < at + REFUSED_AGAIN
+            {
+                // The others who were refused the same wait with the first.
+                return before == number && !has_failed;
             }
-            state.refused = Some(now);
-            state.lease = None;
+            lease.renew = now;
+            state.refused = Some((number, now));
         }
         true
     }
@@ -235,7 +242,7 @@ mod tests {
     }
 
     async fn number(lessor: &Lessor) -> u64 {
-        lessor.lease().await.unwrap().number
+        lessor.lease(None).await.unwrap().number
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +263,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_leaves_takes_nothing_from_the_others() {
         let (lessor, asked) = lessor(|_| (SECOND, Ok(HOUR)));
-        assert!(timeout(SECOND / 2, lessor.lease()).await.is_err());
+        assert!(timeout(SECOND / 2, lessor.lease(None)).await.is_err());
         assert_eq!(number(&lessor).await, 1);
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
@@ -290,7 +297,7 @@ mod tests {
             tokio::time::sleep(SECOND).await;
         }
         tokio::time::sleep(AHEAD - LAST).await;
-        let unleased = lessor.lease().await.unwrap_err();
+        let unleased = lessor.lease(None).await.unwrap_err();
         assert_eq!(unleased.reason, no());
         assert!(unleased.retry_after <= LONGEST_WAIT && unleased.retry_after > Duration::ZERO);
     }
@@ -303,9 +310,9 @@ mod tests {
         });
         let mut waits = Vec::new();
         for _ in 0..3 {
-            let first = lessor.lease().await.unwrap_err();
+            let first = lessor.lease(None).await.unwrap_err();
             for _ in 0..50 {
-                assert_eq!(lessor.lease().await.unwrap_err(), first);
+                assert_eq!(lessor.lease(None).await.unwrap_err(), first);
             }
             waits.push(first.retry_after);
             tokio::time::sleep(first.retry_after).await;
@@ -319,15 +326,19 @@ mod tests {
     async fn nobody_waits_longer_than_the_patience() {
         let (lessor, _) = lessor(|_| (HOUR, Ok(HOUR)));
         let begun = Instant::now();
-        assert_eq!(lessor.lease().await.unwrap_err().reason, Unobtained::Slow(30 * SECOND));
+        assert_eq!(lessor.lease(None).await.unwrap_err().reason, Unobtained::Slow(30 * SECOND));
         assert_eq!(begun.elapsed(), 30 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_was_refused_is_had_anew_and_not_again_and_again() {
-        let (lessor, asked) = lessor(|_| (Duration::ZERO, Ok(HOUR)));
+        let (lessor, asked) = lessor(|_| (SECOND, Ok(HOUR)));
         assert_eq!(number(&lessor).await, 1);
         assert!(lessor.refused(1));
+        // It is used on by all but those who were refused it.
+        assert_eq!(number(&lessor).await, 1);
+        assert!(lessor.refused(1), "a renewal is under way");
+        assert_eq!(lessor.lease(Some(1)).await.unwrap().number, 2);
         assert_eq!(number(&lessor).await, 2);
         // Somebody who was refused the one before has another to try.
         assert!(lessor.refused(1));
@@ -337,7 +348,22 @@ mod tests {
         }
         tokio::time::sleep(REFUSED_AGAIN).await;
         assert!(lessor.refused(2));
-        assert_eq!(number(&lessor).await, 3);
+        assert_eq!(lessor.lease(Some(2)).await.unwrap().number, 3);
         assert_eq!(asked.load(Ordering::SeqCst), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_was_refused_is_kept_where_there_is_no_other() {
+        let (lessor, _) = lessor(|number| match number {
+            0 => (Duration::ZERO, Ok(HOUR)),
+            _ => (SECOND, Err(no())),
+        });
+        assert_eq!(number(&lessor).await, 1);
+        assert!(lessor.refused(1));
+        assert_eq!(lessor.lease(Some(1)).await.unwrap().number, 1);
+        for _ in 0..100 {
+            assert_eq!(number(&lessor).await, 1);
+            tokio::time::sleep(SECOND).await;
+        }
     }
 }

@@ -13,7 +13,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstop_llm::wire::{parse_json, parse_request};
+use backstop_engine::aside;
+use backstop_llm::wire::{parse_line, parse_request};
 use backstop_llm::{Api, RequestTarget};
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -122,7 +123,8 @@ impl BatchTraffic {
 
     /// Judges one line; answers what stands in its place, if that is another.
     async fn line(&mut self, line: &str) -> Result<Option<Value>, String> {
-        let mut said = parse_json(line.as_bytes()).map_err(|error| error.to_string())?;
+        let said = aside(line.len(), || parse_line(line.as_bytes()));
+        let mut said = said.map_err(|error| error.to_string())?;
         let (id, result) = match &mut said {
             Value::Object(fields) if has_only(fields, &["custom_id", "result"]) => {
                 (id_of(fields), fields.get_mut("result"))

@@ -183,23 +183,25 @@ impl Incoming {
         }
     }
 
-    /// How many tokens all of its answers have at most, if it says so.
-    pub(super) fn answer_tokens(&self) -> Option<u64> {
+    /// How many tokens all of its answers have at most, where each has `usual` ones if it does not say; `None` if nobody answers
+    /// it in tokens.
+    pub(super) fn answer_tokens(&self, usual: u64) -> Option<u64> {
         let number = |value: Option<&Value>| value.and_then(Value::as_u64);
-        let (most, choices) = match self {
+        let (each, answers) = match self {
             Self::Conversation(live) => {
                 let request = live.request();
-                (request.max_tokens, number(request.extra.get("n")))
+                (request.max_tokens.unwrap_or(usual), number(request.extra.get("n")).unwrap_or(1))
             }
             Self::Document(document, _) => {
                 let fields = document.value();
                 let choices = number(fields.get("n")).max(number(fields.get("best_of"))).unwrap_or(1).max(1);
-                let each = number(fields.get("max_tokens"));
-                (each, Some(choices.saturating_mul(prompts(fields))))
+                let usual = fields.get("prompt").map(|_| usual);
+                let each = number(fields.get("max_tokens")).or(usual)?;
+                (each, choices.saturating_mul(prompts(fields)))
             }
-            Self::Counted(_) | Self::Parts(..) => (None, None),
+            Self::Counted(_) | Self::Parts(..) => return None,
         };
-        Some(most?.saturating_mul(choices.unwrap_or(1).max(1)))
+        Some(each.saturating_mul(answers.max(1)))
     }
 
     /// What is asked.

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use backstop_hooks::conversation::{Part, ToolSpec};
 use backstop_hooks::points::ToolInfo;
-use backstop_hooks::{Json, Text};
+use backstop_hooks::{Json, Text, ToolName};
 use backstop_llm::wire::{TypeClass, request_fields};
 use backstop_llm::{Api, ModelRequest, ToolDefinition};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ const RUN_BY_CLIENTS: [&str; 16] = [
     "function_declarations",
     "function",
     "custom",
-    "namespace",
+    NAMESPACE,
     "local_shell",
     "apply_patch",
     "computer",
@@ -38,6 +38,9 @@ const RUN_BY_CLIENTS: [&str; 16] = [
     "str_replace_based_edit_tool",
     "str_replace_editor",
 ];
+
+/// The type of what only holds tools, and gives them a part of their names.
+const NAMESPACE: &str = "namespace";
 
 /// What providers call a thing, and what policies call it.
 const ALSO_CALLED: [(&str, &str); 14] = [
@@ -77,6 +80,20 @@ impl Offer {
     /// Whether the provider runs it, so that nobody here sees its calls before they are made.
     pub(super) fn is_run_by_provider(&self) -> bool {
         self.info.provider_run == Some(true)
+    }
+
+    /// It stands in a namespace: it is called as its calls are, and refused by the bare name as well.
+    fn stand_in(&mut self, namespace: &str) {
+        let joined = ToolName::in_namespace(namespace, &self.info.name);
+        // The name with the namespace in front, whichever of the two that is: a tool that is known keeps its own beside it.
+        let called = format!("{namespace}__{}", self.info.name);
+        for name in [called.as_str(), joined.canonical(), joined.called()] {
+            if !self.names.iter().any(|known| known == name) {
+                self.names.push(name.to_owned());
+            }
+        }
+        self.info.name.clone_from(&called);
+        self.plain_name = called;
     }
 
     /// Whether it stays, where the tools of these names are left. One that is called like another and has therefore got a
@@ -179,17 +196,18 @@ fn of_model(fields: &Value, found: &mut Vec<Offer>) {
         match value {
             instead if field == FALLBACKS => of_fallbacks(instead, found),
             _ if is_harmless => {}
-            Value::Array(_) if field == "tools" => each(Some(value), None, found),
+            tools if field == "tools" => each(Some(tools), None, found),
             value => found.push(offer(field, value, None)),
         }
     }
 }
 
-/// Every tool of a list. Something else in its place may be one.
+/// Every tool of a list; a single object is a list of one. Something else in its place may be one.
 fn each(tools: Option<&Value>, place: Place, found: &mut Vec<Offer>) {
     match tools {
         None | Some(Value::Null) => {}
         Some(Value::Array(tools)) => tools.iter().for_each(|tool| read(tool, place, found)),
+        Some(tool @ Value::Object(_)) => read(tool, place, found),
         Some(other) => found.push(offer("tools", other, place)),
     }
 }
@@ -218,7 +236,17 @@ fn read(raw: &Value, place: Place, found: &mut Vec<Offer>) {
             }
         }),
     }
-    each(raw.get("tools").filter(|tools| tools.is_array()), place, found);
+    let first = found.len();
+    each(raw.get("tools"), place, found);
+    if let Some(namespace) = namespace_of(raw) {
+        found.iter_mut().skip(first).for_each(|offer| offer.stand_in(namespace));
+    }
+}
+
+/// The namespace in whose name the tools in this one are called.
+fn namespace_of(raw: &Value) -> Option<&str> {
+    let is_namespace = raw.get("type").and_then(Value::as_str) == Some(NAMESPACE);
+    raw.get("name").and_then(Value::as_str).filter(|name| is_namespace && !name.is_empty())
 }
 
 /// What a function of the client's has that says of no type, as Anthropic's wire lets it.
@@ -298,6 +326,18 @@ fn without_version(kind: &str) -> &str {
     plain.strip_suffix("_preview").unwrap_or(plain)
 }
 
+/// `google_search` as `googleSearch`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut camel, word| {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+        camel
+    })
+}
+
 fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
     let text = |field: &str| raw.get(field).and_then(Value::as_str);
     let label = text("server_label").or_else(|| text("mcp_server_name"));
@@ -307,7 +347,16 @@ fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
     let named = text("name").or(label).or_else(|| text("connector_id")).unwrap_or(kind);
     let plain = without_version(kind);
     let mut names = vec![named.to_owned(), kind.to_owned(), plain.to_owned()];
-    names.extend(ALSO_CALLED.iter().filter(|(own, _)| *own == plain).map(|(_, also)| (*also).to_owned()));
+    // Gemini takes either spelling.
+    let other = camel(plain);
+    let is_own = |own: &str| own == plain || own == other;
+    names.extend(
+        ALSO_CALLED
+            .iter()
+            .filter(|(own, _)| is_own(own))
+            .flat_map(|(own, also)| [*own, *also])
+            .map(str::to_owned),
+    );
     if let Some(label) = label {
         let any = (!usable.is_closed || usable.named.is_empty()).then_some("*");
         let tools = usable.named.iter().map(String::as_str).chain(any);
@@ -381,170 +430,4 @@ impl Usable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn names(tool: Value) -> Vec<String> {
-        let request = ModelRequest {
-            tools: vec![ToolDefinition::Provider { raw: tool.into() }],
-            ..ModelRequest::default()
-        };
-        let offers = offers(Api::OpenAiResponses, &request).into_iter().filter(Offer::is_run_by_provider);
-        offers.flat_map(|offer| offer.names).collect()
-    }
-
-    #[test]
-    fn a_tool_has_the_names_of_policies() {
-        for (tool, name) in [
-            (json!({"type": "web_search_20250305", "name": "web_search"}), "web_search"),
-            (json!({"type": "web_search_preview_2025_03_11"}), "web_search"),
-            (json!({"type": "web_fetch_20250910", "name": "web_fetch"}), "web_fetch"),
-            (json!({"googleSearch": {}}), "web_search"),
-            (json!({"urlContext": {}}), "web_fetch"),
-            (json!({"codeExecution": {}}), "code_execution"),
-            (json!({"googleSearch": {}, "codeExecution": {}}), "code_execution"),
-            (json!({"functionDeclarations": [], "urlContext": {}}), "web_fetch"),
-            (
-                json!({"mcpServers": [{"name": "shop", "streamableHttpTransport": {"url": "https://x"}}]}),
-                "mcp__shop__*",
-            ),
-            (json!({"type": "code_interpreter", "container": {"type": "auto"}}), "code_execution"),
-            (json!({"type": "shell", "environment": {"type": "container_auto"}}), "shell"),
-            (json!({"type": "mcp", "server_label": "shop", "server_url": "https://x"}), "mcp__shop__*"),
-            (
-                json!({"type": "mcp", "server_label": "shop", "allowed_tools": {"tool_names": ["buy"]}}),
-                "mcp__shop__buy",
-            ),
-            (json!({"type": "mcp_toolset", "mcp_server_name": "shop"}), "mcp__shop__*"),
-            (json!({"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}), "web_search"),
-            (json!({"type": "tool_of_tomorrow"}), "tool_of_tomorrow"),
-            // A field that makes no namespace of it.
-            (json!({"type": "web_search", "tools": []}), "web_search"),
-            (json!({"type": "web_search", "tools": [{"type": "function", "name": "f"}]}), "web_search"),
-        ] {
-            let found = names(tool.clone());
-            assert!(found.iter().any(|found| found == name), "{tool}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn what_the_client_runs_is_judged_when_it_is_called() {
-        for tool in [
-            json!({"type": "bash_20250124", "name": "bash"}),
-            json!({"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}),
-            json!({"type": "computer_use_preview"}),
-            json!({"type": "custom", "name": "apply"}),
-            json!({"type": "shell"}),
-            json!({"type": "shell", "environment": {"type": "local"}}),
-            json!({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}),
-        ] {
-            assert_eq!(names(tool.clone()), Vec::<String>::new(), "{tool}");
-        }
-    }
-
-    #[test]
-    fn a_server_says_where_it_is_and_what_may_be_used() {
-        let raw = json!({"type": "url", "name": "shop", "url": "https://mcp.example", "tool_configuration": {"allowed_tools": ["buy"]}});
-        let request = ModelRequest { extra: json!({"mcp_servers": [raw]}).into(), ..ModelRequest::default() };
-        let found = offers(Api::AnthropicMessages, &request);
-        let [Offer { info, names, place: None, .. }] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!((info.server.as_deref(), info.provider_run), (Some("https://mcp.example"), Some(true)));
-        assert_eq!(info.allowed_tools, Some(vec!["buy".to_owned()]));
-        assert!(names.contains(&"mcp__shop__buy".to_owned()), "{names:?}");
-    }
-
-    #[test]
-    fn tools_are_found_wherever_they_stand() {
-        let request = |extra: Value| ModelRequest { extra: extra.into(), ..ModelRequest::default() };
-        for (extra, count) in [
-            // What nobody knows may offer something.
-            (json!({"plugins": [{"id": "web"}]}), 1),
-            (json!({"future": true}), 1),
-            (json!({"future": null}), 0),
-            (json!({"metadata": {"a": "b"}, "temperature": 1, "top_k": 3}), 0),
-            (json!({"web_search_options": {}}), 1),
-            (json!({"container": {"skills": [{"type": "custom", "skill_id": "s"}]}}), 1),
-            (json!({"container": {"id": "c"}}), 0),
-            (json!({"container": "c"}), 0),
-            (json!({"mcp_servers": []}), 0),
-        ] {
-            assert_eq!(offers(Api::AnthropicMessages, &request(extra.clone())).len(), count, "{extra}");
-        }
-        let item = json!({"type": "additional_tools", "tools": [{"type": "mcp", "server_label": "x"}, {"type": "function", "name": "f"}]});
-        let message = backstop_hooks::conversation::Message::new(
-            backstop_hooks::conversation::Role::Assistant,
-            vec![Part::Unknown { raw: item.into() }],
-        );
-        let found = offers(Api::OpenAiResponses, &ModelRequest::new("m", vec![message]));
-        let found: Vec<_> =
-            found.iter().map(|offer| (offer.info.name.as_str(), offer.is_run_by_provider())).collect();
-        assert_eq!(found, [("x", true), ("f", false)]);
-    }
-
-    fn usable(raw: Value) -> Option<Vec<String>> {
-        offer("mcp", &raw, None).info.allowed_tools
-    }
-
-    #[test]
-    fn what_of_a_server_may_be_used_is_read_in_all_forms() {
-        let one = || Some(vec!["buy".to_owned()]);
-        for (raw, expected) in [
-            (json!({}), None),
-            (json!({"allowed_tools": ["buy"]}), one()),
-            (json!({"allowed_tools": []}), Some(vec![])),
-            (json!({"allowed_tools": null}), None),
-            (json!({"allowed_tools": {"tool_names": ["buy"]}}), one()),
-            (json!({"allowed_tools": {"read_only": true}}), None),
-            (json!({"allowed_tools": ["buy", 1]}), None),
-            (json!({"tool_configuration": {"allowed_tools": ["buy"]}}), one()),
-            (json!({"default_config": {"enabled": false}, "configs": {"buy": {"enabled": true}}}), one()),
-            (json!({"default_config": {"enabled": false}, "configs": {"buy": {"enabled": "yes"}}}), one()),
-            (
-                json!({"default_config": {"enabled": false}, "configs": {"buy": {"defer_loading": true}}}),
-                Some(vec![]),
-            ),
-            (json!({"default_config": {"enabled": false}}), Some(vec![])),
-            (json!({"default_config": {"enabled": true}, "configs": {"buy": {"enabled": true}}}), None),
-            (json!({"configs": {"buy": {"enabled": false}}}), None),
-            (json!({"default_config": {"enabled": false}, "configs": ["buy"]}), None),
-        ] {
-            assert_eq!(usable(raw.clone()), expected, "{raw}");
-        }
-        // A tool that is named is one by which policies refuse the server, whatever the rest of it is.
-        let raw = json!({"type": "mcp_toolset", "mcp_server_name": "shop", "configs": {"buy": {"enabled": true}, "look": {"enabled": false}}});
-        let names = offer("mcp_toolset", &raw, None).names;
-        assert!(
-            ["mcp__shop__buy", "mcp__shop__*"].iter().all(|name| names.iter().any(|own| own == name)),
-            "{names:?}"
-        );
-        assert!(!names.contains(&"mcp__shop__look".to_owned()), "{names:?}");
-    }
-
-    #[test]
-    fn tools_that_are_called_alike_are_told_apart() {
-        let connector = |label: &str| json!({"type": "mcp", "server_label": label});
-        let nameless = json!({"type": "web_search"});
-        let tools =
-            [connector("a"), connector("b"), connector("a"), nameless.clone(), nameless.clone(), nameless];
-        let function = ToolSpec { name: "b".to_owned(), description: None, input_schema: Json::default() };
-        let tools = tools
-            .map(|raw| ToolDefinition::Provider { raw: raw.into() })
-            .into_iter()
-            .chain([function.into()]);
-        let request = ModelRequest { tools: tools.collect(), ..ModelRequest::default() };
-        let found = offers(Api::OpenAiResponses, &request);
-        let names: Vec<&str> = found.iter().map(|offer| offer.info.name.as_str()).collect();
-        assert_eq!(names, ["a", "b#2", "a#2", "web_search", "web_search#2", "web_search#3", "b"]);
-        let stay = |left: &[&str]| {
-            let left: HashSet<&str> = left.iter().copied().collect();
-            found
-                .iter()
-                .filter(|offer| offer.stays(&left))
-                .map(|offer| offer.info.name.as_str())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(stay(&["a", "a#2", "web_search#2"]), ["a", "a#2"]);
-        assert_eq!(stay(&["a#2", "b", "web_search", "web_search#3"]), ["web_search", "web_search#3", "b"]);
-    }
-}
+mod tests;

@@ -82,6 +82,9 @@ pub struct HookSettings {
     /// The most bytes of an answer that are held at once; an answer that needs more is ended as an error. So is one
     /// that has 16 times as many bytes in all, since what it said is remembered.
     pub answer_bytes: usize,
+    /// How many tokens an answer of a batch is reckoned to have where its request sets no limit, so that a budget reserves as many
+    /// for each of the answers that it asks for.
+    pub answer_tokens: u64,
     /// Whether clients may name the user on whose behalf they ask, so that budgets count by user. Only for
     /// clients that would not lie about it.
     pub trust_user: bool,
@@ -90,7 +93,7 @@ pub struct HookSettings {
 }
 
 impl Default for HookSettings {
-    /// An answer goes on after two refusals; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer; what nobody can judge
+    /// An answer goes on after two refusals; a patience of 10 s, 1 MiB for a call, 16 MiB for an answer, 1000 tokens for one of a batch; what nobody can judge
     /// does not pass.
     fn default() -> Self {
         Self {
@@ -101,6 +104,7 @@ impl Default for HookSettings {
             keep_alive: Duration::from_secs(10),
             call_bytes: 1 << 20,
             answer_bytes: 16 << 20,
+            answer_tokens: 1_000,
             trust_user: false,
             unjudged_media: UnjudgedMedia::default(),
         }

@@ -189,6 +189,12 @@ impl Traffic {
         self.in_batch || self.endpoint.operation == Operation::Batch
     }
 
+    /// What a budget reserves for the answers of a request in a batch.
+    fn answer_tokens(&self, live: &Incoming) -> Option<u64> {
+        let usual = self.shared.settings.answer_tokens;
+        if self.is_in_batch() { live.answer_tokens(usual) } else { None }
+    }
+
     /// A request that nobody here can read. Where something may be stopped or rewritten it is refused.
     pub(super) fn unreadable(&self, why: &dyn std::fmt::Display) -> Requested {
         if !self.standing.decides() {
@@ -444,6 +450,9 @@ impl Traffic {
     fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
         // The model did its part.
         self.end(None);
+        if blocked.is_unavailable() && self.joint().is_some() {
+            return self.break_off(&reply::error_of(blocked), out);
+        }
         let is_document = matches!(self.answer, Answer::Document(_));
         if is_document || self.shared.settings.blocked == BlockedForm::Error || blocked.is_unavailable() {
             return self.end_with_error(&reply::error_of(blocked), out);

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::Upgraded;
 use tokio::time::{sleep, timeout};
+
+mod sending;
+
+pub(super) use sending::{PATIENCE_FOR_WHOLE, Sending};
 
 use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
@@ -18,22 +22,18 @@ use super::driver::{Asked, Driver, Unread, shown};
 use super::load::Buffered;
 use super::retries::{first_wait, is_denied, is_transient, wait_asked};
 use super::sockets::Offer;
-use crate::cloud::{Envelope, Named, NotSpoken, Spoken, azure, bedrock};
-use crate::compression::Coding;
+use crate::cloud::{Envelope, NotSpoken, Spoken, azure, bedrock};
 use crate::door::Entered;
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Upward, downward};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
-use crate::multipart::{Form, is_in_parts};
 use crate::operations::Permission;
-use crate::upstream::{BodyError, ClientBody, NoKey, Pace, Paying, Provider, RequestBody, UpstreamBody};
+use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
 
 /// How long the first byte of a stream is waited for before its head is passed on.
 const FIRST_BYTE: Duration = Duration::from_secs(1);
-/// A body may take this many times the patience for one piece of it, whatever its size.
-pub(super) const PATIENCE_FOR_WHOLE: u32 = 10;
 
 /// A request that came in.
 pub(super) struct Visit<'a> {
@@ -44,35 +44,6 @@ pub(super) struct Visit<'a> {
     permission: Permission,
     /// The envelope in which the client speaks.
     spoken: Option<Spoken>,
-}
-
-/// A request's body, as it goes to the provider.
-pub(super) enum Sending {
-    /// In memory, as the client sent it.
-    Whole(Bytes),
-    /// In memory, as the client sent it, which leaves a part to its address.
-    Partial {
-        /// What the client sent.
-        sent: Bytes,
-        /// With what the address says in it, decoded: so it is judged.
-        whole: Bytes,
-    },
-    /// In memory, from the exchange.
-    Replaced(Bytes),
-    /// Straight from the client.
-    Stream(Box<ClientBody>),
-}
-
-impl Sending {
-    /// Whether these bytes are the body itself, and not a decoded copy of it.
-    fn is(&self, bytes: &Bytes) -> bool {
-        match self {
-            Self::Whole(body) | Self::Replaced(body) | Self::Partial { whole: body, .. } => {
-                body.as_ptr() == bytes.as_ptr()
-            }
-            Self::Stream(_) => bytes.is_empty(),
-        }
-    }
 }
 
 /// An answer and who gave it.
@@ -218,91 +189,6 @@ impl<'a> Visit<'a> {
         self.pass(given, exchange).await
     }
 
-    /// The whole body, as it was sent.
-    async fn read(
-        &self,
-        incoming: Incoming,
-        mut grown: impl FnMut(usize) -> Result<(), Failure>,
-    ) -> Result<Bytes, Failure> {
-        let limit = self.shared.limits.body_bytes;
-        if incoming.size_hint().lower() > limit as u64 {
-            return Err(Failure::TooLarge(limit));
-        }
-        let mut body = self.body(incoming);
-        let mut first = Bytes::new();
-        let mut rest = BytesMut::new();
-        while let Some(bytes) = next_data(&mut body).await? {
-            grown(bytes.len())?;
-            if first.is_empty() {
-                first = bytes;
-            } else {
-                if rest.is_empty() {
-                    rest.extend_from_slice(&first);
-                }
-                rest.extend_from_slice(&bytes);
-            }
-        }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
-    }
-
-    /// The body as it comes, bounded.
-    fn body(&self, incoming: Incoming) -> ClientBody {
-        let Shared { limits, timeouts, .. } = self.shared.as_ref();
-        let whole = timeouts.body.saturating_mul(PATIENCE_FOR_WHOLE);
-        let pace = Pace { piece: timeouts.body, whole, rate: limits.body_rate };
-        ClientBody::new(incoming, limits.body_bytes, pace)
-    }
-
-    /// The body with what the address says in place of it: what stands in the body then is nobody's model.
-    fn with_address(&self, sending: Sending) -> Result<Sending, Failure> {
-        let deployment = azure::deployment(self.entered.target.path());
-        if self.spoken.is_none() && deployment.is_none() {
-            return Ok(sending);
-        }
-        let body = self.decoded(&sending)?;
-        let named = match (&self.spoken, deployment) {
-            (Some(spoken), _) => spoken.whole(&body),
-            (None, Some(deployment)) if is_in_parts(&self.head.headers) => {
-                with_model(&self.head.headers, body.clone(), &deployment)
-            }
-            (None, Some(deployment)) => azure::with_model(&body, &deployment),
-            (None, None) => return Ok(sending),
-        };
-        Ok(match (named, sending) {
-            (Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
-            (Named::Changed(whole), _) => Sending::Replaced(whole),
-            // Nobody could say of it which model is asked.
-            (Named::Unreadable, _) if !body.trim_ascii().is_empty() => return Err(Failure::Unclear),
-            (Named::Added(_) | Named::Same | Named::Unreadable, sending) => sending,
-        })
-    }
-
-    /// The body without its compression.
-    fn decoded(&self, sending: &Sending) -> Result<Bytes, Failure> {
-        let bytes = match sending {
-            Sending::Whole(bytes) => bytes,
-            Sending::Replaced(bytes) | Sending::Partial { whole: bytes, .. } => return Ok(bytes.clone()),
-            Sending::Stream(_) => return Ok(Bytes::new()),
-        };
-        match Coding::of(&self.head.headers).map_err(Failure::Undecodable)? {
-            None => Ok(bytes.clone()),
-            Some(coding) => {
-                coding.decode(bytes, self.shared.limits.body_bytes as u64).map_err(Failure::Undecodable)
-            }
-        }
-    }
-
-    /// The body in which models are named: of one in parts, what is no file.
-    fn naming(&self, sending: &Sending) -> Result<Bytes, Failure> {
-        let body = self.decoded(sending)?;
-        if !is_in_parts(&self.head.headers) || body.is_empty() {
-            return Ok(body);
-        }
-        // What can't be read in one way names nobody knows what.
-        let form = Form::read(&self.head.headers, body);
-        Ok(form.map_or_else(|_| Bytes::from_static(b"?"), |form| form.fields().to_string().into()))
-    }
-
     /// The providers to ask, in order. The body is read for its model only where that makes a difference.
     pub(super) fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
         let shared: &'a Shared = self.shared;
@@ -366,11 +252,11 @@ impl<'a> Visit<'a> {
             }
             let mut others = providers.iter().skip(position + 1);
             let is_last = others.all(|other| is_unpaid && !other.has_own_key());
-            let (mut retries, mut was_refused) = (0, false);
+            let (mut retries, mut refused) = (0, None);
             loop {
                 let can_repeat = !matches!(sending, Sending::Stream(_));
                 let may_wait = retries < self.shared.max_retries;
-                let paying = match provider.paying().await {
+                let paying = match provider.paying_after(refused.as_ref()).await {
                     Ok(paying) => paying,
                     Err(reason @ NoKey::Unleased(_)) => {
                         is_unpaid = true;
@@ -380,15 +266,17 @@ impl<'a> Visit<'a> {
                     Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
                 };
                 let (request, built) = self.request(provider, &paying, &mut sending, inspected)?;
-                let answer = provider.send(request).await;
+                let mut answer = provider.send(request).await;
                 drop(built);
+                if let Ok(response) = &mut answer
+                    && provider.refuses(&paying, response).await
+                    && can_repeat
+                    && refused.is_none()
+                {
+                    refused = Some(paying);
+                    continue;
+                }
                 let wait = match answer {
-                    Ok(response)
-                        if provider.refused(&paying, response.status()) && can_repeat && !was_refused =>
-                    {
-                        was_refused = true;
-                        continue;
-                    }
                     Ok(mut response) => {
                         if self.asks_a_model()
                             && let Some(cause) = self.says_nothing(provider, &mut response).await
@@ -467,7 +355,7 @@ impl<'a> Visit<'a> {
         let opened = provider.open(request, self.shared.timeouts.head).await;
         let (answer, socket) =
             opened.map_err(|error| Failure::Upstream { provider: name(), cause: Cause::Send(error) })?;
-        provider.refused(&paying, answer.status);
+        provider.refused(&paying, answer.status, error_in(&answer.headers).as_deref());
         let socket = socket.filter(|_| offer.is_taken(&answer.headers));
         socket.ok_or_else(|| Failure::NoSocket { provider: name(), status: answer.status })
     }
@@ -591,34 +479,6 @@ impl<'a> Visit<'a> {
 /// A provider that can't be asked, since there is nothing to pay it with.
 fn unpaid(provider: &Provider, reason: NoKey) -> Failure {
     Failure::NoKey { provider: provider.name.as_ref().to_owned(), reason }
-}
-
-/// A body in parts whose model is this one, where it names any.
-fn with_model(headers: &HeaderMap, body: Bytes, model: &str) -> Named {
-    let Ok(form) = Form::read(headers, body) else { return Named::Unreadable };
-    let Some(position) = form.parts().iter().position(|part| part.name == "model") else {
-        return Named::Same;
-    };
-    if form.parts().get(position).and_then(|part| form.text(part)) == Some(model) {
-        return Named::Same;
-    }
-    let new = form.with(&[(position, Bytes::copy_from_slice(model.as_bytes()))]);
-    new.map_or(Named::Unreadable, Named::Changed)
-}
-
-async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {
-    loop {
-        let mut pinned = std::pin::Pin::new(&mut *body);
-        match std::future::poll_fn(|cx| pinned.as_mut().poll_frame(cx)).await {
-            None => return Ok(None),
-            Some(Err(error)) => return Err(error),
-            Some(Ok(frame)) => {
-                if let Ok(bytes) = frame.into_data() {
-                    return Ok(Some(bytes));
-                }
-            }
-        }
-    }
 }
 
 /// Whether an answer is one document of JSON.

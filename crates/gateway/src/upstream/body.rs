@@ -163,6 +163,12 @@ impl UpstreamBody {
         }
     }
 
+    /// The first data, which stays where it is; `None` if nothing comes but an end or a failure.
+    pub(crate) async fn first(&mut self) -> Option<Bytes> {
+        self.has_any().await;
+        self.first.clone()
+    }
+
     fn give_back(&mut self, cx: &mut Context<'_>) {
         self.is_over = true;
         if let Some((mut connection, pool)) = self.connection.take()

@@ -25,10 +25,10 @@ use backstop_hooks::Secret;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, StatusCode, Uri, response};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, response};
 use hyper::upgrade::Upgraded;
 use thiserror::Error;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cloud::sigv4::Signer;
 use crate::cloud::{self, LivePath, Plain, Unspoken, Wrapped};
@@ -88,6 +88,33 @@ pub(crate) enum NoKey {
     Unleased(Unleased),
 }
 
+/// How long the answer that says why a signature was refused is waited for, where its head does not.
+const PATIENCE_FOR_REASON: Duration = Duration::from_secs(1);
+
+/// Whether Amazon refuses a request for the keys that signed it, by the name of the error. A namespace and `#` may stand before
+/// it, a `:` and more behind it.
+fn is_about_keys(error: &str) -> bool {
+    const NAMES: [&str; 3] = ["ExpiredToken", "UnrecognizedClient", "InvalidSignature"];
+    let name = error.rsplit_once('#').map_or(error, |(_, name)| name);
+    NAMES.iter().any(|known| name.starts_with(known))
+}
+
+/// The name that Amazon gives an error in the head of an answer (`x-amzn-errortype`).
+pub(crate) fn error_in(headers: &HeaderMap) -> Option<String> {
+    headers.get("x-amzn-errortype")?.to_str().ok().map(str::to_owned)
+}
+
+/// The name that Amazon gives an error in the answer itself (`__type` or `code`, as its protocols of JSON have it).
+fn error_of(body: &[u8]) -> Option<String> {
+    let said: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let name = said.get("__type").or_else(|| said.get("code"))?.as_str()?;
+    Some(name.to_owned())
+}
+
+fn is_of_signature(paying: &Paying, status: StatusCode) -> bool {
+    matches!(paying.credentials, Credentials::Signed(_)) && status == StatusCode::FORBIDDEN
+}
+
 impl Provider {
     pub(crate) fn new(
         name: &str,
@@ -142,25 +169,41 @@ impl Provider {
 
     /// What is sent for the client's credentials. Waits until it is there.
     pub(crate) async fn paying(&self) -> Result<Paying, NoKey> {
+        self.paying_after(None).await
+    }
+
+    /// The same for a request with which `refused` was sent before, and was not taken.
+    pub(crate) async fn paying_after(&self, refused: Option<&Paying>) -> Result<Paying, NoKey> {
         match &self.keys {
             Keys::There(credentials) => Ok(Paying { credentials: credentials.clone(), lease: None }),
             Keys::Renewed(lessor) => {
-                let lease = lessor.lease().await.map_err(NoKey::Unleased)?;
+                let refused = refused.and_then(|paying| paying.lease);
+                let lease = lessor.lease(refused).await.map_err(NoKey::Unleased)?;
                 Ok(Paying { credentials: lease.credentials, lease: Some(lease.number) })
             }
             Keys::Missing(reason) => Err(NoKey::Missing(reason.clone())),
         }
     }
 
-    /// Takes note that it did not take `paying`, with this status. Whether there may be other credentials to try: by the status
-    /// a token is known to be no good, and a key may be one that has expired.
-    pub(crate) fn refused(&self, paying: &Paying, status: StatusCode) -> bool {
-        let is_signed = matches!(paying.credentials, Credentials::Signed(_));
-        let is_refusal = status == StatusCode::UNAUTHORIZED || (is_signed && status == StatusCode::FORBIDDEN);
+    /// Takes note that it did not take `paying`, with this status and this error. Whether there may be other credentials to
+    /// try. Of a signature most refusals (403) are about what was asked for: any client can have as many as it likes.
+    pub(crate) fn refused(&self, paying: &Paying, status: StatusCode, error: Option<&str>) -> bool {
+        let is_refusal = status == StatusCode::UNAUTHORIZED
+            || (is_of_signature(paying, status) && error.is_some_and(is_about_keys));
         match (&self.keys, paying.lease) {
             (Keys::Renewed(lessor), Some(number)) if is_refusal => lessor.refused(number),
             _ => false,
         }
+    }
+
+    /// The same of an answer, of which the beginning is read where its head does not say what is wrong.
+    pub(crate) async fn refuses(&self, paying: &Paying, answer: &mut Response<UpstreamBody>) -> bool {
+        let mut error = error_in(answer.headers());
+        if error.is_none() && is_of_signature(paying, answer.status()) {
+            let first = timeout(PATIENCE_FOR_REASON, answer.body_mut().first()).await;
+            error = first.ok().flatten().and_then(|first| error_of(&first));
+        }
+        self.refused(paying, answer.status(), error.as_deref())
     }
 
     /// Whether it is asked with the operator's key, or would be.
@@ -238,7 +281,7 @@ impl Provider {
         request: Request<RequestBody>,
         patience: Duration,
     ) -> Result<(response::Parts, Option<Upgraded>), SendError> {
-        let opened = tokio::time::timeout(patience, self.pool.open(request)).await;
+        let opened = timeout(patience, self.pool.open(request)).await;
         opened.unwrap_or(Err(SendError::Silent(patience)))
     }
 
@@ -321,7 +364,7 @@ mod tests {
         };
         let provider = Provider::new("p", &settings, &Timeouts::default(), &Proxies::default()).unwrap();
         let target: PathAndQuery = path.parse().unwrap();
-        let headers = http::HeaderMap::new();
+        let headers = HeaderMap::new();
         let endpoint = Endpoint::of(target.path(), &headers).unwrap();
         let asked =
             Plain { endpoint, target: &target, body: b"", headers: &headers, model: None, spoken: None };

@@ -1,11 +1,15 @@
 //! What a file holds, when it is fetched: the answers of a batch are judged line by line.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstop_llm::wire::parse_json;
+use backstop_engine::aside;
+use backstop_llm::wire::parse_line;
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{Source, is_id};
@@ -76,7 +80,8 @@ impl ContentTraffic {
 
     /// Judges one line; answers what stands in its place, if that is another.
     async fn line(&mut self, line: &str) -> Result<Option<Value>, String> {
-        let mut said = parse_json(line.as_bytes()).map_err(|error| error.to_string())?;
+        let said = aside(line.len(), || parse_line(line.as_bytes()));
+        let mut said = said.map_err(|error| error.to_string())?;
         let none = || "is no answer of a batch".to_owned();
         let fields = said.as_object_mut().filter(|fields| has_only(fields, &FIELDS)).ok_or_else(none)?;
         let is_word = |value: Option<&Value>| value.is_none_or(is_word);
@@ -152,10 +157,43 @@ fn is_answer(line: &str, at_first: bool) -> bool {
     if !line.starts_with('{') {
         return false;
     }
-    let mut fields = FIELDS.iter().skip(1);
-    match serde_json::from_str::<Map<String, Value>>(line) {
-        Ok(said) => fields.any(|field| said.contains_key(*field)),
-        Err(_) => at_first || line.contains("\\u") || fields.any(|field| line.contains(field)),
+    match serde_json::from_str::<Named>(line) {
+        Ok(Named(is_named)) => is_named,
+        Err(_) => at_first || line.contains("\\u") || of_answers().any(|field| line.contains(field)),
+    }
+}
+
+/// The fields of which one makes a line an answer.
+fn of_answers() -> impl Iterator<Item = &'static str> {
+    FIELDS.into_iter().skip(1)
+}
+
+/// Whether an object has a field of an answer. What stands in its fields is passed over: of a file that is none of ours it may
+/// be anything, and as much as there is.
+struct Named(bool);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Names)
+    }
+}
+
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Named, A::Error> {
+        let mut named = false;
+        while let Some(name) = fields.next_key::<String>()? {
+            named |= of_answers().any(|field| field == name);
+            fields.next_value::<IgnoredAny>()?;
+        }
+        Ok(Named(named))
     }
 }
 
@@ -206,7 +244,7 @@ impl Exchange for ContentTraffic {
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
         if self.kind == Kind::Unknown {
-            self.kind = self.look();
+            self.kind = aside(self.came.len(), || self.look());
             if self.kind == Kind::Other {
                 out.push(self.came.split().freeze());
             }
@@ -259,4 +297,49 @@ fn is_told(error: &Value) -> bool {
     error.as_object().is_some_and(|error| {
         has_only(error, &["code", "message", "type", "param", "line"]) && error.values().all(is_plain)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_an_answer_by_its_own_fields() {
+        for (line, at_first, later) in [
+            (r#"{"custom_id":"a"}"#, true, true),
+            (r#"{"a":1,"response":[1,2]}"#, true, true),
+            (r#"{"a":1,"a":2,"error":null}"#, true, true),
+            (r#"{"cust\u006fm_id":1}"#, true, true),
+            (r#"{"id":"a","b":{"custom_id":1,"response":{}}}"#, false, false),
+            (r#"{"a":[1,"\ud800",1e999]}"#, false, false),
+            (r#"{"a":1"#, true, false),
+            (r#"{"a":1,"custom_id""#, true, true),
+            (r#"{'a':1}"#, true, false),
+            ("[1]", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((is_answer(line, true), is_answer(line, false)), (at_first, later), "{line}");
+        }
+    }
+
+    /// The most memory that the process has taken so far, in bytes.
+    #[cfg(target_os = "linux")]
+    fn most_memory() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_of_numbers_takes_no_more_memory_than_it_has_bytes() {
+        const BYTES: usize = 16 << 20;
+        for form in ["1,", "[],", "\"\",", "{},"] {
+            let line = format!("{{\"a\":[{}1]}}", form.repeat(BYTES / form.len()));
+            let before = most_memory();
+            assert!(!is_answer(&line, true));
+            let taken = most_memory() - before;
+            assert!(taken < BYTES, "{form}: {taken}");
+        }
+    }
 }

@@ -8,14 +8,14 @@
 //!
 //! Limits: at most [`HookSettings::refusals`](crate::hooked::HookSettings::refusals) times for one answer, of the same provider,
 //! without retries; no answers of several choices, no streams that are JSON arrays, no calls that have no result in words. Where it can't go on,
-//! the answer ends as if nobody had tried.
+//! the answer ends as if nobody had tried; where nobody can judge (a store fails), all of it ends as a first answer does.
 
 use std::sync::Arc;
 
 use backstop_engine::Blocked;
 use backstop_hooks::conversation::{Message, TokenUsage};
-use backstop_llm::Api;
 use backstop_llm::live::{Joint, LiveRequest, refused};
+use backstop_llm::{Api, ProviderError};
 
 use super::{Answer, Asked, Traffic};
 use crate::exchange::{Answered, Exchange as _, Outgoing, Step, Watch};
@@ -134,8 +134,13 @@ impl Traffic {
             unasked: self.shared.settings.tool_calls.unasked(),
             answer_tokens: None,
         };
-        // What stops the request is in its receipt; the answer ends.
-        asking.gate(&mut request, &self.shared.remembered).await.ok()?;
+        match asking.gate(&mut request, &self.shared.remembered).await {
+            Ok(()) => {}
+            // Nobody judged: that is no end of an answer.
+            Err(blocked) if blocked.is_unavailable() => return Some(self.stop(&blocked, out)),
+            // What stops the request is in its receipt; the answer ends.
+            Err(_) => return None,
+        }
         let body = again.live.write(&request);
         let rest = judge.take();
         let rest = match &mut again.joint {
@@ -159,6 +164,25 @@ impl Traffic {
         self.ended = false;
         self.started(Asked { form, ..next });
         Some(Step::Again(body))
+    }
+
+    /// Ends joined answers because nobody could judge the last one: that does not end the ones before as if nothing were wrong.
+    pub(super) fn break_off(&mut self, error: &ProviderError, out: &mut Outgoing) -> Step {
+        let streams = self.asked.as_ref().is_some_and(|asked| asked.form == AnswerForm::Events);
+        let has_ended = match &mut self.answer {
+            Answer::Judged(judge) => judge.editor().has_ended(),
+            _ => false,
+        };
+        if has_ended {
+            // The end has left, and nothing stands behind it.
+        } else if streams {
+            out.push(self.api.encode_stream_error(error).encode());
+        } else if out.replace(reply::error(self.endpoint.family, error)).is_err() {
+            // White space has left, that keeps the client patient.
+            out.push(self.api.encode_error(error).to_string().into());
+        }
+        self.answer = Answer::None;
+        Step::End
     }
 
     /// Takes the head of the answer to what was asked once more.

@@ -66,7 +66,7 @@ impl Exchange for Traffic {
             other_models: &other_models,
             api: live.api().unwrap_or(self.api),
             unasked: self.shared.settings.tool_calls.unasked(),
-            answer_tokens: if self.is_in_batch() { live.answer_tokens() } else { None },
+            answer_tokens: self.answer_tokens(&live),
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
             return self.blocked(&blocked, live.request(), form);

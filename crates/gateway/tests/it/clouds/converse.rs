@@ -3,8 +3,10 @@
 use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Gateway, ModelRoute, Settings};
 use backstop_hooks::points::{
-    BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome, ToolCallOutcome,
+    AfterLlmCall, BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome,
+    ToolCallOutcome,
 };
+use backstop_hooks::{HookError, hook_fn};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -404,4 +406,39 @@ async fn the_model_hears_of_a_refusal() {
         .map(|(_, event)| event["contentBlockIndex"].as_u64().unwrap())
         .collect();
     assert!(indexes.is_sorted() && indexes.windows(2).all(|pair| pair[0] != pair[1]), "{indexes:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_after_a_refusal_ends_the_answer_as_before_one() {
+    for round in [1, 2] {
+        for is_before in [true, false] {
+            let house = guarded();
+            let fails = move |iteration: u32| match iteration == round {
+                true => Err(HookError::Unreachable("`/var/lib/backstop.db` is locked".into())),
+                false => Ok(()),
+            };
+            if is_before {
+                let hook = hook_fn::<BeforeLlmCall, _>(move |event, _| fails(event.iteration).map(|()| None));
+                house.on::<BeforeLlmCall>("store", hook);
+            } else {
+                let hook = hook_fn::<AfterLlmCall, _>(move |event, _| fails(event.iteration).map(|()| None));
+                house.on::<AfterLlmCall>("store", hook);
+            }
+            let whole =
+                json!([{"text": "look"}, {"toolUse": {"toolUseId": "t", "name": "exec", "input": {}}}]);
+            let whole = message(whole).to_string();
+            let stream = framed(&said("exec"));
+            for (path, script) in [(WHOLE, Script::json("200 OK", &whole)), (STREAM, streaming(&[&stream]))] {
+                let upstream = Upstream::start(move |_| script.clone()).await;
+                let hooks = HookSettings { refusals: 2, ..HookSettings::default() };
+                let gateway = judged(&house, bedrock(&upstream), hooks).await;
+                let answer = talk(&gateway, post(path, &asked())).await;
+                let text = String::from_utf8_lossy(&bytes(&answer)).into_owned();
+                let context = format!("{path} {round} {is_before}: {text}");
+                assert!(text.contains("can't be reached") && !text.contains("backstop.db"), "{context}");
+                assert!(!text.contains("stopReason") && !text.contains(SECRET), "{context}");
+                assert_eq!(path == WHOLE, answer.status() == 503, "{context}");
+            }
+        }
+    }
 }

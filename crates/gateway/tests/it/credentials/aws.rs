@@ -75,7 +75,7 @@ async fn keys_that_are_refused_are_read_anew() {
     let upstream = Upstream::answering(move |request| {
         let is_over = over.load(Ordering::SeqCst);
         match is_over && request.contains("FIRST") {
-            true => Script::json("403 Forbidden", "{}"),
+            true => Script::json("403 Forbidden\r\nx-amzn-errortype: ExpiredTokenException:http://a/", "{}"),
             false => Script::json("200 OK", "{}"),
         }
     })
@@ -90,6 +90,73 @@ async fn keys_that_are_refused_are_read_anew() {
     assert_eq!(talk(&gateway, asked()).await.status(), 200);
     assert_eq!(signed_by(&upstream.request(3)), (id("SECOND"), Some("lent".to_owned())));
     assert_eq!(upstream.count(), 4);
+}
+
+/// The head of an answer names the error, or the answer itself does.
+#[tokio::test]
+async fn only_refusals_of_the_keys_have_them_read_anew() {
+    let named = |name: &str| {
+        let of_body = |field: &str, name: &str| {
+            Script::json("403 Forbidden", &serde_json::json!({field: name, "message": "no"}).to_string())
+        };
+        [
+            Script::json(&format!("403 Forbidden\r\nx-amzn-errortype: {name}"), "{}"),
+            Script::json(&format!("403 Forbidden\r\nx-amzn-errortype: {name}:http://a/b"), "{}"),
+            of_body("__type", name),
+            of_body("__type", &format!("com.amazon.coral.service#{name}")),
+            of_body("code", name),
+        ]
+    };
+    for (name, is_about_keys) in [
+        ("ExpiredTokenException", true),
+        ("ExpiredToken", true),
+        ("UnrecognizedClientException", true),
+        ("InvalidSignatureException", true),
+        ("AccessDeniedException", false),
+        ("ThrottlingException", false),
+        ("ValidationException", false),
+        ("NotExpiredToken", false),
+        ("", false),
+    ] {
+        for refusal in named(name) {
+            let place = Place::new();
+            place.file("credentials", &keys("work", "FIRST", ""));
+            let is_over = Arc::new(AtomicBool::new(false));
+            let over = Arc::clone(&is_over);
+            let upstream = Upstream::answering(move |request| {
+                match over.load(Ordering::SeqCst) && request.contains("FIRST") {
+                    true => refusal.clone(),
+                    false => Script::json("200 OK", "{}"),
+                }
+            })
+            .await;
+            let gateway = gateway(bedrock(&upstream, &place)).await;
+            assert_eq!(talk(&gateway, asked()).await.status(), 200, "{name}");
+            place.file("credentials", &keys("work", "SECOND", ""));
+            is_over.store(true, Ordering::SeqCst);
+            let expected = if is_about_keys { (200, 3) } else { (403, 2) };
+            let status = talk(&gateway, asked()).await.status();
+            assert_eq!((status, upstream.count()), expected, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_may_not_have_takes_no_keys_from_the_others() {
+    let place = Place::new();
+    place.file("credentials", &keys("work", "FIRST", ""));
+    let upstream = Upstream::answering(|_| {
+        Script::json("403 Forbidden\r\nx-amzn-errortype: AccessDeniedException", "{}")
+    })
+    .await;
+    let gateway = gateway(bedrock(&upstream, &place)).await;
+    assert_eq!(talk(&gateway, asked()).await.status(), 403);
+    place.file("credentials", &keys("work", "SECOND", ""));
+    for number in 1..4 {
+        assert_eq!(talk(&gateway, asked()).await.status(), 403);
+        assert_eq!(signed_by(&upstream.request(number)).0, id("FIRST"));
+    }
+    assert_eq!(upstream.count(), 4, "none was sent twice");
 }
 
 #[tokio::test]

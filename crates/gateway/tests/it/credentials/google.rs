@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use serde_json::{Value, json};
 
-use super::{Place, SESAME, answering, asked, bearer, paid, refused_for_now, renewed, soon, vertex};
+use super::{Place, SESAME, answering, asked, bearer, log, paid, refused_for_now, renewed, soon, vertex};
 use crate::support::{End, Script, Upstream, eventually, gateway, post, talk};
 
 /// A key that was made for these tests and is nobody's, without its armour.
@@ -195,7 +195,8 @@ async fn without_a_token_nobody_is_asked_and_nobody_told_a_secret() {
         let gateway = gateway(settings_with(&upstream, source)).await;
         let answer = talk(&gateway, asked()).await;
         refused_for_now(&answer, why);
-        assert!(why.contains("within") || answer.text().contains(&tokens.url()), "{}", answer.text());
+        assert!(why.contains("within") || log::said().contains(&tokens.url()), "{}", log::said());
+        assert!(!answer.text().contains(&tokens.url()), "{}", answer.text());
         assert_eq!(upstream.count(), 0);
     }
     assert_eq!(elsewhere.count(), 0);
@@ -225,7 +226,8 @@ async fn a_file_that_is_of_no_use_is_named() {
             gateway(settings_with(&upstream, renewed(CredentialSource::GoogleFile(path.clone())))).await;
         let answer = talk(&gateway, asked()).await;
         refused_for_now(&answer, why);
-        assert!(answer.text().contains(&path.display().to_string()), "{}", answer.text());
+        let path = path.display().to_string();
+        assert!(log::said().contains(&path) && !answer.text().contains(&path), "{}", answer.text());
         assert_eq!(upstream.count(), 0);
     }
     assert_eq!(elsewhere.count(), 0);

@@ -3,6 +3,7 @@
 mod aws;
 mod commands;
 mod google;
+mod log;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -48,6 +49,7 @@ impl OperatorFiles for Files {
 }
 
 fn renewed(source: CredentialSource) -> Renewed {
+    log::listen();
     Renewed::new(source, Arc::new(Files))
 }
 
@@ -89,7 +91,10 @@ fn refused_for_now(answer: &Answer, why: &str) {
     let told = answer.json();
     assert_eq!(told["type"], "error", "{text}");
     let message = told["error"]["message"].as_str().unwrap();
-    assert!(message.contains("its credentials can't be had") && message.contains(why), "{why}: {message}");
+    assert!(message.contains("its credentials can't be had now; try again later"), "{message}");
+    assert!(!message.contains(why) && !message.contains(['/', '\\']), "{why}: {message}");
+    assert!(log::said().contains(why), "{why}: {}", log::said());
+    assert!(!log::said().contains(SESAME), "{}", log::said());
     assert!(!text.contains(SESAME) && !text.contains("client-key"), "{text}");
 }
 

@@ -356,6 +356,31 @@ async fn a_list_of_prompts_reserves_for_each() {
     }
 }
 
+/// A request that sets no limit has one all the same: for each answer that it asks for what the operator says.
+#[tokio::test]
+async fn what_sets_no_limit_reserves_what_the_operator_says() {
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let chat = |choices: Value| json!({"model": "m", "messages": messages, "n": choices});
+    let text = |choices: Value| json!({"model": "m", "prompt": ["a", "b"], "n": choices});
+    for (url, body, answers) in [
+        ("/v1/chat/completions", json!({"model": "m", "messages": messages}), 1),
+        ("/v1/chat/completions", chat(json!(1)), 1),
+        ("/v1/chat/completions", chat(json!(3)), 3),
+        ("/v1/responses", json!({"model": "m", "input": "hi"}), 1),
+        ("/v1/completions", json!({"model": "m", "prompt": ["a", "b"]}), 2),
+        ("/v1/completions", text(json!(2)), 4),
+    ] {
+        let house = with_budget();
+        let upstream = upstream("").await;
+        let hooks = HookSettings { answer_tokens: 7_000, ..HookSettings::default() };
+        let gateway = house.gateway(&upstream.url(), hooks).await;
+        let answer = talk(&gateway, upload(&lines(&[asking("a", url, &body)]))).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        let (_, reserved) = tokens(&house).await;
+        assert!((7_000 * answers..7_000 * answers + 500).contains(&reserved), "{url} {body}: {reserved}");
+    }
+}
+
 #[tokio::test]
 async fn other_hooks_judge_a_file_anew() {
     let upstream = upstream("").await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use backstop_engine::Verdict;
 use backstop_gateway::hooked::HookSettings;
-use backstop_hooks::PointId;
 use backstop_hooks::conversation::{Message, Part, ToolResult};
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ToolCallIds};
+use backstop_hooks::{HookError, PointId, hook_fn};
 use backstop_llm::{Api, ModelResponse, ScriptedServer, StopReason};
 use serde_json::{Value, json};
 
@@ -188,6 +188,60 @@ async fn a_request_that_a_gate_stops_is_not_made() {
         assert_eq!(model.requests().len(), 1, "{api} {stream}");
         assert_eq!(response.stop, StopReason::EndTurn, "{api} {stream}");
         assert_eq!(house.receipts.of(PointId::BeforeLlmCall), [Verdict::Pass, Verdict::Block], "{api}");
+    }
+}
+
+/// Where nobody can judge what comes after a refusal, all of it ends as a first answer does: with no words of the model's, and
+/// not as if it had been said to the end.
+#[tokio::test]
+async fn a_store_that_fails_in_a_later_round_ends_the_answer_as_in_the_first() {
+    for (api, stream) in forms() {
+        for (point, round) in [("before", 1), ("before", 2), ("after", 1), ("after", 2)] {
+            let context = format!("{api} {stream} {point} {round}");
+            let house = House::new();
+            house.withhold("exec");
+            let fails = move |is_then: bool| match is_then {
+                true => Err(HookError::Unreachable("`/var/lib/backstop.db` is locked".into())),
+                false => Ok(()),
+            };
+            match point {
+                "before" => {
+                    let hook = hook_fn::<BeforeLlmCall, _>(move |event, _| {
+                        fails(event.iteration == round).map(|()| None)
+                    });
+                    house.on::<BeforeLlmCall>("store", hook);
+                }
+                _ => {
+                    let hook = hook_fn::<AfterLlmCall, _>(move |event, _| {
+                        fails(event.iteration == round).map(|()| None)
+                    });
+                    house.on::<AfterLlmCall>("store", hook);
+                }
+            }
+            let model =
+                model(json!([refused("I try.", "x"), refused("Once more.", "y"), refused("And.", SECRET)]))
+                    .await;
+            let gateway = house.gateway(&model.base_url(), settings()).await;
+            let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+            let text = answer.text();
+            assert!(text.contains("can't be reached"), "{context}: {text}");
+            for gone in [SECRET, "backstop.db", "locked"] {
+                assert!(!text.contains(gone), "{context}: {text}");
+            }
+            let (body, whole) = answer.body();
+            assert!(whole, "{context}: {text}");
+            if stream {
+                let error = body.rfind("can't be reached").unwrap();
+                for end in ["message_stop", "response.completed", "[DONE]", "STOP"] {
+                    assert!(!body.contains(end), "{end}: {context}: {text}");
+                }
+                assert!(body[error..].matches("data: ").count() == 0, "nothing follows: {context}: {text}");
+            } else {
+                assert_eq!(answer.status(), 503, "{context}: {text}");
+                assert!(answer.head().to_lowercase().contains("retry-after: 1"), "{context}: {text}");
+                assert!(!body.contains("I try."), "{context}: {text}");
+            }
+        }
     }
 }
 
