@@ -10,6 +10,8 @@
 //!   It knows grants only, so that *no new name can be made directly in a folder above a protected place*.
 //! - **Label**: nothing is walled off.
 //!
+//! A process of ours that needs next to nothing shuts itself in ([`shut_in`]): what its [`Opening`] does not name is closed.
+//!
 //! By mounts, the tree can also get a network of its own, out of which it is led by an [`Outlet`] that a process outside holds.
 //!
 //! The laws: a tier is never believed to be there, it is tried; a wall that can't be built ends the start and is not left
@@ -28,6 +30,9 @@ mod mounts;
 #[cfg_attr(not(target_os = "linux"), path = "network_absent.rs")]
 mod network;
 mod probe;
+#[cfg_attr(not(target_os = "linux"), path = "shut_in_absent.rs")]
+mod shut_in;
+mod shut_in_opening;
 mod sockets;
 mod walls;
 
@@ -35,5 +40,7 @@ pub use self::group::Group;
 pub use self::launch::{Confinement, Handed, LaunchError, Outlet, enter_and_run};
 pub use self::network::{own_networks, take_listeners};
 pub use self::probe::{Probe, Tier};
+pub use self::shut_in::shut_in;
+pub use self::shut_in_opening::{Gap, Opening};
 pub use self::sockets::others_sockets;
 pub use self::walls::{Standing, Walls};

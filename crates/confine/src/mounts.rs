@@ -109,24 +109,30 @@ fn leave_common_view(more: UnshareFlags) -> Result<(), MountError> {
     let alone = if user == 0 { unshare(own) } else { Err(Errno::PERM) };
     if alone.is_err() {
         unshare(own | UnshareFlags::NEWUSER).map_err(failed("a user namespace"))?;
-        let files = [
-            ("/proc/self/setgroups", "deny".to_owned()),
-            ("/proc/self/uid_map", format!("{user} {user} 1")),
-            ("/proc/self/gid_map", format!("{group} {group} 1")),
-        ];
-        for (file, text) in files {
-            fs::write(file, text).map_err(failed(file))?;
-        }
+        keep_own_name(user, group)?;
     }
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
     mount_change("/", private).map_err(failed("mounts of its own"))
+}
+
+/// Gives the user and the group that this process had outside the same numbers in its own user namespace.
+pub(crate) fn keep_own_name(user: u32, group: u32) -> Result<(), MountError> {
+    let files = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{user} {user} 1")),
+        ("/proc/self/gid_map", format!("{group} {group} 1")),
+    ];
+    for (file, text) in files {
+        fs::write(file, text).map_err(failed(file))?;
+    }
+    Ok(())
 }
 
 #[expect(
     deprecated,
     reason = "its successor is `unsafe` because of descriptor tables, which are not touched here"
 )]
-fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
+pub(crate) fn unshare(what: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(what)
 }
 
