@@ -48,6 +48,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "backstop-plugins",
         &[
             "backstop-hooks",
+            "backstop-confine",
             "backstop-endpoint",
             "backstop-engine",
             "backstop-process",

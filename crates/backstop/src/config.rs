@@ -2,6 +2,6 @@
 
 pub use backstop_config::{
     Config, ConfigError, CriticalAt, DaemonFailure, Dropped, FILE_NAMES, HookSlot, HookType, Host, HostRule,
-    InRepository, KnownNames, LayerKind, Loaded, Loader, Locations, Notify, Place, Problem, ProblemKind,
-    SandboxMode, SandboxWrite, Setting, Source, Spanned, Text, account, schema,
+    InRepository, KnownNames, LayerKind, Loaded, Loader, Locations, Notify, Place, PluginRuntime, Problem,
+    ProblemKind, SandboxMode, SandboxWrite, Setting, Source, Spanned, Text, account, schema,
 };

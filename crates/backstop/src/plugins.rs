@@ -1,12 +1,13 @@
 //! Plugins: what they say of themselves, what they may reach, and which of them are trusted.
 
+pub use backstop_plugins::apart;
 pub use backstop_plugins::install::{FetchError, NoSource, Origin, Replaced, Source};
 pub use backstop_plugins::manifest::{Api, BadId, Contracts, Kind, Manifest, ManifestError, OURS, PluginId};
 pub use backstop_plugins::offers::cli::CliError;
 pub use backstop_plugins::offers::commands::{CommandRequest, PluginCommand};
 pub use backstop_plugins::offers::lifecycle::CleanupReason;
 pub use backstop_plugins::offers::services::ServiceFault;
-pub use backstop_plugins::openclaw::unheld;
+pub use backstop_plugins::openclaw::{held_apart, unheld};
 pub use backstop_plugins::package::{
     Bounds, ContentHash, Finding, FindingKind, NoHash, Package, PackageError,
 };
@@ -19,5 +20,5 @@ pub use backstop_plugins::set::{PluginSet, SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
-pub use crate::wire::plugins::{declared_tools, granted, load_one, runs_under_node};
+pub use crate::wire::plugins::{declared_tools, granted, load_one, runtime};
 pub use crate::wire::trial::Trial;

@@ -57,7 +57,7 @@ fn report_panic(info: &PanicHookInfo<'_>) {
 
 fn run() -> Exit {
     // While this process has one thread.
-    if let Some(exit) = confine::become_program() {
+    if let Some(exit) = confine::become_program().or_else(become_plugin) {
         return exit;
     }
     if let Some(exit) = commands::gateway::banner::print_line() {
@@ -81,6 +81,14 @@ fn run() -> Exit {
             failed(error.exit(), "it can't start")
         }
     }
+}
+
+/// Is the process of a plugin, where this process was started to be one (`backstop plugin-host`, which is no command for people).
+fn become_plugin() -> Option<Exit> {
+    use std::io::Write as _;
+    let Err(error) = backstop::plugins::apart::main()? else { return Some(Exit::Success) };
+    let _ = writeln!(std::io::stderr().lock(), "error: {error}");
+    Some(Exit::Failed)
 }
 
 /// The end of a command that did not get to its work. Whoever started `backstop hook` waits for an answer all

@@ -11,8 +11,9 @@
 //!
 //! Limits: the code of a plugin outside of this process is not walled off by this crate; it runs with the rights of whoever
 //! runs Backstop, in the environment that its entry names. Scripts that run under Node are held by what Node holds
-//! ([`openclaw::unheld`] says what that is not).
+//! ([`openclaw::unheld`] says what that is not), and those that run in a process of their own by this crate ([`apart`]).
 
+pub mod apart;
 pub mod config_schema;
 pub mod external;
 pub mod install;

@@ -289,8 +289,8 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     }
     let points = manifest.points.as_deref();
     let root = &installed.root;
-    if runtime == RunsIn::Node && !matches!(manifest.kind, Kind::Script { .. }) {
-        return Err(Why::NoScript(manifest.kind.as_str()));
+    if runtime != RunsIn::Here && !matches!(manifest.kind, Kind::Script { .. }) {
+        return Err(Why::NoScript(runtime.word(), manifest.kind.as_str()));
     }
     let (mut process, mut script) = (None, None);
     match &manifest.kind {

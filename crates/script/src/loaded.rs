@@ -171,6 +171,12 @@ impl Loaded {
         }
     }
 
+    /// The functions that it kept by a name while it was loaded: number and name. Nothing where it lives in another program.
+    #[must_use]
+    pub fn kept(&self) -> Vec<(u32, String)> {
+        self.slot().and_then(|slot| slot.core.first_kept.get().cloned()).unwrap_or_default()
+    }
+
     /// Calls a function and waits for its answer no longer than `budget`; `None` is `undefined` or `null`. When the
     /// returned future is dropped, the script is interrupted, or its signal is aborted.
     ///

@@ -18,6 +18,13 @@ pub enum Placement {
 pub trait FilesSeen: Send + Sync + std::fmt::Debug {
     /// Whether the file of this name, relative to the folder and with `/` between its parts, had these bytes.
     fn holds(&self, name: &str, bytes: &[u8]) -> bool;
+
+    /// The SHA-256 of the bytes that the file of this name had, for whoever reads it where this can't be asked with all of them. Nothing of
+    /// what has none here is taken there.
+    fn digest(&self, name: &str) -> Option<[u8; 32]> {
+        let _ = name;
+        None
+    }
 }
 
 /// A script: a folder with modules, and where to begin.
@@ -34,6 +41,8 @@ pub struct ScriptSource {
     pub boot: Option<Arc<str>>,
     /// Where it lives.
     pub placement: Placement,
+    /// Whether its runtime is made once. When that has ended, each call fails with the reason, and nothing of the script runs any more.
+    pub once: bool,
     /// What its modules and packages are held against when they are read, if somebody looked at them before.
     pub seen: Option<Arc<dyn FilesSeen>>,
 }
@@ -48,6 +57,7 @@ impl ScriptSource {
             entry: entry.into(),
             boot: None,
             placement: Placement::Shared,
+            once: false,
             seen: None,
         }
     }
@@ -56,6 +66,13 @@ impl ScriptSource {
     #[must_use]
     pub fn seen(mut self, seen: Arc<dyn FilesSeen>) -> Self {
         self.seen = Some(seen);
+        self
+    }
+
+    /// With a runtime that is made once.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 

@@ -92,6 +92,7 @@ pub(super) async fn load_these(
         let optional_tools = optional_tools.unwrap_or_default();
         let runtime = match entry(&plugin.id).map(|entry| entry.runtime.value) {
             Some(PluginRuntime::Node) => RunsIn::Node,
+            Some(PluginRuntime::Process) => RunsIn::Apart,
             Some(PluginRuntime::Inside) | None => RunsIn::Here,
         };
         wanted.push(Wanted { installed: plugin, config, granted, optional_tools, runtime });
@@ -149,11 +150,11 @@ fn own_tools() -> Vec<String> {
     Vec::new()
 }
 
-/// Whether the operator has a plugin run under Node.
+/// What the operator has a plugin's code run in.
 #[must_use]
-pub fn runs_under_node(loaded: &Loaded, id: &PluginId) -> bool {
+pub fn runtime(loaded: &Loaded, id: &PluginId) -> PluginRuntime {
     let entry = loaded.config.plugins.entries.get(id.as_str());
-    entry.is_some_and(|entry| entry.runtime.value == PluginRuntime::Node)
+    entry.map_or(PluginRuntime::Inside, |entry| entry.runtime.value)
 }
 
 /// What the operator grants to a plugin.

@@ -7,10 +7,10 @@ use std::io::IsTerminal as _;
 
 use std::path::PathBuf;
 
-use backstop::config::Loaded;
+use backstop::config::{Loaded, PluginRuntime};
 use backstop::plugins::{
     ContentHash, Effective, Home, Installed, Kind, Manifest, Package, PluginId, Replaced, Source, Staged,
-    State, granted, runs_under_node, unheld,
+    State, granted, held_apart, runtime, unheld,
 };
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
@@ -161,11 +161,15 @@ impl About {
         part("trusted tool policies that it brings", manifest.contracts.trusted_tool_policies.clone());
         part("what it gets", got.given.sentences());
         let is_script = matches!(manifest.kind, Kind::Script { .. });
-        let under_node = match runs_under_node(loaded, &manifest.id) {
-            true if is_script => unheld(&got.given),
+        let runs_in = is_script.then(|| runtime(loaded, &manifest.id));
+        let words = |wanted, words: fn(&backstop::plugins::Permissions) -> Vec<String>| match runs_in {
+            Some(runs_in) if runs_in == wanted => words(&got.given),
             _ => Vec::new(),
         };
+        let (under_node, apart) =
+            (words(PluginRuntime::Node, unheld), words(PluginRuntime::Process, held_apart));
         part("what holds it less (`plugins.entries.<id>.runtime: node`)", under_node.clone());
+        part("what else holds it (`plugins.entries.<id>.runtime: process`)", apart.clone());
         part("what it asks for and is not granted (`plugins.entries.<id>.grants`)", got.missing.sentences());
         part("what is granted and it does not ask for, so that it does not get it", got.unasked.sentences());
         part("hooks", points.clone().unwrap_or_else(|| vec!["only its code says".to_owned()]));
@@ -177,7 +181,7 @@ impl About {
             "api": manifest.api, "kind": manifest.kind.as_str(), "hash": package.hash, "files": package.entries, "bytes": package.bytes,
             "asks": manifest.asked.as_ref().map(backstop::plugins::Permissions::sentences),
             "gets": got.given.sentences(), "missing": got.missing.sentences(), "unasked": got.unasked.sentences(),
-            "unheld": under_node,
+            "unheld": under_node, "runtime": runs_in.map(PluginRuntime::name), "held": apart,
             "hooks": points, "tools": manifest.contracts.tools, "trustedToolPolicies": manifest.contracts.trusted_tool_policies,
             "findings": package.findings, "leftOut": manifest.notes,
         });

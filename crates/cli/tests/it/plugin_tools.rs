@@ -122,6 +122,40 @@ fn a_script_under_node_has_its_tools_hooks_commands_and_texts_as_any_other_and_a
 }
 
 #[test]
+fn a_script_in_a_process_of_its_own_is_a_plugin_as_any_other_and_a_person_is_told_what_holds_it() {
+    let entry = "plugins: {entries: {loud: {runtime: process}}}\n";
+    let (user, _model) = scene(&[("shout", json!({ "text": "hey" })), ("whose", json!({}))], entry);
+    let code = format!(
+        "{SHOUT}
+        let asked = 0;
+        api.on('before_tool_call', (event) => event.toolName === 'whose' ? {{ block: true, blockReason: `asked ${{asked}}` }} : void (asked += 1));
+        api.registerCli(({{ program }}) => program.command('say <word>').action((word) => {{ console.log(word); }}));"
+    );
+    script(&user, "loud", &code);
+    let shown = user.run(&["plugins", "inspect", "loud"]).succeeded().out;
+    for words in [
+        "`plugins.entries.<id>.runtime: process`",
+        "a process of its own",
+        "to no program, and to no network",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(!shown.contains("rights"), "{shown}");
+    let facts: Value =
+        serde_json::from_str(&user.run(&["plugins", "inspect", "loud", "--json"]).succeeded().out).unwrap();
+    assert_eq!(facts["runtime"], "process");
+    let done = turn(&user).succeeded();
+    assert_eq!(done.out.trim(), "done", "{}", done.whole());
+    let results = results(&user);
+    assert_eq!(results[0], ("HEY true false".to_owned(), false));
+    assert!(results[1].0.contains("asked 1") && results[1].1, "{results:?}");
+    let run = user.run(&["plugins", "run", "loud", "say", "it"]).succeeded();
+    assert!(run.out.contains("it"), "{}", run.whole());
+    let fired = user.run(&["plugins", "inspect", "loud", "--run"]).succeeded().out;
+    assert!(fired.contains("before_tool_call") && fired.contains("no answer"), "{fired}");
+}
+
+#[test]
 fn a_tool_of_a_plugin_passes_the_gates_of_any_tool() {
     let (user, _model) = scene(&[("shout", json!({ "text": "hey" }))], "");
     script(&user, "loud", SHOUT);

@@ -370,6 +370,9 @@ choice! {
     pub enum PluginRuntime {
         /// Backstop itself, where it reaches nothing that is not granted.
         Inside = "inside",
+        /// A process of Backstop for it alone, which can be killed whatever it does, and which the system, too, keeps to what is granted, as far
+        /// as it can.
+        Process = "process",
         /// The machine's Node.js, in a process of its own. That has the rights of your account: files are held to what is granted as far as
         /// Node.js can, and the network is not.
         Node = "node",

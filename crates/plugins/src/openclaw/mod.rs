@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_script::{
-    FilesSeen, Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers,
+    Bridge, FilesSeen, Limits, Loaded, Permissions, Placement, ScriptError, ScriptSource, Workers,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -33,7 +33,8 @@ pub use self::answering::{Answering, EventSession, Open};
 use self::desk::Desk;
 pub(crate) use self::desk::Lost;
 pub use self::desk::{NoServices, Printed, ServiceError, Services};
-pub use self::elsewhere::{Node, NodeError, UnderNode, unheld};
+pub(crate) use self::elsewhere::told::Wrong;
+pub use self::elsewhere::{Apart, NoHost, Node, NodeError, UnderNode, held_apart, load_apart, unheld};
 pub use self::hook::Batches;
 use self::hook::ScriptHook;
 use self::programs::Programs;
@@ -84,6 +85,10 @@ pub struct Facts {
 impl FilesSeen for Seal {
     fn holds(&self, name: &str, bytes: &[u8]) -> bool {
         Self::holds(self, name, bytes)
+    }
+
+    fn digest(&self, name: &str) -> Option<[u8; 32]> {
+        Self::digest(self, name)
     }
 }
 
@@ -143,6 +148,8 @@ pub enum Runtime<'a> {
     Here(&'a Workers),
     /// Under Node. What else of scripts runs here is on these workers.
     Node(UnderNode, &'a Workers),
+    /// As in this process, in one of its own that can be killed. What else of scripts runs here is on these workers.
+    Apart(Apart, &'a Workers),
 }
 
 /// Loads a plugin: its modules, and what its `register` registers.
@@ -172,6 +179,7 @@ pub async fn load(
     let programs = Programs::new(&permissions.programs);
     let desk = Arc::new(Desk::new(facts, services, answering.clone(), programs));
     let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
+    let mut gaps = Vec::new();
     let (script, process, workers) = match runtime {
         Runtime::Here(workers) => {
             let script =
@@ -179,8 +187,16 @@ pub async fn load(
             (script.map_err(failed)?, None, workers)
         }
         Runtime::Node(under, workers) => {
-            let started = elsewhere::start(source, &permissions, Arc::clone(&desk), seal, under).await;
+            let bridge: Arc<dyn Bridge> = Arc::<Desk>::clone(&desk);
+            let started = elsewhere::start(source, &permissions, bridge, seal, under).await;
             let (script, process) = started.map_err(failed)?;
+            (script, Some(process), workers)
+        }
+        Runtime::Apart(apart, workers) => {
+            let bridge: Arc<dyn Bridge> = Arc::<Desk>::clone(&desk);
+            let started = elsewhere::start_apart(source, &permissions, bridge, apart).await;
+            let (script, process, open) = started.map_err(failed)?;
+            gaps = open;
             (script, Some(process), workers)
         }
     };
@@ -201,6 +217,10 @@ pub async fn load(
     }
     for left_out in collected.left_out {
         registration.leave_out(left_out.what, left_out.why);
+    }
+    for gap in gaps {
+        let why = "this system can't keep its process from it; the engine that runs it does";
+        registration.leave_out(format!("the wall before {gap}"), why);
     }
     if let Some(why) = no_injections {
         registration.leave_out("texts for the next turn (`enqueueNextTurnInjection`)", why);

@@ -86,9 +86,15 @@ impl Seal {
 
     /// Whether the file of this name, with `/` between its parts, had these bytes.
     pub fn holds(&self, name: &str, bytes: &[u8]) -> bool {
-        self.files.get(name).is_some_and(|(entry, digest)| {
-            matches!(entry, Entry::File { .. }) && Sha256::digest(bytes).as_slice() == digest
-        })
+        self.digest(name).is_some_and(|digest| Sha256::digest(bytes).as_slice() == digest)
+    }
+
+    /// The SHA-256 of what the file of this name had in it.
+    pub fn digest(&self, name: &str) -> Option<[u8; 32]> {
+        self.files
+            .get(name)
+            .filter(|(entry, _)| matches!(entry, Entry::File { .. }))
+            .map(|(_, digest)| *digest)
     }
 
     /// Looks whether the folder is as it was.

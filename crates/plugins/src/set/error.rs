@@ -7,7 +7,7 @@ use crate::external::command::NoSuchEvent;
 use crate::external::http::HttpError;
 use crate::external::process::StartError;
 use crate::manifest::{ManifestError, PluginId};
-use crate::openclaw::{LoadError, NodeError};
+use crate::openclaw::{LoadError, NoHost, NodeError};
 use crate::registration::{OfferKind, RegistrationError};
 
 /// Why a plugin can't be had.
@@ -126,11 +126,14 @@ pub enum Why {
     /// There is no Node for it.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// Nothing of it would run under Node.
+    /// There is no process for it.
+    #[error(transparent)]
+    NoHost(#[from] NoHost),
+    /// Nothing of it would run there.
     #[error(
-        "`runtime: node` is for plugins in JavaScript and TypeScript, and this one is a {0}\nhint: take the key out of `plugins.entries.<id>`; it runs as its manifest says"
+        "`runtime: {0}` is for plugins in JavaScript and TypeScript, and this one is a {1}\nhint: take the key out of `plugins.entries.<id>`; it runs as its manifest says"
     )]
-    NoScript(&'static str),
+    NoScript(&'static str, &'static str),
     /// Its code.
     #[error("{}", without_name(.0))]
     Script(Box<LoadError>),

@@ -1,15 +1,20 @@
-//! Where the code of scripts runs: on workers of this process, or under the machine's Node, which is looked up once for all of them.
+//! Where the code of scripts runs: on workers of this process, in a process of its own each, or under the machine's Node, which is looked up
+//! once for all of them.
 
 use std::sync::Arc;
 
 use backstop_script::{WorkerSettings, Workers};
 
 use super::{HOME, Surroundings, Why, permissions};
-use crate::openclaw::{self, Batches, Facts, Node, NodeError, Runtime, Scripted, UnderNode};
+use crate::apart::CERTIFICATES;
+use crate::openclaw::{self, Apart, Batches, Facts, Node, NodeError, Runtime, Scripted, UnderNode};
 use crate::permissions::{Folders, Permissions};
 
 /// What Node needs of the environment in order to speak the user's language.
 const LANGUAGE: [&str; 2] = ["LANG", "LC_ALL"];
+
+/// What a process of its own needs of the environment in order to know what time it is.
+const OF_MACHINE: [&str; 1] = ["TZ"];
 
 /// What the operator has a plugin's code run in. Whatever is no script runs by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +22,21 @@ pub enum RunsIn {
     /// This process.
     #[default]
     Here,
+    /// A process of its own, which can be killed.
+    Apart,
     /// The machine's Node.
     Node,
+}
+
+impl RunsIn {
+    /// The word for it in `plugins.entries.<id>.runtime`.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Here => "inside",
+            Self::Apart => "process",
+            Self::Node => "node",
+        }
+    }
 }
 
 /// Where scripts run. Nothing is started before there is one.
@@ -57,6 +75,11 @@ impl Scripts {
         }
         let runtime = match runs_in {
             RunsIn::Here => Runtime::Here(self.workers()),
+            RunsIn::Apart => {
+                let variable = |name: &str| Some((name.into(), (surroundings.environment)(name)?.into()));
+                let environment = OF_MACHINE.into_iter().chain(CERTIFICATES).filter_map(variable).collect();
+                Runtime::Apart(Apart { environment, ..Apart::this_program()? }, self.workers())
+            }
             RunsIn::Node => {
                 let home = permissions.user.as_ref().map_or(&folders.data, |user| &user.home).clone();
                 // What the plugin is granted of the environment it is told; Node itself would take orders from some of it.

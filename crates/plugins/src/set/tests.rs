@@ -529,12 +529,18 @@ async fn a_script_runs_under_node_where_the_operator_says_so_and_what_was_looked
 }
 
 #[tokio::test]
-async fn node_is_for_scripts_and_has_to_be_there() {
+async fn other_runtimes_are_for_scripts_and_have_to_be_there() {
     let (_folder, plugin) =
         wanted(&[("backstop.plugin.json", COMMAND), ("hook.sh", "exit 0")], r#"{"env": ["GIVEN"]}"#);
-    let said = loaded(Wanted { runtime: RunsIn::Node, ..plugin }).await.unwrap_err();
+    let said = loaded(Wanted { runtime: RunsIn::Node, ..plugin.clone() }).await.unwrap_err();
     assert!(said.contains("`runtime: node` is for") && said.contains("command"), "{said}");
+    let said = loaded(Wanted { runtime: RunsIn::Apart, ..plugin }).await.unwrap_err();
+    assert!(said.contains("`runtime: process` is for") && said.contains("command"), "{said}");
     let (_folder, plugin) = wanted(&[("backstop.plugin.json", SCRIPT), ("index.ts", UNDER_NODE)], "{}");
+    // A program that would not know what it is started for is not started as a plugin's process.
+    let apart = Wanted { runtime: RunsIn::Apart, ..plugin.clone() };
+    let said = loaded(apart).await.unwrap_err();
+    assert!(said.contains("`mine`: this program can't run plugins in processes of their own"), "{said}");
     let none = || Err("none is in `PATH`".to_owned());
     let surroundings = Surroundings { node: &none, ..surroundings() };
     let wanted = Wanted { runtime: RunsIn::Node, ..plugin };

@@ -8,18 +8,26 @@
 )]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use backstop_plugins::openclaw::{Dialect, LoadError, Node, Runtime, Scripted, UnderNode};
-use backstop_script::Permissions;
+use backstop_script::{Permissions, Workers};
 use serde_json::json;
 
 use crate::support::{Plugins, facts};
 
-/// What runs the plugins of these tests.
-const UNDER_NODE: bool = true;
+/// What runs the plugins of these tests: the Node of this machine, and nothing of its environment.
+async fn runtime<'a>(home: &Path, workers: &'a Workers) -> Runtime<'a> {
+    let path = std::env::var_os("PATH").unwrap();
+    let program = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.is_file());
+    let program = program.expect("these tests need Node.js").canonicalize().unwrap();
+    let node = Node::at(program).await.unwrap();
+    Runtime::Node(UnderNode { node, environment: BTreeMap::new(), home: home.to_owned() }, workers)
+}
 
 #[path = "../openclaw/answers.rs"]
 mod answers;
+mod asking;
 #[path = "../openclaw/batches.rs"]
 mod batches;
 #[path = "../openclaw/events.rs"]

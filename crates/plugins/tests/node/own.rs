@@ -2,71 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use backstop_engine::{Engine, FailureKind, Verdict};
+use backstop_engine::FailureKind;
 use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
-use backstop_plugins::openclaw::{Node, Scripted};
+use backstop_plugins::openclaw::Node;
 use backstop_script::{FileAccess, FileGrant, Permissions};
-use serde_json::json;
 
-use crate::support::{Plugins, call, context, engine};
-
-/// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What the reason of a block says, for a call with this command.
-async fn said(engine: &Engine, command: &str) -> Result<String, (FailureKind, String)> {
-    let reviewed =
-        engine.review_tool_call(call("exec", json!({ "command": command })), &context(), false).await;
-    let failure = reviewed.receipt.steps.iter().find_map(|step| step.failure.as_ref());
-    match failure {
-        Some(failure) => {
-            assert_eq!(reviewed.receipt.verdict, Verdict::Block, "failing is not passing");
-            Err((failure.kind, failure.message.to_string()))
-        }
-        None => Ok(reviewed
-            .blocked
-            .and_then(|blocked| blocked.reason)
-            .map(|it| it.to_string())
-            .unwrap_or_default()),
-    }
-}
-
-/// A plugin whose hook answers what an expression over `command` is, in words.
-async fn judging(plugins: &Plugins, before: &str, expression: &str) -> (Scripted, Engine) {
-    let source = format!(
-        "{before}\nexport default {{ register(api) {{ api.on(\"before_tool_call\", async ({{ params: {{ command }} }}, ctx) => \
-         ({{ block: true, blockReason: String(await ({expression})) }}), {{ timeoutMs: 2000 }}); }} }};"
-    );
-    let plugin = plugins.load("mine", OpenClaw, &source).await.unwrap();
-    let (engine, _) = engine(&[&plugin]);
-    (plugin, engine)
-}
-
-fn exists(pid: &str) -> bool {
-    Path::new("/proc").join(pid).exists()
-}
-
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = std::time::Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(std::time::Instant::now() < end, "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Asks until the hook answers again, since a program is started anew with growing waits.
-async fn answers_again(engine: &Engine, command: &str) -> String {
-    let end = std::time::Instant::now() + PATIENCE;
-    loop {
-        match said(engine, command).await {
-            Ok(words) => return words,
-            Err(failure) => assert!(std::time::Instant::now() < end, "{failure:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
+use crate::asking::{PATIENCE, answers_again, exists, judging, said, until};
+use crate::support::{Plugins, engine};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn modules_that_only_node_has_are_there_and_ours_are_those_of_here() {

@@ -1,14 +1,16 @@
 //! Plugins in JavaScript: loaded by the real runtime, asked by the real engine.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests may fail loudly"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may fail loudly")]
 
-/// What runs the plugins of these tests.
-const UNDER_NODE: bool = false;
+use std::path::Path;
+
+use backstop_plugins::openclaw::Runtime;
+use backstop_script::Workers;
+
+/// What runs the plugins of these tests: this process.
+async fn runtime<'a>(_: &Path, workers: &'a Workers) -> Runtime<'a> {
+    Runtime::Here(workers)
+}
 
 mod answers;
 mod batches;

@@ -9,8 +9,8 @@ use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, OwnerId, Params};
 use backstop_plugins::openclaw::{
-    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Node, Printed, Runtime, Scripted,
-    ServiceError, Services, UnderNode, load,
+    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Printed, Runtime, Scripted, ServiceError,
+    Services, load,
 };
 use backstop_plugins::registration::Seated;
 use backstop_script::{FileAccess, FileGrant, Permissions, WorkerSettings, Workers};
@@ -67,10 +67,7 @@ impl Plugins {
     }
 
     async fn load_facts(&self, facts: Facts) -> Result<Scripted, LoadError> {
-        let runtime = match crate::UNDER_NODE {
-            true => Runtime::Node(under_node(self.folder.path()).await, &self.workers),
-            false => Runtime::Here(&self.workers),
-        };
+        let runtime = crate::runtime(self.folder.path(), &self.workers).await;
         self.load_in(facts, runtime).await
     }
 
@@ -103,14 +100,6 @@ impl Plugins {
         );
         self.load(id, dialect, &source).await
     }
-}
-
-/// The Node of this machine, and nothing of its environment.
-pub(crate) async fn under_node(home: &Path) -> UnderNode {
-    let path = std::env::var_os("PATH").unwrap();
-    let program = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.is_file());
-    let program = program.expect("these tests need Node.js").canonicalize().unwrap();
-    UnderNode { node: Node::at(program).await.unwrap(), environment: BTreeMap::new(), home: home.to_owned() }
 }
 
 pub(crate) fn facts(id: &str, root: &Path, entry: &str, dialect: Dialect, config: Value) -> Facts {

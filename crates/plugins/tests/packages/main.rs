@@ -22,9 +22,9 @@ use backstop_hooks::points::{
 use backstop_hooks::{CallContext, ObservePoint};
 use backstop_plugins::install::Source;
 use backstop_plugins::openclaw::{
-    Batches, Dialect, Facts, NoServices, Node, Runtime, Scripted, UnderNode, load,
+    Apart, Batches, Dialect, Facts, NoServices, Node, Runtime, Scripted, UnderNode, load,
 };
-use backstop_plugins::registration::{OfferKind, Seated};
+use backstop_plugins::registration::{LeftOut, OfferKind, Seated};
 use backstop_plugins::trust::{Home, Purpose, Staged};
 use backstop_script::{
     Argument, Arguments, FileAccess, FileGrant, JsonText, Permissions, WorkerSettings, Workers,
@@ -54,7 +54,7 @@ fn read(path: &Path) -> Value {
 
 /// Loads a package as an installed plugin is: its own folder in one with all that it needs.
 async fn plugin(package: &str, config: Value, permissions: Permissions) -> Loaded {
-    plugin_in(package, config, permissions, None).await
+    plugin_in(package, config, permissions, Place::Here).await
 }
 
 /// Loads it under the machine's Node.
@@ -66,15 +66,24 @@ async fn under_node(package: &str, config: Value) -> Loaded {
     let under = UnderNode { node, environment: BTreeMap::new(), home: home.path().to_owned() };
     let own = FileGrant { root: folder(), access: FileAccess::Read };
     let permissions = Permissions { files: vec![own], ..Permissions::default() };
-    plugin_in(package, config, permissions, Some(under)).await
+    plugin_in(package, config, permissions, Place::Node(under)).await
 }
 
-async fn plugin_in(
-    package: &str,
-    config: Value,
-    permissions: Permissions,
-    under: Option<UnderNode>,
-) -> Loaded {
+/// Loads it in a process of its own.
+async fn apart(package: &str, config: Value) -> Loaded {
+    let program = env!("CARGO_BIN_EXE_backstop-plugin-host-for-tests").into();
+    let apart = Apart { program, arguments: vec!["plugin-host".into()], environment: BTreeMap::new() };
+    plugin_in(package, config, Permissions::default(), Place::Apart(apart)).await
+}
+
+/// Where it runs.
+enum Place {
+    Here,
+    Apart(Apart),
+    Node(UnderNode),
+}
+
+async fn plugin_in(package: &str, config: Value, permissions: Permissions, place: Place) -> Loaded {
     let root = folder();
     let at = PathBuf::from("node_modules").join(package);
     let (manifest, about) =
@@ -97,9 +106,10 @@ async fn plugin_in(
     };
     let workers = Workers::start(WorkerSettings::default(), tokio::runtime::Handle::current());
     let batches = Arc::<Batches>::default();
-    let runtime = match under {
-        Some(under) => Runtime::Node(under, &workers),
-        None => Runtime::Here(&workers),
+    let runtime = match place {
+        Place::Here => Runtime::Here(&workers),
+        Place::Apart(apart) => Runtime::Apart(apart, &workers),
+        Place::Node(under) => Runtime::Node(under, &workers),
     };
     let plugin = load(facts, permissions, runtime, &batches, Arc::new(NoServices)).await;
     let plugin = plugin.unwrap_or_else(|error| panic!("{error}"));
@@ -243,7 +253,7 @@ async fn mem0_with_and_without_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_node_all_of_them_register_what_they_register_here_and_take_a_turn() {
+async fn under_node_and_apart_all_of_them_register_what_they_register_here_and_take_a_turn() {
     // Looks like a key and is none.
     let key = ["m0", "-test"].concat();
     for (package, config) in [
@@ -255,14 +265,18 @@ async fn under_node_all_of_them_register_what_they_register_here_and_take_a_turn
         ("@mem0/openclaw-mem0", json!({ "apiKey": key, "userId": "me" })),
     ] {
         let here = plugin(package, config.clone(), Permissions::default()).await;
-        let there = under_node(package, config).await;
-        assert_eq!(there.points(), here.points(), "{package}");
-        for kind in [OfferKind::Tool, OfferKind::Command, OfferKind::Service, OfferKind::Cli] {
-            assert_eq!(there.names(kind), here.names(kind), "{package}: {kind}");
-        }
-        assert_eq!(there.seated.left_out, here.seated.left_out, "{package}");
-        if package.contains("happycastle") || package.contains("avatar") {
-            there.turn().await;
+        for there in [under_node(package, config.clone()).await, apart(package, config).await] {
+            assert_eq!(there.points(), here.points(), "{package}");
+            for kind in [OfferKind::Tool, OfferKind::Command, OfferKind::Service, OfferKind::Cli] {
+                assert_eq!(there.names(kind), here.names(kind), "{package}: {kind}");
+            }
+            // What a system can't wall off is left out there, too.
+            let is_its = |left: &&LeftOut| !left.what.starts_with("the wall before");
+            let left_out: Vec<_> = there.seated.left_out.iter().filter(is_its).collect();
+            assert_eq!(left_out, here.seated.left_out.iter().collect::<Vec<_>>(), "{package}");
+            if package.contains("happycastle") || package.contains("avatar") {
+                there.turn().await;
+            }
         }
     }
 }

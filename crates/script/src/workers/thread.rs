@@ -241,7 +241,9 @@ impl Worker {
             let Some(item) = run.item() else { return run.finish() };
             let (script, callee) = (item.script, item.callee.clone());
             if self.residents.get(&script).is_some_and(|resident| {
-                matches!(resident.state, State::Ended { .. }) && resident.refusal().is_none()
+                matches!(resident.state, State::Ended { .. })
+                    && resident.refusal().is_none()
+                    && !(resident.slot.source.once && resident.generation > 0)
             }) {
                 self.make(script);
             }

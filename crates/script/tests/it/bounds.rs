@@ -483,3 +483,18 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> bool {
     })
     .await
 }
+
+#[tokio::test]
+async fn a_runtime_that_is_made_once_is_not_made_again() {
+    let source = "let calls = 0; export const count = () => ++calls; export const fill = () => { const all = []; for (;;) all.push(new Uint8Array(1 << 20)); };";
+    let script = Script::new(&[("main.js", source)]);
+    let once = script.load_source(script.source("main.js").once()).await.unwrap();
+    let often = script.load("main.js").await.unwrap();
+    for loaded in [&once, &often] {
+        assert_eq!(ask(loaded, "count", &Value::Null).await.unwrap(), Some(json!(1)));
+        assert!(ask(loaded, "fill", &Value::Null).await.is_err());
+    }
+    assert_eq!(ask(&often, "count", &Value::Null).await.unwrap(), Some(json!(1)), "it began anew");
+    let over = ask(&once, "count", &Value::Null).await.unwrap_err();
+    assert!(matches!(over, ScriptError::Ended { .. }), "{over}");
+}

@@ -24,7 +24,7 @@ pub(crate) trait Lives: Send + Sync {
 
 /// Who serves one life of a program.
 pub(crate) trait Life: fmt::Debug + Send + Sync {
-    /// A line that is sent before anything else.
+    /// What is sent before anything else.
     fn preface(&self) -> Vec<u8>;
 
     /// What `initialize` says.
@@ -44,6 +44,9 @@ pub(crate) trait Life: fmt::Debug + Send + Sync {
     /// The fault of a program that asks what nobody answers.
     fn asked(&self, question: Question, method: &str, params: Value) -> Result<(), Fault>;
 
+    /// The life is over: what is still worked on for it is nobody's any more.
+    fn over(&self) {}
+
     /// Which life it is, from 1.
     fn generation(&self) -> u32;
 }
@@ -56,6 +59,11 @@ pub(crate) struct Question {
 }
 
 impl Question {
+    /// Its id, where that is a number.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.id.as_u64()
+    }
+
     /// Answers it: with a value, or with what is wrong, in words and as data.
     pub(crate) fn answer(self, answer: Result<Value, (String, Value)>) {
         self.session.tell(wire::reply(&self.id, answer));

@@ -52,6 +52,7 @@ impl Pipes {
     /// Serves the program to its end, which is brought about if need be. Nothing of its tree is left when this returns.
     pub(super) async fn serve(self) -> Fault {
         let Self { session, running, output, writer, limits, stop, plugin } = self;
+        let _over = Over(Arc::clone(&session));
         let mut writer = Task(tokio::spawn(writer.run(limits.stall)));
         let mut reader = Reader { output, buffer: Vec::new(), unasked: Unasked::default(), limits, plugin };
         let fault = {
@@ -89,6 +90,15 @@ impl Pipes {
                 fault
             }
         }
+    }
+}
+
+/// Ends a session, also where nobody waits for the end of its program.
+struct Over(Arc<Session>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.end(&Fault::ShutDown);
     }
 }
 

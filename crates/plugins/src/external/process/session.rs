@@ -209,6 +209,9 @@ impl Session {
         };
         self.slots.close();
         drop(open);
+        if let Some(life) = &self.life {
+            life.over();
+        }
     }
 }
 

@@ -7,9 +7,12 @@
 //! The laws: *what was registered first stands*. A later life that keeps other functions under the numbers of the first is not asked for
 //! them. *The verdict comes from outside*: a call ends at its time, and a program that does not take back what was cancelled is killed.
 //! What it did by itself, its services among that, is lost with it, and the desk is told when the next life begins.
+//!
+//! There are two such programs: the machine's Node ([`node`]), and one of ours that holds a plugin alone as it is held inside ([`apart`]).
 
+mod apart;
 mod node;
-mod told;
+pub(crate) mod told;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,9 +30,12 @@ use backstop_script::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::task::AbortHandle;
 
+use self::apart::Alone;
+pub(super) use self::apart::start as start_apart;
+pub use self::apart::{Apart, NoHost, held_apart, load_apart};
 pub use self::node::{Node, NodeError, unheld};
-use super::desk::Desk;
 use crate::external::process::life::{Life, Lives, Question};
 use crate::external::process::{self, Fault, ProcessPlugin, ProcessSettings, wire};
 use crate::package::Seal;
@@ -60,7 +66,7 @@ pub struct UnderNode {
 pub(super) async fn start(
     source: ScriptSource,
     permissions: &Permissions,
-    desk: Arc<Desk>,
+    bridge: Arc<dyn Bridge>,
     seal: Option<Arc<Seal>>,
     under: UnderNode,
 ) -> Result<(Loaded, ProcessPlugin), ScriptError> {
@@ -84,35 +90,30 @@ pub(super) async fn start(
     };
     let mut variables = permissions.env.clone();
     variables.entry("HOME".to_owned()).or_insert_with(|| home.to_string_lossy().into_owned());
-    let name = Arc::clone(&source.name);
-    let host = Arc::new(Host {
-        desk,
-        source,
-        node,
-        variables,
-        lives: AtomicU32::new(0),
-        kept: Mutex::default(),
-        failure: Mutex::default(),
-    });
-    let served: Arc<dyn Lives> = Arc::new(Serving(Arc::clone(&host)));
-    let process = ProcessPlugin::start_serving(settings, Some(served)).await.map_err(|error| {
-        let failure = host.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failure.unwrap_or_else(|| ScriptError::Elsewhere { reason: error.to_string(), is_malformed: false })
-    })?;
-    let place = Arc::new(Place { name, host, process: process.clone() });
-    Ok((Loaded::elsewhere_at(place), process))
+    let host = Host::new(source, bridge, Kind::Node { node, variables });
+    let (loaded, process, _) = host.start(settings).await?;
+    Ok((loaded, process))
 }
 
 /// What all lives of a plugin have in common.
 struct Host {
-    desk: Arc<Desk>,
+    bridge: Arc<dyn Bridge>,
     source: ScriptSource,
-    node: Node,
-    variables: BTreeMap<String, String>,
+    kind: Kind,
     lives: AtomicU32,
     kept: Mutex<Kept>,
     /// Why the last life could not register, exactly.
     failure: Mutex<Option<ScriptError>>,
+    /// What of its walls can't be built, as the last life says.
+    gaps: Mutex<Vec<String>>,
+}
+
+/// What runs it.
+enum Kind {
+    /// The machine's Node, and the variables that the plugin sees.
+    Node { node: Node, variables: BTreeMap<String, String> },
+    /// A process of ours.
+    Apart(Alone),
 }
 
 /// The functions that were kept by a name while the plugin was loaded.
@@ -124,6 +125,36 @@ struct Kept {
 }
 
 impl Host {
+    fn new(source: ScriptSource, bridge: Arc<dyn Bridge>, kind: Kind) -> Arc<Self> {
+        Arc::new(Self {
+            bridge,
+            source,
+            kind,
+            lives: AtomicU32::new(0),
+            kept: Mutex::default(),
+            failure: Mutex::default(),
+            gaps: Mutex::default(),
+        })
+    }
+
+    /// Starts the program for the first time. Says what of its walls can't be built.
+    async fn start(
+        self: Arc<Self>,
+        settings: ProcessSettings,
+    ) -> Result<(Loaded, ProcessPlugin, Vec<String>), ScriptError> {
+        let host = self;
+        let served: Arc<dyn Lives> = Arc::new(Serving(Arc::clone(&host)));
+        let process = ProcessPlugin::start_serving(settings, Some(served)).await.map_err(|error| {
+            let failure = host.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            failure
+                .unwrap_or_else(|| ScriptError::Elsewhere { reason: error.to_string(), is_malformed: false })
+        })?;
+        let gaps = host.gaps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = Arc::clone(&host.source.name);
+        let place = Arc::new(Place { name, host, process: process.clone() });
+        Ok((Loaded::elsewhere_at(place), process, gaps))
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,19 +181,24 @@ struct Serving(Arc<Host>);
 impl Lives for Serving {
     fn begin(&self) -> Result<Arc<dyn Life>, Fault> {
         let host = Arc::clone(&self.0);
-        host.node.check().map_err(|error| Fault::Start(error.to_string()))?;
-        let desk: Arc<dyn Bridge> = Arc::<Desk>::clone(&host.desk);
-        let sources = Sources::new(&host.source, Limits::default(), desk);
-        let sources = sources.map_err(|error| Fault::Start(error.to_string()))?;
+        let sources = match &host.kind {
+            Kind::Node { node, .. } => {
+                node.check().map_err(|error| Fault::Start(error.to_string()))?;
+                let sources = Sources::new(&host.source, Limits::default(), Arc::clone(&host.bridge));
+                Some(sources.map_err(|error| Fault::Start(error.to_string()))?)
+            }
+            Kind::Apart(_) => None,
+        };
         let before = host.lives.fetch_add(1, Ordering::AcqRel);
         if before > 0 && host.kept().generation == before {
             let reason = "its process ended".to_owned();
             let scope = CallScope { script: Arc::clone(&host.source.name), generation: before };
-            host.desk.ended(&scope, &ScriptError::Elsewhere { reason, is_malformed: false });
+            host.bridge.ended(&scope, &ScriptError::Elsewhere { reason, is_malformed: false });
         }
         let generation = before + 1;
         let scope = CallScope { script: Arc::clone(&host.source.name), generation };
-        Ok(Arc::new(OneLife { host, scope, sources, questions: Arc::default() }))
+        let working = Mutex::new(Some(BTreeMap::new()));
+        Ok(Arc::new(OneLife { host, scope, sources, questions: Arc::default(), working }))
     }
 }
 
@@ -170,8 +206,11 @@ impl Lives for Serving {
 struct OneLife {
     host: Arc<Host>,
     scope: CallScope,
-    sources: Sources,
+    /// Its modules, where they are handed over.
+    sources: Option<Sources>,
     questions: Arc<AtomicUsize>,
+    /// What is worked on for its questions; nothing more is once the life is over.
+    working: Mutex<Option<BTreeMap<u64, AbortHandle>>>,
 }
 
 impl fmt::Debug for OneLife {
@@ -224,7 +263,7 @@ impl OneLife {
     /// Answers from another thread, where files are read.
     fn later(&self, question: Question, work: impl FnOnce(&Sources) -> Said + Send + 'static) {
         let Some((question, admitted)) = self.admit(question) else { return };
-        let sources = self.sources.clone();
+        let Some(sources) = self.sources.clone() else { return };
         tokio::task::spawn_blocking(move || {
             let said = work(&sources);
             drop(admitted);
@@ -294,15 +333,22 @@ fn load(sources: &Sources, name: &str) -> Said {
 
 impl Life for OneLife {
     fn preface(&self) -> Vec<u8> {
-        wire::text(include_str!("runner.js"))
+        match &self.host.kind {
+            Kind::Node { .. } => wire::text(include_str!("runner.js")),
+            Kind::Apart(_) => Vec::new(),
+        }
     }
 
     fn greeting(&self) -> Value {
+        let variables = match &self.host.kind {
+            Kind::Node { variables, .. } => variables,
+            Kind::Apart(alone) => return alone.greeting(&self.host.source),
+        };
         let Limits { functions, answer_depth, answer_bytes, .. } = Limits::default();
         json!({
             "boot": include_str!("../js/boot.js"),
             "sdk": include_str!("../js/sdk.js"),
-            "environment": { "keeps": [process::MARKER], "variables": self.host.variables },
+            "environment": { "keeps": [process::MARKER], "variables": variables },
             "limits": { "functions": functions, "depth": answer_depth, "bytes": answer_bytes },
         })
     }
@@ -311,13 +357,18 @@ impl Life for OneLife {
         let wrong = || Fault::Handshake("answered `initialize` wrongly".to_owned());
         if let Some(error) = answer.get("error") {
             let error = told::error(error).ok_or_else(wrong)?;
-            let error = self.sources.take_failure(&error.to_string()).unwrap_or(error);
+            let noted = self.sources.as_ref().and_then(|sources| sources.take_failure(&error.to_string()));
+            let error = noted.unwrap_or(error);
             let said = Fault::Handshake(format!("could not load the plugin: {error}"));
             *self.host.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             return Err(said);
         }
         let list = answer.get("kept").cloned().ok_or_else(wrong)?;
         let list: Vec<(u32, String)> = serde_json::from_value(list).map_err(|_| wrong())?;
+        if let Some(gaps) = answer.get("gaps") {
+            let gaps = Vec::<String>::deserialize(gaps).map_err(|_| wrong())?;
+            *self.host.gaps.lock().unwrap_or_else(PoisonError::into_inner) = gaps;
+        }
         let mut kept = self.host.kept();
         kept.now = list.into_iter().collect();
         kept.generation = self.scope.generation;
@@ -328,47 +379,55 @@ impl Life for OneLife {
     }
 
     fn asked(&self, question: Question, method: &str, params: Value) -> Result<(), Fault> {
-        match method {
-            "resolve" => {
+        match (method, &self.host.kind) {
+            ("resolve", Kind::Node { .. }) => {
                 let wanted: Resolving = Self::read(params)?;
                 self.later(question, move |sources| resolve(sources, &wanted));
             }
-            "load" => {
+            ("load", Kind::Node { .. }) => {
                 let Loading { name } = Self::read(params)?;
                 self.later(question, move |sources| load(sources, &name));
             }
-            "syntax" => {
+            ("syntax", Kind::Node { .. }) => {
                 let Loading { name } = Self::read(params)?;
                 self.later(question, move |sources| Ok(json!(sources.syntax_error(&name))));
             }
-            "importer" => {
+            ("importer", Kind::Node { .. }) => {
                 let Importing { file } = Self::read(params)?;
                 self.later(question, move |sources| Ok(json!({ "name": sources.importer(&file) })));
             }
-            "call" => {
+            ("call", _) => {
                 let called: Calling = Self::read(params)?;
                 let said = argument(&called).and_then(|value| {
-                    let said = self.host.desk.call(&self.scope, &called.name, value);
+                    let said = self.host.bridge.call(&self.scope, &called.name, value);
                     as_value(&said.map_err(refused)?)
                 });
                 question.answer(said);
             }
-            "request" => {
+            ("request", _) => {
                 let called: Calling = Self::read(params)?;
                 let Some((question, admitted)) = self.admit(question) else { return Ok(()) };
-                let (desk, scope) = (Arc::clone(&self.host.desk), self.scope.clone());
+                let (bridge, scope) = (Arc::clone(&self.host.bridge), self.scope.clone());
                 tokio::spawn(async move {
                     let said = match argument(&called) {
-                        Ok(value) => desk.request(scope, called.name, value).await.map_err(refused),
+                        Ok(value) => bridge.request(scope, called.name, value).await.map_err(refused),
                         Err(wrong) => Err(wrong),
                     };
                     drop(admitted);
                     question.answer(said.and_then(|text| as_value(&text)));
                 });
             }
-            other => return Err(Fault::UnknownMethod(other.chars().take(60).collect())),
+            (_, Kind::Apart(alone)) => return self.asked_apart(alone, question, method, params),
+            (other, Kind::Node { .. }) => {
+                return Err(Fault::UnknownMethod(other.chars().take(60).collect()));
+            }
         }
         Ok(())
+    }
+
+    fn over(&self) {
+        let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
+        working.into_iter().flatten().for_each(|(_, work)| work.abort());
     }
 
     fn generation(&self) -> u32 {
@@ -390,15 +449,19 @@ fn elsewhere(error: HookError) -> ScriptError {
 }
 
 impl Place {
-    async fn ask(&self, function: FunctionId, arguments: &Arguments) -> Result<Option<Answer>, ScriptError> {
+    async fn ask(&self, callee: &Callee, arguments: &Arguments) -> Result<Option<Answer>, ScriptError> {
         let session = self.process.session().await.map_err(elsewhere)?;
         let generation = session.life().map(|life| life.generation()).unwrap_or_default();
-        self.host.has(generation, function)?;
-        let params = json!({
-            "function": function.number(), "arguments": plain(arguments)?, "keep": arguments.kept(),
-        });
+        let (which, name, called) = match callee {
+            Callee::Kept(function) => {
+                self.host.has(generation, *function)?;
+                ("function", json!(function.number()), function.to_string())
+            }
+            Callee::Export(name) => ("export", json!(name), format!("`{name}` among its exports")),
+        };
+        let params = json!({ (which): name, "arguments": plain(arguments)?, "keep": arguments.kept() });
         let said = session.ask("call", &params).await.map_err(elsewhere)?;
-        told::answer(said, generation, &function.to_string(), arguments.kept())
+        told::answer(said, generation, &called, arguments.kept())
     }
 }
 
@@ -432,11 +495,7 @@ impl Elsewhere for Place {
         arguments: &Arguments,
         budget: Duration,
     ) -> Result<Option<Answer>, ScriptError> {
-        let function = match callee {
-            Callee::Kept(function) => function,
-            Callee::Export(name) => return Err(ScriptError::NoFunction { name }),
-        };
-        let asked = tokio::time::timeout(budget, self.ask(function, arguments)).await;
+        let asked = tokio::time::timeout(budget, self.ask(&callee, arguments)).await;
         asked.unwrap_or(Err(ScriptError::TimedOut { budget }))
     }
 

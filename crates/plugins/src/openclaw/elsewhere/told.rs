@@ -1,7 +1,9 @@
 //! What a plugin in a program of its own said: an answer as data, or an error in words.
 
-use backstop_script::{Answer, FunctionId, JsonText, KeptFunction, Limits, Place, ScriptError};
-use serde::Deserialize;
+use std::time::Duration;
+
+use backstop_script::{Answer, Ended, FunctionId, JsonText, KeptFunction, Limits, Place, ScriptError};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[derive(Deserialize)]
@@ -17,16 +19,17 @@ struct Said {
     error: Option<Value>,
 }
 
-#[derive(Deserialize)]
-struct Where {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Where {
     file: String,
     line: u32,
     column: u32,
 }
 
-#[derive(Deserialize)]
+/// What went wrong there, as it is said over the pipe. Node says no more than the first four.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Wrong {
+pub(crate) enum Wrong {
     Thrown {
         message: String,
         #[serde(default)]
@@ -45,6 +48,62 @@ enum Wrong {
         reason: String,
     },
     None,
+    Module {
+        specifier: String,
+        importer: String,
+        reason: String,
+    },
+    Late {
+        millis: u64,
+    },
+    Ended {
+        why: WhyEnded,
+    },
+    Busy {
+        limit: usize,
+    },
+    Other {
+        reason: String,
+    },
+}
+
+/// Why a runtime was ended.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WhyEnded {
+    Memory,
+    Jobs,
+    Slice,
+}
+
+impl Wrong {
+    /// As it is said.
+    pub(crate) fn of(error: ScriptError) -> Self {
+        let at = |Place { file, line, column }| Where { file, line, column };
+        match error {
+            ScriptError::Thrown { message, place, code, stack } => {
+                Self::Thrown { message, code, stack, place: place.map(at) }
+            }
+            ScriptError::Syntax { place, message } => Self::Syntax { message, place: at(place) },
+            ScriptError::Malformed { path, reason } => Self::Malformed { path, reason },
+            ScriptError::NoFunction { .. } => Self::None,
+            ScriptError::Module { specifier, importer, reason } => {
+                Self::Module { specifier, importer, reason }
+            }
+            ScriptError::TimedOut { budget } => {
+                Self::Late { millis: u64::try_from(budget.as_millis()).unwrap_or(u64::MAX) }
+            }
+            ScriptError::Ended { why, .. } => Self::Ended {
+                why: match why {
+                    Ended::OutOfMemory => WhyEnded::Memory,
+                    Ended::EndlessJobs => WhyEnded::Jobs,
+                    Ended::SliceOver => WhyEnded::Slice,
+                },
+            },
+            ScriptError::Busy { limit } => Self::Busy { limit },
+            other => Self::Other { reason: other.to_string() },
+        }
+    }
 }
 
 fn place(at: Where) -> Place {
@@ -101,6 +160,18 @@ pub(super) fn error(said: &Value) -> Option<ScriptError> {
         Wrong::Syntax { message, place: at } => ScriptError::Syntax { place: place(at), message },
         Wrong::Malformed { path, reason } => ScriptError::Malformed { path, reason },
         Wrong::None => ScriptError::NoFunction { name: String::new() },
+        Wrong::Module { specifier, importer, reason } => ScriptError::Module { specifier, importer, reason },
+        Wrong::Late { millis } => ScriptError::TimedOut { budget: Duration::from_millis(millis) },
+        Wrong::Ended { why } => ScriptError::Ended {
+            why: match why {
+                WhyEnded::Memory => Ended::OutOfMemory,
+                WhyEnded::Jobs => Ended::EndlessJobs,
+                WhyEnded::Slice => Ended::SliceOver,
+            },
+            again_in: Duration::ZERO,
+        },
+        Wrong::Busy { limit } => ScriptError::Busy { limit },
+        Wrong::Other { reason } => ScriptError::Elsewhere { reason, is_malformed: false },
     })
 }
 
