@@ -134,6 +134,11 @@ pub trait Bridge: Send + Sync + 'static {
         let _ = (scope, grant);
     }
 
+    /// As [`denied`](Self::denied), as often as this, where that is told later and together.
+    fn denied_often(&self, scope: &CallScope, grant: &str, times: u64) {
+        (0..times).for_each(|_| self.denied(scope, grant));
+    }
+
     /// The runtime of this scope, which could be asked until now, is gone with all that it did by itself. The next call makes another,
     /// except of a script that is [stuck](ScriptError::Stuck). Also said on the thread of whoever notices that.
     fn ended(&self, scope: &CallScope, why: &ScriptError) {

@@ -558,6 +558,10 @@ impl Bridge for Desk {
     }
 
     fn denied(&self, scope: &CallScope, grant: &str) {
+        self.denied_often(scope, grant, 1);
+    }
+
+    fn denied_often(&self, scope: &CallScope, grant: &str, more: u64) {
         let grant: String = grant.chars().take(LONGEST_WORDS).collect();
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = denied.contains_key(&grant);
@@ -566,7 +570,7 @@ impl Bridge for Desk {
         }
         let grant = if is_known || denied.len() < MOST_DENIED { grant } else { "others".to_owned() };
         let times = denied.entry(grant).or_default();
-        *times = times.saturating_add(1);
+        *times = times.saturating_add(more);
     }
 
     fn log(&self, scope: &CallScope, level: LogLevel, line: &str) {

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use backstop_hooks::Json;
 use backstop_script::{
@@ -27,8 +28,6 @@ use crate::permissions::Permissions as Granted;
 
 /// Most bytes of what it asks and logs within ten seconds without an answer among them.
 const MOST_UNASKED: usize = 64 << 20;
-/// How often one message says that a grant was missing.
-const MOST_TIMES: u64 = 10_000;
 
 /// The program that a plugin's process is, and what that is started with.
 #[derive(Clone, Debug)]
@@ -176,6 +175,28 @@ pub(crate) async fn start(
     Host::new(source, bridge, Kind::Apart(alone)).start(settings).await
 }
 
+/// Lines of a log, of which no more are taken within a second than a runtime says. A process that says more is none of ours any more.
+pub(super) struct Lines(Mutex<(Instant, u32)>);
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(Mutex::new((Instant::now(), 0)))
+    }
+}
+
+impl Lines {
+    /// Whether one more is taken.
+    fn one_more(&self) -> bool {
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.0.elapsed() >= Duration::from_secs(1) {
+            *window = (Instant::now(), 0);
+        }
+        window.1 = window.1.saturating_add(1);
+        // Whose windows begin at other moments says twice as many in one of these, and what it says of those that it left out.
+        window.1 <= backstop_script::Limits::default().log_lines.saturating_mul(2).saturating_add(4)
+    }
+}
+
 #[derive(Deserialize)]
 struct Named {
     name: String,
@@ -212,7 +233,7 @@ impl OneLife {
             }
             "denied" => {
                 let Denied { grant, times } = Self::read(params)?;
-                (0..times.min(MOST_TIMES)).for_each(|_| bridge.denied(&self.scope, &grant));
+                bridge.denied_often(&self.scope, &grant, times);
                 question.answer(Ok(Value::Null));
             }
             "line" => {
@@ -223,7 +244,9 @@ impl OneLife {
                     2 => LogLevel::Warn,
                     _ => LogLevel::Error,
                 };
-                bridge.log(&self.scope, level, &text);
+                if self.lines.one_more() {
+                    bridge.log(&self.scope, level, &text);
+                }
                 question.answer(Ok(Value::Null));
             }
             "program" => {
@@ -301,6 +324,13 @@ mod tests {
         let own = std::fs::metadata(std::env::current_exe().unwrap()).unwrap();
         let met = std::fs::metadata(held).unwrap();
         assert_eq!((met.dev(), met.ino()), (own.dev(), own.ino()));
+    }
+
+    #[test]
+    fn lines_of_a_second_are_bounded() {
+        let lines = Lines::default();
+        let taken = (0..100_000).filter(|_| lines.one_more()).count();
+        assert!((404..4_040).contains(&taken), "{taken}");
     }
 
     #[test]

@@ -32,8 +32,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::task::AbortHandle;
 
-use self::apart::Alone;
 pub(super) use self::apart::start as start_apart;
+use self::apart::{Alone, Lines};
 pub use self::apart::{Apart, NoHost, held_apart, load_apart};
 pub use self::node::{Node, NodeError, unheld};
 use crate::external::process::life::{Life, Lives, Question};
@@ -198,7 +198,14 @@ impl Lives for Serving {
         let generation = before + 1;
         let scope = CallScope { script: Arc::clone(&host.source.name), generation };
         let working = Mutex::new(Some(BTreeMap::new()));
-        Ok(Arc::new(OneLife { host, scope, sources, questions: Arc::default(), working }))
+        Ok(Arc::new(OneLife {
+            host,
+            scope,
+            sources,
+            questions: Arc::default(),
+            working,
+            lines: Lines::default(),
+        }))
     }
 }
 
@@ -211,6 +218,7 @@ struct OneLife {
     questions: Arc<AtomicUsize>,
     /// What is worked on for its questions; nothing more is once the life is over.
     working: Mutex<Option<BTreeMap<u64, AbortHandle>>>,
+    lines: Lines,
 }
 
 impl fmt::Debug for OneLife {
