@@ -106,7 +106,16 @@ const GRANTS: &str = "plugins: {entries: {lives: {grants: {files: {write: ['${da
 
 #[test]
 fn a_service_lives_as_long_as_the_agent_and_one_that_does_not_start_is_said() {
-    let (user, _model) = scene(&[], GRANTS);
+    lives_with_the_agent(GRANTS);
+}
+
+#[test]
+fn a_service_in_a_process_of_its_own_lives_as_long_as_well() {
+    lives_with_the_agent(&GRANTS.replace("{lives: {", "{lives: {runtime: process, "));
+}
+
+fn lives_with_the_agent(grants: &str) {
+    let (user, _model) = scene(&[], grants);
     let log = chronicler(&user, "lives", LIVES);
     let done = user.run(&["agent", "-m", "hi"]).succeeded();
     assert!(

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use backstop_engine::FailureKind;
 use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
+use backstop_plugins::openclaw::Runtime;
 use backstop_plugins::package::Seal;
+use backstop_script::{FileAccess, FileGrant};
 use serde_json::json;
 
 use crate::HOST;
@@ -215,6 +217,54 @@ async fn whatever_is_denied_is_counted_and_floods_nobody() {
     assert_eq!(times("files: read /etc/passwd"), Some(4000), "{denials:?}");
     assert_eq!(denials.iter().map(|(_, times)| times).sum::<u64>(), 5000);
     assert!(denials.len() < 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_granted_is_read_and_changed_as_inside_also_where_a_link_leads_there() {
+    let outside = tempfile::tempdir().unwrap();
+    let at = |name: &str| outside.path().join(name);
+    for name in ["write", "read", "beside"] {
+        std::fs::create_dir(at(name)).unwrap();
+        std::fs::write(at(name).join("file"), name).unwrap();
+    }
+    std::os::unix::fs::symlink(at("write"), at("link")).unwrap();
+    let grant = |name: &str, access| FileGrant { root: at(name), access };
+    let mut plugins = Plugins::new();
+    plugins.permissions.files = vec![
+        grant("link", FileAccess::Write),
+        grant("read", FileAccess::Read),
+        grant("not-there", FileAccess::Read),
+    ];
+    let before = r#"
+        import * as fs from "node:fs";
+        const tried = (act) => { try { return act() ?? "done"; } catch (error) { return error.code; } };
+    "#;
+    let expression = r#"((at) => [
+        tried(() => fs.writeFileSync(`${at}/link/made`, "one")), tried(() => fs.appendFileSync(`${at}/link/made`, " two")), tried(() => fs.mkdirSync(`${at}/link/a/b`, { recursive: true }) && "made"),
+        tried(() => fs.renameSync(`${at}/link/made`, `${at}/link/a/b/moved`)), tried(() => fs.readFileSync(`${at}/link/a/b/moved`, "utf8")), tried(() => fs.truncateSync(`${at}/link/file`, 2)),
+        tried(() => fs.readFileSync(`${at}/link/file`, "utf8")), tried(() => fs.rmSync(`${at}/link/a`, { recursive: true })), tried(() => fs.readdirSync(`${at}/link`).join("+")),
+        tried(() => fs.readFileSync(`${at}/read/file`, "utf8")), tried(() => fs.writeFileSync(`${at}/read/file`, "x")), tried(() => fs.readFileSync(`${at}/beside/file`)),
+        tried(() => fs.readFileSync(`${at}/not-there/file`)), new Date(2026, 6, 1).getTimezoneOffset(),
+    ].join(","))(command)"#;
+    let mut said_by = Vec::new();
+    for place in ["inside", "apart"] {
+        std::fs::write(at("write/file"), "write").unwrap();
+        let source = format!(
+            "{before}\nexport default {{ register(api) {{ api.on(\"before_tool_call\", ({{ params: {{ command }} }}) => ({{ block: true, blockReason: {expression} }})); }} }};"
+        );
+        let root = plugins.write("mine", "index.js", &source);
+        let facts = facts("mine", &root, "index.js", OpenClaw, json!({}));
+        let runtime = match place {
+            "inside" => Runtime::Here(&plugins.workers),
+            _ => crate::runtime(&root, &plugins.workers).await,
+        };
+        let plugin = plugins.load_in(facts, runtime).await.unwrap();
+        let (engine, _) = engine(&[&plugin]);
+        said_by.push(said(&engine, outside.path().to_str().unwrap()).await.unwrap());
+    }
+    let expected = "done,done,made,done,one two,done,wr,done,file,read,EACCES,EACCES,ENOENT,";
+    assert!(said_by[0].starts_with(expected), "{}", said_by[0]);
+    assert_eq!(said_by[1], said_by[0]);
 }
 
 #[test]
