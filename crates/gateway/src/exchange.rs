@@ -56,6 +56,11 @@ pub trait Interceptor: Send + Sync + 'static {
     /// Called once for each request that passed the door, before its body is read. Must not block or wait.
     fn begin(&self, call: &Call<'_>) -> Plan;
 
+    /// Whether anybody judges: then only headers of requests pass that are known to be harmless.
+    fn decides(&self) -> bool {
+        true
+    }
+
     /// Whether sound and pictures of a session pass, in which nobody can judge anything.
     fn passes_media(&self) -> bool {
         true
@@ -67,6 +72,10 @@ pub trait Interceptor: Send + Sync + 'static {
 pub struct Transparent;
 
 impl Interceptor for Transparent {
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn begin(&self, _: &Call<'_>) -> Plan {
         Plan::Opaque
     }

@@ -3,7 +3,7 @@
 //! Order is kept, so headers are copied and never removed in place. Left out are the headers of one hop (RFC
 //! 9110, 7.6.1: `connection` and what it names, `keep-alive`, `proxy-connection`, `proxy-authenticate`,
 //! `proxy-authorization`, `te`, `transfer-encoding`, `upgrade`), the gateway's own, and credentials that are
-//! not the provider's. `host` becomes the provider's. Nothing is added that tells of the gateway.
+//! not the provider's; where hooks decide or the operator pays, also what [no list knows](crate::known). `host` becomes the provider's. Nothing is added that tells of the gateway.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::cloud::sigv4::Signer;
 use crate::door::Door;
+use crate::known::KnownHeaders;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -73,6 +74,8 @@ pub(crate) struct Upward<'a> {
     pub(crate) replaced: bool,
     /// The answer will be looked at: no compression is asked for.
     pub(crate) inspected: bool,
+    /// Only these pass; `None` where nobody judges, and the client pays.
+    pub(crate) known: Option<&'a KnownHeaders>,
 }
 
 impl Upward<'_> {
@@ -101,6 +104,9 @@ impl Upward<'_> {
                 continue;
             }
             if self.door.keeps(name, value) || self.is_outdated(name) || (replaces && is_paying(name)) {
+                continue;
+            }
+            if self.known.is_some_and(|known| !known.pass(name)) {
                 continue;
             }
             to.append(name.clone(), value.clone());
@@ -176,7 +182,7 @@ mod tests {
     fn sent(credentials: &Credentials, replaced: bool, inspected: bool, from: &HeaderMap) -> Vec<String> {
         let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
         let host = HeaderValue::from_static("api.example.com");
-        let upward = Upward { door: &door, host: Some(&host), credentials, replaced, inspected };
+        let upward = Upward { door: &door, host: Some(&host), credentials, replaced, inspected, known: None };
         lines(&upward.headers(from))
     }
 
@@ -262,6 +268,26 @@ mod tests {
         ];
         assert_eq!(sent(&key, false, false, &from), kept);
         assert_eq!(sent(&Credentials::Client, false, false, &from).len(), 7);
+    }
+
+    #[test]
+    fn where_somebody_judges_what_no_list_knows_stays_here() {
+        let from = map(&[
+            ("anthropic-version", "1"),
+            ("x-override-url", "/v1/dreams"),
+            ("x-forwarded-path", "/v1/dreams"),
+            ("x-ours", "1"),
+        ]);
+        let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
+        let credentials = &Credentials::Client;
+        let sent = |known: Option<&KnownHeaders>| {
+            let upward = Upward { door: &door, host: None, credentials, replaced: false, inspected: false, known };
+            upward.headers(&from).keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(None).len(), 4, "a plain proxy");
+        assert_eq!(sent(Some(&KnownHeaders::default())), ["anthropic-version"]);
+        let ours = KnownHeaders::with(&["x-ours".to_owned()]);
+        assert_eq!(sent(Some(&ours)), ["anthropic-version", "x-ours"]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod endpoint;
 mod error;
 pub mod exchange;
 mod head;
+mod known;
 pub mod hooked;
 mod models;
 mod multipart;

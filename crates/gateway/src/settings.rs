@@ -27,6 +27,8 @@ pub struct Settings {
     pub providers: BTreeMap<String, Provider>,
     /// Operations that pass although nobody here reads them, besides those that are known to be harmless.
     pub allow: Vec<AllowedOperation>,
+    /// Headers of requests that pass on where hooks decide or the operator pays, besides those that are known to be harmless.
+    pub headers: Vec<String>,
     /// Which models go where; the first that matches.
     pub routes: Vec<ModelRoute>,
     /// Where everything else goes: the providers of each family, in the order in which they are asked.
@@ -54,6 +56,7 @@ impl Settings {
             hosts: Vec::new(),
             providers: BTreeMap::new(),
             allow: Vec::new(),
+            headers: Vec::new(),
             routes: Vec::new(),
             defaults: BTreeMap::new(),
             max_retries: 0,

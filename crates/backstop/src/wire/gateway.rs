@@ -88,6 +88,7 @@ pub fn gateway_settings(
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
         allow: config.allow.iter().filter_map(|operation| allowed(&operation.value)).collect(),
+        headers: config.headers.iter().map(|name| name.value.as_str().to_owned()).collect(),
         routes: routes(loaded),
         max_retries: u32::try_from(config.max_retries.value.get()).unwrap_or(u32::MAX),
         limits: limits(loaded),

@@ -19,6 +19,7 @@
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
 //!   call, for whoever stands in front of the tools.
 
+mod approvals;
 mod batched;
 mod batches;
 mod bounded;
@@ -61,6 +62,7 @@ use backstop_hooks::points::{
     SessionEnd, SessionStart, ToolAfter,
 };
 
+use self::approvals::Approvals;
 use self::batched::Batched;
 use self::batches::BatchTraffic;
 use self::files::{AnswerFiles, JudgedFiles};
@@ -110,6 +112,7 @@ struct Shared {
     settings: HookSettings,
     links: Arc<Links>,
     owed: Arc<Owed>,
+    approvals: Arc<Approvals>,
     batched: Arc<Batched>,
     judged_files: JudgedFiles,
     answer_files: Arc<AnswerFiles>,
@@ -168,6 +171,7 @@ impl Hooks {
             settings,
             links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
             owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
+            approvals: before.map_or_else(Arc::default, |before| Arc::clone(&before.approvals)),
             batched: before.map_or_else(Arc::default, |before| Arc::clone(&before.batched)),
             // What other hooks let through these would have to judge.
             judged_files: JudgedFiles::default(),
@@ -230,6 +234,10 @@ impl Standing {
 }
 
 impl Interceptor for Hooks {
+    fn decides(&self) -> bool {
+        self.0.standing().decides()
+    }
+
     fn passes_media(&self) -> bool {
         !self.0.standing().decides() || self.0.settings.unjudged_media == UnjudgedMedia::Pass
     }

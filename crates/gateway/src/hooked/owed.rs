@@ -2,7 +2,8 @@
 //!
 //! A provider that keeps a conversation (`previous_response_id`, `conversation`) has calls in it that were taken out of its
 //! answers here. No client knows of them, and the provider goes on with the conversation only once each has its result. So
-//! the next request brings it: that the call was refused, and why. A request that has a result already is left alone.
+//! the next request brings it: that the call was refused, and why. A request that has a result already is left alone, but for
+//! one that approves the call.
 //!
 //! An answer that went on after a refusal ([`Joint`](backstop_llm::live::Joint)) is several answers for the provider: its
 //! client knows the id of the first, and what comes next follows the last.
@@ -17,6 +18,7 @@ use backstop_hooks::{AgentId, Digest, Json};
 use backstop_llm::ModelRequest;
 use serde_json::Value;
 
+use super::approvals::approval;
 use super::bounded::Bounded;
 use super::identity::{field, of_agent};
 
@@ -24,7 +26,7 @@ const MOST_ANSWERS: usize = 512;
 const MOST_RESULTS: usize = 128;
 
 /// The field that names the answer that a request follows.
-const PREVIOUS: &str = "previous_response_id";
+pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// What is remembered of conversations that a provider keeps.
 #[derive(Debug)]
@@ -85,6 +87,12 @@ impl Owed {
             found
         };
         let Some(wanted) = wanted else { return };
+        // Nobody but a hook lets a call be, and it did not: what its client says to it is no result.
+        let is_owed = |part: &Part| approval(part).is_some_and(|raw| wanted.iter().any(|result| is_for(result, raw)));
+        for message in &mut request.messages {
+            message.content.retain(|part| !is_owed(part));
+        }
+        request.messages.retain(|message| !message.content.is_empty());
         let missing: Vec<Message> = wanted.iter().filter(|result| !has(request, result)).cloned().collect();
         request.messages.splice(0..0, missing);
     }
@@ -116,6 +124,13 @@ fn name_previous(request: &mut ModelRequest, answer: String) {
         fields.insert(PREVIOUS.to_owned(), answer.into());
     }
     request.extra = Json::new(extra);
+}
+
+/// Whether a result turns down what somebody would approve.
+fn is_for(result: &Message, approved: &Json) -> bool {
+    result.content.iter().any(|part| {
+        matches!(part, Part::Unknown { raw } if raw.get("approval_request_id") == approved.get("approval_request_id"))
+    })
 }
 
 /// Whether a request brings this result by itself.

@@ -1,6 +1,7 @@
 //! One request and its answer on their way past the hooks.
 
 mod again;
+mod approved;
 mod part;
 mod seam;
 mod told;

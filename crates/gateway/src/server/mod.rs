@@ -42,6 +42,7 @@ use tokio_rustls::server::TlsStream;
 use crate::door::Door;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
+use crate::known::KnownHeaders;
 use crate::operations::AllowedOperation;
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts, WebSockets};
@@ -109,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) routes: Routes,
     pub(crate) interceptor: Arc<dyn Interceptor>,
     pub(crate) allow: Vec<AllowedOperation>,
+    pub(crate) headers: KnownHeaders,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_retries: u32,
@@ -134,6 +136,7 @@ impl Shared {
             routes: Routes::new(settings)?,
             interceptor,
             allow: settings.allow.clone(),
+            headers: KnownHeaders::with(&settings.headers),
             limits: settings.limits,
             timeouts: settings.timeouts,
             max_retries: settings.max_retries,

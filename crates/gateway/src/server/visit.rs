@@ -393,7 +393,9 @@ impl<'a> Visit<'a> {
     /// Who is asked for what, but for the body.
     fn asking(&self, provider: &Arc<Provider>, paying: &Paying, replaced: bool, inspected: bool) -> Asking {
         let (host, credentials) = (Some(provider.host()), &paying.credentials);
-        let upward = Upward { door: &self.shared.door, host, credentials, replaced, inspected };
+        let is_open = !self.shared.interceptor.decides() && matches!(credentials, Credentials::Client);
+        let known = (!is_open).then_some(&self.shared.headers);
+        let upward = Upward { door: &self.shared.door, host, credentials, replaced, inspected, known };
         Asking {
             provider: Arc::clone(provider),
             endpoint: self.endpoint,

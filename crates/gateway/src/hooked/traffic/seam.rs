@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::again::Again;
 use super::told::{overhear, provider_error, unwritable};
+use super::approved::Stop;
 use super::{Answer, Asked, Traffic, millis};
 use crate::exchange::{Answered, Body, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::hooked::form::{AnswerForm, Kind};
@@ -57,6 +58,12 @@ impl Exchange for Traffic {
         }
         if self.api == Api::OpenAiResponses {
             self.shared.owed.add(self.agent.as_ref(), &mut request);
+            let approved = self.approved(&mut request, &identity, &call).await;
+            match approved {
+                Ok(()) => {}
+                Err(Stop::Unread(why)) => return self.unreadable(&why),
+                Err(Stop::Blocked(blocked)) => return self.blocked(&blocked, live.request(), form),
+            }
         }
         let asking = Asking {
             engine: &self.shared.engine,
@@ -237,6 +244,7 @@ impl Exchange for Traffic {
             return self.fail(&trouble, out);
         }
         self.owe(None);
+        self.let_be_approved();
         self.go_on(out).await
     }
 

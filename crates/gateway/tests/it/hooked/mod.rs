@@ -5,6 +5,7 @@
 pub(crate) mod adversarial;
 mod answers;
 pub(crate) mod approvals;
+mod approved;
 mod arrays;
 mod attacks;
 mod batches;

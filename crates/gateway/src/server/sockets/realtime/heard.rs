@@ -127,7 +127,9 @@ impl Talk {
     fn read_error(&mut self, mut event: Map<String, Value>) -> Heard {
         let of = event.get("error").and_then(|error| error.get("event_id")).and_then(Value::as_str);
         let of = of.map(str::to_owned);
-        match About::of(of.as_deref().unwrap_or_default()) {
+        let about = About::of(of.as_deref().unwrap_or_default(), self.media);
+        let is_session = matches!(about, About::Session);
+        match about {
             About::Ours => return Heard::default(),
             About::Sound(name) => {
                 let told = self.named_event(sound::error(&event, name));
@@ -148,10 +150,11 @@ impl Talk {
             put(error, "event_id", Value::Null);
         }
         // Between answers it ends the session, and the client is to know why.
-        let is_session = !self.answer.is_under_way
-            && matches!(About::of(of.as_deref().unwrap_or_default()), About::Session);
-        let aside = is_session.then(|| sound::error(&event, None)).map(|told| self.named_event(told));
-        Heard { aside: aside.into_iter().collect(), ..Heard::of(event.into()) }
+        let is_told = is_session && !self.answer.is_under_way;
+        let aside = is_told.then(|| sound::error(&event, None)).map(|told| self.named_event(told));
+        // Whichever way it goes, it tells nothing else.
+        let event = if is_session { sound::error(&event, None) } else { event.into() };
+        Heard { aside: aside.into_iter().collect(), ..Heard::of(event) }
     }
 
     /// Hears what the provider says of what it hears; `None` if it is no such thing.

@@ -261,6 +261,12 @@ impl Talk {
                 if self.pending.len() >= MOST_PENDING {
                     return Err(Failure::Message("too many items wait for a `response.create`".to_owned()));
                 }
+                if self.pending.iter().any(|item| item.id == id) {
+                    let why = format!(
+                        "an item `{id}` waits for a `response.create` already\nhint: `conversation.item.delete` takes it away"
+                    );
+                    return Err(Failure::Message(why));
+                }
                 let item = Pending { id, fields, sounds, counted };
                 self.has_room(self.config.len().saturating_add(item.len()))?;
                 let client = self.added(&item.id, object(&item.fields)?);

@@ -19,6 +19,9 @@ const OF_COMMIT: &str = "backstop_commit_";
 /// The event of Responses as which a piece of sound goes by those who judge: it holds Base64, and leaves in its place behind the text
 /// that is held.
 pub(super) const PIECE: &str = "response.image_generation_call.partial_image";
+/// What a client reads of an error of the provider.
+const NOT_TAKEN: &str =
+    "backstop: the provider does not take this message, or what it says of the session's sound";
 /// Longer names are no models, formats or voices.
 const MAX_WORD_BYTES: usize = 128;
 /// More languages are spoken in no session.
@@ -258,7 +261,11 @@ pub(super) enum About<'a> {
 }
 
 impl<'a> About<'a> {
-    pub(super) fn of(id: &'a str) -> Self {
+    /// What an error about the message of this name is about. Without `media` nothing passes as it is made.
+    pub(super) fn of(id: &'a str, media: bool) -> Self {
+        if !media {
+            return if id.starts_with(ASIDE) { Self::Ours } else { Self::Other };
+        }
         let named = |id: &'a str| (!id.is_empty()).then_some(id);
         if let Some(id) = id.strip_prefix(OF_COMMIT) {
             return Self::Commit(named(id));
@@ -272,12 +279,13 @@ impl<'a> About<'a> {
     }
 }
 
-/// An error about what passed, as its client is told of it.
+/// An error about what passed, as its client is told of it. Nobody judges that, so what the provider says stays in the names
+/// that it has for it.
 pub(super) fn error(said: &Map<String, Value>, event: Option<&str>) -> Value {
     let error = said.get("error");
-    let text = |key: &str| error.and_then(|error| error.get(key)).filter(|value| value.is_string());
+    let name = |key: &str| error.and_then(|error| error.get(key)).filter(|value| is_id(value));
     json!({"type": "error", "error": {
-        "type": text("type"), "code": text("code"), "message": text("message"), "param": text("param"),
+        "type": name("type"), "code": name("code"), "param": name("param"), "message": NOT_TAKEN,
         "event_id": event,
     }})
 }

@@ -1,0 +1,116 @@
+//! What a client approves.
+//!
+//! OpenAI calls the tools of a server once a client approves (`mcp_approval_request`, `mcp_approval_response`). What is
+//! asked is a call of the answer, and judged as that. The law: *an approval goes to the provider only for a call that was
+//! judged as the provider has it.* So it does for a call that left here, and for one that the request brings with it, which
+//! is judged now, where no conversation of the provider's stands behind it, in which the call could be another.
+//! Everything else is refused: nobody here knows what it is that would run.
+//!
+//! Limits: what this process remembers, the latest [`MOST_APPROVALS`]. After a restart an approval in a conversation that
+//! the provider keeps is refused, and the model has to ask again.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use backstop_hooks::conversation::{Part, ToolCall};
+use backstop_hooks::{AgentId, Digest, Json};
+use backstop_llm::wire::own_meta;
+use backstop_llm::{Api, ModelRequest};
+use serde_json::{Value, json};
+
+use super::bounded::Bounded;
+use super::identity::{field, of_agent};
+use super::owed::{PREVIOUS, conversation_of};
+
+const MOST_APPROVALS: usize = 4_096;
+const ASKED: &str = "mcp_approval_request";
+/// The field that names what is approved, or not.
+const NAMED: &str = "approval_request_id";
+
+/// The calls that left here and may be approved, by their ids: what they would run.
+#[derive(Debug)]
+pub(super) struct Approvals(Mutex<Bounded<Digest, Digest>>);
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self(Mutex::new(Bounded::new(MOST_APPROVALS)))
+    }
+}
+
+/// An approval of what nobody here knows.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it approves a call of a server's tool that did not pass here since this proxy began\nhint: have the model ask once more, or send the `{ASKED}` in `input`, without a conversation that is kept elsewhere"
+)]
+pub(super) struct Unjudged;
+
+impl Approvals {
+    fn state(&self) -> MutexGuard<'_, Bounded<Digest, Digest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers calls that leave here.
+    pub(super) fn keep<'c>(&self, agent: Option<&AgentId>, calls: impl Iterator<Item = &'c ToolCall>) {
+        for call in calls.filter(|call| asks(call)) {
+            self.state().insert(key(agent, call.id.as_str()), run_by(call));
+        }
+    }
+
+    /// The calls that a request approves and that are to be judged before.
+    pub(super) fn unjudged(
+        &self,
+        agent: Option<&AgentId>,
+        request: &ModelRequest,
+    ) -> Result<Vec<ToolCall>, Unjudged> {
+        let mut unjudged: Vec<ToolCall> = Vec::new();
+        let parts = || request.messages.iter().flat_map(|message| &message.content);
+        for raw in parts().filter_map(approval) {
+            let id = raw.get(NAMED).and_then(Value::as_str).ok_or(Unjudged)?;
+            let known = self.state().get(&key(agent, id)).copied();
+            let calls = parts().filter_map(|part| match part {
+                Part::ToolCall(call) if call.id.as_str() == id && asks(call) => Some(call),
+                _ => None,
+            });
+            let others: Vec<&ToolCall> = calls.filter(|call| known != Some(run_by(call))).collect();
+            let is_kept = field(request, &[PREVIOUS]).or_else(|| conversation_of(request)).is_some();
+            if others.is_empty() && known.is_some() {
+                continue;
+            }
+            if others.is_empty() || is_kept {
+                return Err(Unjudged);
+            }
+            unjudged.extend(others.into_iter().cloned());
+        }
+        Ok(unjudged)
+    }
+}
+
+/// Turns down what a request approves of this call.
+pub(super) fn turn_down(request: &mut ModelRequest, call: &ToolCall, reason: &str) {
+    for part in request.messages.iter_mut().flat_map(|message| &mut message.content) {
+        let is_it = approval(part)
+            .is_some_and(|raw| raw.get(NAMED).and_then(Value::as_str) == Some(call.id.as_str()));
+        if is_it {
+            let raw = json!({"type": "mcp_approval_response", NAMED: call.id.as_str(), "approve": false, "reason": reason});
+            *part = Part::Unknown { raw: Json::new(raw) };
+        }
+    }
+}
+
+/// What approves something, or may be taken for that: whatever names a call that is to be approved, and does not turn it down.
+pub(super) fn approval(part: &Part) -> Option<&Json> {
+    let Part::Unknown { raw } = part else { return None };
+    (raw.get(NAMED).is_some() && raw.get("approve").and_then(Value::as_bool) != Some(false)).then_some(raw)
+}
+
+fn asks(call: &ToolCall) -> bool {
+    own_meta(call.meta.as_ref(), Api::OpenAiResponses).get("type").and_then(Value::as_str) == Some(ASKED)
+}
+
+fn key(agent: Option<&AgentId>, id: &str) -> Digest {
+    of_agent(agent, "approval", id)
+}
+
+/// What is run once the call is approved. Its name has the server's.
+fn run_by(call: &ToolCall) -> Digest {
+    Digest::of("approval", &json!([call.name, call.arguments]))
+}
