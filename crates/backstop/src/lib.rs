@@ -122,7 +122,7 @@ pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, re
 #[cfg(feature = "agent")]
 pub use wire::agent::agent_settings;
 #[cfg(feature = "gateway")]
-pub use wire::credentials::{CredentialPlaces, credential_places};
+pub use wire::credentials::{CredentialPlaces, CredentialProblem, credential_places, credential_problems};
 #[cfg(feature = "gateway")]
 pub use wire::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
 #[cfg(feature = "plugins")]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{
-    GoogleSource, Loaded, Locations, Provider, Untrusted, open_with_place, operators_folder,
+    GoogleSource, Loaded, Locations, Place, Provider, Untrusted, open_with_place, operators_folder,
 };
 use backstop_gateway::{AwsProfile, Credential, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 
@@ -51,6 +51,73 @@ pub(super) fn renewed(
         }
         Err(why) => Credential::Missing(format!("the credentials of provider `{name}` are missing: {why}")),
     })
+}
+
+/// Why a provider would get no credentials if the gateway began now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialProblem {
+    /// The provider.
+    pub provider: String,
+    /// Where the configuration says what they are made of.
+    pub at: Place,
+    /// What is missing, or is not the operator's, with the next step.
+    pub says: String,
+}
+
+/// What is missing of the credentials of providers, and what is there and does not count since others may have made it. No
+/// program is started, and nothing is asked for.
+pub fn credential_problems(loaded: &Loaded, environment: &Environment<'_>) -> Vec<CredentialProblem> {
+    let mut problems = Vec::new();
+    for (name, provider) in loaded.config.providers.iter() {
+        let Some((at, source)) = place_of(provider).zip(source(loaded, provider, environment)) else {
+            continue;
+        };
+        let said = match source {
+            Ok(source) => {
+                let (source, found) = look_up(source, environment);
+                faults(&source, found)
+            }
+            Err(why) => vec![why],
+        };
+        let provider = name.value.as_str().to_owned();
+        problems.extend(said.into_iter().map(|says| CredentialProblem {
+            provider: provider.clone(),
+            at: at.clone(),
+            says,
+        }));
+    }
+    problems
+}
+
+/// Where the configuration says from what credentials are made.
+fn place_of(provider: &Provider) -> Option<&Place> {
+    let places = [
+        provider.google_credentials_file.as_ref().map(|file| &file.at),
+        provider.google_credentials.as_ref().map(|google| &google.at),
+        provider.aws_profile.as_ref().map(|profile| &profile.at),
+        provider.token_command.as_ref().map(|command| &command.at),
+    ];
+    places.into_iter().flatten().next()
+}
+
+/// What keeps a source from giving credentials, as far as it can be seen without asking it.
+fn faults(source: &CredentialSource, found: Found) -> Vec<String> {
+    let quoted = |name: &OsStr| name.to_string_lossy().into_owned();
+    let programs = found.programs.into_iter().map(|(name, place)| (quoted(&name), place));
+    let files = found.files.into_iter().map(|(name, place)| (quoted(name.as_os_str()), place));
+    let all: Vec<(String, Lookup)> = files.chain(programs).collect();
+    // Of the two files of a profile, one is enough.
+    let has_any = all.iter().any(|(_, place)| matches!(place, Ok(Some(_))));
+    let is_enough = has_any && matches!(source, CredentialSource::AwsProfile(_));
+    let said = all.into_iter().filter_map(|(name, place)| match place {
+        Ok(Some(_)) => None,
+        Ok(None) if is_enough => None,
+        Ok(None) => Some(format!(
+            "`{name}` is not there\nhint: it is looked for when the gateway begins, or reads its configuration anew (SIGHUP)"
+        )),
+        Err(why) => Some(format!("`{name}` does not count: {why}")),
+    });
+    said.collect()
 }
 
 /// What of the disk credentials of providers are made of, absolute.
@@ -211,14 +278,14 @@ fn aws_profile(name: &str, environment: &Environment<'_>) -> Result<AwsProfile, 
 }
 
 /// Where something was when it was looked up, all links followed; `None` where it was not, or why it does not count.
-type Place = Result<Option<PathBuf>, String>;
+type Lookup = Result<Option<PathBuf>, String>;
 
 /// What was there when the gateway began. Of it opens what nobody but the operator can have written.
 #[derive(Debug)]
 struct Found {
     locations: Locations,
-    files: BTreeMap<PathBuf, Place>,
-    programs: BTreeMap<OsString, Place>,
+    files: BTreeMap<PathBuf, Lookup>,
+    programs: BTreeMap<OsString, Lookup>,
 }
 
 impl Found {
@@ -262,7 +329,7 @@ impl Found {
         folders
     }
 
-    fn place(&self, path: &Path) -> Place {
+    fn place(&self, path: &Path) -> Lookup {
         Ok(self.opened(path)?.map(|(_, place)| place))
     }
 
@@ -278,7 +345,7 @@ impl Found {
     }
 
     /// Opens what is still where it was found.
-    fn again(&self, found: Option<&Place>) -> Result<Option<(File, PathBuf)>, String> {
+    fn again(&self, found: Option<&Lookup>) -> Result<Option<(File, PathBuf)>, String> {
         const UNKNOWN: &str =
             "it was not looked up when the gateway began\nhint: have the gateway read its configuration anew";
         let Some(place) = found.ok_or(UNKNOWN)?.clone()? else { return Ok(None) };

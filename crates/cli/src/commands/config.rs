@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use backstop::Pin;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
+use backstop::{CredentialProblem, Pin, credential_problems};
 use serde_json::{Value, json};
 
 use super::outages::outages;
 use crate::error::{Error, different};
 use crate::exit::Exit;
 use crate::output::{Output, Style, one_line, plain};
-use crate::session::{Surroundings, builder};
+use crate::session::{Surroundings, builder, environment};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +55,12 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
         (Ok((loaded, webhooks, hooks)), true) => {
             let hints: Vec<&String> = hooks.iter().flat_map(|meta| &meta.hints).collect();
             let files = files(&loaded);
+            let warnings: Vec<Value> = credential_problems(&loaded, &environment)
+                .into_iter()
+                .map(|problem| json!({ "provider": problem.provider, "at": problem.at.to_string(), "message": problem.says }))
+                .collect();
             output.json(
-                &json!({ "ok": true, "files": files, "problems": [], "webhooks": webhooks, "hints": hints }),
+                &json!({ "ok": true, "files": files, "problems": [], "warnings": warnings, "webhooks": webhooks, "hints": hints }),
             )?;
         }
         (Ok((loaded, webhooks, hooks)), false) => {
@@ -76,6 +80,9 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
             ))?;
             if let Some(warning) = surroundings.pin_warning()? {
                 output.say(&warning);
+            }
+            for CredentialProblem { provider, at, says } in credential_problems(&loaded, &environment) {
+                output.say(&format!("warning: provider `{provider}` at {at} has no credentials: {says}"));
             }
         }
         (Err(Error::Config(error)), true) => {

@@ -171,6 +171,42 @@ fn nothing_wrong() {
     ");
 }
 
+/// What the gateway could pay with is looked for only when it begins: whoever checks hears of it before.
+#[test]
+fn credentials_that_are_missing_or_not_the_operators_are_told_of() {
+    let user = User::new();
+    let shared = user.path().join("shared.json");
+    std::fs::write(&shared, "{}").unwrap();
+    std::fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    user.configure(&format!(
+        "\
+providers:
+  gone: {{api: gemini, cloud: vertex, region: r, project: p, google_credentials_file: no.json}}
+  shared: {{api: gemini, cloud: vertex, region: r, project: p, google_credentials_file: {}}}
+  lost: {{api: gemini, cloud: vertex, region: r, project: p, token_command: [no-such-program]}}
+  profile: {{api: anthropic, cloud: bedrock, region: r, aws_profile: work}}
+  fine: {{api: gemini, cloud: vertex, region: r, project: p, token_command: [/bin/true]}}
+  keyed: {{api: openai-chat, api_key_env: NO_KEY}}
+",
+        shared.display()
+    ));
+    let said = user.run(&["config", "check"]).succeeded().err;
+    let of = |provider: &str| {
+        said.lines().filter(|line| line.starts_with(&format!("warning: provider `{provider}` at "))).count()
+    };
+    let told = ["gone", "shared", "lost", "profile", "fine", "keyed"].map(of);
+    assert_eq!(told, [1, 1, 1, 2, 0, 0], "{said}");
+    assert!(said.contains("no.json` is not there\nhint: it is looked for when the gateway begins"), "{said}");
+    assert!(said.contains("backstop.yaml:2:"), "{said}");
+    assert!(
+        said.contains("`no-such-program` is not there") && said.contains("shared.json` does not count"),
+        "{said}"
+    );
+    let json = user.run(&["config", "check", "--json"]).succeeded().json();
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 5, "{json}");
+    assert_eq!((&json["ok"], &json["warnings"][0]["provider"]), (&true.into(), &"gone".into()), "{json}");
+}
+
 #[test]
 fn a_repository_only_tightens_and_is_told_what_had_no_effect() {
     let user = User::new();
