@@ -281,7 +281,8 @@ mod tests {
         let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
         let credentials = &Credentials::Client;
         let sent = |known: Option<&KnownHeaders>| {
-            let upward = Upward { door: &door, host: None, credentials, replaced: false, inspected: false, known };
+            let upward =
+                Upward { door: &door, host: None, credentials, replaced: false, inspected: false, known };
             upward.headers(&from).keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(sent(None).len(), 4, "a plain proxy");

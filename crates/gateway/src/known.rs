@@ -153,7 +153,7 @@ const FAMILIES: &[&str] = &[
 pub(crate) struct KnownHeaders {
     /// Those that the operator named.
     also: Vec<String>,
-    told: Mutex<BTreeSet<HeaderName>>,
+    told: Mutex<BTreeSet<String>>,
 }
 
 impl KnownHeaders {
@@ -168,7 +168,7 @@ impl KnownHeaders {
             return true;
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < MOST_TOLD && told.insert(name.clone()) {
+        if told.len() < MOST_TOLD && told.insert(name.as_str().to_owned()) {
             tracing::info!(
                 header = name.as_str(),
                 "a header of requests does not pass on, since no list knows it; `gateway.headers` names others"

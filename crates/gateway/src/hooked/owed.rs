@@ -88,7 +88,8 @@ impl Owed {
         };
         let Some(wanted) = wanted else { return };
         // Nobody but a hook lets a call be, and it did not: what its client says to it is no result.
-        let is_owed = |part: &Part| approval(part).is_some_and(|raw| wanted.iter().any(|result| is_for(result, raw)));
+        let is_owed =
+            |part: &Part| approval(part).is_some_and(|raw| wanted.iter().any(|result| is_for(result, raw)));
         for message in &mut request.messages {
             message.content.retain(|part| !is_owed(part));
         }

@@ -27,7 +27,7 @@ use crate::door::Entered;
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
-use crate::head::{Upward, downward};
+use crate::head::{Credentials, Upward, downward};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
 use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};

@@ -36,7 +36,7 @@ impl Traffic {
 
     /// Judges the calls that a request approves, where that was not done when they left. Those that are denied it turns down.
     pub(super) async fn approved(
-        &self,
+        &mut self,
         request: &mut ModelRequest,
         identity: &Identity,
         call: &Arc<CallContext>,
@@ -67,7 +67,11 @@ impl Traffic {
         }
         for (call, ruling) in calls.iter().zip(judged.rulings) {
             if let ToolDecision::Deny { reason } = ruling {
-                turn_down(request, call, &format!("[backstop] this call was refused and did not run: {reason}"));
+                turn_down(
+                    request,
+                    call,
+                    &format!("[backstop] this call was refused and did not run: {reason}"),
+                );
             }
         }
         Ok(())

@@ -8,8 +8,8 @@ use backstop_llm::{Api, ErrorCategory, FailureKind, ModelError, WireError, estim
 use bytes::Bytes;
 
 use super::again::Again;
-use super::told::{overhear, provider_error, unwritable};
 use super::approved::Stop;
+use super::told::{overhear, provider_error, unwritable};
 use super::{Answer, Asked, Traffic, millis};
 use crate::exchange::{Answered, Body, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::hooked::form::{AnswerForm, Kind};

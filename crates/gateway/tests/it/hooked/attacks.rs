@@ -216,11 +216,15 @@ async fn ways_to_a_model_that_nobody_reads_are_closed() {
     assert_eq!(talk(&gateway, list("")).await.status(), 200);
     // What nobody knows may mean anything to some server: it stays here, whether the request is read or not.
     let strays = "x-override-url: /v1/dreams\r\nX-Original-Path: /v1/dreams\r\nx-forwarded-path: /v1/dreams\r\nx-future: 1\r\nx-app: cli\r\n";
-    let asks = post("/v1/messages", &body).replace("host: localhost\r\n", &format!("host: localhost\r\n{strays}"));
+    let asks =
+        post("/v1/messages", &body).replace("host: localhost\r\n", &format!("host: localhost\r\n{strays}"));
     for request in [list(strays), asks] {
         talk(&gateway, request).await;
         let sent = upstream.request(upstream.count() - 1);
-        assert!(!sent.contains("dreams") && !sent.contains("future") && sent.contains("x-app: cli"), "{sent}");
+        assert!(
+            !sent.contains("dreams") && !sent.contains("future") && sent.contains("x-app: cli"),
+            "{sent}"
+        );
     }
 }
 
