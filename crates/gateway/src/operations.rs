@@ -210,7 +210,9 @@ pub(crate) fn file_use(method: &Method, path: &str) -> Option<FileUse> {
         Method::POST if is("batches") => Some(FileUse::Create),
         Method::POST if is("batches/{id}/cancel") => Some(FileUse::States),
         Method::GET if is("batches") || is("batches/{id}") => Some(FileUse::States),
-        Method::GET | Method::HEAD if is("files/{id}/content") => Some(FileUse::Content),
+        Method::GET | Method::HEAD if is("files/{id}/content") || is("files/{id}:download") => {
+            Some(FileUse::Content)
+        }
         _ => None,
     }
 }

@@ -108,7 +108,7 @@ section! {
         /// ends at once, and says what was withheld.
         refusals ("max_refusals"): Setting<Whole<0, 10>> = Whole::clamped(2), OperatorOnly;
         /// What is done with sound, and pictures as they are made, in sessions of Gemini Live and OpenAI Realtime in which hooks
-        /// decide: nobody can judge them. What passes has left by the time its transcript is judged.
+        /// decide, and with files that are no text: nobody can judge them. What passes has left by the time its transcript is judged.
         unjudged_media ("unjudged_media"): Setting<UnjudgedMedia> = UnjudgedMedia::Refuse, Raise;
         /// After how much silence a client whose answer is held is told to be patient, in milliseconds.
         keep_alive ("keepAliveMs"): Setting<Millis> = Millis::clamped(10_000), OperatorOnly;

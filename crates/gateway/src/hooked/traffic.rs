@@ -259,6 +259,12 @@ impl Traffic {
         self.asked(call, identity, request, provider, 0)
     }
 
+    /// With what a file is judged that nobody asked a model for.
+    pub(super) fn of_file(&self, file: &str, provider: &str) -> (Arc<CallContext>, Facts) {
+        let Asked { call, facts, .. } = self.fetched(file, provider);
+        (call, facts)
+    }
+
     fn started(&mut self, asked: Asked) {
         let asked = self.asked.insert(asked);
         let Asked { call: _, id, identity, provider, request, form, watchers, .. } = asked;

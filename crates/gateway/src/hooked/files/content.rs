@@ -1,4 +1,5 @@
-//! What a file holds, when it is fetched: the answers of a batch are judged line by line.
+//! What a file holds, when it is fetched: the answers of a batch are judged line by line, and any other text as what a tool
+//! brought in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::unknown::Judges;
 use super::{Source, is_id};
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Requested, Step, Watch};
 use crate::hooked::batched::withdraw;
@@ -19,7 +21,10 @@ use crate::hooked::form::Answers;
 use crate::hooked::heads::unjudgeable;
 use crate::hooked::lines::{Written, alone, has_only, lines, unusable};
 use crate::hooked::traffic::Traffic;
-use crate::hooked::{Shared, Standing};
+use crate::hooked::{Shared, Standing, UnjudgedMedia, reply};
+
+/// Why a file does not pass that is no text.
+const NO_TEXT: &str = "it is no text, so that nobody can judge it\nhint: `gateway.hooks.unjudged_media: pass` lets it pass unread";
 
 /// Fields of a line with an answer. One that begins with any but the first is one.
 const FIELDS: [&str; 4] = ["id", "custom_id", "response", "error"];
@@ -45,7 +50,7 @@ enum Kind {
     Unknown,
     /// The answers of a batch.
     Answers,
-    /// Something else, which passes.
+    /// Something else.
     Other,
 }
 
@@ -62,6 +67,30 @@ impl ContentTraffic {
 
     fn unusable(&self, why: &str, out: &mut Outgoing) -> Step {
         let _ = out.replace(unusable(self.sample.family(), why));
+        Step::End
+    }
+
+    /// Judges a file that is none of answers.
+    async fn other(&mut self, file: Bytes, out: &mut Outgoing) -> Step {
+        let (call, facts) = self.sample.of_file(&self.file, &self.provider);
+        let (shared, standing) = (Arc::clone(&self.shared), self.standing);
+        let settings = &shared.settings;
+        let judges =
+            Judges { engine: &shared.engine, standing, text: settings.text, call: &call, facts: &facts };
+        let media = settings.unjudged_media;
+        match str::from_utf8(&file) {
+            _ if !judges.are_any() || file.is_empty() => out.push(file),
+            Ok(text) => match judges.judge(&self.file, text).await {
+                Ok(left) if left.as_str() == text => out.push(file),
+                Ok(left) => out.push(Bytes::copy_from_slice(left.as_str().as_bytes())),
+                Err(blocked) => {
+                    // Nothing of it has left.
+                    let _ = out.replace(reply::error(self.sample.family(), &reply::error_of(&blocked)));
+                }
+            },
+            Err(_) if media == UnjudgedMedia::Pass => out.push(file),
+            Err(_) => return self.unusable(NO_TEXT, out),
+        }
         Step::End
     }
 
@@ -242,18 +271,18 @@ impl Exchange for ContentTraffic {
         self.unusable(&format!("more than {limit} bytes of it would have to be held to judge it"), out)
     }
 
-    fn finish(&mut self, out: &mut Outgoing) -> Step {
+    fn finish(&mut self, _: &mut Outgoing) -> Step {
         if self.kind == Kind::Unknown {
             self.kind = aside(self.came.len(), || self.look());
-            if self.kind == Kind::Other {
-                out.push(self.came.split().freeze());
-            }
         }
-        if self.kind == Kind::Answers { Step::Decide } else { Step::Continue }
+        Step::Decide
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
         let document = self.came.split().freeze();
+        if self.kind == Kind::Other {
+            return self.other(document, out).await;
+        }
         match self.lines(&document).await {
             // Where nobody judges it has left, and was read for what it cost.
             _ if !self.holds() => Step::End,

@@ -19,6 +19,7 @@
 mod content;
 mod create;
 mod states;
+mod unknown;
 mod upload;
 
 use std::sync::atomic::{AtomicBool, Ordering};

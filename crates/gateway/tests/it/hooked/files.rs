@@ -1,10 +1,10 @@
 //! OpenAI's batches: files with requests, batches of them, and files with the answers.
 
-use backstop_gateway::hooked::{BlockedForm, HookSettings, Hooks};
+use backstop_gateway::hooked::{BlockedForm, HookSettings, Hooks, UnjudgedMedia};
 use backstop_gateway::{Credential, Family};
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, BeforeLlmCallOutcome, MessageBefore,
-    MessageBeforeOutcome,
+    MessageBeforeOutcome, ToolAfter, ToolAfterOutcome,
 };
 use serde_json::{Value, json};
 
@@ -597,6 +597,51 @@ async fn a_file_that_nobody_knows_is_known_by_all_of_its_lines() {
     let gateway = redacting().gateway(&upstream.url(), settings).await;
     let answer = talk(&gateway, get("/v1/files/file-out/content")).await;
     assert_eq!(answer.status(), 502, "{}", answer.text());
+}
+
+/// What a tool of the provider's made stands in a file, too, and nobody knows of which.
+#[tokio::test]
+async fn the_text_of_any_file_is_judged() {
+    let plain = "RIFF\nname,value\n1,2\n";
+    for text in [plain.to_owned(), format!("{plain}x,{SECRET}\n"), format!("{{\"note\": \"{SECRET}\"}}\n")] {
+        let answer = content(&redacting(), false, &text).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        assert_eq!(answer.body().0 == text, text == plain, "{}", answer.text());
+    }
+    // Hooks that judge results are asked, with the whole.
+    let house = House::new();
+    house.judge::<ToolAfter>("reads", |event| {
+        let said = serde_json::to_string(event).unwrap();
+        assert!(said.contains("provider_file") && said.contains("file-out"), "{said}");
+        let mut result = event.result.clone();
+        result.content = vec![backstop_hooks::conversation::Part::text(backstop_hooks::Text::from("[gone]"))];
+        said.contains(SECRET).then_some(ToolAfterOutcome { result: Some(result) })
+    });
+    assert_eq!(content(&house, false, plain).await.body().0, plain);
+    assert_eq!(content(&house, false, &format!("{plain}{SECRET}")).await.body().0, "[gone]");
+    // Where tool calls alone are judged, nobody stands there.
+    let house = House::new();
+    house.withhold("exec");
+    assert_eq!(content(&house, false, plain).await.body().0, plain);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_text_passes_as_media_do() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 4\r\n\r\n";
+    let file = [head.as_bytes(), b"\x89PN\xff"].concat();
+    for (media, passes) in [(UnjudgedMedia::Refuse, false), (UnjudgedMedia::Pass, true)] {
+        for path in ["/v1/files/file-out/content", "/v1beta/files/file-out:download"] {
+            let file = file.clone();
+            let upstream = Upstream::start(move |_| Script::whole(file.clone())).await;
+            let settings = HookSettings { unjudged_media: media, ..HookSettings::default() };
+            let gateway = redacting().gateway(&upstream.url(), settings).await;
+            let answer = talk(&gateway, get(path)).await;
+            assert_eq!(answer.status() == 200, passes, "{path}: {}", answer.text());
+            assert_eq!(answer.text().contains("PN"), passes, "{path}: {}", answer.text());
+            assert_eq!(answer.text().contains("gateway.hooks.unjudged_media"), !passes, "{}", answer.text());
+        }
+    }
 }
 
 #[tokio::test]
