@@ -179,7 +179,20 @@ impl Builder {
         };
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
+        #[cfg(feature = "plugins")]
+        let hosts = self.hosts.clone();
         let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, self.hosts, host)?;
+        #[cfg(not(feature = "plugins"))]
+        wire::refuse_placed(&config)?;
+        #[cfg(feature = "plugins")]
+        let at = Box::pin(wire::at::load(
+            &config,
+            self.home.as_deref(),
+            &hosts,
+            self.points.as_deref(),
+            &mut snapshot,
+        ))
+        .await?;
         for register in self.hooks {
             register(&mut snapshot)?;
         }
@@ -223,6 +236,8 @@ impl Builder {
             audit,
             verdicts,
             #[cfg(feature = "plugins")]
+            at,
+            #[cfg(feature = "plugins")]
             plugins,
             #[cfg(feature = "plugins")]
             seated,
@@ -251,6 +266,9 @@ pub struct Backstop {
     pub(crate) store: Arc<dyn Store>,
     audit: Option<AuditSink>,
     verdicts: RunningVerdicts,
+    /// What `hooks.at` has running.
+    #[cfg(feature = "plugins")]
+    at: wire::at::At,
     #[cfg(feature = "plugins")]
     pub(crate) plugins: backstop_plugins::set::PluginSet,
     #[cfg(feature = "plugins")]
@@ -324,6 +342,12 @@ impl Backstop {
         &self.seated
     }
 
+    /// The hooks of `hooks.at` at points that only hosts of other processes fire, and of observers whose point nobody fires yet.
+    #[cfg(feature = "plugins")]
+    pub fn waiting(&self) -> &[backstop_plugins::registration::Waiting] {
+        &self.at.waiting
+    }
+
     /// The tools of an agent: its own, and those that plugins bring.
     #[cfg(all(feature = "agent", feature = "plugins"))]
     pub fn toolbox(&self) -> backstop_agent::tools::Toolbox {
@@ -335,6 +359,8 @@ impl Backstop {
     pub async fn shut_down(mut self) -> bool {
         #[cfg(feature = "plugins")]
         self.end_plugins().await;
+        #[cfg(feature = "plugins")]
+        self.at.shut_down().await;
         self.verdicts.stop().await;
         match &self.audit {
             Some(audit) => audit.flush().await,

@@ -121,6 +121,8 @@ pub use providers::Providers;
 pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "agent")]
 pub use wire::agent::agent_settings;
+#[cfg(feature = "plugins")]
+pub use wire::at::hook_places;
 #[cfg(feature = "gateway")]
 pub use wire::credentials::{CredentialPlaces, CredentialProblem, credential_places, credential_problems};
 #[cfg(feature = "gateway")]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backstop_config::{ConfigError, Loaded, Loader, Locations, Pack, Source};
+use backstop_config::{ConfigError, Loaded, Loader, Locations, Pack, PointHook, Source};
 
 use crate::error::NoDataFolder;
 use crate::hook_types::HookTypes;
@@ -84,7 +84,7 @@ pub fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathB
 }
 
 /// The files beside the configuration's own from which hooks are made, so that whoever keeps hooks can tell when they
-/// are out of date: the rule packs and the catalogues of programs, secrets and numbers.
+/// are out of date: the rule packs, the catalogues of programs, secrets and numbers, and the scripts that judge.
 pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
     let guards = &loaded.config.guards;
     let guard = &guards.command_safety;
@@ -98,7 +98,19 @@ pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
             Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
             Pack::Inline(_) => None,
         });
-    files.collect()
+    files.chain(loaded.config.hooks.placed().filter_map(|hook| script(loaded, hook.entry))).collect()
+}
+
+/// The script of a hook: its program, where that is named by its path, and otherwise the first argument that is no option, if that names
+/// a file.
+fn script(loaded: &Loaded, hook: &PointHook) -> Option<PathBuf> {
+    let mut words = hook.command.iter().flat_map(|words| &words.value).map(|word| word.value.expose());
+    let program = words.next()?;
+    if program.contains('/') {
+        return Some(from_operator(loaded, program));
+    }
+    let file = from_operator(loaded, words.find(|word| !word.starts_with('-'))?);
+    (file.is_absolute() && file.is_file()).then_some(file)
 }
 
 /// A path that the operator's file names: it counts from that file's folder.

@@ -2,7 +2,7 @@
 //!
 //! An entry in a coding agent's configuration names the operator's folders and demands the pin. A configuration that
 //! is not the pinned one judges nothing: every call is refused until a person pins it again. It holds the
-//! digests of the operator's file and of the files that it names (rule packs, catalogues), each for itself, so that it can be
+//! digests of the operator's file and of the files that it names (rule packs, catalogues, scripts that judge), each for itself, so that it can be
 //! said which of them changed. That there was no file is pinned, too.
 //!
 //! Limits: the pin is a file of the user's, so a process of the same account that writes both passes. It stands in the
@@ -80,6 +80,12 @@ pub enum PinError {
     Damaged(PathBuf),
 }
 
+/// The text of a file. What is longer than a policy file may be, or is no text, is a program, whose content is not pinned.
+fn text_of(path: &Path) -> Option<String> {
+    let is_short = |found: fs::Metadata| found.is_file() && found.len() <= MOST_BYTES;
+    fs::metadata(path).is_ok_and(is_short).then(|| fs::read_to_string(path).ok()).flatten()
+}
+
 impl Pin {
     /// Where the pin lies in Backstop's data folder.
     #[must_use]
@@ -94,7 +100,7 @@ impl Pin {
         let texts =
             operators.map(|source| (source.name.to_string(), Some(Digest::of_text("file", &source.text))));
         let named = policy_files(loaded).into_iter().map(|path| {
-            let digest = fs::read_to_string(&path).ok().map(|text| Digest::of_text("file", &text));
+            let digest = text_of(&path).map(|text| Digest::of_text("file", &text));
             (path.to_string_lossy().into_owned(), digest)
         });
         Self { files: texts.chain(named).collect() }

@@ -70,16 +70,18 @@ pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
     GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayWebSockets, Guards,
-    HiddenText, HookEntry, Hooks, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen,
-    LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PluginEntry, PluginFiles, PluginGrants,
-    PluginHooks, Plugins, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions,
+    KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PlacedHook, PluginEntry,
+    PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, Retention,
+    Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
 pub use values::{
-    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
-    ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText,
-    LoopAction, Millis, Money, Name, Notify, OnFailure, PluginRuntime, Profile, RewriteChoice, SandboxMode,
-    SandboxWrite, SpanAction, Temperature, Thinking, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
+    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls,
+    LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile,
+    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolPattern, ToolSet,
+    UnjudgedMedia, Unknown, Verbose, Whole,
 };
 pub use wire::Entries;

@@ -129,7 +129,9 @@ impl Loaded {
     ///
     /// With every id that neither the caller nor the configuration itself defines.
     pub fn check_ids(&self, hook_ids: &[&str], plugin_ids: &[&str]) -> Result<(), ConfigError> {
-        let own: Vec<String> = self.config.hooks.chained().map(|hook| hook.id).collect();
+        let hooks = &self.config.hooks;
+        let own = hooks.chained().map(|hook| hook.id).chain(hooks.placed().map(|hook| hook.id));
+        let own: Vec<String> = own.collect();
         let hook_ids: Vec<&str> = hook_ids.iter().copied().chain(own.iter().map(String::as_str)).collect();
         let hooks = self.config.hooks.on_failure.iter().map(|(id, _)| unknown("hook", id, &hook_ids));
         let plugins = self.config.plugins.entries.iter().map(|(id, _)| unknown("plugin", id, plugin_ids));

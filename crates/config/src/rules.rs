@@ -39,6 +39,8 @@ pub(crate) trait Tighten {
 
 /// A repository file cannot set the key at all; its value is not even read.
 pub(crate) struct OperatorOnly;
+/// A repository's value says what may not come from there; whoever reads it drops it, with the reason.
+pub(crate) struct Refused;
 /// A section of its own: each of its keys has a rule.
 pub(crate) struct Nested;
 /// The greater value is the stricter one.
@@ -60,6 +62,14 @@ impl<T> Admit<T> for OperatorOnly {
 }
 
 impl<T> Rule<T> for OperatorOnly {
+    fn tighten(_: &mut T, _: T, _: &mut Reader<'_>) {}
+}
+
+impl<T> Admit<T> for Refused {
+    const DOC: &'static str = "refused";
+}
+
+impl<T> Rule<T> for Refused {
     fn tighten(_: &mut T, _: T, _: &mut Reader<'_>) {}
 }
 

@@ -53,8 +53,16 @@ fn table_rows(path: &str, schema: &Value, rows: &mut String) {
         }
         if let Some(entries @ Value::Object(_)) = property.get("additionalProperties") {
             table_rows(&format!("{path}.<name>"), entries, rows);
+            if let Some(items) = entries.get("items") {
+                table_rows(&format!("{path}.<name>[]"), items, rows);
+            }
         }
     }
+}
+
+/// The types of a value that has several.
+fn types(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema.get("type").and_then(Value::as_array).into_iter().flatten()
 }
 
 fn value_words(schema: &Value) -> String {
@@ -78,6 +86,7 @@ fn value_words(schema: &Value) -> String {
         (Some("string"), _) => "text".to_owned(),
         (Some("boolean"), _) => "`true` `false`".to_owned(),
         (Some("object"), _) => "mapping".to_owned(),
+        _ if types(schema).any(|kind| kind == "array") => "text or list".to_owned(),
         _ => "text or mapping".to_owned(),
     }
 }

@@ -381,6 +381,20 @@ impl Registration {
     }
 }
 
+/// Puts a hook that speaks JSON at a point that is known by its id.
+///
+/// # Errors
+///
+/// [`RegisterError`], where it can't stand there.
+pub fn stand(
+    snapshot: &mut Snapshot,
+    point: PointId,
+    hook: Arc<dyn JsonHook>,
+    options: HookOptions,
+) -> Result<HookId, RegisterError> {
+    SpeaksJson(hook).stand(snapshot, point, options)
+}
+
 /// A hook that can be made one of any point.
 pub trait AtAnyPoint: Send + Sync + 'static {
     /// It as a hook at `P`.

@@ -325,6 +325,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
                 directory: root.clone(),
                 environment: variables(&got.given, &installed.data, environment),
                 dialect: *dialect,
+                in_session: false,
                 seal: Some(seal),
             };
             let commands = Commands::default();

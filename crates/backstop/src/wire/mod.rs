@@ -6,6 +6,8 @@
 
 #[cfg(feature = "agent")]
 pub(crate) mod agent;
+#[cfg(feature = "plugins")]
+pub(crate) mod at;
 #[cfg(feature = "gateway")]
 pub(crate) mod credentials;
 #[cfg(feature = "gateway")]
@@ -29,7 +31,7 @@ mod verdicts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind};
+use backstop_config::{ConfigError, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind};
 use backstop_engine::{ApprovalSettings, Hosts, Snapshot};
 use backstop_store::Store;
 
@@ -71,6 +73,14 @@ pub(crate) fn lower(
     Ok(Lowered { snapshot, verdicts })
 }
 
+/// Refuses hooks that this build can't ask.
+#[cfg(not(feature = "plugins"))]
+pub(crate) fn refuse_placed(loaded: &Loaded) -> Result<(), ConfigError> {
+    let refused =
+        |hook: PlacedHook<'_>| problem(hook.at, &"this build has no hooks that are programs or servers");
+    ConfigError::check(loaded.config.hooks.placed().map(refused).collect())
+}
+
 /// How approvals are kept, as the configuration has it.
 pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
     let timeout = loaded.config.agent.approvals.timeout.value.duration();
@@ -97,6 +107,18 @@ pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot, plugins: &Others) 
             .iter()
             .any(|plugin| id.strip_prefix(plugin).is_some_and(|rest| rest.starts_with(':')))
     };
+    // Which hooks a program has that stays and was not started here is known to whoever starts it.
+    let has_none = |id: &str| !snapshot.iter().any(|meta| meta.id.as_str().starts_with(id));
+    let of_process = |id: &&str| {
+        let of = |hook: PlacedHook<'_>| {
+            let rest = id.strip_prefix(hook.id.as_str());
+            hook.entry.kind.value == Outside::Process
+                && rest.is_some_and(|rest| rest.starts_with('/'))
+                && has_none(&hook.id)
+        };
+        loaded.config.hooks.placed().any(of)
+    };
+    let is_elsewhere = |id: &&str| is_elsewhere(id) || of_process(id);
     let elsewhere =
         loaded.config.hooks.on_failure.iter().map(|(id, _)| id.value.as_str()).filter(is_elsewhere);
     let hooks: BTreeSet<String> = snapshot

@@ -6,7 +6,7 @@ use backstop::config::{ConfigError, LayerKind, Loaded, Problem, schema};
 use backstop::{CredentialProblem, Pin, credential_problems};
 use serde_json::{Value, json};
 
-use super::outages::outages;
+use super::outages::{outages, outages_at};
 use crate::error::{Error, different};
 use crate::exit::Exit;
 use crate::output::{Output, Style, one_line, plain};
@@ -46,13 +46,13 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
             .without_audit()
             .build()
             .await?;
-        let outages = outages(&backstop);
+        let outages = (outages(&backstop), outages_at(&backstop));
         let hooks = backstop.engine().registry().list();
         backstop.shut_down().await;
         Ok((loaded, outages, hooks))
     };
     match (built.await, output.is_json()) {
-        (Ok((loaded, webhooks, hooks)), true) => {
+        (Ok((loaded, (webhooks, programs), hooks)), true) => {
             let hints: Vec<&String> = hooks.iter().flat_map(|meta| &meta.hints).collect();
             let files = files(&loaded);
             let warnings: Vec<Value> = credential_problems(&loaded, &environment)
@@ -60,15 +60,15 @@ async fn check(surroundings: &Surroundings) -> Result<Exit, Error> {
                 .map(|problem| json!({ "provider": problem.provider, "at": problem.at.to_string(), "message": problem.says }))
                 .collect();
             output.json(
-                &json!({ "ok": true, "files": files, "problems": [], "warnings": warnings, "webhooks": webhooks, "hints": hints }),
+                &json!({ "ok": true, "files": files, "problems": [], "warnings": warnings, "webhooks": webhooks, "programs": programs, "hints": hints }),
             )?;
         }
-        (Ok((loaded, webhooks, hooks)), false) => {
+        (Ok((loaded, (webhooks, programs), hooks)), false) => {
             let files: Vec<String> =
                 loaded.layers.iter().map(|(_, file)| format!("`{}`", plain(file))).collect();
             let what = if files.is_empty() { "the built-in defaults".to_owned() } else { files.join(", ") };
-            let webhooks: String =
-                webhooks.iter().map(|outage| format!("\n{}", outage.line().trim_end())).collect();
+            let webhooks = webhooks.iter().chain(&programs);
+            let webhooks: String = webhooks.map(|outage| format!("\n{}", outage.line().trim_end())).collect();
             let hints: String = hooks
                 .iter()
                 .flat_map(|meta| super::hooks::hints(meta))

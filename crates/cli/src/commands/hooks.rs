@@ -6,7 +6,7 @@ use backstop::engine::{BudgetSource, HookMeta, Style as Written};
 use backstop::hooks::{FailurePolicy, HostProfile, PointId, PointInfo};
 use serde::Serialize;
 
-use super::outages::{Outage, outages, source_word};
+use super::outages::{Outage, outages, outages_at, source_word};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Paint, Style, elapsed, plain, table};
@@ -51,7 +51,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         output.json(&points)?;
     } else {
         let mut texts: Vec<String> = points.iter().map(|at| at.text(output.paint())).collect();
-        let outages: String = outages(&backstop).iter().map(Outage::line).collect();
+        let outages: String =
+            outages(&backstop).iter().chain(&outages_at(&backstop)).map(Outage::line).collect();
         if settings.point.is_none() && !outages.is_empty() {
             texts.push(outages);
         }

@@ -1,16 +1,20 @@
-//! What it means when a webhook can't be reached, for each one of the configuration.
+//! What it means when a webhook, a program or a server can't be asked, for each one of the configuration.
+
+use std::sync::Arc;
 
 use backstop::Backstop;
-use backstop::engine::FailureSource;
+use backstop::engine::{FailureSource, HookMeta};
 use backstop::hooks::{FailurePolicy, Mode};
 use serde::Serialize;
 
 use crate::output::plain;
 
-/// A webhook and its outage.
+/// A hook that is not in this process, and its outage.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Outage {
+    #[serde(rename = "type")]
+    kind: &'static str,
     hook: String,
     at: String,
     outage: Meaning,
@@ -25,8 +29,10 @@ enum Meaning {
     Blocks,
     /// It goes on, and its receipt says so.
     LetsThrough,
-    /// Nothing: the webhook only watches.
+    /// Nothing: it only watches.
     Nothing,
+    /// It is not asked: nobody here fires its point.
+    Waits,
 }
 
 /// The webhooks of the configuration in force, in running order.
@@ -37,26 +43,57 @@ pub(crate) fn outages(backstop: &Backstop) -> Vec<Outage> {
         .filter(|chained| chained.entry.hook_type.value.as_str() == "webhook")
         .filter_map(|chained| {
             let meta = registered.iter().find(|meta| meta.id.as_str() == chained.id)?;
-            let outage = match (meta.point.info().mode, meta.on_failure) {
-                (Mode::Observe, _) => Meaning::Nothing,
-                (_, FailurePolicy::Closed) => Meaning::Blocks,
-                (_, FailurePolicy::Open | FailurePolicy::OpenIfUnreachable) => Meaning::LetsThrough,
+            Some(Outage::of("webhook", meta, chained.at.to_string()))
+        })
+        .collect()
+}
+
+/// The hooks of `hooks.at` in force, in the order of the file.
+pub(crate) fn outages_at(backstop: &Backstop) -> Vec<Outage> {
+    let registered = backstop.engine().registry().list();
+    let placed = backstop.config().config.hooks.placed();
+    placed
+        .flat_map(|placed| {
+            let (kind, at) = (placed.entry.kind.value.name(), placed.at.to_string());
+            // A program that stays may have several hooks at the point.
+            let is_of = |meta: &&Arc<HookMeta>| {
+                let rest = meta.id.as_str().strip_prefix(placed.id.as_str());
+                meta.point == placed.point
+                    && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
-            let (at, source) = (chained.at.to_string(), meta.failure_source);
-            Some(Outage { hook: chained.id, at, outage, source })
+            let stands = registered.iter().filter(is_of).map(|meta| Outage::of(kind, meta, at.clone()));
+            let mut all: Vec<Outage> = stands.collect();
+            if all.is_empty() {
+                let (outage, source) = (Meaning::Waits, FailureSource::Default);
+                all.push(Outage { kind, hook: placed.id, at, outage, source });
+            }
+            all
         })
         .collect()
 }
 
 impl Outage {
+    fn of(kind: &'static str, meta: &HookMeta, at: String) -> Self {
+        let outage = match (meta.point.info().mode, meta.on_failure) {
+            (Mode::Observe, _) => Meaning::Nothing,
+            (_, FailurePolicy::Closed) => Meaning::Blocks,
+            (_, FailurePolicy::Open | FailurePolicy::OpenIfUnreachable) => Meaning::LetsThrough,
+        };
+        Self { kind, hook: meta.id.to_string(), at, outage, source: meta.failure_source }
+    }
+
     /// The outage in one line.
     pub(crate) fn line(&self) -> String {
+        let (kind, hook) = (self.kind, plain(&self.hook));
         let meaning = match self.outage {
             Meaning::Blocks => "an outage blocks the call",
             Meaning::LetsThrough => "an outage lets the call through, marked in its receipt",
-            Meaning::Nothing => return format!("webhook {}: an outage changes nothing\n", plain(&self.hook)),
+            Meaning::Nothing => return format!("{kind} {hook}: an outage changes nothing\n"),
+            Meaning::Waits => {
+                return format!("{kind} {hook}: it waits, since no host here fires its point\n");
+            }
         };
-        format!("webhook {}: {meaning} ({})\n", plain(&self.hook), source_word(self.source))
+        format!("{kind} {hook}: {meaning} ({})\n", source_word(self.source))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use super::support::{Done, User, done, interrupt, until};
+use super::support::{Done, User, done, hang_up, interrupt, until};
 
 const NO_SHELL: &str =
     "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_tools: [exec]}}]}}\n";
@@ -39,6 +39,11 @@ impl Serving {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let line = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         Self { child, line }
+    }
+
+    /// Has it read its configuration anew.
+    pub(crate) fn hang_up(&self) {
+        hang_up(&self.child);
     }
 
     pub(crate) fn stop(self) -> Done {

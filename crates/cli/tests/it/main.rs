@@ -23,6 +23,7 @@ mod gateway;
 mod help;
 mod hook;
 mod hooks;
+mod hooks_at;
 mod hosts;
 mod install;
 mod model;

@@ -1,11 +1,10 @@
-//! `hooks`: verdict hooks, chosen by type.
+//! `hooks`: verdict hooks, chosen by type, and programs and servers at any point.
 //!
 //! Without this section every call passes these hooks (the built-in guards are a section of their own). With it, each
 //! list must say something: an empty list, an unknown type or an entry without type would protect less than the file
 //! seems to, and is an error.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
@@ -15,17 +14,21 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, quoted_list, suggestion};
 use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
-use crate::values::{Millis, Name, OnFailure, RewriteChoice};
+use crate::sections::at::HooksAt;
+use crate::values::{Millis, Name, OnFailure, Outside, RewriteChoice};
 use crate::wire::{Entries, Wire, item, section};
 use backstop_yaml::{Kind, Node};
 
 section! {
-    /// Verdict hooks around tool calls and model calls.
+    /// Hooks: verdict hooks around tool calls and model calls, and programs and servers at any point.
     pub struct Hooks {
         /// Hooks around tool calls.
         tool_call ("tool_call"): ToolCallHooks, Nested;
         /// Hooks around model calls.
         llm_call ("llm_call"): LlmCallHooks, Nested;
+        /// Hooks that are programs or servers, by the point that they stand at. A repository that could add one could start what it
+        /// likes, or send calls away.
+        at ("at"): HooksAt, Refused;
         /// What a failure means, by hook id: for hooks of this file, of plugins and built-in ones. Without an entry the
         /// hook point decides.
         on_failure ("on_failure"): Entries<Name, Setting<OnFailure>>, BlockOnly;
@@ -174,14 +177,8 @@ fn without(item: &Node, options: &[&str], cx: &mut Reader<'_>) -> Node {
 }
 
 impl HookEntry {
-    /// A name with `:` belongs to a plugin or to Backstop; an entry could pass for one of their hooks.
     fn check_id(&self, cx: &mut Reader<'_>) -> Option<()> {
-        let Some(id) = self.id.as_ref().filter(|id| id.value.as_str().contains(':')) else { return Some(()) };
-        let message = format!("the hook id `{}` must not contain `:`", id.value.as_str());
-        let problem = Problem::new(ProblemKind::BadValue, id.at.clone(), message)
-            .with_hint("names with `:` belong to built-in hooks and plugins");
-        cx.report(problem);
-        None
+        check_id(self.id.as_ref(), cx)
     }
 
     fn check_type(&self, slot: HookSlot, cx: &mut Reader<'_>) -> Option<()> {
@@ -196,6 +193,9 @@ impl HookEntry {
             Some(known) => {
                 format!("`{name}` can stand in {}", quoted_list(known.slots.iter().map(|slot| slot.path())))
             }
+            None if Outside::ALL.iter().any(|kind| kind.name() == name) => {
+                format!("`{name}` can stand in `hooks.at`, below the name of any point")
+            }
             None => suggestion(name, &cx.names.types_for(slot), "types"),
         };
         let problem =
@@ -203,6 +203,16 @@ impl HookEntry {
         cx.report(problem);
         None
     }
+}
+
+/// A name with `:` belongs to a plugin or to Backstop; an entry could pass for one of their hooks.
+pub(super) fn check_id(id: Option<&Spanned<Name>>, cx: &mut Reader<'_>) -> Option<()> {
+    let Some(id) = id.filter(|id| id.value.as_str().contains(':')) else { return Some(()) };
+    let message = format!("the hook id `{}` must not contain `:`", id.value.as_str());
+    let problem = Problem::new(ProblemKind::BadValue, id.at.clone(), message)
+        .with_hint("names with `:` belong to built-in hooks and plugins");
+    cx.report(problem);
+    None
 }
 
 /// A verdict hook as it takes part in the effective configuration.
@@ -247,21 +257,6 @@ impl Hooks {
             HookSlot::ToolPostCall => &self.tool_call.post_call,
             HookSlot::LlmPreCall => &self.llm_call.pre_call,
             HookSlot::LlmPostCall => &self.llm_call.post_call,
-        }
-    }
-
-    /// Every hook has its own id.
-    pub(super) fn check(&self, cx: &mut Reader<'_>) {
-        let mut seen: HashMap<String, &Place> = HashMap::new();
-        for hook in self.chained() {
-            if let Some(first) = seen.get(&hook.id) {
-                let message = format!("the hook id `{}` is used twice", hook.id);
-                let problem = Problem::new(ProblemKind::Conflict, hook.at.clone(), message)
-                    .with_hint(format!("the first hook with this id is at {first}"));
-                cx.report(problem);
-            } else {
-                seen.insert(hook.id, hook.at);
-            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The sections of `backstop.yaml`, one module each.
 
 mod agent;
+mod at;
 mod daemon;
 mod gateway;
 mod guards;
@@ -12,6 +13,7 @@ mod retention;
 mod sandbox;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
+pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts,
@@ -35,7 +37,7 @@ use crate::wire::{Entries, section};
 section! {
     /// Configuration of Backstop.
     pub struct Config {
-        /// Verdict hooks around tool calls and model calls.
+        /// Hooks: verdict hooks around tool calls and model calls, and programs and servers at any point.
         hooks ("hooks"): Hooks, Nested;
         /// Plugins and built-in hooks, by id.
         plugins ("plugins"): Plugins, OperatorOnly;

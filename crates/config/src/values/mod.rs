@@ -7,13 +7,13 @@ mod numbers;
 mod texts;
 mod words;
 
-pub use names::{FolderName, Name, ToolSet};
-pub use numbers::{Millis, Money, Temperature, Whole};
+pub use names::{FolderName, Name, ToolPattern, ToolSet};
+pub use numbers::{Millis, Money, Priority, Temperature, Whole};
 pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
 pub use words::{
-    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CriticalAt, DaemonFailure,
-    GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure,
-    PluginRuntime, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia,
-    Unknown, Verbose,
+    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
+    DaemonFailure, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction,
+    Notify, OnFailure, Outside, PluginRuntime, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
+    Thinking, UnjudgedMedia, Unknown, Verbose,
 };

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, is_invisible, quote, suggestion};
 use crate::reader::Reader;
 use crate::wire::{Key, Wire};
-use backstop_yaml::Node;
+use backstop_yaml::{Kind, Node};
 
 /// A name chosen by the author: of a plugin, a hook or a provider. At most 128 characters, none of them blank or
 /// invisible.
@@ -116,6 +116,43 @@ impl Key for PointId {
 
     fn as_str(&self) -> &str {
         self.name()
+    }
+}
+
+/// Tools that a hook is about. Whether there are such is for whoever knows all tools to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolPattern {
+    /// A regular expression.
+    Expression(String),
+    /// Names, groups and patterns.
+    Names(Vec<String>),
+}
+
+impl Wire for ToolPattern {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        match &node.kind {
+            Kind::List(items) if !items.is_empty() => {
+                let name = |(index, item)| {
+                    cx.in_item(index, |cx| plain_text(item, cx, "the name of a tool").map(str::to_owned))
+                };
+                let names: Vec<Option<String>> = items.iter().enumerate().map(name).collect();
+                names.into_iter().collect::<Option<_>>().map(Self::Names)
+            }
+            Kind::List(_) => cx.expected(node, "a list with the name of a tool in it"),
+            _ => plain_text(node, cx, "a list of tools or a regular expression")
+                .map(|expression| Self::Expression(expression.to_owned())),
+        }
+    }
+
+    fn schema() -> Value {
+        json!({ "type": ["string", "array"] })
+    }
+
+    fn show(&self) -> Value {
+        match self {
+            Self::Expression(expression) => Value::from(expression.as_str()),
+            Self::Names(names) => Value::from(names.as_slice()),
+        }
     }
 }
 

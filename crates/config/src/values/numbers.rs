@@ -67,6 +67,36 @@ impl<const MIN: u64, const MAX: u64> Wire for Whole<MIN, MAX> {
     }
 }
 
+/// Which of the hooks at a point runs first: the one with the higher number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority(i32);
+
+impl Priority {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+}
+
+impl Wire for Priority {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let value = match node.kind {
+            Kind::Integer(value) => i32::try_from(value).ok().map(Self),
+            _ => None,
+        };
+        value.or_else(|| cx.expected(node, &format!("a whole number from {} to {}", i32::MIN, i32::MAX)))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0)
+    }
+}
+
 /// A sampling temperature, 0 to 2.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Temperature(f64);

@@ -102,6 +102,28 @@ choice! {
 }
 
 choice! {
+    /// What a hook is that is not in this process.
+    pub enum Outside {
+        /// A program that is started for each event.
+        Command = "command",
+        /// A program that is started once and stays.
+        Process = "process",
+        /// A server.
+        Http = "http",
+    }
+}
+
+choice! {
+    /// In whose words a program is spoken to that is started for each event.
+    pub enum CommandDialect {
+        /// Backstop's own.
+        Backstop = "backstop",
+        /// Those of Claude Code's hooks.
+        Claude = "claude",
+    }
+}
+
+choice! {
     /// What becomes of a hook's rewrite to which a hook that stands before it objects.
     pub enum RewriteChoice {
         /// The call is blocked: the rewrite is what makes the value acceptable to the hook.

@@ -7,8 +7,10 @@
 pub mod command;
 pub mod http;
 pub mod process;
+mod reach;
 
 pub(crate) use self::process::MARKER;
+pub use self::reach::{OutOfReach, Reach};
 
 use backstop_hooks::PointId;
 use serde_json::{Value, json};
@@ -18,6 +20,27 @@ pub const PROTOCOL: u32 = 1;
 
 /// Most bytes of an answer.
 pub const MOST_ANSWER_BYTES: usize = 1 << 20;
+
+/// What is known of a program's files, and looked at again before each start of it.
+pub trait Held: std::fmt::Debug + Send + Sync {
+    /// Looks whether they are still what they were.
+    ///
+    /// # Errors
+    ///
+    /// In words, what is not.
+    fn check(&self) -> Result<(), String>;
+}
+
+impl Held for crate::package::Seal {
+    fn check(&self) -> Result<(), String> {
+        Self::check(self).map_err(|error| error.to_string())
+    }
+}
+
+/// The folder that the session of an event works in.
+fn session_folder(event: &Value) -> Option<&str> {
+    event.get("context")?.get("workspaceDir")?.as_str()
+}
 
 /// What says that a hook has no opinion. One gate takes no silence for an answer.
 fn no_opinion(point: PointId) -> Value {

@@ -28,7 +28,7 @@ async fn law_05_a_program_that_breaks_the_protocol_blocks_at_a_gate_and_is_repla
         assert!(passes(&engine, "ls").await, "{kind}");
         let (kind_of_failure, message) = failure(&engine, "bad").await;
         assert_eq!(kind_of_failure, *expected, "{kind}: {message}");
-        assert!(message.contains(said) && message.contains("plugin `mine`"), "{kind}: {message}");
+        assert!(message.contains(said) && message.contains("process of `mine`"), "{kind}: {message}");
         assert!(passes(&engine, "ls").await, "{kind}: it was not started again");
     }
 }

@@ -10,7 +10,7 @@ use backstop_hooks::points::{AgentFinalizeEvent, AgentRunEvent, BeforeAgentFinal
 use backstop_plugins::external::command::{CommandSettings, Commands, Dialect};
 use backstop_plugins::registration::{HookSpec, Registration};
 
-use crate::support::{engine_of, failure, judge, observe, passes, runs, until};
+use crate::support::{engine_of, failure, judge, judge_in, observe, passes, runs, until};
 
 fn script(folder: &Path, text: &str, dialect: Dialect) -> CommandSettings {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -24,6 +24,7 @@ fn script(folder: &Path, text: &str, dialect: Dialect) -> CommandSettings {
         directory: folder.to_owned(),
         environment: BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]),
         dialect,
+        in_session: false,
         seal: None,
     }
 }
@@ -168,6 +169,33 @@ async fn law_03_allow_of_a_script_never_loosens() {
         }
     }
     assert!(!passes(&crate::support::engine_with(&registration), "sudo ls").await);
+}
+
+#[tokio::test]
+async fn a_script_works_in_the_folder_of_the_session_where_it_is_to_and_that_is_the_users_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    let at = |in_session, place: &Path| {
+        let settings =
+            CommandSettings { in_session, ..script(folder.path(), "pwd > pwd; exit 0", Dialect::Claude) };
+        let engine = engine_of(
+            PointId::BeforeToolCall,
+            Commands::default().hook(PointId::BeforeToolCall, settings).unwrap(),
+        );
+        let context =
+            CallContext { workspace_dir: Some(place.display().to_string()), ..CallContext::default() };
+        async move { judge_in(&engine, "ls", &context).await.permit.is_ok() }
+    };
+    for (in_session, place, written) in [
+        (true, own.clone(), own.clone()),
+        (false, own, folder.path().to_owned()),
+        (true, folder.path().join("none"), folder.path().to_owned()),
+        (true, "own".into(), folder.path().to_owned()),
+    ] {
+        assert!(at(in_session, &place).await);
+        assert!(std::fs::remove_file(written.join("pwd")).is_ok(), "{in_session} {}", place.display());
+    }
 }
 
 #[tokio::test]

@@ -145,7 +145,7 @@ async fn a_program_that_is_no_plugin_is_an_error_that_says_why() {
         let mut settings = settings(kind, folder.path());
         settings.limits.start = std::time::Duration::from_millis(if kind == "mute" { 300 } else { 10_000 });
         let error = start(settings).await.map(drop).unwrap_err().to_string();
-        assert!(error.contains("plugin `mine`"), "{error}");
+        assert!(error.contains("process of `mine`"), "{error}");
         assert!(said.iter().all(|said| error.contains(said)), "{error}");
     }
     let mut settings = settings("good", folder.path());

@@ -79,7 +79,11 @@ pub(crate) fn exec(command: &str) -> ToolCallEvent {
 }
 
 pub(crate) async fn judge(engine: &Engine, command: &str) -> ToolVerdict {
-    engine.permit_tool_call(exec(command), &CallContext::default(), &Attendance::Nobody).await
+    judge_in(engine, command, &CallContext::default()).await
+}
+
+pub(crate) async fn judge_in(engine: &Engine, command: &str, context: &CallContext) -> ToolVerdict {
+    engine.permit_tool_call(exec(command), context, &Attendance::Nobody).await
 }
 
 /// The kind of failure by which a call is blocked, and its words.

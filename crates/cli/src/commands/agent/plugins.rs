@@ -50,6 +50,14 @@ const MOST_LINES: usize = 20;
 
 /// Says on stderr what plugins registered and does not stand: for a host that begins, or whose plugins were loaded anew.
 pub(crate) fn say_left_out(output: &Output, backstop: &Backstop) {
+    for waiting in backstop.waiting().iter().take(MOST_LINES) {
+        let line = format!(
+            "hook `{}` waits: no host of this process fires `{}`",
+            plain(waiting.id.as_str()),
+            waiting.point.name()
+        );
+        output.say(&output.talk_paint().with(Style::Faint, line));
+    }
     for (id, seated) in backstop.plugins() {
         let left_out = seated.left_out.iter().map(|left| format!("{} is left out: {}", left.what, left.why));
         let waiting = seated.waiting.iter().map(|waiting| {

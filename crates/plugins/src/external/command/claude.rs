@@ -16,7 +16,7 @@ use backstop_hooks::{ApprovalRequest, HookError, Malformed, PointId};
 use serde_json::{Map, Value, json};
 
 use super::not_json;
-use crate::external::{no_opinion, shown, stop};
+use crate::external::{no_opinion, session_folder, shown, stop};
 
 /// Which of Claude Code's events stands for which point.
 pub(super) const POINTS: [(PointId, &str); 11] = [
@@ -116,18 +116,14 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str()
 }
 
-/// The folder that the agent works in.
-pub(super) fn folder(event: &Value) -> Option<&str> {
-    event.get("context")?.get("workspaceDir")?.as_str()
-}
-
 /// What a script is given on its standard input.
 pub(super) fn payload(point: PointId, event: &Value, directory: &Path) -> Result<Value, HookError> {
     let name = event_name(point).ok_or_else(|| HookError::failed("the dialect has no such event"))?;
     let context = event.get("context").unwrap_or(&Value::Null);
     let session = text(context, "sessionId").or_else(|| text(event, "sessionId"));
     let session = session.or_else(|| text(context, "sessionKey")).unwrap_or_default();
-    let folder = folder(event).map_or_else(|| directory.to_string_lossy().into_owned(), str::to_owned);
+    let folder =
+        session_folder(event).map_or_else(|| directory.to_string_lossy().into_owned(), str::to_owned);
     let mut payload = json!({
         "session_id": session,
         "transcript_path": "",

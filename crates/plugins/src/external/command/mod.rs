@@ -17,7 +17,8 @@ mod claude;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +30,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
 use super::process::MARKER;
-use super::{MOST_ANSWER_BYTES, no_opinion, shown, stop};
-use crate::package::Seal;
+use super::{Held, MOST_ANSWER_BYTES, no_opinion, session_folder, shown, stop};
 
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 /// Most characters of a reason.
@@ -59,12 +59,14 @@ pub struct CommandSettings {
     pub arguments: Vec<OsString>,
     /// Where it runs.
     pub directory: PathBuf,
+    /// Whether it runs in the folder that the session works in instead, where an event names one that is there and is the user's own.
+    pub in_session: bool,
     /// Its environment; `BACKSTOP_POINT` and, for scripts of Claude Code, `CLAUDE_PROJECT_DIR` are added.
     pub environment: BTreeMap<OsString, OsString>,
     /// In whose words it is spoken to.
     pub dialect: Dialect,
     /// What was seen of its files when it was trusted; it is looked at again before each start.
-    pub seal: Option<Arc<Seal>>,
+    pub seal: Option<Arc<dyn Held>>,
 }
 
 impl fmt::Debug for CommandSettings {
@@ -123,16 +125,16 @@ struct Said {
 }
 
 impl CommandHook {
-    fn program(&self, point: PointId, event: &Value) -> Program {
+    fn program(&self, point: PointId, event: &Value, directory: Option<PathBuf>) -> Program {
         let settings = &self.settings;
         let mut program = Program::new(&settings.program);
         program.arguments.clone_from(&settings.arguments);
-        program.directory.clone_from(&settings.directory);
+        program.directory = directory.unwrap_or_else(|| settings.directory.clone());
         program.environment.clone_from(&settings.environment);
         program.environment.insert("BACKSTOP_POINT".into(), point.name().into());
         if settings.dialect == Dialect::Claude {
             let folder =
-                claude::folder(event).map_or_else(|| settings.directory.clone().into(), OsString::from);
+                session_folder(event).map_or_else(|| settings.directory.clone().into(), OsString::from);
             program.environment.insert("CLAUDE_PROJECT_DIR".into(), folder);
         }
         program.input = Stdio::piped();
@@ -148,7 +150,14 @@ impl CommandHook {
                 tokio::task::spawn_blocking(move || seal.check()).await.map_err(HookError::failed)?;
             looked.map_err(|error| HookError::Unreachable(format!("it is not started: {error}")))?;
         }
-        let running = self.family.start(self.program(point, event)).map_err(|error| {
+        let session = session_folder(event).filter(|_| self.settings.in_session).map(PathBuf::from);
+        let directory = match session {
+            Some(folder) => {
+                tokio::task::spawn_blocking(move || own_folder(&folder)).await.map_err(HookError::failed)?
+            }
+            None => None,
+        };
+        let running = self.family.start(self.program(point, event, directory)).map_err(|error| {
             let program = shown(&self.settings.program.to_string_lossy(), 200);
             HookError::Unreachable(format!("`{program}` could not be started: {error}"))
         })?;
@@ -206,6 +215,23 @@ impl CommandHook {
             tracing::warn!(program = %self.settings.program.to_string_lossy(), "a hook failed and said: {said}");
         }
     }
+}
+
+/// A folder by its place, if it is there and belongs to whoever this process runs as. Root goes into none that others could have put
+/// there: programs take settings out of the folder that they work in.
+fn own_folder(folder: &Path) -> Option<PathBuf> {
+    const BY_OTHERS: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let us = rustix::process::geteuid();
+    let place = folder.is_absolute().then(|| folder.canonicalize().ok()).flatten()?;
+    let found = place.metadata().ok().filter(|found| found.is_dir() && found.uid() == us.as_raw());
+    let is_roots = |above: &Path| {
+        let found = above.metadata();
+        found.is_ok_and(|found| {
+            found.uid() == us.as_raw() && (found.mode() & BY_OTHERS == 0 || found.mode() & STICKY != 0)
+        })
+    };
+    (found.is_some() && (!us.is_root() || place.ancestors().all(is_roots))).then_some(place)
 }
 
 fn not_json(error: &serde_json::Error) -> Malformed {

@@ -86,7 +86,7 @@ impl Fault {
 
     /// What this means for a call: nobody answered, or somebody did and it is not known what.
     pub(super) fn hook_error(&self, plugin: &str) -> HookError {
-        let message = format!("the process of plugin `{plugin}` {self}");
+        let message = format!("the process of `{plugin}` {self}");
         match self {
             Self::Ended { in_answer: false, .. }
             | Self::DoesNotRead(_)

@@ -42,8 +42,8 @@ use self::life::Lives;
 use self::run::{Pipes, Task, listen};
 use self::session::Session;
 use self::wire::Call;
-use crate::package::Seal;
-use crate::registration::{Registration, RegistrationError};
+use super::Held;
+use crate::registration::{HookSpec, Offer, Registration, RegistrationError};
 
 /// The environment variable that marks the processes of plugins.
 pub(crate) const MARKER: &str = "BACKSTOP_PLUGIN_ID";
@@ -89,7 +89,7 @@ impl Default for Limits {
 /// Which program it is, and what it is given.
 #[derive(Clone)]
 pub struct ProcessSettings {
-    /// The plugin.
+    /// The plugin, or the hook of the configuration.
     pub plugin: String,
     /// What to run: a path, or a name that is looked for in the `PATH` of this process.
     pub program: OsString,
@@ -104,7 +104,7 @@ pub struct ProcessSettings {
     /// What it may take.
     pub limits: Limits,
     /// What was seen of its files when it was trusted; it is looked at again before each start.
-    pub seal: Option<Arc<Seal>>,
+    pub seal: Option<Arc<dyn Held>>,
 }
 
 impl fmt::Debug for ProcessSettings {
@@ -119,7 +119,7 @@ impl fmt::Debug for ProcessSettings {
 
 /// Why a program is no plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the process of plugin `{plugin}` {fault}{}", last_words(.said))]
+#[error("the process of `{plugin}` {fault}{}", last_words(.said))]
 pub struct StartError {
     plugin: String,
     fault: Fault,
@@ -243,12 +243,23 @@ impl ProcessPlugin {
     ///
     /// [`RegistrationError`].
     pub fn register(&self, registration: &mut Registration) -> Result<(), RegistrationError> {
-        let Some(declared) = self.shared.declared.get() else { return Ok(()) };
-        for spec in &declared.hooks {
-            let hook = ProcessHook { plugin: self.clone(), registration: spec.registration.clone() };
-            registration.hook(spec.clone(), Arc::new(hook))?;
+        for (spec, hook) in self.hooks() {
+            registration.hook(spec.clone(), hook)?;
         }
-        declared.offers.iter().try_for_each(|offer| registration.offer(offer.clone()))
+        self.offers().iter().try_for_each(|offer| registration.offer(offer.clone()))
+    }
+
+    /// The hooks that the program declared, each with who asks it.
+    pub fn hooks(&self) -> impl Iterator<Item = (&HookSpec, Arc<dyn JsonHook>)> {
+        let hook = |spec: &HookSpec| -> Arc<dyn JsonHook> {
+            Arc::new(ProcessHook { plugin: self.clone(), registration: spec.registration.clone() })
+        };
+        self.shared.declared.get().into_iter().flat_map(|all| &all.hooks).map(move |spec| (spec, hook(spec)))
+    }
+
+    /// What it declared besides hooks.
+    pub fn offers(&self) -> &[Offer] {
+        self.shared.declared.get().map(|declared| declared.offers.as_slice()).unwrap_or_default()
     }
 
     /// Calls a tool that the program brings.
@@ -360,7 +371,7 @@ impl Shared {
             said: said.take(),
         };
         if let Some(seal) = self.settings.seal.clone() {
-            let looked = tokio::task::spawn_blocking(move || seal.check().map_err(|error| error.to_string()));
+            let looked = tokio::task::spawn_blocking(move || seal.check());
             let looked = looked.await.unwrap_or_else(|_| Err("its files could not be looked at".to_owned()));
             looked.map_err(|why| error(Fault::Changed(why), &said))?;
         }
@@ -465,7 +476,7 @@ async fn again(shared: &Shared, fault: Fault, failures: &mut u32) -> Option<Laun
     loop {
         *failures += 1;
         let wait = wait_after(*failures);
-        tracing::warn!(plugin = %shared.plugin, wait_ms = wait.as_millis(), "the process of a plugin {fault}; it is started again");
+        tracing::warn!(plugin = %shared.plugin, wait_ms = wait.as_millis(), "the process of a plugin or hook {fault}; it is started again");
         if !wait.is_zero() {
             shared.state.send_replace(State::Down(fault));
             tokio::select! {

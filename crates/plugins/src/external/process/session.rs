@@ -110,10 +110,7 @@ impl Session {
             return Ok(slot);
         }
         let _waiting = Waiting::begin(&self.waiting).ok_or_else(|| {
-            HookError::Overloaded(format!(
-                "{MOST_WAITING} calls wait for the process of plugin `{}`",
-                self.plugin
-            ))
+            HookError::Overloaded(format!("{MOST_WAITING} calls wait for the process of `{}`", self.plugin))
         })?;
         let slot = Arc::clone(&self.slots).acquire_owned().await;
         slot.map_err(|_| self.fault().hook_error(&self.plugin))

@@ -36,6 +36,7 @@ pub(super) use self::apart::start as start_apart;
 use self::apart::{Alone, Lines};
 pub use self::apart::{Apart, NoHost, held_apart, load_apart};
 pub use self::node::{Node, NodeError, unheld};
+use crate::external::Held;
 use crate::external::process::life::{Life, Lives, Question};
 use crate::external::process::{self, Fault, ProcessPlugin, ProcessSettings, wire};
 use crate::package::Seal;
@@ -86,7 +87,7 @@ pub(super) async fn start(
         environment,
         config: Json::default(),
         limits,
-        seal,
+        seal: seal.map(|seal| -> Arc<dyn Held> { seal }),
     };
     let mut variables = permissions.env.clone();
     variables.entry("HOME".to_owned()).or_insert_with(|| home.to_string_lossy().into_owned());
