@@ -281,6 +281,11 @@ pub(crate) async fn rest(socket: &mut TcpStream) -> Answer {
 
 /// Reads until `part` has come.
 pub(crate) async fn until(socket: &mut TcpStream, part: &str) -> String {
+    String::from_utf8_lossy(&until_bytes(socket, part).await).into_owned()
+}
+
+/// The same, of what is no text.
+pub(crate) async fn until_bytes(socket: &mut TcpStream, part: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     while find(&bytes, part.as_bytes()).is_none() {
@@ -288,7 +293,7 @@ pub(crate) async fn until(socket: &mut TcpStream, part: &str) -> String {
         assert!(count > 0, "`{part}` never came: {}", String::from_utf8_lossy(&bytes));
         bytes.extend_from_slice(&buffer[..count]);
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }
 
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {

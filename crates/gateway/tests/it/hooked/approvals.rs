@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
-use crate::support::{Answer, connect, post, rest, until, within};
+use crate::support::{Answer, connect, find, post, rest, until_bytes, within};
 
 /// How long nothing must have been sent before a client is told to be patient.
 const QUIET: Duration = Duration::from_millis(20);
@@ -93,26 +93,27 @@ async fn an_answer_waits_for_the_human_behind_keep_alives() {
             let model = model(script()).await;
             let gateway = house.gateway(&model.base_url(), settings(Unasked::Wait)).await;
             let mut socket = connect(&gateway).await;
-            let asked = post(&path(api, stream), &ask(api, stream, "hi").to_string());
+            let asked = post(&way(api, stream), &ask(api, stream, "hi").to_string());
             socket.write_all(asked.as_bytes()).await.unwrap();
             let record = question(&house).await;
             assert_eq!(record.state.status(), ApprovalStatus::Pending);
-            let mut begun = String::new();
+            let mut begun = Vec::new();
             if stream {
                 // Text that was settled has left; the rest waits.
                 let patience = match api {
                     Api::AnthropicMessages => "event: ping",
-                    Api::OpenAiChat | Api::OpenAiResponses | Api::BedrockConverse => "\r\n: ",
+                    Api::OpenAiChat | Api::OpenAiResponses => "\r\n: ",
+                    Api::BedrockConverse => ":event-type\x07\x00\x04ping",
                     // A chunk of nothing but line ends.
                     Api::Gemini => "\r\n2\r\n\n\n\r\n",
                 };
-                begun = until(&mut socket, patience).await;
-                assert!(!begun.contains("marker"), "{api}: {begun}");
+                begun = until_bytes(&mut socket, patience).await;
+                assert!(find(&begun, b"marker").is_none(), "{api}");
             }
             let store = house.engine.answer_store();
             store.resolve_approval(&record.id, decision, "a person", Timestamp::now()).await.unwrap();
             let ended = within(rest(&mut socket)).await;
-            let answer = Answer { bytes: [begun.as_bytes(), &ended.bytes].concat(), broken: ended.broken };
+            let answer = Answer { bytes: [begun.as_slice(), &ended.bytes].concat(), broken: ended.broken };
             assert_eq!(has_call(api, &answer), passes, "{api} {stream}: {}", answer.text());
             assert_eq!(answer.text().contains("denied by a human"), !passes, "{api} {stream}");
             assert_eq!(questions(&house).await.len(), 1, "one call is asked about once");

@@ -248,7 +248,7 @@ async fn a_store_that_fails_in_a_later_round_ends_the_answer_as_in_the_first() {
 /// The second answer comes in two pieces, cut anywhere, or breaks off there.
 #[tokio::test]
 async fn the_second_answer_is_the_same_however_it_is_cut() {
-    for api in WIRES {
+    for api in LINED {
         let house = House::new();
         house.withhold("exec");
         let model = model(json!([refused("I try.", "x"), {"text": "Then not."}])).await;
@@ -315,7 +315,7 @@ async fn raw(url: &str, api: Api, number: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn an_answer_without_a_refusal_leaves_byte_for_byte() {
-    for api in WIRES {
+    for api in LINED {
         let house = House::new();
         house.withhold("exec");
         let calls = json!([{"name": "read", "arguments": {"path": "a"}}]);

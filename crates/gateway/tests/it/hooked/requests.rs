@@ -47,7 +47,7 @@ async fn a_blocked_request_reaches_no_model() {
             match form {
                 BlockedForm::Answer => {
                     assert_eq!(answer.status(), 200, "{context}");
-                    assert_eq!(answer.head().contains("text/event-stream"), stream, "{context}");
+                    assert_eq!(is_streamed(&answer), stream, "{context}");
                     assert_eq!(read(api, &answer).message.visible_text(), "[backstop] blocked: not today");
                 }
                 BlockedForm::Error => {

@@ -197,7 +197,7 @@ async fn what_hooks_leave_alone_arrives_byte_for_byte() {
         if judges_calls {
             house.judge::<AfterLlmCall>("reads-calls", |_| None);
         }
-        for (api, folder) in WIRES.into_iter().zip(["anthropic", "openai_chat", "openai_responses", "gemini"])
+        for (api, folder) in LINED.into_iter().zip(["anthropic", "openai_chat", "openai_responses", "gemini"])
         {
             let request = fixtures(folder, "agent.request.json").remove(0).1;
             // It approves a call that it brings with it: that is judged where nothing else can be meant.

@@ -7,21 +7,29 @@ use backstop_engine::{
     SpanEdit, SpanKind, SpanRedactor, Verdict,
 };
 use backstop_gateway::hooked::{HookSettings, Hooks};
-use backstop_gateway::{Credential, Family, Gateway, Settings};
+use backstop_gateway::{Cloud, Credential, Family, Gateway, Settings};
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeResponseEmit, ResponseEmitOutcome, ToolCallIds,
 };
 use backstop_hooks::{CallContext, DecidePoint, HookId, OwnerId, Point, PointId, hook_fn};
+use backstop_llm::frames::FrameReader;
 use backstop_llm::sse::SseDecoder;
+use backstop_llm::wire::converse::event_of;
 use backstop_llm::{Accumulator, Api, ModelResponse, Script, ScriptedServer, ServerOptions};
 use backstop_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
+use crate::clouds::frames::bytes;
 use crate::support::{Answer, TOKEN, post, provider, secret, start, talk};
 
 /// The wires under test.
-pub(crate) const WIRES: [Api; 4] =
+pub(crate) const WIRES: [Api; 5] =
+    [Api::AnthropicMessages, Api::OpenAiChat, Api::OpenAiResponses, Api::Gemini, Api::BedrockConverse];
+/// Those that stream events as lines, for tests that write these themselves: the other has frames.
+pub(crate) const LINED: [Api; 4] =
     [Api::AnthropicMessages, Api::OpenAiChat, Api::OpenAiResponses, Api::Gemini];
+/// The provider that is asked in the envelope of Bedrock.
+const BEDROCK: &str = "bedrock";
 
 /// What stands for a secret in these tests.
 pub(crate) const SECRET: &str = "sw0rdfish-9151";
@@ -125,6 +133,9 @@ pub(crate) fn settings_of(url: &str) -> Settings {
         settings.providers.insert(name.clone(), provider(family, url, Credential::Client));
         settings.defaults.insert(family, vec![name]);
     }
+    let mut bedrock = provider(Family::Anthropic, url, Credential::Key(secret("cloud-key")));
+    bedrock.cloud = Some(Cloud::Bedrock { region: "us-east-1".to_owned() });
+    settings.providers.insert(BEDROCK.to_owned(), bedrock);
     settings
 }
 
@@ -199,33 +210,61 @@ pub(crate) fn path(api: Api, stream: bool) -> String {
     api.request_path("m", stream)
 }
 
+/// Where a client of the gateway sends them.
+pub(crate) fn way(api: Api, stream: bool) -> String {
+    let path = path(api, stream);
+    if api == Api::BedrockConverse { format!("/p/{BEDROCK}{path}") } else { path }
+}
+
 pub(crate) async fn send(gateway: &Gateway, api: Api, body: &Value) -> Answer {
     send_to(gateway, api, body["stream"] == true, body).await
 }
 
 /// As [`send`], for wires whose address says whether a stream is wanted.
 pub(crate) async fn send_to(gateway: &Gateway, api: Api, stream: bool, body: &Value) -> Answer {
-    talk(gateway, post(&path(api, stream), &body.to_string())).await
+    talk(gateway, post(&way(api, stream), &body.to_string())).await
 }
 
 /// What a strict reader of the wire makes of an answer.
 pub(crate) fn read(api: Api, answer: &Answer) -> ModelResponse {
     let (body, whole) = answer.body();
     assert!(whole, "cut off: {}", answer.text());
-    if !answer.head().contains("text/event-stream") {
+    let has_frames = answer.head().contains("application/vnd.amazon.eventstream");
+    if !has_frames && !answer.head().contains("text/event-stream") {
         return api.decode_response(&serde_json::from_str(&body).unwrap()).unwrap();
     }
     let (mut frames, mut decoder, mut heard) =
         (SseDecoder::default(), api.stream_decoder(), Accumulator::new());
     let mut events = Vec::new();
-    for frame in frames.push(body.as_bytes()).unwrap() {
-        if let Some(event) = frame.event {
-            events.extend(decoder.push(&event).unwrap());
+    if has_frames {
+        let mut frames = FrameReader::default();
+        frames.push(&bytes(answer));
+        while let Some(frame) = frames.next_frame().unwrap() {
+            events.extend(decoder.push(&event_of(&frame).unwrap()).unwrap());
+        }
+        frames.finish().unwrap();
+    } else {
+        for frame in frames.push(body.as_bytes()).unwrap() {
+            if let Some(event) = frame.event {
+                events.extend(decoder.push(&event).unwrap());
+            }
         }
     }
     events.extend(decoder.finish().unwrap());
     events.iter().for_each(|event| heard.push(event));
     heard.finish().unwrap()
+}
+
+/// The message of an error, which Bedrock has alone.
+pub(crate) fn error_message(answer: &Answer) -> Value {
+    let said = answer.json();
+    said.pointer("/error/message").or_else(|| said.get("message")).cloned().unwrap_or_default()
+}
+
+/// Whether an answer comes as events.
+pub(crate) fn is_streamed(answer: &Answer) -> bool {
+    let kinds = ["text/event-stream", "application/vnd.amazon.eventstream"];
+    kinds.iter().any(|kind| answer.head().contains(kind))
 }
 
 /// Each wire, streamed and in one piece.
