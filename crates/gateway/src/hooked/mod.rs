@@ -34,6 +34,7 @@ mod housekeeping;
 mod identity;
 mod incoming;
 mod judge;
+mod kept;
 mod life;
 mod lines;
 mod number;

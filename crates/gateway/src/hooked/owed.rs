@@ -8,19 +8,23 @@
 //! An answer that went on after a refusal ([`Joint`](backstop_llm::live::Joint)) is several answers for the provider: its
 //! client knows the id of the first, and what comes next follows the last.
 //!
-//! Limits: what this process remembers, the latest [`MOST_ANSWERS`]; answers with more than [`MOST_RESULTS`] refused calls, and
+//! Limits: the latest [`MOST_ANSWERS`], across SIGHUP and [restarts](super::kept); answers with more than [`MOST_RESULTS`] refused calls, and
 //! calls that have no result in words (screenshots), stay without.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstop_hooks::conversation::{Message, Part};
 use backstop_hooks::{AgentId, Digest, Json};
 use backstop_llm::ModelRequest;
+use backstop_store::{Store, StoreError};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 use super::approvals::approval;
 use super::bounded::Bounded;
 use super::identity::{field, of_agent};
+use super::kept::{self, Entry};
 
 const MOST_ANSWERS: usize = 512;
 const MOST_RESULTS: usize = 128;
@@ -30,7 +34,11 @@ pub(super) const PREVIOUS: &str = "previous_response_id";
 
 /// What is remembered of conversations that a provider keeps.
 #[derive(Debug)]
-pub(super) struct Owed(Mutex<State>);
+pub(super) struct Owed {
+    state: Mutex<State>,
+    /// What outlived the process before was read.
+    read: OnceCell<()>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -38,18 +46,59 @@ struct State {
     results: Bounded<Digest, Arc<[Message]>>,
     /// The last answer of those that a client takes for one.
     last: Bounded<Digest, String>,
+    /// What changed since it was written.
+    changed: Vec<Digest>,
 }
 
 impl Default for Owed {
     fn default() -> Self {
         let (results, last) = (Bounded::new(MOST_ANSWERS), Bounded::new(MOST_ANSWERS));
-        Self(Mutex::new(State { results, last }))
+        let state = Mutex::new(State { results, last, changed: Vec::new() });
+        Self { state, read: OnceCell::new() }
     }
 }
 
 impl Owed {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what outlived the process before. Where that fails, the next request tries it again.
+    pub(super) async fn read(&self, store: &dyn Store) {
+        let read = self.read.get_or_try_init(async || {
+            let all = kept::read(store).await?;
+            let mut state = self.state();
+            for Entry { key, results, last } in all {
+                if !results.is_empty() && state.results.get(&key).is_none() {
+                    state.results.insert(key, results.into());
+                }
+                if let Some(last) = last.filter(|_| state.last.get(&key).is_none()) {
+                    state.last.insert(key, last);
+                }
+            }
+            Ok::<(), StoreError>(())
+        });
+        if let Err(error) = read.await {
+            tracing::warn!(%error, "what providers still want of refused calls could not be read");
+        }
+    }
+
+    /// Writes what changed, so that it outlives this process.
+    pub(super) async fn write(&self, store: &dyn Store) {
+        let changes: Vec<(Digest, Option<Entry>)> = {
+            let mut state = self.state();
+            let changed: BTreeSet<Digest> = std::mem::take(&mut state.changed).into_iter().collect();
+            let entry = |key: Digest| {
+                let results = state.results.get(&key).map(|results| results.to_vec()).unwrap_or_default();
+                let last = state.last.get(&key).cloned();
+                let is_any = !results.is_empty() || last.is_some();
+                (key, is_any.then_some(Entry { key, results, last }))
+            };
+            changed.into_iter().map(entry).collect()
+        };
+        if !changes.is_empty() {
+            kept::write(store, changes).await;
+        }
     }
 
     /// Remembers what the answer of this id to `request` still wants.
@@ -67,9 +116,13 @@ impl Owed {
         let results: Arc<[Message]> = results.into();
         let mut state = self.state();
         if let Some(conversation) = conversation_of(request) {
-            state.results.insert(of_agent(agent, "conversation", conversation), Arc::clone(&results));
+            let key = of_agent(agent, "conversation", conversation);
+            state.results.insert(key, Arc::clone(&results));
+            state.changed.push(key);
         }
-        state.results.insert(of_agent(agent, "answer", answer), results);
+        let key = of_agent(agent, "answer", answer);
+        state.results.insert(key, results);
+        state.changed.push(key);
     }
 
     /// Adds to a request what the conversation still wants that it goes on with.
@@ -102,14 +155,22 @@ impl Owed {
     /// asked for again, from there.)
     pub(super) fn answered(&self, agent: Option<&AgentId>, request: &ModelRequest) {
         if let Some(conversation) = conversation_of(request) {
-            self.state().results.forget(&of_agent(agent, "conversation", conversation));
+            let key = of_agent(agent, "conversation", conversation);
+            let mut state = self.state();
+            if state.results.get(&key).is_some() {
+                state.results.forget(&key);
+                state.changed.push(key);
+            }
         }
     }
 
     /// The answer that its client knows as `shown` goes on in another one.
     pub(super) fn goes_on(&self, agent: Option<&AgentId>, shown: &str, last: &str) {
         if !last.is_empty() {
-            self.state().last.insert(of_agent(agent, "answer", shown), last.to_owned());
+            let key = of_agent(agent, "answer", shown);
+            let mut state = self.state();
+            state.last.insert(key, last.to_owned());
+            state.changed.push(key);
         }
     }
 }

@@ -57,6 +57,7 @@ impl Exchange for Traffic {
             life::heard(&self.shared, &call, request.messages.len());
         }
         if self.api == Api::OpenAiResponses {
+            self.shared.owed.read(self.shared.engine.store().as_ref()).await;
             self.shared.owed.add(self.agent.as_ref(), &mut request);
             let approved = self.approved(&mut request, &identity, &call).await;
             match approved {
@@ -240,11 +241,13 @@ impl Exchange for Traffic {
         if let Err(trouble) = decided {
             if let Trouble::Blocked(blocked) = &trouble {
                 self.owe(Some(blocked));
+                self.shared.owed.write(self.shared.engine.store().as_ref()).await;
             }
             return self.fail(&trouble, out);
         }
         self.owe(None);
         self.let_be_approved();
+        self.shared.owed.write(self.shared.engine.store().as_ref()).await;
         self.go_on(out).await
     }
 

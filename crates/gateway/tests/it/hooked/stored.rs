@@ -1,13 +1,16 @@
 //! Answers that are asked for in the background, or kept by the provider, and fetched later.
 
-use backstop_gateway::hooked::HookSettings;
+use std::sync::Arc;
+
+use backstop_gateway::hooked::{HookSettings, Hooks};
 use backstop_hooks::PointId;
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ToolCallIds};
 use backstop_llm::Api;
+use backstop_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
 use super::support::*;
-use crate::support::{Script, TOKEN, Upstream, post, talk};
+use crate::support::{Script, TOKEN, Upstream, post, start, talk};
 
 fn answer(status: &str, output: &Value) -> Value {
     json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "background": true,
@@ -174,6 +177,42 @@ async fn a_conversation_that_the_provider_keeps_gets_the_results_of_refused_call
         let sent = outputs(&upstream.request(4));
         assert_eq!(sent.len(), if blocks { 2 } else { 1 }, "{sent:?}");
         assert!(upstream.request(4).contains("go on"));
+    }
+}
+
+/// The provider still has the call after this process ended, or read its configuration anew.
+#[tokio::test]
+async fn what_is_still_wanted_outlives_the_process() {
+    for is_renewed in [false, true] {
+        let upstream = Upstream::start(|number| {
+            Script::json("200 OK", &with_a_refused_call(&format!("resp_{number}")).to_string())
+        })
+        .await;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let house = || {
+            let house = House::over(Arc::clone(&store));
+            house.withhold("exec");
+            house
+        };
+        let hooks = Hooks::new(house().engine, HookSettings::default()).unwrap();
+        let gateway = start(settings_of(&upstream.url()), hooks.clone()).await.unwrap();
+        let first = json!({"model": "m", "input": "hi", "conversation": "conv_1"}).to_string();
+        talk(&gateway, post("/v1/responses", &first)).await;
+        gateway.shut_down().await;
+        let hooks = match is_renewed {
+            true => hooks.renewed(house().engine, HookSettings::default()),
+            false => Hooks::new(house().engine, HookSettings::default()),
+        };
+        let gateway = start(settings_of(&upstream.url()), hooks.unwrap()).await.unwrap();
+        for next in [
+            json!({"model": "m", "previous_response_id": "resp_0", "input": "go on"}),
+            json!({"model": "m", "conversation": "conv_1", "input": "go on"}),
+        ] {
+            talk(&gateway, post("/v1/responses", &next.to_string())).await;
+            let sent = outputs(&upstream.request(upstream.count() - 1));
+            assert_eq!(sent.len(), 1, "{is_renewed}: {sent:?}");
+            assert!(sent[0].0 == "call_1" && sent[0].1.contains("[backstop]"), "{sent:?}");
+        }
     }
 }
 
