@@ -52,6 +52,17 @@ impl Ingredients {
             && self.packs.iter().all(|(path, seen)| stamp(path) == *seen)
             && self.plugins.still_hold()
     }
+
+    /// Whether what was made of these can't be asked for again, now that `next` is made of other texts of the same files, or of the
+    /// same texts since something beside them has changed.
+    fn is_outdated_by(&self, next: &Self) -> bool {
+        let has_another_text = |source: &Source| {
+            next.sources.iter().any(|next| next.name == source.name && next.text != source.text)
+        };
+        self.day != next.day
+            || self.whose == next.whose
+                && (self.sources == next.sources || self.sources.iter().any(has_another_text))
+    }
 }
 
 /// The list of trusted plugins, as it was when they were loaded. Whatever is done with plugins writes it anew, and it says which content of
@@ -263,8 +274,9 @@ impl Policies {
         let built = policy.sink(watch).build().await?;
         let backstop = Arc::new(built);
         let ingredients = Ingredients { whose, sources, packs, plugins, day };
-        let (current, outdated): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *kept).into_iter().partition(|policy| policy.ingredients.day == day);
+        let (outdated, current): (Vec<_>, Vec<_>) = std::mem::take(&mut *kept)
+            .into_iter()
+            .partition(|policy| policy.ingredients.is_outdated_by(&ingredients));
         *kept = current;
         let surplus = (kept.len() + 1).saturating_sub(MOST_KEPT);
         let gone: Vec<_> = kept.drain(..surplus).chain(outdated).collect();

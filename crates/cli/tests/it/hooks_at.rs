@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -32,11 +33,13 @@ fn gate(entry: &str) -> String {
     format!("hooks: {{at: {{before_tool_call: [{{{entry}}}]}}}}\n")
 }
 
-/// What Claude Code is answered about a harmless command.
+/// What Claude Code is answered about a harmless command, in a call of its own.
 fn asked(user: &User, command: &str) -> Done {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let id = format!("toolu_0123456789{:06}", CALLS.fetch_add(1, Ordering::Relaxed));
     let event = json!({
         "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
-        "permission_mode": "default", "tool_use_id": "toolu_0123456789abcdef",
+        "permission_mode": "default", "tool_use_id": id,
         "tool_input": { "command": command },
     });
     user.feed(&["hook", "claude"], event.to_string())
@@ -224,6 +227,8 @@ fn a_server_exchanges_its_programs_whole_and_leaves_none_behind() {
     let gone = |word: &str| until("its end", || (!started(word).iter().any(lives)).then_some(()));
     let serving = Serving::start(&user);
     assert!(started("first").len() == 2 && started("first").iter().all(lives), "{:?}", started("first"));
+    blocks(&user, "says first");
+    assert!(started("first").len() == 4, "the daemon's own: {:?}", started("first"));
     user.configure(&text(&[entry("second"), "{type: process, command: [./broken.sh]}".to_owned()]));
     serving.hang_up();
     until("the second start", || (!started("second").is_empty()).then_some(()));
@@ -232,8 +237,8 @@ fn a_server_exchanges_its_programs_whole_and_leaves_none_behind() {
     user.configure(&text(&[entry("third")]));
     serving.hang_up();
     until("the third start", || (!started("third").is_empty()).then_some(()));
-    gone("first");
     blocks(&user, "says third");
+    gone("first");
     serving.stop();
     gone("third");
 }
