@@ -264,6 +264,34 @@ fn a_run_makes_no_credentials() {
     }
 }
 
+/// Whoever writes a program of `hooks.at`, or puts another in its place, judges.
+#[test]
+fn a_run_makes_no_judge() {
+    let user = User::with_config(
+        "hooks: {at: {before_tool_call: [{type: command, command: [../../tools/gate.sh]}, {type: command, command: [sh, ../../scripts/gate.sh]}]}}",
+    );
+    let script = |folder: &str| {
+        let script = user.path().join(folder).join("gate.sh");
+        std::fs::create_dir(script.parent().unwrap()).unwrap();
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        script
+    };
+    let scripts = ["tools", "scripts"].map(script);
+    let command = scripts.each_ref().map(|script| {
+        let (script, folder) = (script.display(), script.parent().unwrap().display());
+        format!("echo evil > {script}; rm -f {script}; echo evil > {folder}/other; mv {folder} ~/moved; mkdir -p {folder}; echo evil > {script};")
+    });
+    let tried = format!("{} echo done > here; echo done > ~/other", command.join(" "));
+    let done = user.run(&["run", "--hooks-only", "--", "sh", "-c", &tried]);
+    assert_eq!(read(&user.work().join("here")), "done\n", "{}", done.whole());
+    assert_eq!(read(&user.path().join("other")), "done\n");
+    for script in scripts {
+        assert_eq!(read(&script), "#!/bin/sh\n", "{}", done.whole());
+        assert_eq!(std::fs::read_dir(script.parent().unwrap()).unwrap().count(), 1);
+    }
+}
+
 /// What the guards know to decide about hooks is what the walls are around; sessions, history and trust are their client's.
 #[test]
 fn a_run_changes_no_place_of_the_guards_table_and_clients_keep_their_state() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::daemon::Serving;
-use super::support::{Done, User, snapshot, until};
+use super::support::{Done, ModelServer, User, snapshot, until};
 
 /// A user with these files beside the configuration, which says `text`.
 fn user(text: &str, files: &[(&str, &str)]) -> User {
@@ -241,6 +241,32 @@ fn a_server_exchanges_its_programs_whole_and_leaves_none_behind() {
     gone("first");
     serving.stop();
     gone("third");
+}
+
+#[test]
+fn the_agent_asks_programs_and_says_which_of_them_wait_for_others() {
+    let script = "#!/bin/sh\ngrep -q never.txt || exit 0\necho 'not that file' >&2\nexit 2\n";
+    let user = user("{}\n", &[("gate.sh", script)]);
+    let model = ModelServer::start(
+        &user,
+        r#"{"tool_calls": [{"name": "write", "arguments": {"path": "never.txt", "content": "a"}}]}
+           {"tool_calls": [{"name": "write", "arguments": {"path": "fine.txt", "content": "a"}}]}
+           {"text": "Done."}"#,
+    );
+    user.configure(&model.config(
+        "hooks: {at: {before_tool_call: [{type: command, command: [./gate.sh], dialect: claude}], before_install: [{type: command, command: [./gate.sh], id: installs}]}}\n",
+    ));
+    let done = user.run(&["agent", "-m", "write"]).succeeded();
+    assert!(
+        !user.work().join("never.txt").exists() && user.work().join("fine.txt").exists(),
+        "{}",
+        done.whole()
+    );
+    assert!(
+        done.err.contains("hook `installs` waits: no host of this process fires `before_install`"),
+        "{}",
+        done.whole()
+    );
 }
 
 /// A server that answers each request with `answer`, or never, and hands over what it was sent.
