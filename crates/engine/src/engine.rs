@@ -5,6 +5,7 @@
 
 mod passage;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
-use crate::redaction::{Redaction, ResponseGate};
+use crate::redaction::{Redaction, ResponseGate, name_of};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
 use crate::tool_call::{PATIENCE, Reviewed};
@@ -554,6 +555,7 @@ impl Engine {
             return true;
         }
         Box::pin(async move {
+            let receipt = &*self.shown(receipt);
             let mut keeping = Vec::new();
             // All are told before any is waited for: who drops this has told everybody.
             for sink in &self.0.sinks {
@@ -568,7 +570,29 @@ impl Engine {
         .await
     }
 
+    /// A receipt as sinks are shown it: without what redactors take out of texts in the name of its tool.
+    fn shown<'r>(&self, receipt: &'r Receipt) -> Cow<'r, Receipt> {
+        let key = &receipt.key;
+        let Some(tool) = key.tool.as_ref().filter(|_| self.is_recorded()) else {
+            return Cow::Borrowed(receipt);
+        };
+        let call = CallContext {
+            agent_id: key.agent_id.clone(),
+            session_key: key.session_key.clone(),
+            session_id: key.session_id.clone(),
+            run_id: key.run_id.clone(),
+            ..CallContext::default()
+        };
+        let Some(name) = name_of(tool, &self.registry().snapshot(), &call, receipt.is_too_deep()) else {
+            return Cow::Borrowed(receipt);
+        };
+        let mut shown = receipt.clone();
+        shown.record_mut().key.tool = Some(name);
+        Cow::Owned(shown)
+    }
+
     pub(crate) fn record(&self, receipt: &Receipt) {
+        let receipt = &*self.shown(receipt);
         for sink in &self.0.sinks {
             // The decision is made; a sink that panics must neither undo it nor hide it from the others.
             if contained(|| sink.record(receipt)).is_err() {

@@ -275,6 +275,14 @@ impl Receipt {
         Arc::make_mut(self.record.get_or_insert_default())
     }
 
+    /// Whether hooks were not asked since the call came out of too many others.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        let is_deep =
+            |step: &Step| step.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::TooDeep);
+        self.blocked.as_ref().is_some_and(|blocked| blocked.cause == BlockCause::TooDeep)
+            || self.steps.iter().any(is_deep)
+    }
+
     /// Says whose dispatch it was, where nothing is known of it yet.
     pub(crate) fn belongs_to(&mut self, call: &CallContext) {
         if self.record.is_none() {

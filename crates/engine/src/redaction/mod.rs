@@ -41,7 +41,7 @@ use crate::hook_options::{HookMeta, HookOptions};
 
 pub use reading::Released;
 pub use stream::Redaction;
-pub(crate) use whole::{Whole, redact, redact_again};
+pub(crate) use whole::{Whole, name_of, redact, redact_again};
 
 /// A hook that takes spans out of texts. It is shared by all texts of all sessions.
 pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {

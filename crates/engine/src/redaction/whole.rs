@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use backstop_hooks::points::ResponseEmitEvent;
-use backstop_hooks::{CallContext, Text};
+use backstop_hooks::tool_name::known_tools;
+use backstop_hooks::{CallContext, Digest, Text, ToolName};
 
 use super::union::Union;
 use crate::hook_options::HookMeta;
@@ -61,6 +62,32 @@ fn texts<'e, E: Any>(event: &'e mut E, snapshot: &Snapshot) -> Option<&'e mut Re
     }
     let event: &mut dyn Any = event;
     event.downcast_mut()
+}
+
+/// The name that a receipt has for a tool in whose own name a redactor finds something: whoever makes calls up may write
+/// anything there. `None` where nobody finds anything. Where nobody may be asked any more, so deep is the call in others, no
+/// name is told that policies do not know.
+pub(crate) fn name_of(
+    tool: &ToolName,
+    snapshot: &Snapshot,
+    call: &CallContext,
+    is_too_deep: bool,
+) -> Option<ToolName> {
+    let is_known =
+        |name: &str| known_tools().any(|known| known == name) || ToolName::new(name).canonical() != name;
+    if snapshot.redactors().is_empty() || (is_known(tool.called()) && is_known(tool.canonical())) {
+        return None;
+    }
+    let is_found = is_too_deep || {
+        let mut union = Union::new(snapshot, call);
+        let names = [Some(tool.canonical()), tool.called_as()];
+        for (number, name) in names.into_iter().flatten().enumerate() {
+            union.whole(number, name, call);
+        }
+        union.replaced() || union.blocked().is_some()
+    };
+    is_found
+        .then(|| ToolName::new(&format!("redacted-{}", Digest::of_text("tool", tool.called()).prefix(12))))
 }
 
 fn pass(event: &mut ResponseEmitEvent, snapshot: &Snapshot, call: &CallContext, again: bool) -> Whole {

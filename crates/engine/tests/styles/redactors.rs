@@ -4,11 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{
-    BlockCause, Budget, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink, Redaction,
-    RedactionStream, ResponseGate, Rewrite, Said, Settled, SpanEdit, SpanKind, SpanRedactor, Style, Verdict,
+    Attendance, BlockCause, Budget, DecidedParts, Engine, FailureKind, HookOptions, Receipt, ReceiptSink,
+    Redaction, RedactionStream, ResponseGate, Rewrite, Said, Settled, SpanEdit, SpanKind, SpanRedactor,
+    Style, Verdict,
 };
-use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitEvent, ResponseEmitOutcome};
-use backstop_hooks::{CallContext, FailurePolicy, OwnerId, PointId, Text, hook_fn};
+use backstop_hooks::points::{
+    BeforeResponseEmit, BeforeToolCall, ResponseEmitEvent, ResponseEmitOutcome, ToolCallEvent,
+    ToolCallOutcome,
+};
+use backstop_hooks::{CallContext, FailurePolicy, OwnerId, Params, PointId, Text, ToolName, hook_fn};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 
@@ -90,6 +94,28 @@ struct Kept(Mutex<Vec<Receipt>>);
 impl ReceiptSink for Kept {
     fn record(&self, receipt: &Receipt) {
         self.0.lock().unwrap().push(receipt.clone());
+    }
+}
+
+/// A model may write anything where the name of a tool stands.
+#[test]
+fn the_name_of_a_tool_is_told_as_texts_are() {
+    for does in [Does::Replaces("*"), Does::Blocks, Does::Reports] {
+        let (engine, kept) = watched(&[("runs", Runs { set: "#", does })]);
+        let stops = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("not this one"))));
+        engine.registry().on(stops, options("gate")).unwrap();
+        for (name, is_found) in [("deploy##key", true), ("deploy", false)] {
+            let event = ToolCallEvent::new(ToolName::new(name), Params::default());
+            let verdict =
+                engine.permit_tool_call(event, &context("a"), &Attendance::Nobody).now_or_never().unwrap();
+            assert!(verdict.permit.is_err());
+            let receipt = kept.0.lock().unwrap().pop().unwrap();
+            let said = serde_json::to_string(&receipt).unwrap();
+            let is_hidden = is_found && !matches!(does, Does::Reports);
+            assert_eq!(said.contains("\"tool\":\"deploy"), !is_hidden, "{said}");
+            assert_eq!(said.contains("\"tool\":\"redacted-"), is_hidden, "{said}");
+            assert!(!is_hidden || !said.contains("##key"), "{said}");
+        }
     }
 }
 
@@ -418,7 +444,7 @@ fn hosts_see_who_stands_there() {
     assert_eq!(engine.response_gate(), ResponseGate::Whole);
     let before = hook_fn::<backstop_hooks::points::BeforeLlmCall, _>(|_, _| Ok(None));
     let before = engine.registry().on(before, options("before")).unwrap();
-    let after = hook_fn::<backstop_hooks::points::BeforeToolCall, _>(|_, _| Ok(None));
+    let after = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None));
     let after = engine.registry().on(after, options("after")).unwrap();
     let listed: Vec<_> = engine.registry().list().iter().map(|meta| meta.id.clone()).collect();
     assert_eq!(listed, [before.clone(), id.clone(), other.clone(), after.clone()], "in running order");
