@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
+use crate::config_value::ConfigValue;
 use crate::problem::{Problem, ProblemKind, quote};
 use crate::reader::Reader;
 use crate::values::plain_text;
-use crate::wire::Wire;
 use backstop_yaml::Node;
 
 /// The longest name of a host, in bytes (RFC 1035).
@@ -145,7 +145,7 @@ fn is_name(name: &str) -> bool {
         && last.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
 }
 
-impl Wire for HostRule {
+impl ConfigValue for HostRule {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let written = plain_text(node, cx, "a host, such as `example.com` or `10.0.0.5:5432`")?;
         let refused = |why: &str| {

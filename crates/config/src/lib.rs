@@ -40,6 +40,7 @@
 //! ```
 
 pub mod account;
+mod config_value;
 mod discover;
 mod hosts;
 mod load;
@@ -54,9 +55,9 @@ mod sections;
 mod text;
 mod trust;
 mod values;
-mod wire;
 
 pub use backstop_yaml::Node;
+pub use config_value::Entries;
 pub use discover::{FILE_NAMES, Locations, Source};
 pub use hosts::{Host, HostRule};
 pub use load::{Loaded, Loader};
@@ -84,4 +85,3 @@ pub use values::{
     RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolPattern, ToolSet,
     UnjudgedMedia, Unknown, Verbose, Whole,
 };
-pub use wire::Entries;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::config_value::ConfigValue as _;
 use crate::discover::Source;
 use crate::names::KnownNames;
 use crate::place::{Place, Spanned};
@@ -14,7 +15,6 @@ use crate::rules::Tighten as _;
 use crate::sections::Config;
 use crate::text::Environment;
 use crate::values::Name;
-use crate::wire::Wire as _;
 
 /// Reads and layers configuration texts.
 pub struct Loader<'a> {

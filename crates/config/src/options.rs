@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::config_value::{ConfigValue, shown};
 use crate::place::Place;
 use crate::reader::Reader;
 use crate::text::Text;
-use crate::wire::{Wire, shown};
 use backstop_yaml::{Entry, Kind, Node};
 
 /// A mapping whose keys this crate does not know.
@@ -167,7 +167,7 @@ impl fmt::Debug for Options {
     }
 }
 
-impl Wire for Options {
+impl ConfigValue for Options {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         cx.map(node)?;
         Some(Self { root: Tree::read(node, cx)? })
@@ -191,11 +191,11 @@ pub enum Pack {
     Inline(Options),
 }
 
-impl Wire for Pack {
+impl ConfigValue for Pack {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         match node.kind {
             Kind::Map(_) => Options::read(node, cx).map(Self::Inline),
-            Kind::Text(_) => Wire::read(node, cx).map(Self::File),
+            Kind::Text(_) => ConfigValue::read(node, cx).map(Self::File),
             _ => cx.expected(node, "the path of a file or what would be in it"),
         }
     }

@@ -3,12 +3,12 @@
 //! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and answers `None`
 //! where it has no value; a section is `None` if one of its keys is. What was read counts only if nothing was recorded.
 
+use crate::config_value::ConfigValue;
 use crate::names::KnownNames;
 use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, quote, suggestion};
 use crate::rules::Admit;
 use crate::text::Environment;
-use crate::wire::Wire;
 use backstop_yaml::{Entry, Kind, Node};
 
 /// Whose file is being read.
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one key of a section under its rule for repository files.
-    pub(crate) fn key<T: Wire, R: Admit<T>>(
+    pub(crate) fn key<T: ConfigValue, R: Admit<T>>(
         &mut self,
         section: &Node,
         key: &str,

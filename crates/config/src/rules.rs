@@ -7,11 +7,11 @@
 
 use backstop_hooks::ToolName;
 
+use crate::config_value::{Entries, Key};
 use crate::place::{Setting, Spanned};
 use crate::problem::quoted_list;
 use crate::reader::Reader;
 use crate::values::{OnFailure, ToolSet};
-use crate::wire::{Entries, Key};
 
 /// What of a repository's value is read at all.
 pub(crate) trait Admit<T> {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::config_value::ConfigValue as _;
 use crate::sections::Config;
-use crate::wire::Wire as _;
 
 /// The JSON Schema (draft 2020-12). Each key carries its description, its default and, as `x-repository`, what a
 /// repository file may do to it.

@@ -1,9 +1,9 @@
 //! `agent`: the agent that `backstop agent` runs.
 
+use crate::config_value::section;
 use crate::place::{Setting, Spanned};
 use crate::text::Text;
 use crate::values::{CriticalAt, Millis, Name, Notify, Temperature, Thinking, ToolSet, Verbose, Whole};
-use crate::wire::section;
 
 section! {
     /// The agent that `backstop agent` runs.

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use backstop_hooks::PointId;
 use serde_json::{Value, json};
 
+use crate::config_value::{ConfigValue, Entries, item, section};
 use crate::options::Options;
 use crate::place::{Place, Spanned};
 use crate::problem::{Problem, ProblemKind};
@@ -17,7 +18,6 @@ use crate::reader::{LayerKind, Reader};
 use crate::sections::hooks::{Hooks, check_id};
 use crate::text::Text;
 use crate::values::{CommandDialect, Millis, Name, OnFailure, Outside, Priority, RewriteChoice, ToolPattern};
-use crate::wire::{Entries, Wire, item, section};
 use backstop_yaml::{Kind, Node};
 
 item! {
@@ -129,7 +129,7 @@ impl PointHooks {
     }
 }
 
-impl Wire for PointHooks {
+impl ConfigValue for PointHooks {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let items = cx.list(node)?;
         if items.is_empty() {

@@ -1,10 +1,10 @@
 //! `daemon`: where `backstop serve` and `backstop run` answer the hooks of coding agents. It is the operator's alone: a
 //! repository that could set it could have its own program judge.
 
+use crate::config_value::section;
 use crate::place::{Setting, Spanned};
 use crate::text::Text;
 use crate::values::DaemonFailure;
-use crate::wire::section;
 
 section! {
     /// The daemon: `backstop serve` listens for `backstop hook`, which then need not read and build everything itself.

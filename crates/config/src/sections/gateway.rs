@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
+use crate::config_value::{ConfigValue, Entries, item, section};
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, suggestion};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
-use crate::wire::{Entries, Wire, item, section};
 use backstop_yaml::Node;
 
 use super::{GatewayHooks, Provider};
@@ -155,7 +155,7 @@ impl Default for Listen {
     }
 }
 
-impl Wire for Listen {
+impl ConfigValue for Listen {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         const WHAT: &str = "an address and a port such as `127.0.0.1:8484`";
         let text = plain_text(node, cx, WHAT)?;
@@ -220,7 +220,7 @@ fn names_an_operation<'a>(segments: impl Iterator<Item = &'a str>) -> bool {
     first.is_some_and(|segment| !segment.starts_with('{'))
 }
 
-impl Wire for GatewayOperation {
+impl ConfigValue for GatewayOperation {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         const WHAT: &str = "a method and the path of a single operation such as `GET /v1/batches/{id}`";
         let text = plain_text(node, cx, WHAT)?;

@@ -1,12 +1,12 @@
 //! `guards`: the built-in guards, which are on unless the operator writes `enabled: false`.
 
+use crate::config_value::{Entries, item, section};
 use crate::options::Pack;
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
 use crate::values::{ArgumentAction, ExpiryDate, HiddenAction, Name, Profile, SpanAction, ToolSet, Unknown};
-use crate::wire::{Entries, item, section};
 
 section! {
     /// The built-in guards.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use crate::config_value::{ConfigValue, Entries, item, section};
 use crate::names::{HookSlot, InRepository};
 use crate::options::Options;
 use crate::place::{Place, Setting, Spanned};
@@ -16,7 +17,6 @@ use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
 use crate::sections::at::HooksAt;
 use crate::values::{Millis, Name, OnFailure, Outside, RewriteChoice};
-use crate::wire::{Entries, Wire, item, section};
 use backstop_yaml::{Kind, Node};
 
 section! {
@@ -88,7 +88,7 @@ impl Chain {
     }
 }
 
-impl Wire for Chain {
+impl ConfigValue for Chain {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let items = cx.list(node)?;
         if items.is_empty() {

@@ -2,6 +2,7 @@
 //! traffic is judged. They cost money or let things out, so the operator decides; what only tightens, a
 //! repository may do too.
 
+use crate::config_value::{item, section};
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
@@ -10,7 +11,6 @@ use crate::values::{
     BudgetPer, BudgetWindow, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name,
     UnjudgedMedia, Whole,
 };
-use crate::wire::{item, section};
 
 /// The largest number of requests or tokens of a budget.
 const MOST: u64 = 1_000_000_000_000;

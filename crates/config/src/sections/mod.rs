@@ -29,10 +29,10 @@ pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
 
+use crate::config_value::{Entries, section};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::values::Name;
-use crate::wire::{Entries, section};
 
 section! {
     /// Configuration of Backstop.

@@ -6,10 +6,10 @@
 
 use backstop_hooks::PointId;
 
+use crate::config_value::{Entries, item, section};
 use crate::options::Options;
 use crate::place::{Setting, Spanned};
 use crate::values::{FolderName, Millis, Name, PluginRuntime};
-use crate::wire::{Entries, item, section};
 
 section! {
     /// Plugins and built-in hooks.

@@ -2,12 +2,12 @@
 
 use http::Uri;
 
+use crate::config_value::{item, section};
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
 use crate::values::{Api, AwsSource, CloudName, GoogleSource, Millis, Name, Whole};
-use crate::wire::{item, section};
 
 item! {
     /// A model provider.

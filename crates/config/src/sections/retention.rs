@@ -2,9 +2,9 @@
 //! audit entries of all folders, and neither a longer nor a shorter time is plainly the stricter one. A repository that
 //! could shorten it could have the traces of its agent deleted; one that could lengthen it could have secrets of others kept.
 
+use crate::config_value::section;
 use crate::place::Spanned;
 use crate::values::Whole;
-use crate::wire::section;
 
 /// A number of days, up to a hundred years.
 pub type Days = Whole<1, 36_500>;

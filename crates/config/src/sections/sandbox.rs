@@ -1,11 +1,11 @@
 //! `sandbox`: how the programs that agents start are confined. It is the operator's alone: a repository that could set it
 //! could open the door for its own scripts.
 
+use crate::config_value::section;
 use crate::hosts::HostRule;
 use crate::place::{Allowed, Setting, Spanned};
 use crate::text::Text;
 use crate::values::{SandboxMode, SandboxWrite};
-use crate::wire::section;
 
 section! {
     /// Confinement of what `backstop run` and the agent's `exec` start: the settings of coding agents and Backstop's own

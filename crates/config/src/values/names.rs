@@ -7,10 +7,10 @@ use backstop_hooks::{PointId, ToolName, tool_name};
 use serde_json::{Value, json};
 
 use super::texts::plain_text;
+use crate::config_value::{ConfigValue, Key};
 use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, is_invisible, quote, suggestion};
 use crate::reader::Reader;
-use crate::wire::{Key, Wire};
 use backstop_yaml::{Kind, Node};
 
 /// A name chosen by the author: of a plugin, a hook or a provider. At most 128 characters, none of them blank or
@@ -49,7 +49,7 @@ impl Key for Name {
     }
 }
 
-impl Wire for Name {
+impl ConfigValue for Name {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let text = plain_text(node, cx, "a name")?;
         <Self as Key>::read(text, &node.at, cx)
@@ -78,7 +78,7 @@ impl FolderName {
     }
 }
 
-impl Wire for FolderName {
+impl ConfigValue for FolderName {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let text = plain_text(node, cx, "a folder")?;
         if text.is_empty() || text.len() > Self::LIMIT || text.chars().any(is_invisible) {
@@ -128,7 +128,7 @@ pub enum ToolPattern {
     Names(Vec<String>),
 }
 
-impl Wire for ToolPattern {
+impl ConfigValue for ToolPattern {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         match &node.kind {
             Kind::List(items) if !items.is_empty() => {
@@ -180,7 +180,7 @@ impl ToolSet {
     }
 }
 
-impl Wire for ToolSet {
+impl ConfigValue for ToolSet {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let items = cx.list(node)?;
         let mut tools = Vec::new();

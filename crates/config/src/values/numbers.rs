@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
+use crate::config_value::ConfigValue;
 use crate::reader::Reader;
-use crate::wire::Wire;
 use backstop_yaml::{Kind, Node};
 
 /// A whole number from `MIN` to `MAX`.
@@ -49,7 +49,7 @@ impl Millis {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> Wire for Whole<MIN, MAX> {
+impl<const MIN: u64, const MAX: u64> ConfigValue for Whole<MIN, MAX> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let value = match node.kind {
             Kind::Integer(value) => u64::try_from(value).ok().and_then(Self::new),
@@ -79,7 +79,7 @@ impl Priority {
     }
 }
 
-impl Wire for Priority {
+impl ConfigValue for Priority {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let value = match node.kind {
             Kind::Integer(value) => i32::try_from(value).ok().map(Self),
@@ -109,7 +109,7 @@ impl Temperature {
     }
 }
 
-impl Wire for Temperature {
+impl ConfigValue for Temperature {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let value = match node.kind {
             Kind::Integer(0) => Some(0.0),
@@ -145,7 +145,7 @@ impl Money {
     }
 }
 
-impl Wire for Money {
+impl ConfigValue for Money {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let value = match &node.kind {
             Kind::Integer(value) => value.to_string().parse().ok(),

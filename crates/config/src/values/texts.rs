@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::config_value::ConfigValue;
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::{LayerKind, Reader};
 use crate::text::{Secret, Text};
-use crate::wire::Wire;
 use backstop_yaml::{Kind, Node};
 
 /// A text without variables: what is written is what is meant.
@@ -21,7 +21,7 @@ pub(crate) fn plain_text<'n>(node: &'n Node, cx: &mut Reader<'_>, what: &str) ->
     None
 }
 
-impl Wire for Text {
+impl ConfigValue for Text {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let written = plain_text(node, cx, "a text that is not empty")?;
         let environment = (cx.layer == LayerKind::Operator).then_some(cx.environment);
@@ -37,7 +37,7 @@ impl Wire for Text {
     }
 }
 
-impl Wire for Secret {
+impl ConfigValue for Secret {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         if !matches!(&node.kind, Kind::Text(text) if !text.trim().is_empty()) {
             let message = format!("{} must be a text that is not empty", cx.subject());
@@ -60,7 +60,7 @@ impl Wire for Secret {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpiryDate(pub jiff::civil::Date);
 
-impl Wire for ExpiryDate {
+impl ConfigValue for ExpiryDate {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let date = match &node.kind {
             Kind::Text(text) if text.len() == "2026-12-31".len() => text.parse().ok(),

@@ -6,12 +6,12 @@
 use backstop_hooks::FailurePolicy;
 use serde_json::{Value, json};
 
+use crate::config_value::ConfigValue;
 use crate::problem::{Problem, ProblemKind, nearest, quoted_list};
 use crate::reader::Reader;
-use crate::wire::Wire;
 use backstop_yaml::{Kind, Node};
 
-impl Wire for bool {
+impl ConfigValue for bool {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         match node.kind {
             Kind::Bool(value) => Some(value),
@@ -50,7 +50,7 @@ macro_rules! choice {
             }
         }
 
-        impl Wire for $name {
+        impl ConfigValue for $name {
             fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
                 let words = [$($word),*];
                 let found = match &node.kind {

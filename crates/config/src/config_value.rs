@@ -13,24 +13,24 @@ use crate::reader::Reader;
 use crate::rules::Admit;
 use backstop_yaml::Node;
 
-/// A value that can stand in a configuration file.
-pub(crate) trait Wire: Sized {
-    /// Reads it; `None` after recording why not.
+/// A value that a configuration file can hold: how it is read, described and shown.
+pub(crate) trait ConfigValue: Sized {
+    /// Reads the value, or records the problem and returns `None`.
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self>;
 
-    /// What it is when the key is absent; `None` where the key must be there.
+    /// Returns the value of an absent key, or `None` if the key is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Its JSON Schema.
+    /// Returns the JSON Schema of the value.
     fn schema() -> Value;
 
-    /// Its effective value for people, secrets masked, with the place of each leaf; `Null` when there is nothing.
+    /// Returns the effective value for display, with secrets masked and the place of each leaf; `Null` if there is none.
     fn show(&self) -> Value;
 }
 
-/// A leaf for [`Wire::show`].
+/// A leaf for [`ConfigValue::show`].
 pub(crate) fn shown(value: Value, at: Option<&Place>) -> Value {
     if value.is_null() {
         return value;
@@ -39,7 +39,7 @@ pub(crate) fn shown(value: Value, at: Option<&Place>) -> Value {
     json!({ "value": value, "from": from })
 }
 
-impl<T: Wire> Wire for Spanned<T> {
+impl<T: ConfigValue> ConfigValue for Spanned<T> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         Some(Self { value: T::read(node, cx)?, at: node.at.clone() })
     }
@@ -53,7 +53,7 @@ impl<T: Wire> Wire for Spanned<T> {
     }
 }
 
-impl<T: Wire> Wire for Option<Spanned<T>> {
+impl<T: ConfigValue> ConfigValue for Option<Spanned<T>> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         Spanned::read(node, cx).map(Some)
     }
@@ -67,11 +67,11 @@ impl<T: Wire> Wire for Option<Spanned<T>> {
     }
 
     fn show(&self) -> Value {
-        self.as_ref().map_or(Value::Null, Wire::show)
+        self.as_ref().map_or(Value::Null, ConfigValue::show)
     }
 }
 
-impl<T: Wire> Wire for Setting<T> {
+impl<T: ConfigValue> ConfigValue for Setting<T> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         Some(Self { value: T::read(node, cx)?, at: Some(node.at.clone()) })
     }
@@ -85,7 +85,7 @@ impl<T: Wire> Wire for Setting<T> {
     }
 }
 
-impl<T: Wire> Wire for Vec<T> {
+impl<T: ConfigValue> ConfigValue for Vec<T> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let items = cx.list(node)?;
         let read: Vec<Option<T>> =
@@ -102,11 +102,11 @@ impl<T: Wire> Wire for Vec<T> {
     }
 
     fn show(&self) -> Value {
-        if self.is_empty() { Value::Null } else { self.iter().map(Wire::show).collect() }
+        if self.is_empty() { Value::Null } else { self.iter().map(ConfigValue::show).collect() }
     }
 }
 
-impl<T: Wire> Wire for Allowed<T> {
+impl<T: ConfigValue> ConfigValue for Allowed<T> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         Vec::read(node, cx).map(Self)
     }
@@ -116,7 +116,7 @@ impl<T: Wire> Wire for Allowed<T> {
     }
 
     fn show(&self) -> Value {
-        self.0.iter().map(Wire::show).collect()
+        self.0.iter().map(ConfigValue::show).collect()
     }
 }
 
@@ -175,7 +175,7 @@ impl<K: Key, T> Entries<K, T> {
     }
 }
 
-impl<K: Key, T: Wire> Wire for Entries<K, T> {
+impl<K: Key, T: ConfigValue> ConfigValue for Entries<K, T> {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         let entries = cx.map(node)?;
         let mut read = Self::default();
@@ -227,12 +227,12 @@ impl SectionSchema {
     }
 
     /// Adds a key with its documentation, its default and its rule for repository files.
-    pub(crate) fn key<T: Wire, R: Admit<T>>(&mut self, key: &str, doc: &str, absent: Option<T>) {
+    pub(crate) fn key<T: ConfigValue, R: Admit<T>>(&mut self, key: &str, doc: &str, absent: Option<T>) {
         let mut schema = T::schema();
         if let Value::Object(schema) = &mut schema {
             schema.insert("description".to_owned(), Value::String(unwrap_lines(doc)));
             schema.insert("x-repository".to_owned(), Value::String(R::DOC.to_owned()));
-            match absent.as_ref().map(Wire::show) {
+            match absent.as_ref().map(ConfigValue::show) {
                 None => self.required.push(Value::String(key.to_owned())),
                 Some(Value::Object(leaf)) => {
                     if let Some(value) = leaf.get("value") {
@@ -275,7 +275,7 @@ macro_rules! section {
             $( $(#[doc = $field_doc:literal])* $field:ident ($key:literal): $ty:ty $(= $default:expr)?, $rule:ident; )*
         }
     ) => {
-        $crate::wire::fields! {
+        $crate::config_value::fields! {
             $(#[doc = $doc])*
             pub struct $name {
                 $( $(#[doc = $field_doc])* $field ($key): $ty $(= $default)?, $rule; )*
@@ -285,7 +285,7 @@ macro_rules! section {
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $( $field: $crate::wire::fields!(@default $ty $(, $default)?), )* }
+                Self { $( $field: $crate::config_value::fields!(@default $ty $(, $default)?), )* }
             }
         }
 
@@ -306,7 +306,7 @@ pub(crate) use section;
 /// Declares an entry of a list or mapping, in the form of [`section!`]: it may have keys that must be there, and layers
 /// take or leave it as a whole. `check: method;` after the struct names what looks at several keys together.
 macro_rules! item {
-    ($($declaration:tt)*) => { $crate::wire::fields! { $($declaration)* absent: None } };
+    ($($declaration:tt)*) => { $crate::config_value::fields! { $($declaration)* absent: None } };
 }
 pub(crate) use item;
 
@@ -326,13 +326,13 @@ macro_rules! fields {
             $( $(#[doc = $field_doc])* pub $field: $ty, )*
         }
 
-        impl $crate::wire::Wire for $name {
+        impl $crate::config_value::ConfigValue for $name {
             fn read(node: &backstop_yaml::Node, cx: &mut $crate::reader::Reader<'_>) -> Option<Self> {
                 let entries = cx.map(node)?;
                 cx.known_keys(entries, &[$($key),*]);
                 $(
                     let $field = cx.key::<$ty, $crate::rules::$rule>(
-                        node, $key, || $crate::wire::fields!(@absent $ty $(, $default)?));
+                        node, $key, || $crate::config_value::fields!(@absent $ty $(, $default)?));
                 )*
                 let read = Self { $($field: $field?,)* };
                 $(read.$check(cx)?;)?
@@ -344,10 +344,10 @@ macro_rules! fields {
             }
 
             fn schema() -> serde_json::Value {
-                let mut schema = $crate::wire::SectionSchema::new(concat!($($doc, "\n"),*));
+                let mut schema = $crate::config_value::SectionSchema::new(concat!($($doc, "\n"),*));
                 $(
                     schema.key::<$ty, $crate::rules::$rule>(
-                        $key, concat!($($field_doc, "\n"),*), $crate::wire::fields!(@absent $ty $(, $default)?));
+                        $key, concat!($($field_doc, "\n"),*), $crate::config_value::fields!(@absent $ty $(, $default)?));
                 )*
                 schema.finish()
             }
@@ -355,7 +355,7 @@ macro_rules! fields {
             fn show(&self) -> serde_json::Value {
                 let mut shown = serde_json::Map::new();
                 $(
-                    let value = $crate::wire::Wire::show(&self.$field);
+                    let value = $crate::config_value::ConfigValue::show(&self.$field);
                     if !value.is_null() {
                         shown.insert($key.to_owned(), value);
                     }
@@ -364,7 +364,7 @@ macro_rules! fields {
             }
         }
     };
-    (@absent $ty:ty) => { <$ty as $crate::wire::Wire>::absent() };
+    (@absent $ty:ty) => { <$ty as $crate::config_value::ConfigValue>::absent() };
     (@absent $ty:ty, $default:expr) => { Some($crate::place::Setting::built_in($default)) };
     (@default $ty:ty) => { <$ty as Default>::default() };
     (@default $ty:ty, $default:expr) => { $crate::place::Setting::built_in($default) };
