@@ -13,7 +13,7 @@ use backstop_plugins::offers::services::ServiceFault;
 
 use crate::builder::Backstop;
 use crate::error::BuildError;
-use crate::wire;
+use crate::lower;
 
 /// How long calls of a plugin may go on after another set took its place.
 const PATIENCE: Duration = Duration::from_mins(11);
@@ -57,7 +57,7 @@ impl Backstop {
     pub async fn reload_plugins(&mut self) -> Result<Vec<ServiceFault>, BuildError> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let workspace = self.workspace.clone();
-        let next = wire::plugins::load(&self.config, folder, workspace, &self.store, None).await?.set;
+        let next = lower::plugins::load(&self.config, folder, workspace, &self.store, None).await?.set;
         let change = self.engine.registry().update(|snapshot| {
             for id in self.plugins.ids() {
                 snapshot.remove_owner(&OwnerId::new(id.as_str()));

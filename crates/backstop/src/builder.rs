@@ -13,7 +13,7 @@ use backstop_store::{AnswerStore, MemoryStore, Store};
 use crate::audit::AuditSink;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
-use crate::wire::{self, HostFacts, Lowered};
+use crate::lower::{self, HostFacts, Lowered};
 
 type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
 
@@ -181,11 +181,11 @@ impl Builder {
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
         #[cfg(feature = "plugins")]
         let hosts = self.hosts.clone();
-        let Lowered { mut snapshot, verdicts } = wire::lower(&config, &self.types, self.hosts, host)?;
+        let Lowered { mut snapshot, verdicts } = lower::snapshot(&config, &self.types, self.hosts, host)?;
         #[cfg(not(feature = "plugins"))]
-        wire::refuse_placed(&config)?;
+        lower::refuse_placed(&config)?;
         #[cfg(feature = "plugins")]
-        let at = Box::pin(wire::at::load(
+        let at = Box::pin(lower::at::load(
             &config,
             self.home.as_deref(),
             &hosts,
@@ -200,25 +200,25 @@ impl Builder {
         let (plugins, seated, installed) = match &self.plugins {
             Some(folder) => {
                 let (workspace, points) = (self.workspace.clone(), self.points.as_deref());
-                let found = wire::plugins::load(&config, folder, workspace, &store, points).await?;
+                let found = lower::plugins::load(&config, folder, workspace, &store, points).await?;
                 let seated = found.set.seat(&mut snapshot)?;
                 let all =
                     |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
                 let (installed, elsewhere) = (all(found.installed), all(found.elsewhere));
-                (found.set, seated, wire::Others { installed, elsewhere })
+                (found.set, seated, lower::Others { installed, elsewhere })
             }
             None => Default::default(),
         };
         #[cfg(not(feature = "plugins"))]
-        let installed = wire::Others::default();
-        wire::check_ids(&config, &snapshot, &installed)?;
+        let installed = lower::Others::default();
+        lower::check_ids(&config, &snapshot, &installed)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
-            .approvals(self.approvals.unwrap_or_else(|| wire::approvals(&config)))
+            .approvals(self.approvals.unwrap_or_else(|| lower::approvals(&config)))
             .shared_decisions(self.shared_decisions);
         if let Some(answers) = self.answer_store {
             engine = engine.answer_store(answers);
@@ -268,7 +268,7 @@ pub struct Backstop {
     verdicts: RunningVerdicts,
     /// What `hooks.at` has running.
     #[cfg(feature = "plugins")]
-    at: wire::at::At,
+    at: lower::at::At,
     #[cfg(feature = "plugins")]
     pub(crate) plugins: backstop_plugins::set::PluginSet,
     #[cfg(feature = "plugins")]
@@ -351,7 +351,7 @@ impl Backstop {
     /// The tools of an agent: its own, and those that plugins bring.
     #[cfg(all(feature = "agent", feature = "plugins"))]
     pub fn toolbox(&self) -> backstop_agent::tools::Toolbox {
-        wire::tools::toolbox(&self.plugins)
+        lower::tools::toolbox(&self.plugins)
     }
 
     /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.

@@ -85,13 +85,13 @@ mod hosts;
 #[cfg(feature = "config")]
 mod locations;
 #[cfg(feature = "config")]
+mod lower;
+#[cfg(feature = "config")]
 mod pin;
 #[cfg(feature = "agent")]
 mod providers;
 #[cfg(feature = "config")]
 mod retention;
-#[cfg(feature = "config")]
-mod wire;
 
 pub use audit::AuditSink;
 #[cfg(feature = "signed-heads")]
@@ -113,21 +113,21 @@ pub use hosts::server_hosts;
 pub use locations::{
     audit_key, daemon_socket, data_folder, from_operator, load, load_sources, policy_files, store_path,
 };
+#[cfg(feature = "agent")]
+pub use lower::agent::agent_settings;
+#[cfg(feature = "plugins")]
+pub use lower::at::hook_places;
+#[cfg(feature = "gateway")]
+pub use lower::credentials::{CredentialPlaces, CredentialProblem, credential_places, credential_problems};
+#[cfg(feature = "gateway")]
+pub use lower::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
+#[cfg(feature = "plugins")]
+pub use lower::node::node_places;
+#[cfg(any(feature = "agent", feature = "gateway"))]
+pub use lower::provider::ProviderError;
 #[cfg(feature = "config")]
 pub use pin::{Pin, PinChange, PinDifference, PinError};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
 #[cfg(feature = "config")]
 pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, retention};
-#[cfg(feature = "agent")]
-pub use wire::agent::agent_settings;
-#[cfg(feature = "plugins")]
-pub use wire::at::hook_places;
-#[cfg(feature = "gateway")]
-pub use wire::credentials::{CredentialPlaces, CredentialProblem, credential_places, credential_problems};
-#[cfg(feature = "gateway")]
-pub use wire::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
-#[cfg(feature = "plugins")]
-pub use wire::node::node_places;
-#[cfg(any(feature = "agent", feature = "gateway"))]
-pub use wire::provider::ProviderError;

@@ -20,5 +20,5 @@ pub use backstop_plugins::set::{PluginSet, SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged, State, TrustError};
 
 pub use crate::hosts::installer_host;
-pub use crate::wire::plugins::{declared_tools, granted, load_one, runtime};
-pub use crate::wire::trial::Trial;
+pub use crate::lower::plugins::{declared_tools, granted, load_one, runtime};
+pub use crate::lower::trial::Trial;

@@ -8,7 +8,7 @@ use backstop_agent::{Models, UnknownModel};
 use backstop_config::Loaded;
 use backstop_llm::{Model, ProviderClient};
 
-use crate::wire::provider::{ProviderError, provider_settings};
+use crate::lower::provider::{ProviderError, provider_settings};
 
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 

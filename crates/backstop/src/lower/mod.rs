@@ -1,8 +1,8 @@
-//! From the configuration to what runs: lowered here, once.
+//! Lowers the configuration into runtime settings.
 //!
-//! The configuration says what was written; the engine wants budgets, policies and hooks. What only this
-//! step can find out (a hook type refuses its options, a rule matches nothing, an id belongs to nobody) is
-//! reported like the configuration's own problems, with file, line and column, and all of it at once.
+//! The configuration holds what the files say; the engine needs budgets, policies and hooks. Problems that only this
+//! step can find (a hook type rejects its options, a rule matches nothing, an id belongs to no hook) are
+//! reported like the configuration's own, with file, line and column, and all of them at once.
 
 #[cfg(feature = "agent")]
 pub(crate) mod agent;
@@ -38,7 +38,7 @@ use backstop_store::Store;
 use self::verdicts::Verdicts;
 use crate::hook_types::HookTypes;
 
-/// A configuration as the engine wants it.
+/// A configuration lowered for the engine.
 pub(crate) struct Lowered {
     pub(crate) snapshot: Snapshot,
     /// The verdict hooks, for setting up and taking down.
@@ -56,8 +56,8 @@ pub(crate) struct HostFacts<'a> {
     pub(crate) answers: bool,
 }
 
-/// Lowers a configuration.
-pub(crate) fn lower(
+/// Lowers a configuration into the engine's snapshot, with the verdict hooks that have to be set up and taken down.
+pub(crate) fn snapshot(
     loaded: &Loaded,
     types: &HookTypes,
     hosts: Hosts,

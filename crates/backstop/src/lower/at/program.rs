@@ -25,7 +25,7 @@ use backstop_config::{
 use backstop_plugins::external::Held;
 
 use crate::locations::from_operator;
-use crate::wire::problem;
+use crate::lower::problem;
 
 /// What every program gets of the environment, if it is set, beside the system's folders of `PATH`.
 const PLAIN: [&str; 3] = ["LANG", "LC_ALL", "TZ"];

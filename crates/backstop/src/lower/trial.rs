@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::plugins::load_these;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
-use crate::wire::{self, HostFacts};
+use crate::lower::{self, HostFacts};
 
 /// A plugin that is loaded by itself, with state in memory, and with what the configuration says of it if it is installed as it is.
 /// Its code runs.
@@ -49,7 +49,7 @@ impl Trial {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let host = HostFacts { home: None, store: &store, answers: false };
         let hosts = Hosts::new(crate::hosts::all_hosts());
-        let mut snapshot = wire::lower(loaded, &HookTypes::built_in(&[]), hosts, host)?.snapshot;
+        let mut snapshot = lower::snapshot(loaded, &HookTypes::built_in(&[]), hosts, host)?.snapshot;
         let begun = Instant::now();
         let set = load_these(loaded, vec![installed], None, &store, Box::new(|_| {})).await?;
         let took = begun.elapsed();
