@@ -6,9 +6,9 @@ pub use backstop_gateway::{
     Proxies, Renewed, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
 };
 
-/// Hooks on live traffic.
-pub mod hooked {
-    pub use backstop_gateway::hooked::{
+/// Inspection of live traffic by hooks.
+pub mod inspect {
+    pub use backstop_gateway::inspect::{
         BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, UnjudgedMedia,
         host_profile,
     };

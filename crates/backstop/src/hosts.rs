@@ -17,7 +17,7 @@ pub fn all_hosts() -> Vec<HostProfile> {
         #[cfg(feature = "agent")]
         || vec![backstop_agent::host_profile()],
         #[cfg(feature = "gateway")]
-        || vec![backstop_gateway::hooked::host_profile(&backstop_gateway::hooked::HookSettings::default())],
+        || vec![backstop_gateway::inspect::host_profile(&backstop_gateway::inspect::HookSettings::default())],
         #[cfg(feature = "clients")]
         clients,
         #[cfg(feature = "plugins")]
@@ -41,10 +41,10 @@ fn clients() -> Vec<HostProfile> {
 /// of them that this build has.
 #[cfg(feature = "gateway")]
 pub fn server_hosts(
-    settings: &backstop_gateway::hooked::HookSettings,
+    settings: &backstop_gateway::inspect::HookSettings,
     answers_clients: bool,
 ) -> Vec<HostProfile> {
-    let proxy = backstop_gateway::hooked::host_profile(settings);
+    let proxy = backstop_gateway::inspect::host_profile(settings);
     let others: &[fn() -> Vec<HostProfile>] = &[
         #[cfg(feature = "clients")]
         clients,

@@ -125,8 +125,8 @@ async fn what_a_plugin_keeps_with_a_conversation_goes_with_it() {
 #[tokio::test]
 async fn law_07_a_gate_that_nobody_fires_is_an_error_and_one_of_another_host_waits() {
     let agent = || vec![backstop::agent::host_profile()];
-    let server = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), false);
-    let daemon = || backstop::server_hosts(&backstop::gateway::hooked::HookSettings::default(), true);
+    let server = || backstop::server_hosts(&backstop::gateway::inspect::HookSettings::default(), false);
+    let daemon = || backstop::server_hosts(&backstop::gateway::inspect::HookSettings::default(), true);
     for (host, hosts, unfired, waiting) in [
         ("agent", agent(), "message_sending", "gateway_start"),
         ("gateway", server(), "reply_payload_sending", "before_agent_run"),

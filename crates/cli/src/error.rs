@@ -7,7 +7,7 @@ use backstop::agent::AgentError;
 use backstop::clients::install::{ApplyError, PlanError};
 use backstop::config::ConfigError;
 use backstop::gateway::StartError;
-use backstop::gateway::hooked::Unenforceable;
+use backstop::gateway::inspect::Unenforceable;
 use backstop::store::{
     AppendAuditError, DeleteError, FindApprovalError, ResolveError, SessionError, StoreError,
     VerifyAuditError,

@@ -9,9 +9,9 @@ use backstop_llm::{ProviderError, ProviderErrorKind};
 use http::{Method, StatusCode};
 use thiserror::Error;
 
+use crate::auth::AuthError;
 use crate::cloud::{MOST_FIELDS, NotSpoken, Unspoken};
 use crate::compression::Undecodable;
-use crate::door::Refused;
 use crate::endpoint::{AmbiguousPath, Family};
 use crate::operations;
 use crate::upstream::{BodyError, NoKey, SendError};
@@ -104,7 +104,7 @@ fn in_use(error: &io::Error) -> &'static str {
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] AuthError),
     #[error(transparent)]
     Ambiguous(#[from] AmbiguousPath),
     #[error(
@@ -234,11 +234,11 @@ impl Failure {
     pub(crate) fn to_provider_error(&self) -> ProviderError {
         use ProviderErrorKind as Kind;
         let (kind, status) = match self {
-            Self::Refused(Refused::Token) => (Kind::Auth, 401),
-            Self::Refused(Refused::Host | Refused::Origin | Refused::Agent) => (Kind::Auth, 403),
+            Self::Refused(AuthError::Token) => (Kind::Auth, 401),
+            Self::Refused(AuthError::Host | AuthError::Origin | AuthError::Agent) => (Kind::Auth, 403),
             Self::Closed(_) | Self::NotSpoken(_) => (Kind::InvalidRequest, 403),
-            Self::Refused(Refused::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
-            Self::Refused(Refused::Method) => (Kind::InvalidRequest, 405),
+            Self::Refused(AuthError::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
+            Self::Refused(AuthError::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
             Self::NoModel | Self::Broken | Self::Unclear | Self::Undecodable(_) | Self::Unspoken { .. } => {
                 (Kind::InvalidRequest, 400)

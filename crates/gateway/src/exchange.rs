@@ -1,6 +1,6 @@
 //! The seam between the HTTP machinery and whoever looks at the traffic.
 //!
-//! The gateway moves bytes; it does not know what a hook is. For each request that passed the door (token,
+//! The gateway moves bytes; it does not know what a hook is. For each authenticated request (token,
 //! host, limits) it asks its [`Interceptor`] for a [`Plan`]. [`Plan::Opaque`] means that nobody looks: bytes
 //! stream both ways as they come, undecoded. [`Plan::Inspect`] brings an [`Exchange`], which lives as long as
 //! the request and is shown everything in this order:
@@ -53,7 +53,7 @@ use crate::operations::Permission;
 
 /// Decides for each request who looks at it.
 pub trait Interceptor: Send + Sync + 'static {
-    /// Called once for each request that passed the door, before its body is read. Must not block or wait.
+    /// Called once for each authenticated request, before its body is read. Must not block or wait.
     fn begin(&self, call: &Call<'_>) -> Plan;
 
     /// Whether anybody judges: then only headers of requests pass that are known to be harmless.
@@ -319,7 +319,8 @@ impl Outgoing {
         if self.head_sent.swap(true, Ordering::Relaxed) { None } else { head }
     }
 
-    /// A copy of the head and the word that it was sent, for the time while somebody else holds this.
+    /// Clones the head and its sent flag, so that the driver can send the head while `decide` borrows `self`. Returns `None`
+    /// once the head has been sent.
     pub(crate) fn spare_head(&self) -> Option<(response::Parts, Arc<AtomicBool>)> {
         let head = self.head.as_ref().filter(|_| !self.head_sent.load(Ordering::Relaxed))?;
         Some((head.clone(), Arc::clone(&self.head_sent)))

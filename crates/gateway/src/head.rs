@@ -10,8 +10,8 @@ use std::sync::Arc;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
+use crate::auth::Authenticator;
 use crate::cloud::sigv4::Signer;
-use crate::door::Door;
 use crate::known::KnownHeaders;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -63,23 +63,24 @@ pub(crate) enum Credentials {
     Signed(Arc<Signer>),
 }
 
-/// How a request's head changes on its way to the provider.
+/// Builds the headers of a request to a provider from those that the client sent.
 #[derive(Debug)]
-pub(crate) struct Upward<'a> {
-    pub(crate) door: &'a Door,
-    /// `None` where HTTP/2 has it in the address.
+pub(crate) struct RequestHeaders<'a> {
+    pub(crate) auth: &'a Authenticator,
+    /// The provider's host; `None` where HTTP/2 carries it in the request target.
     pub(crate) host: Option<&'a HeaderValue>,
     pub(crate) credentials: &'a Credentials,
-    /// The body is not the client's: its length and compression no longer hold.
+    /// The body was replaced, so the client's `content-length` and `content-encoding` are wrong.
     pub(crate) replaced: bool,
-    /// The answer will be looked at: no compression is asked for.
+    /// The answer will be decoded, so it must not be compressed.
     pub(crate) inspected: bool,
-    /// Only these pass; `None` where nobody judges, and the client pays.
+    /// The headers that may be forwarded; `None` where no hook decides and the client pays.
     pub(crate) known: Option<&'a KnownHeaders>,
 }
 
-impl Upward<'_> {
-    pub(crate) fn headers(&self, from: &HeaderMap) -> HeaderMap {
+impl RequestHeaders<'_> {
+    /// Returns the headers to send, in the client's order.
+    pub(crate) fn build(&self, from: &HeaderMap) -> HeaderMap {
         let named = named_in_connection(from);
         let mut to = HeaderMap::with_capacity(from.len() + 2);
         let mut credentials = match self.credentials {
@@ -97,13 +98,13 @@ impl Upward<'_> {
                 }
                 continue;
             }
-            if is_credential(name) && (replaces || self.door.keeps(name, value)) {
+            if is_credential(name) && (replaces || self.auth.must_strip(name, value)) {
                 if let Some((name, value)) = credentials.take() {
                     to.insert(name.clone(), value.clone());
                 }
                 continue;
             }
-            if self.door.keeps(name, value) || self.is_outdated(name) || (replaces && is_paying(name)) {
+            if self.auth.must_strip(name, value) || self.is_outdated(name) || (replaces && is_paying(name)) {
                 continue;
             }
             if self.known.is_some_and(|known| !known.pass(name)) {
@@ -142,9 +143,9 @@ pub(crate) fn is_credential(name: &HeaderName) -> bool {
     *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY || *name == AZURE_KEY
 }
 
-/// The headers of an answer on their way to the client. `decoded` says that the body leaves uncompressed and
-/// with another length.
-pub(crate) fn downward(from: HeaderMap, decoded: bool) -> HeaderMap {
+/// Returns the headers of a provider's answer without hop-by-hop headers, as the client receives them. `decoded` means
+/// that the body is sent uncompressed and with another length.
+pub(crate) fn response_headers(from: HeaderMap, decoded: bool) -> HeaderMap {
     let of_body =
         |name: &HeaderName| decoded && (*name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING);
     if !from.keys().any(|name| is_hop(name) || of_body(name)) {
@@ -180,10 +181,17 @@ mod tests {
     }
 
     fn sent(credentials: &Credentials, replaced: bool, inspected: bool, from: &HeaderMap) -> Vec<String> {
-        let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
+        let authenticator = Authenticator::new(&Settings::new(Secret::new("token".to_owned())));
         let host = HeaderValue::from_static("api.example.com");
-        let upward = Upward { door: &door, host: Some(&host), credentials, replaced, inspected, known: None };
-        lines(&upward.headers(from))
+        let request_headers = RequestHeaders {
+            auth: &authenticator,
+            host: Some(&host),
+            credentials,
+            replaced,
+            inspected,
+            known: None,
+        };
+        lines(&request_headers.build(from))
     }
 
     #[test]
@@ -278,12 +286,18 @@ mod tests {
             ("x-forwarded-path", "/v1/dreams"),
             ("x-ours", "1"),
         ]);
-        let door = Door::new(&Settings::new(Secret::new("token".to_owned())));
+        let authenticator = Authenticator::new(&Settings::new(Secret::new("token".to_owned())));
         let credentials = &Credentials::Client;
         let sent = |known: Option<&KnownHeaders>| {
-            let upward =
-                Upward { door: &door, host: None, credentials, replaced: false, inspected: false, known };
-            upward.headers(&from).keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+            let request_headers = RequestHeaders {
+                auth: &authenticator,
+                host: None,
+                credentials,
+                replaced: false,
+                inspected: false,
+                known,
+            };
+            request_headers.build(&from).keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(sent(None).len(), 4, "a plain proxy");
         assert_eq!(sent(Some(&KnownHeaders::default())), ["anthropic-version"]);
@@ -318,8 +332,11 @@ mod tests {
             ("content-encoding", "gzip"),
             ("request-id", "r"),
         ]);
-        let kept = lines(&downward(from.clone(), false));
+        let kept = lines(&response_headers(from.clone(), false));
         assert_eq!(kept, ["content-type: text/event-stream", "content-encoding: gzip", "request-id: r"]);
-        assert_eq!(lines(&downward(from, true)), ["content-type: text/event-stream", "request-id: r"]);
+        assert_eq!(
+            lines(&response_headers(from, true)),
+            ["content-type: text/event-stream", "request-id: r"]
+        );
     }
 }

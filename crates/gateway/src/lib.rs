@@ -7,9 +7,9 @@
 //! ```text
 //! server      listener, connections, one task each
 //!  ├ sockets  WebSockets: turns of OpenAI Responses and Realtime, each through an exchange of its own
-//!  └ visit    one request: door ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
+//!  └ request  one request: auth ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
 //!             ► provider (retries, failover) ► answer, passed or driven through the exchange
-//! door        tokens, agents, hosts, the gateway's own prefixes
+//! auth        tokens, agents, hosts, the gateway's own prefixes
 //! endpoint    what a path means
 //! operations  which requests may pass unread
 //! readable    which are no conversation and have texts
@@ -21,22 +21,24 @@
 //! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
 //! compression bodies that must be read
-//! shape       failures in the shape of each wire
+//! error_body  failures in the error format of each wire
+//! inspect     hooks on requests and answers, as an Interceptor
 //! ```
 //!
-//! Laws: *nobody comes in without a token; Backstop's tokens never leave, providers' keys never come back; what is not
+//! Laws: *no request is accepted without a token; Backstop's tokens never leave, providers' keys never come back; what is not
 //! looked at is not changed; every size and every wait has a limit; when one side goes, the other side's
 //! work ends at once.*
 
+mod auth;
 mod cloud;
 mod compression;
 mod credentials;
-mod door;
 mod endpoint;
 mod error;
+mod error_body;
 pub mod exchange;
 mod head;
-pub mod hooked;
+pub mod inspect;
 mod known;
 mod models;
 mod multipart;
@@ -46,7 +48,6 @@ mod readable;
 mod route;
 mod server;
 mod settings;
-mod shape;
 mod upstream;
 
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};

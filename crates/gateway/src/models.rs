@@ -220,7 +220,7 @@ pub(crate) fn main_model<'a>(endpoint: Endpoint, path: &'a str, body: &'a [u8]) 
         #[serde(borrow)]
         model: Option<Cow<'a, str>>,
     }
-    /// As the door has it.
+    /// A body of Bedrock's Converse, into which the gateway has put the model of the address.
     #[derive(Deserialize)]
     struct OfBedrock<'a> {
         #[serde(borrow, rename = "modelId")]

@@ -10,7 +10,7 @@ use backstop_config::{
     LiveBlock, LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
     UnjudgedMedia,
 };
-use backstop_gateway::hooked::{
+use backstop_gateway::inspect::{
     BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia as Media,
 };
 use backstop_gateway::{

@@ -14,7 +14,7 @@ use super::ending::EndWatch;
 use super::load::Running;
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
-use crate::shape;
+use crate::error_body;
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// An answer on its way to the client.
@@ -177,7 +177,7 @@ impl Passing {
         if !between_events {
             return Err(BrokenOff);
         }
-        Ok(Frame::data(shape::stream_error(self.endpoint, failure)))
+        Ok(Frame::data(error_body::stream_error(self.endpoint, failure)))
     }
 }
 

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use jiff::Timestamp;
 
 use super::load::{Buffered, Load};
+use crate::auth::{AuthError, is_key, without_key};
 use crate::cloud::{self, Envelope, Plain, Unspoken, azure};
-use crate::door::{Refused, is_key, without_key};
 use crate::endpoint::{Endpoint, unescaped};
 use crate::error::Failure;
 use crate::head::{Credentials, is_credential};
@@ -108,14 +108,14 @@ impl Asking {
         let mut target = wrapped.target;
         let has_key = target.query().is_some_and(|query| query.split('&').any(is_key));
         if has_key && !is_clients {
-            target = without_key(&target).ok_or(Failure::Refused(Refused::Path))?;
+            target = without_key(&target).ok_or(Failure::Refused(AuthError::Path))?;
         }
         if let Some(name) = unwanted(self.permission, &self.method, &target).filter(|_| !is_clients) {
             return Err(Failure::Query(name));
         }
         if let (Credentials::Signed(signer), RequestBody::Whole(bytes)) = (credentials, &body) {
             let signed = signer.sign((&self.method, &target), &mut headers, bytes, Timestamp::now());
-            signed.ok_or(Failure::Refused(Refused::Path))?;
+            signed.ok_or(Failure::Refused(AuthError::Path))?;
         }
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
@@ -141,7 +141,7 @@ impl Asking {
 
     fn unspoken(&self, reason: Unspoken) -> Failure {
         match reason {
-            Unspoken::Path => Failure::Refused(Refused::Path),
+            Unspoken::Path => Failure::Refused(AuthError::Path),
             reason => Failure::Unspoken { provider: self.provider.name.as_ref().to_owned(), reason },
         }
     }

@@ -25,9 +25,9 @@ use crate::cloud::{self, Envelope};
 use crate::compression::{Coding, Decoder, Undecodable};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
+use crate::error_body;
 use crate::exchange::{self, Answered, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
-use crate::head::downward;
-use crate::shape;
+use crate::head::response_headers;
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
@@ -164,7 +164,7 @@ impl Driver {
             (bytes, Silence::new(keep_alive.every))
         });
         let decoder = decoder_of(&head.headers, decoded_limit)?;
-        head.headers = downward(head.headers, true);
+        head.headers = response_headers(head.headers, true);
         Ok(Self {
             endpoint: again.endpoint,
             unframer: is_framed.then(|| Unframer::new(Events::of(again.endpoint))),
@@ -456,7 +456,7 @@ impl Driver {
     /// Ends the answer with a failure, as far as it has come.
     fn break_off(&mut self, failure: &Failure) {
         if !self.has_head {
-            let (head, body) = shape::response(self.endpoint.family, failure).into_parts();
+            let (head, body) = error_body::response(self.endpoint.family, failure).into_parts();
             self.set_head(head);
             self.put(BytesMut::from(body));
         } else if self.is_events {
@@ -464,7 +464,7 @@ impl Driver {
             if let Leaving::Frames(framer) = &mut self.leaving {
                 **framer = framer.anew();
             }
-            self.put(BytesMut::from(shape::stream_error(self.endpoint, failure)));
+            self.put(BytesMut::from(error_body::stream_error(self.endpoint, failure)));
         } else {
             self.broken = true;
         }

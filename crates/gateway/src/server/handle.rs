@@ -1,4 +1,4 @@
-//! One request, from the door to the head of its answer.
+//! One request, from authentication to the head of its answer.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use super::Shared;
 use super::answer::AnswerBody;
 use super::load::{Running, Visitor};
+use super::request::ProxyRequest;
 use super::sockets::{self, Guests, is_asked_for};
-use super::visit::Visit;
+use crate::auth::{family_of, speaks_bedrock};
 use crate::cloud::bedrock;
-use crate::door::{family_of, speaks_bedrock};
 use crate::endpoint::Family;
 use crate::error::Failure;
-use crate::shape;
+use crate::error_body;
 
 /// Answers a request. Failures become answers in the shape of the client's wire.
 pub(super) async fn handle(
@@ -41,11 +41,11 @@ pub(super) async fn handle(
             Err(failure) => failed(shown, &failure, Some(running)),
         };
     }
-    match Visit::enter(&shared, &head) {
-        Ok((visit, plan)) => {
-            let shown = Shown { family: visit.endpoint().family, ..Shown::of(&head) };
+    match ProxyRequest::accept(&shared, &head) {
+        Ok((proxied, plan)) => {
+            let shown = Shown { family: proxied.endpoint().family, ..Shown::of(&head) };
             let answered = tokio::select! {
-                answered = visit.answer(plan, body) => answered,
+                answered = proxied.answer(plan, body) => answered,
                 () = shared.ending.clone().heard() => Err(Failure::Stopping),
             };
             match answered {
@@ -72,7 +72,7 @@ impl Shown {
 }
 
 fn failed(shown: Shown, failure: &Failure, running: Option<Running>) -> Response<AnswerBody> {
-    let (mut head, mut body) = shape::response(shown.family, failure).into_parts();
+    let (mut head, mut body) = error_body::response(shown.family, failure).into_parts();
     if shown.in_bedrock {
         // A failure is no stream, so it does not matter whose.
         body = bedrock::whole_answer(bedrock::Events::Messages, head.status, &mut head.headers, body);

@@ -14,11 +14,11 @@ mod driver;
 mod ending;
 mod handle;
 mod load;
+mod request;
 mod retries;
 mod socket;
 mod sockets;
 mod tls;
-mod visit;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -39,7 +39,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::door::Door;
+use crate::auth::Authenticator;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
 use crate::known::KnownHeaders;
@@ -106,7 +106,7 @@ struct Lasting {
 
 /// What all requests share.
 pub(crate) struct Shared {
-    pub(crate) door: Door,
+    pub(crate) auth: Authenticator,
     pub(crate) routes: Routes,
     pub(crate) interceptor: Arc<dyn Interceptor>,
     pub(crate) allow: Vec<AllowedOperation>,
@@ -132,7 +132,7 @@ impl Shared {
         check_tokens(settings)?;
         let Lasting { load, numbers, asked, ending } = lasting;
         Ok(Self {
-            door: Door::new(settings),
+            auth: Authenticator::new(settings),
             routes: Routes::new(settings)?,
             interceptor,
             allow: settings.allow.clone(),

@@ -11,8 +11,8 @@
 //! a limit; no error shows a key or an address with one.
 
 mod body;
+mod coalesce;
 mod connect;
-mod joined;
 mod pool;
 mod tokens;
 mod upload;

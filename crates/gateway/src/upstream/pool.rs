@@ -13,8 +13,8 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use super::body::{RequestBody, UpstreamBody};
+use super::coalesce::CoalesceChunks;
 use super::connect::{ConnectError, Connector, Stream};
-use super::joined::Joined;
 
 /// Connections that wait for a request, at most.
 const MOST_IDLE: usize = 256;
@@ -67,7 +67,7 @@ pub(super) struct Pool {
 /// An HTTP/1.1 connection, driven by whoever holds it.
 pub(super) struct Http1 {
     sender: http1::SendRequest<RequestBody>,
-    connection: http1::Connection<TokioIo<Joined<Box<dyn Stream>>>, RequestBody>,
+    connection: http1::Connection<TokioIo<CoalesceChunks<Box<dyn Stream>>>, RequestBody>,
     used: Instant,
 }
 
@@ -142,7 +142,7 @@ impl Pool {
         let (sender, connection) = http1::Builder::new()
             .max_headers(MOST_HEADERS)
             .read_buf_exact_size(Some(READ))
-            .handshake(TokioIo::new(Joined::new(connected.stream)))
+            .handshake(TokioIo::new(CoalesceChunks::new(connected.stream)))
             .await
             .map_err(SendError::Broken)?;
         let connection = Http1 { sender, connection, used: Instant::now() };

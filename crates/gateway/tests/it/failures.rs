@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Credential, Family, StartError, Transparent};
 use backstop_hooks::points::AfterLlmCall;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::*;
 
 const PATHS: [&str; 4] =

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use backstop_gateway::exchange::{Answered, Body, Outgoing, Requested, Step, Watch};
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Exchange, Interceptor, Plan};
 use backstop_hooks::points::{BeforeToolCall, ToolAfter, ToolCallOutcome};
 use backstop_llm::Api;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::hooked::support::{House, SECRET, ask, path, settings_of};
+use crate::inspect::support::{House, SECRET, ask, path, settings_of};
 use crate::support::{Script, Upstream, chunk, post, start, talk};
 
 /// How many items each answer has.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Pem, Settings, StartError, Tls, Transparent};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use rcgen::KeyPair;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::*;
 use crate::tls::Authority;
 

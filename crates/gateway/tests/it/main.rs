@@ -13,8 +13,8 @@ mod credentials;
 mod exchange;
 mod failures;
 mod fairness;
-mod hooked;
 mod http2;
+mod inspect;
 mod listener;
 mod matrix;
 #[cfg(target_os = "linux")]

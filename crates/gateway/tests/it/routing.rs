@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Credential, Family, Gateway, ModelRoute, Settings};
 use backstop_llm::Api;
 
-use crate::hooked::support::{House, ask};
+use crate::inspect::support::{House, ask};
 use crate::support::*;
 
 fn named(mut settings: Settings, name: &str, upstream: &Upstream) -> Settings {

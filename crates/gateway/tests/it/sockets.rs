@@ -1,10 +1,10 @@
 //! Clients that ask for a WebSocket.
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_hooks::points::BeforeLlmCall;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::*;
 
 /// Each wire's own address, that of OpenAI's and Gemini's live sessions, and one that nobody knows.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use backstop::Backstop;
 use backstop::clients::Client;
 use backstop::engine::ReceiptSink;
-use backstop::gateway::hooked::{HookSettings, Hooks, ToolCalls, Unasked};
+use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::server::load::{Buffered, Load};
-use crate::server::visit::PATIENCE_FOR_WHOLE;
+use crate::server::request::PATIENCE_FOR_WHOLE;
 
 /// Where a stream of frames stands, as RFC 6455, 5.2 has them.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use super::realtime::{Envelope, Utterance};
 use super::steer::Steer;
 use crate::endpoint::Family;
 use crate::error::Failure;
-use crate::shape;
+use crate::error_body;
 
 const CREATE: &str = "response.create";
 const STEER: &str = "response.steer";
@@ -317,7 +317,7 @@ pub(super) fn event(text: &str) -> Bytes {
 /// The error event that tells of a failure.
 pub(super) fn failed(failure: &Failure) -> String {
     let error = failure.to_provider_error();
-    told(error.status, shape::body(Family::OpenAi, &error))
+    told(error.status, error_body::body(Family::OpenAi, &error))
 }
 
 /// The error event for an error answer of HTTP.

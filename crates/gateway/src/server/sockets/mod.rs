@@ -1,6 +1,6 @@
 //! WebSockets: turns of OpenAI Responses, Realtime and Gemini Live, one after the other on one connection.
 //!
-//! A client that asks for a WebSocket at `/v1/responses`, `/v1/realtime` or for Gemini Live comes in through the same door as any request; then one is opened
+//! A client that asks for a WebSocket at `/v1/responses`, `/v1/realtime` or for Gemini Live is authenticated like any request; then one is opened
 //! at the provider, with the operator's key if there is one, and the two are tied together here. Each `response.create` is
 //! the body of a `POST /v1/responses` that streams, and is shown to an [exchange](crate::exchange) of its own; each event
 //! of the provider is one of the stream that answers it. So what judges, redacts, counts and writes receipts is what does
@@ -58,12 +58,12 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::answer::AnswerBody;
-use super::visit::Visit;
+use super::request::ProxyRequest;
+use crate::auth::{AuthError, Caller};
 use crate::cloud::{Envelope, LivePath, live_path};
-use crate::door::{Entered, Refused};
 use crate::endpoint::{Endpoint, Operation, normal};
 use crate::error::Failure;
-use crate::hooked::SESSION_HEADERS;
+use crate::inspect::SESSION_HEADERS;
 use crate::operations::{Permission, is_itself, without_prefix};
 use crate::upstream::Provider;
 
@@ -100,7 +100,7 @@ struct Session {
     shared: Arc<Shared>,
     /// The handshake, as the head of each request that is made on it.
     head: request::Parts,
-    entered: Entered,
+    caller: Caller,
     endpoint: Endpoint,
     provider: Arc<Provider>,
     /// The envelope of a cloud in which the client speaks.
@@ -143,25 +143,25 @@ pub(super) async fn open(
     head: request::Parts,
 ) -> Result<Response<AnswerBody>, Failure> {
     let shared = Arc::clone(&changes.borrow());
-    let entered = shared.door.enter(&head)?;
+    let caller = shared.auth.authenticate(&head)?;
     if shared.websockets.is_none() {
         return Err(Failure::Socket);
     }
-    let endpoint = Endpoint::of(entered.target.path(), &head.headers)?;
-    let asked = Asked::of(endpoint, &entered, &head.headers)?;
-    if !shared.door.knows_origin(&head.headers) {
-        return Err(Refused::Origin.into());
+    let endpoint = Endpoint::of(caller.target.path(), &head.headers)?;
+    let asked = Asked::of(endpoint, &caller, &head.headers)?;
+    if !shared.auth.knows_origin(&head.headers) {
+        return Err(AuthError::Origin.into());
     }
     let opening = Opening::of(&head)?;
     let mut request = Request::from_parts(head, ());
     let client = upgrade::on(&mut request);
     let head = as_request(request.into_parts().0);
-    let (upstream, provider) = ask(&shared, &head, &entered, endpoint, &asked).await?;
+    let (upstream, provider) = ask(&shared, &head, &caller, endpoint, &asked).await?;
     let dialect = asked.dialect(&shared, &provider);
     let head = asked.named(head);
     let envelope = asked.envelope();
-    let (entered, endpoint) = asked.turns(entered, endpoint);
-    let session = Session { shared, head, entered, endpoint, provider, envelope };
+    let (caller, endpoint) = asked.turns(caller, endpoint);
+    let session = Session { shared, head, caller, endpoint, provider, envelope };
     guests.put(Guest { client, upstream, dialect, session, changes });
     let mut response = Response::new(AnswerBody::whole(bytes::Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -184,18 +184,18 @@ enum Asked {
 }
 
 impl Asked {
-    fn of(endpoint: Endpoint, entered: &Entered, headers: &HeaderMap) -> Result<Self, Failure> {
+    fn of(endpoint: Endpoint, caller: &Caller, headers: &HeaderMap) -> Result<Self, Failure> {
         // Behind another address nobody would know what is spoken.
-        if !is_itself(headers, entered.target.query()) {
-            return Err(Failure::closed(&Method::GET, entered.target.path()));
+        if !is_itself(headers, caller.target.query()) {
+            return Err(Failure::closed(&Method::GET, caller.target.path()));
         }
         if endpoint.operation == Operation::Responses {
             return Ok(Self::Responses);
         }
         if endpoint.operation == Operation::Live {
-            return Self::live(&entered.target);
+            return Self::live(&caller.target);
         }
-        let path = normal(entered.target.path()).unwrap_or_default();
+        let path = normal(caller.target.path()).unwrap_or_default();
         if without_prefix(path.trim_matches('/')) != "realtime" {
             return Err(Failure::Socket);
         }
@@ -207,7 +207,7 @@ impl Asked {
             ));
         }
         // A call that was begun elsewhere, and a session that is no conversation, are asked for by other words.
-        let model = entered.target.query().and_then(|query| query.strip_prefix("model="));
+        let model = caller.target.query().and_then(|query| query.strip_prefix("model="));
         let is_name = |model: &&str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
             (1..=MAX_MODEL_BYTES).contains(&model.len()) && model.bytes().all(fits)
@@ -271,16 +271,16 @@ impl Asked {
     }
 
     /// As what the requests are judged that are made on the connection.
-    fn turns(&self, entered: Entered, endpoint: Endpoint) -> (Entered, Endpoint) {
+    fn turns(&self, caller: Caller, endpoint: Endpoint) -> (Caller, Endpoint) {
         match self {
-            Self::Responses => (entered, endpoint),
+            Self::Responses => (caller, endpoint),
             // Its setup says at which address.
             Self::Live { .. } => {
-                (entered, Endpoint { operation: Operation::StreamGenerateContent, ..endpoint })
+                (caller, Endpoint { operation: Operation::StreamGenerateContent, ..endpoint })
             }
             Self::Realtime { .. } => {
                 let target = PathAndQuery::from_static("/v1/responses");
-                (Entered { target, ..entered }, Endpoint { operation: Operation::Responses, ..endpoint })
+                (Caller { target, ..caller }, Endpoint { operation: Operation::Responses, ..endpoint })
             }
         }
     }
@@ -301,20 +301,20 @@ fn as_request(mut head: request::Parts) -> request::Parts {
 async fn ask(
     shared: &Arc<Shared>,
     head: &request::Parts,
-    entered: &Entered,
+    caller: &Caller,
     endpoint: Endpoint,
     asked: &Asked,
 ) -> Result<(upgrade::Upgraded, Arc<Provider>), Failure> {
     let model = asked.model();
-    let named = entered.provider.as_deref();
+    let named = caller.provider.as_deref();
     let providers = shared.routes.find(named, endpoint, asked.envelope(), model)?;
-    let mut visit = Visit::quiet(shared, head, entered.clone(), endpoint);
+    let mut proxied = ProxyRequest::quiet(shared, head, caller.clone(), endpoint);
     if let Some(envelope) = asked.envelope() {
-        visit.speak(envelope);
+        proxied.speak(envelope);
     }
-    let is_closed = matches!(asked, Asked::Responses) && visit.permission() == Permission::Closed;
+    let is_closed = matches!(asked, Asked::Responses) && proxied.permission() == Permission::Closed;
     if is_closed && providers.iter().any(|provider| provider.has_own_key()) {
-        return Err(Failure::closed(&head.method, entered.target.path()));
+        return Err(Failure::closed(&head.method, caller.target.path()));
     }
     let mut failure = Failure::NoProvider(endpoint.family);
     let mut is_unpaid = false;
@@ -327,7 +327,7 @@ async fn ask(
             failure = Failure::ModelNotOffered;
             continue;
         }
-        match visit.open(provider).await {
+        match proxied.open(provider).await {
             Ok(socket) => return Ok((socket, Arc::clone(provider))),
             Err(refused) => {
                 is_unpaid |= matches!(refused, Failure::NoKey { .. });

@@ -15,7 +15,7 @@ use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
 use crate::server::load::{Buffered, Running, Visitors};
-use crate::server::visit::{Sending, Visit};
+use crate::server::request::{ProxyRequest, Sending};
 
 /// Bytes that a provider may say before its answer begins.
 const MAX_EARLY_BYTES: usize = 64 << 10;
@@ -111,16 +111,16 @@ impl Relay {
             Ok(running) => running,
             Err(failure) => return self.refused(create, Made::Failed(failure)).await,
         };
-        let mut entered = session.entered.clone();
+        let mut caller = session.caller.clone();
         if let Some(target) = self.dialect.target() {
-            entered.target = target.clone();
+            caller.target = target.clone();
         }
         shared.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (mut visit, plan) = Visit::begin(shared, &session.head, entered, session.endpoint);
+        let (mut proxied, plan) = ProxyRequest::begin(shared, &session.head, caller, session.endpoint);
         if let Some(envelope) = session.envelope {
-            visit.speak(envelope);
+            proxied.speak(envelope);
         }
-        if let Err(failure) = self.goes_here(&visit, create.body.clone()) {
+        if let Err(failure) = self.goes_here(&proxied, create.body.clone()) {
             return self.refused(create, Made::Failed(failure)).await;
         }
         // Not before: what nobody judged can be asked with again.
@@ -131,7 +131,7 @@ impl Relay {
         };
         let made = match &mut exchange {
             None => as_it_came(message, create),
-            Some(exchange) => self.shown(&visit, exchange.as_mut(), message, create).await?,
+            Some(exchange) => self.shown(&proxied, exchange.as_mut(), message, create).await?,
         };
         let messages = match made {
             Made::Messages(messages) => messages,
@@ -171,8 +171,8 @@ impl Relay {
     }
 
     /// Whether a request may go to the provider of this connection.
-    fn goes_here(&self, visit: &Visit<'_>, body: bytes::Bytes) -> Result<(), Failure> {
-        let providers = visit.providers(&Sending::Replaced(body))?;
+    fn goes_here(&self, proxied: &ProxyRequest<'_>, body: bytes::Bytes) -> Result<(), Failure> {
+        let providers = proxied.providers(&Sending::Replaced(body))?;
         if providers.iter().any(|provider| Arc::ptr_eq(provider, &self.session.provider)) {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Relay {
     /// Shows a request to those who judge it.
     async fn shown(
         &mut self,
-        visit: &Visit<'_>,
+        proxied: &ProxyRequest<'_>,
         exchange: &mut dyn Exchange,
         message: Option<Utf8Bytes>,
         create: &Create,
@@ -195,7 +195,7 @@ impl Relay {
         Ok(match self.attend(exchange.request(&body)).await? {
             Requested::Unchanged => as_it_came(message, create),
             Requested::Reply(reply) => Made::Reply(reply),
-            Requested::Replaced(body) => match (create.with(&body), self.goes_here(visit, body)) {
+            Requested::Replaced(body) => match (create.with(&body), self.goes_here(proxied, body)) {
                 (Some(messages), Ok(())) => Made::Messages(messages),
                 (_, Err(failure)) => Made::Failed(failure),
                 (None, _) => Made::Failed(Failure::Message("the request can't be rewritten".to_owned())),

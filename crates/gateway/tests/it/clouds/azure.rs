@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use backstop_gateway::hooked::HookSettings;
+use backstop_gateway::inspect::HookSettings;
 use backstop_gateway::{Cloud, Credential, Family, Settings};
 use backstop_hooks::points::BeforeLlmCall;
 use serde_json::json;
 
-use crate::hooked::support::{House, settings_of};
+use crate::inspect::support::{House, settings_of};
 use crate::support::{Script, Upstream, gateway, post, secret, settings, start, talk};
 
 /// As `AzureOpenAI` of OpenAI's Python SDK 2.9 asks for a deployment.
@@ -109,7 +109,7 @@ async fn hooks_judge_the_deployment() {
             None
         });
         let hooks =
-            backstop_gateway::hooked::Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+            backstop_gateway::inspect::Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
         let gateway = start(azure(settings_of(&upstream.url()), None), hooks).await.unwrap();
         assert_eq!(talk(&gateway, post(PATH, &body)).await.status(), 200);
         assert_eq!(*seen.lock().unwrap(), [("large".to_owned(), false)]);

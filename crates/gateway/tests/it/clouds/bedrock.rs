@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_gateway::hooked::{HookSettings, Hooks, Unasked};
+use backstop_gateway::inspect::{HookSettings, Hooks, Unasked};
 use backstop_gateway::{AwsCredentials, Cloud, Credential, Family, Gateway, Settings};
 use backstop_hooks::Decision;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::frames::{bytes, chunk, events, exception, frame, read, streaming};
 use super::{body, in_cloud, line};
-use crate::hooked::approvals;
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::approvals;
+use crate::inspect::support::{House, SECRET};
 use crate::support::{
     Answer, Script, Upstream, connect, find, gateway, post, rest, secret, settings, start, talk, within,
 };

@@ -1,6 +1,6 @@
 //! Converse of Amazon Bedrock: judged as what a client speaks, and asked of nobody but Bedrock.
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Gateway, ModelRoute, Settings};
 use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::frames::{bytes, exception, frame, streaming};
 use super::{body, in_cloud, line};
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::support::{House, SECRET};
 use crate::support::{Answer, Script, Upstream, gateway, post, secret, settings, start, talk};
 
 const MODEL: &str = "us.amazon.nova-pro-v1:0";

@@ -1,13 +1,13 @@
 //! What a client could say in one place to be understood in another, or to be paid for by somebody else.
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Settings};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use serde_json::{Value, json};
 
 use super::frames::{bytes, events, read};
 use super::{body, in_cloud, line};
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::{
     EVENTS_HEAD, End, Script, Upstream, chunk, gateway, post, provider, secret, settings, start, talk,
 };

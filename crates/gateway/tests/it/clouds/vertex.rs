@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Family, Settings};
 use backstop_hooks::points::BeforeLlmCall;
 use serde_json::{Value, json};
 
 use super::{body, in_cloud, line};
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::{Script, Upstream, gateway, post, settings, start, talk};
 
 const BASE: &str = "/v1/projects/ours/locations/europe-west1/publishers";

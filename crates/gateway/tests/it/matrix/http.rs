@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Credential, Family, Gateway, Settings};
 use backstop_llm::{Api, ProviderError, ProviderErrorKind};
 use bytes::Bytes;
@@ -22,9 +22,9 @@ use tokio_rustls::TlsAcceptor;
 use super::cuts::{self, Pieces};
 use super::lanes::Transport;
 use crate::clouds::frames;
-use crate::hooked::adversarial::corpus::{Adverse, Written};
-use crate::hooked::adversarial::{denying, fault};
-use crate::hooked::support::{ask, path, settings_of};
+use crate::inspect::adversarial::corpus::{Adverse, Written};
+use crate::inspect::adversarial::{denying, fault};
+use crate::inspect::support::{ask, path, settings_of};
 use crate::support::{Answer, Script, Upstream, chunk, post, secret, start, talk};
 use crate::tls::Authority;
 

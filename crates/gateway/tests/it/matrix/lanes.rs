@@ -4,7 +4,7 @@ use backstop_gateway::Cloud;
 use backstop_llm::Api;
 
 use super::http;
-use crate::hooked::adversarial::corpus::{Adverse, FILES, Written, corpus};
+use crate::inspect::adversarial::corpus::{Adverse, FILES, Written, corpus};
 use crate::websockets::lanes as sockets;
 
 /// What an answer comes on.

@@ -20,7 +20,7 @@ use backstop_gateway::Cloud;
 use backstop_llm::Api;
 
 pub(crate) use self::lanes::Transport;
-use crate::hooked::adversarial::corpus::Written;
+use crate::inspect::adversarial::corpus::Written;
 
 /// Of how many bytes pieces are, that begin at each of so many bytes.
 pub(crate) const PHASE: usize = 8;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_gateway::hooked::{HookSettings, Hooks};
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Limits, Timeouts, WebSockets};
 use backstop_hooks::points::{BeforeLlmCall, ModelCallEnded, ToolAfter};
 use backstop_hooks::{async_hook_fn, hook_fn};
@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::support::*;
 use super::{denied, gateway, hooked};
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::support::{House, SECRET};
 use crate::support::{eventually, start};
 
 fn house() -> House {

@@ -6,14 +6,14 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_gateway::Gateway;
-use backstop_gateway::hooked::HookSettings;
+use backstop_gateway::inspect::HookSettings;
 use serde_json::{Value, json};
 
 use super::live::attacks::{frames, own_corpus};
 use super::support::*;
 use super::{gateway, live, realtime};
-use crate::hooked::adversarial::corpus::{Adverse, tells};
-use crate::hooked::adversarial::{as_messages, denying};
+use crate::inspect::adversarial::corpus::{Adverse, tells};
+use crate::inspect::adversarial::{as_messages, denying};
 use crate::matrix::PHASE;
 use crate::matrix::Transport;
 use crate::matrix::cuts::{endings, places};

@@ -9,7 +9,7 @@ mod support;
 
 use std::time::Duration;
 
-use backstop_gateway::hooked::{BlockedForm, HookSettings, Hooks, Unasked};
+use backstop_gateway::inspect::{BlockedForm, HookSettings, Hooks, Unasked};
 use backstop_gateway::{Gateway, Settings};
 use backstop_hooks::conversation::Message as Said;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, ResponseEmitOutcome};
@@ -18,8 +18,8 @@ use backstop_store::Timestamp;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::hooked::approvals;
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::approvals;
+use crate::inspect::support::{House, SECRET};
 use crate::support::{Answer, start};
 use support::*;
 

@@ -1,13 +1,13 @@
 //! Who may open a WebSocket, and what else is refused.
 
-use backstop_gateway::hooked::HookSettings;
+use backstop_gateway::inspect::HookSettings;
 use backstop_gateway::{Credential, Settings};
 use backstop_hooks::points::BeforeLlmCall;
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
 use super::{gateway, hooked, is_closed};
-use crate::hooked::support::House;
+use crate::inspect::support::House;
 use crate::support::{Script, TOKEN, Upstream, connect, nobody, post, secret, settings, start, talk, until};
 
 fn house() -> House {

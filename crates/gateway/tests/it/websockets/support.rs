@@ -20,7 +20,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::hooked::support::{House, settings_of};
+use crate::inspect::support::{House, settings_of};
 use crate::support::{TOKEN, connect, until, within};
 
 /// What a provider does about one message: the bytes of frames after a while, others after another while, and whether its

@@ -1,7 +1,7 @@
 //! What passes, what is judged, and what is told of it.
 
 use backstop_gateway::Credential;
-use backstop_gateway::hooked::{BlockedForm, HookSettings};
+use backstop_gateway::inspect::{BlockedForm, HookSettings};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message as Said;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::{CUTS, gateway, hooked};
 use super::*;
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::support::{House, SECRET};
 use crate::support::secret;
 
 #[tokio::test]

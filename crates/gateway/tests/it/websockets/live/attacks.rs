@@ -1,13 +1,13 @@
 //! What a client or a provider says that is in no list, or in no order.
 
-use backstop_gateway::hooked::HookSettings;
+use backstop_gateway::inspect::HookSettings;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use serde_json::{Value, json};
 
 use super::super::gateway;
 use super::*;
-use crate::hooked::adversarial::denying;
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::adversarial::denying;
+use crate::inspect::support::{House, SECRET};
 
 #[tokio::test]
 async fn a_field_that_nobody_knows_is_a_call_of_that_name() {

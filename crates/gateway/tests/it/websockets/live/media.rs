@@ -1,6 +1,6 @@
 //! Sound, which nobody can judge.
 
-use backstop_gateway::hooked::{HookSettings, UnjudgedMedia};
+use backstop_gateway::inspect::{HookSettings, UnjudgedMedia};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message as Said;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::gateway;
 use super::*;
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::support::{House, SECRET};
 
 fn sound() -> Value {
     json!({"realtimeInput": {"audio": {"mimeType": "audio/pcm;rate=16000", "data": "AAAA"}}})

@@ -1,6 +1,6 @@
 //! Sound, which nobody can judge, and what is written of it.
 
-use backstop_gateway::hooked::{TextMode, UnjudgedMedia};
+use backstop_gateway::inspect::{TextMode, UnjudgedMedia};
 use backstop_hooks::points::{BeforeResponseEmit, ResponseEmitOutcome};
 
 use super::*;

@@ -7,7 +7,7 @@ mod turns;
 
 use std::sync::{Arc, Mutex};
 
-use backstop_gateway::hooked::{BlockedForm, HookSettings};
+use backstop_gateway::inspect::{BlockedForm, HookSettings};
 use backstop_gateway::{Credential, Gateway};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message as Said;
@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::support::*;
 use super::{CUTS, gateway, hooked};
-use crate::hooked::support::{House, SECRET};
+use crate::inspect::support::{House, SECRET};
 use crate::support::{eventually, secret};
 
 /// The events of an answer that says something and calls a tool, as OpenAI documents them.

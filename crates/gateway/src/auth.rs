@@ -1,0 +1,494 @@
+//! Authentication: which requests the gateway accepts, and which agent each one belongs to.
+//!
+//! Laws:
+//!
+//! - *No request is accepted without a token*, from this machine or from elsewhere. The token is in the path
+//!   (`/t/<token>/...`, for clients whose credential headers hold their own provider key), in the header
+//!   `x-backstop-token`, or where clients put their key: `authorization: Bearer`, `x-api-key`,
+//!   `x-goog-api-key`, `api-key`, `?key=`. A token in the path or in its own header decides alone.
+//! - *Identity is stated, never guessed.* An agent with a token of its own is identified by it. A caller with the
+//!   process's token may state which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
+//!   can claim the name of an agent that has a token without presenting that token.
+//! - *Tokens are never forwarded.* A token of Backstop is removed from a request wherever it occurs in it.
+//! - *Methods that echo or tunnel are refused.* The answer to `TRACE` is the request as the provider saw it, with its
+//!   key, and `CONNECT` asks for a tunnel.
+//! - A gateway on a loopback address answers only to the names of this machine (and to those configured), so
+//!   that a page in a browser can't reach it under a name of its own (DNS rebinding).
+//!
+//! Every token is compared, each in constant time, so that the time taken does not depend on which one matches.
+
+use std::net::IpAddr;
+
+use backstop_hooks::{AgentId, Secret};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, header, request};
+use memchr::memmem;
+use subtle::{Choice, ConstantTimeEq as _};
+
+use crate::cloud::bedrock;
+use crate::endpoint::{Endpoint, Family, unescaped};
+use crate::settings::Settings;
+
+/// The header that carries a token, for clients whose credential headers hold their provider's key.
+pub(crate) const TOKEN_HEADER: &str = "x-backstop-token";
+/// The header that names the agent.
+pub(crate) const AGENT_HEADER: &str = "x-backstop-agent";
+
+/// The prefix of all headers that are meant for the gateway only.
+const OWN_HEADERS: &str = "x-backstop-";
+const API_KEY: &str = "x-api-key";
+const GOOGLE_KEY: &str = "x-goog-api-key";
+const AZURE_KEY: &str = "api-key";
+const LONGEST_NAME: usize = 128;
+
+/// Authenticates requests by token, host and method.
+pub(crate) struct Authenticator {
+    token: Secret,
+    agents: Vec<(AgentId, Secret)>,
+    /// The configured host names, in lower case, that are accepted besides those of this machine.
+    hosts: Vec<String>,
+    /// Whether the gateway listens on a loopback address: then requests for other host names are refused.
+    is_local: bool,
+}
+
+/// The authenticated caller of a request, and what it asks for once the gateway's own prefixes and tokens are removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The agent that the token or the caller names; `None` for the process's token without a name.
+    pub(crate) agent: Option<AgentId>,
+    /// The provider that the path prefix `/p/<provider>` names.
+    pub(crate) provider: Option<String>,
+    /// Path and query as the provider will receive them.
+    pub(crate) target: PathAndQuery,
+}
+
+/// Why a request is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AuthError {
+    #[error(
+        "this address is not served under that name\nhint: `gateway.hosts` lists names besides those of this machine"
+    )]
+    Host,
+    #[error(
+        "a page of another site opens no WebSocket here\nhint: `gateway.hosts` lists names besides those of this machine"
+    )]
+    Origin,
+    #[error(
+        "Backstop does not know this token: give it as the API key, or as `/t/<token>` in front of the path"
+    )]
+    Token,
+    #[error(
+        "this token may not speak for that agent\nhint: an agent in `gateway.agents` is known by its own token alone"
+    )]
+    Agent,
+    #[error("the path is malformed")]
+    Path,
+    #[error("this method is not passed on")]
+    Method,
+}
+
+/// Whose token a request carries.
+enum Holder<'a> {
+    Process,
+    Agent(&'a AgentId),
+}
+
+/// The gateway's own path prefixes: `/t/<token>`, `/a/<agent>`, `/p/<provider>`.
+#[derive(Default)]
+struct Prefixes<'a> {
+    token: Option<&'a str>,
+    agent: Option<&'a str>,
+    provider: Option<&'a str>,
+}
+
+impl Authenticator {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let is_local = settings.listen.ip().is_loopback();
+        let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
+        Self { token: settings.token.clone(), agents, hosts, is_local }
+    }
+
+    /// Authenticates a request and returns its caller.
+    ///
+    /// # Errors
+    /// [`AuthError`] if the host, the method, the token, the claimed agent or the path is not acceptable.
+    pub(crate) fn authenticate(&self, request: &request::Parts) -> Result<Caller, AuthError> {
+        if !self.knows_host(request) {
+            return Err(AuthError::Host);
+        }
+        if [Method::TRACE, Method::CONNECT].contains(&request.method) {
+            return Err(AuthError::Method);
+        }
+        let whole = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let (prefixes, rest) = Prefixes::split(whole)?;
+        let holder = self.holder(&prefixes, request).ok_or(AuthError::Token)?;
+        let agent = self.agent(&holder, prefixes.agent, &request.headers)?;
+        let target = if rest.len() == whole.len() {
+            request.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
+        } else {
+            rest.parse().map_err(|_| AuthError::Path)?
+        };
+        let target = match target.query().and_then(|query| self.holder_in(query)) {
+            Some(_) => without_key(&target).ok_or(AuthError::Path)?,
+            None => target,
+        };
+        let target = self.without_token(target)?;
+        Ok(Caller { agent, provider: prefixes.provider.map(str::to_owned), target })
+    }
+
+    /// Returns the target without the query pairs that contain one of the gateway's tokens. A token in the path is an error.
+    fn without_token(&self, target: PathAndQuery) -> Result<PathAndQuery, AuthError> {
+        let holds = |text: &str| unescaped(text).map_or(true, |text| self.is_in(text.as_bytes()));
+        let path = target.path();
+        if self.is_in(path.as_bytes()) || unescaped(path).is_ok_and(|path| self.is_in(path.as_bytes())) {
+            return Err(AuthError::Path);
+        }
+        let Some(query) = target.query().filter(|query| query.split('&').any(holds)) else {
+            return Ok(target);
+        };
+        let kept: Vec<_> = query.split('&').filter(|pair| !holds(pair)).collect();
+        let text = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+        text.parse().map_err(|_| AuthError::Path)
+    }
+
+    /// Returns whether a header must not be forwarded: it is meant for the gateway only, or one of the gateway's tokens occurs
+    /// anywhere in its value (as it may in `referer` and `cookie`).
+    pub(crate) fn must_strip(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
+        name.as_str().starts_with(OWN_HEADERS) || self.is_in(value.as_bytes())
+    }
+
+    /// Returns whether one of the gateway's tokens occurs in `text`. Not constant time: the caller has already presented a token.
+    fn is_in(&self, text: &[u8]) -> bool {
+        let tokens = self.agents.iter().map(|(_, token)| token).chain([&self.token]);
+        tokens.map(|token| token.expose().as_bytes()).any(|token| memmem::find(text, token).is_some())
+    }
+
+    /// Returns who holds the given token, or `None` if it is unknown. Compares all tokens even after a match.
+    fn token_holder(&self, given: &[u8]) -> Option<Holder<'_>> {
+        let fits = |token: &Secret| -> Choice { token.expose().as_bytes().ct_eq(given) };
+        let mut holder = bool::from(fits(&self.token)).then_some(Holder::Process);
+        for (agent, token) in &self.agents {
+            if bool::from(fits(token)) {
+                holder = Some(Holder::Agent(agent));
+            }
+        }
+        holder
+    }
+
+    /// Finds the request's token and returns who holds it. A token in the path or in its own header decides alone.
+    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Option<Holder<'_>> {
+        let headers = &request.headers;
+        if let Some(token) = prefixes.token {
+            return self.token_holder(token.as_bytes());
+        }
+        if let Some(token) = headers.get(TOKEN_HEADER) {
+            return self.token_holder(token.as_bytes());
+        }
+        let given = [
+            headers.get(header::AUTHORIZATION).and_then(bearer),
+            headers.get(API_KEY).map(HeaderValue::as_bytes),
+            headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
+            headers.get(AZURE_KEY).map(HeaderValue::as_bytes),
+        ];
+        let in_headers = given.into_iter().flatten().find_map(|token| self.token_holder(token));
+        in_headers.or_else(|| self.holder_in(request.uri.query()?))
+    }
+
+    /// Returns the agent that the caller is, from its token and the name that it claims.
+    fn agent(
+        &self,
+        holder: &Holder<'_>,
+        prefix: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Option<AgentId>, AuthError> {
+        let header = headers.get(AGENT_HEADER).map(|name| name.to_str().map_err(|_| AuthError::Agent));
+        let header = header.transpose()?;
+        let claimed = match (prefix, header) {
+            (Some(prefix), Some(header)) if prefix != header => return Err(AuthError::Agent),
+            (prefix, header) => prefix.or(header),
+        };
+        match (holder, claimed) {
+            (Holder::Agent(agent), None) => Ok(Some((*agent).clone())),
+            (Holder::Agent(agent), Some(claimed)) if agent.as_str() == claimed => Ok(Some((*agent).clone())),
+            (Holder::Agent(_), Some(_)) => Err(AuthError::Agent),
+            (Holder::Process, None) => Ok(None),
+            (Holder::Process, Some(claimed)) => {
+                let has_token = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
+                let is_name = !claimed.is_empty()
+                    && claimed.len() <= LONGEST_NAME
+                    && claimed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte));
+                if is_name && !has_token { Ok(Some(AgentId::new(claimed))) } else { Err(AuthError::Agent) }
+            }
+        }
+    }
+
+    /// Returns whether the request is for a host name that the gateway answers to.
+    fn knows_host(&self, request: &request::Parts) -> bool {
+        if !self.is_local {
+            return true;
+        }
+        let authority = request.uri.authority().map(http::uri::Authority::as_str).or_else(|| {
+            let host = request.headers.get(header::HOST)?;
+            host.to_str().ok()
+        });
+        authority.is_some_and(|authority| self.knows_name(authority))
+    }
+
+    /// Returns whether a WebSocket request may have been sent by a browser page of this origin. Browsers send such requests
+    /// without a preflight and name the page's site in `origin`.
+    pub(crate) fn knows_origin(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(header::ORIGIN).iter().all(|origin| {
+            let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            authority.is_some_and(|(_, authority)| {
+                if self.is_local {
+                    return self.knows_name(authority);
+                }
+                // Other machines may reach the gateway under any name: the page's origin must match the requested host.
+                let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+                host.is_some_and(|host| host.eq_ignore_ascii_case(authority)) || self.lists(authority)
+            })
+        })
+    }
+
+    /// Returns whether the operator configured this host name.
+    fn lists(&self, authority: &str) -> bool {
+        self.hosts.contains(&without_port(authority).to_ascii_lowercase())
+    }
+
+    fn knows_name(&self, authority: &str) -> bool {
+        let host = without_port(authority).to_ascii_lowercase();
+        let is_own = host == "localhost"
+            || host.ends_with(".localhost")
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        is_own || self.lists(authority)
+    }
+
+    /// Returns who holds a token that the query carries as `key=`.
+    fn holder_in(&self, query: &str) -> Option<Holder<'_>> {
+        let keys = query.split('&').filter(|pair| is_key(pair)).filter_map(|pair| pair.split_once('='));
+        keys.filter_map(|(_, key)| unescaped(key).ok()).find_map(|key| self.token_holder(key.as_bytes()))
+    }
+}
+
+impl<'a> Prefixes<'a> {
+    /// Splits the gateway's own prefixes, each at most once, from the rest of the path.
+    fn split(whole: &'a str) -> Result<(Self, &'a str), AuthError> {
+        let mut prefixes = Self::default();
+        let mut rest = whole;
+        loop {
+            let (slot, after) = if let Some(after) = rest.strip_prefix("/t/") {
+                (&mut prefixes.token, after)
+            } else if let Some(after) = rest.strip_prefix("/a/") {
+                (&mut prefixes.agent, after)
+            } else if let Some(after) = rest.strip_prefix("/p/") {
+                (&mut prefixes.provider, after)
+            } else {
+                return Ok((prefixes, rest));
+            };
+            let end = after.find(['/', '?']).unwrap_or(after.len());
+            let (value, after) = after.split_at(end);
+            if value.is_empty() || slot.replace(value).is_some() {
+                return Err(AuthError::Path);
+            }
+            rest = if after.is_empty() { "/" } else { after };
+        }
+    }
+}
+
+/// Whether a client expects errors as Bedrock has them.
+pub(crate) fn speaks_bedrock(request: &request::Parts) -> bool {
+    let rest = Prefixes::split(request.uri.path()).map_or("/", |(_, rest)| rest);
+    bedrock::is_its(rest)
+}
+
+/// Whose errors a client expects that did not come in.
+pub(crate) fn family_of(request: &request::Parts) -> Family {
+    let rest = Prefixes::split(request.uri.path()).map_or("/", |(_, rest)| rest);
+    Endpoint::of(rest, &request.headers).map_or(Family::OpenAi, |endpoint| endpoint.family)
+}
+
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(token.trim_ascii_start())
+}
+
+/// Whether a pair of a query holds a key, however that is spelt.
+pub(crate) fn is_key(pair: &str) -> bool {
+    let name = pair.split('=').next().unwrap_or_default();
+    unescaped(name).is_ok_and(|name| name.trim_start_matches('$').eq_ignore_ascii_case("key"))
+}
+
+/// The target without `key=`.
+pub(crate) fn without_key(target: &PathAndQuery) -> Option<PathAndQuery> {
+    let kept: Vec<_> = target.query()?.split('&').filter(|pair| !is_key(pair)).collect();
+    let path = target.path();
+    let text = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+    text.parse().ok()
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => host,
+        _ => authority,
+    }
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authenticator")
+            .field("hosts", &self.hosts)
+            .field("is_local", &self.is_local)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authenticator() -> Authenticator {
+        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+        settings.agents.insert(AgentId::new("coder"), Secret::new("coder-token".to_owned()));
+        settings.hosts.push("Gate.Internal".to_owned());
+        Authenticator::new(&settings)
+    }
+
+    #[test]
+    fn pages_come_from_where_they_ask() {
+        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+        settings.listen = "192.0.2.1:80".parse().unwrap();
+        settings.hosts.push("Gate.Internal".to_owned());
+        let authenticator = Authenticator::new(&settings);
+        for (host, origin, is_known) in [
+            ("gate.example:8080", "http://gate.example:8080", true),
+            ("gate.example:8080", "http://Gate.Example:8080", true),
+            ("gate.example:8080", "https://gate.internal", true),
+            ("gate.example:8080", "http://evil.example:8080", false),
+            ("gate.example:8080", "http://gate.example:1", false),
+            ("gate.example:8080", "http://localhost:8080", false),
+            ("gate.example:8080", "null", false),
+        ] {
+            let headers = request("/", &[("host", host), ("origin", origin)]).headers;
+            assert_eq!(authenticator.knows_origin(&headers), is_known, "{origin}");
+        }
+        assert!(
+            authenticator.knows_origin(&request("/", &[("host", "gate.example")]).headers),
+            "no page asks"
+        );
+    }
+
+    fn request(path: &str, headers: &[(&str, &str)]) -> request::Parts {
+        let mut request = http::Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", "127.0.0.1:80");
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn authenticate(
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(Option<String>, Option<String>, String), AuthError> {
+        let caller = authenticator().authenticate(&request(path, headers))?;
+        let agent = caller.agent.map(|agent| agent.as_str().to_owned());
+        Ok((agent, caller.provider, caller.target.to_string()))
+    }
+
+    fn anonymous(target: &str) -> Result<(Option<String>, Option<String>, String), AuthError> {
+        Ok((None, None, target.to_owned()))
+    }
+
+    #[test]
+    fn a_token_opens_in_each_of_its_places() {
+        let path = "/v1/messages?beta=true";
+        for header in [
+            ("authorization", "Bearer open-sesame"),
+            ("authorization", "bearer open-sesame"),
+            ("x-api-key", "open-sesame"),
+            ("x-goog-api-key", "open-sesame"),
+            ("api-key", "open-sesame"),
+            ("x-backstop-token", "open-sesame"),
+        ] {
+            assert_eq!(authenticate(path, &[header]), anonymous(path), "{header:?}");
+        }
+        assert_eq!(authenticate("/t/open-sesame/v1/messages?beta=true", &[]), anonymous(path));
+        assert_eq!(authenticate("/v1/x?key=open-sesame", &[]), anonymous("/v1/x"));
+        assert_eq!(authenticate("/v1/x?a=b&key=open-sesame&alt=sse", &[]), anonymous("/v1/x?a=b&alt=sse"));
+        for query in ["key=sk&key=open-sesame", "k%65y=open-sesame", "$key=open%2Dsesame"] {
+            assert_eq!(authenticate(&format!("/v1/x?a=b&{query}"), &[]), anonymous("/v1/x?a=b"), "{query}");
+        }
+        // A key of the provider in the query is the client's business.
+        let target = "/t/open-sesame/v1/x?key=sk";
+        assert_eq!(authenticate(target, &[]), anonymous("/v1/x?key=sk"));
+    }
+
+    #[test]
+    fn nobody_comes_in_without_a_token() {
+        for (path, headers) in [
+            ("/v1/messages", vec![]),
+            ("/v1/messages", vec![("authorization", "Bearer nonsense")]),
+            ("/v1/messages", vec![("authorization", "open-sesame")]),
+            ("/v1/messages", vec![("x-api-key", "")]),
+            ("/v1/messages", vec![("x-api-key", "open-sesam")]),
+            ("/t/nonsense/v1/messages", vec![("x-api-key", "open-sesame")]),
+            ("/v1/messages", vec![("x-backstop-token", "nonsense"), ("x-api-key", "open-sesame")]),
+        ] {
+            assert_eq!(authenticate(path, &headers), Err(AuthError::Token), "{path} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn agents_are_told_by_token_or_claimed_with_the_process_token() {
+        let agent = |name: &str| Ok((Some(name.to_owned()), None, "/v1/x".to_owned()));
+        assert_eq!(authenticate("/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
+        assert_eq!(authenticate("/a/coder/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
+        assert_eq!(authenticate("/a/other/v1/x", &[("x-api-key", "coder-token")]), Err(AuthError::Agent));
+        assert_eq!(authenticate("/a/coder/v1/x", &[("x-api-key", "open-sesame")]), Err(AuthError::Agent));
+        assert_eq!(authenticate("/t/open-sesame/a/other/v1/x", &[]), agent("other"));
+        assert_eq!(authenticate("/a/other/t/open-sesame/v1/x", &[]), agent("other"));
+        let header = ("x-backstop-agent", "other");
+        assert_eq!(authenticate("/t/open-sesame/v1/x", &[header]), agent("other"));
+        assert_eq!(authenticate("/t/open-sesame/a/another/v1/x", &[header]), Err(AuthError::Agent));
+        assert_eq!(authenticate("/t/open-sesame/a/%20/v1/x", &[]), Err(AuthError::Agent));
+    }
+
+    #[test]
+    fn prefixes_leave_and_may_not_repeat() {
+        let provider = Ok((None, Some("main".to_owned()), "/v1/x".to_owned()));
+        assert_eq!(authenticate("/t/open-sesame/p/main/v1/x", &[]), provider);
+        assert_eq!(authenticate("/p/main/v1/x", &[("x-api-key", "open-sesame")]), provider);
+        assert_eq!(authenticate("/t/open-sesame", &[]), anonymous("/"));
+        assert_eq!(authenticate("/t/open-sesame?x", &[]), anonymous("/?x"));
+        for path in ["/t/open-sesame/t/open-sesame/v1/x", "/t//v1/x", "/t/open-sesame/p/"] {
+            assert_eq!(authenticate(path, &[]), Err(AuthError::Path), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_served() {
+        let key = ("x-api-key", "open-sesame");
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1:80", "127.9.9.9", "[::1]:80", "gate.internal:8"] {
+            assert!(authenticate("/v1/x", &[key, ("host", host)]).is_ok(), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "10.0.0.1"] {
+            assert_eq!(authenticate("/v1/x", &[key, ("host", host)]), Err(AuthError::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn own_tokens_and_headers_are_never_forwarded() {
+        let authenticator = authenticator();
+        let must_strip = |name: &'static str, value: &'static str| {
+            authenticator.must_strip(&http::HeaderName::from_static(name), &HeaderValue::from_static(value))
+        };
+        assert!(must_strip("x-backstop-token", "x") && must_strip("x-backstop-agent", "x"));
+        assert!(must_strip("x-backstop-session", "x") && must_strip("x-backstop-user", "x"));
+        assert!(must_strip("authorization", "Bearer coder-token") && must_strip("x-api-key", "open-sesame"));
+        assert!(!must_strip("authorization", "Bearer sk-other") && !must_strip("x-api-key", "sk-other"));
+        assert!(!format!("{authenticator:?}").contains("sesame"));
+    }
+}

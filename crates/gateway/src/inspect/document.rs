@@ -1,0 +1,169 @@
+//! The judgement of an answer that is a document: a continued text, the caption of a picture, a list of stored items.
+//!
+//! It is held until it is whole. Each of its texts passes `before_response_emit` and is spliced where that changed it. Calls
+//! in it are judged like those of an answer; they can't be taken out of a list that is only read, so one that is denied
+//! stops the answer.
+
+use backstop_engine::{BlockCause, Blocked, Engine};
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
+use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
+use backstop_hooks::{CallContext, Text};
+
+use backstop_llm::live::LiveDocument;
+use backstop_llm::wire::openai_responses::listed_calls;
+use backstop_store::ToolDecision;
+use bytes::{Bytes, BytesMut};
+use serde_json::Value;
+
+use super::judge::{Facts, Gates, JudgeError, emission};
+use super::settings::ToolCalls;
+use super::usage::usage_of;
+use crate::readable::Answered;
+
+/// Fields in which a document lists items.
+const LISTS: [&str; 3] = ["data", "output", "items"];
+
+/// One answer being judged.
+#[derive(Debug)]
+pub(super) struct DocumentJudge {
+    answered: Answered,
+    engine: Engine,
+    gates: Gates,
+    body: BytesMut,
+    /// Whether it was asked for as a plain text.
+    is_plain: bool,
+    /// What it says, once it was read, as it came.
+    said: Vec<Text>,
+}
+
+impl DocumentJudge {
+    pub(super) fn new(answered: Answered, is_plain: bool, engine: Engine, gates: Gates) -> Self {
+        Self { answered, engine, gates, body: BytesMut::new(), is_plain, said: Vec::new() }
+    }
+
+    /// Takes bytes of the provider.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), JudgeError> {
+        self.body.extend_from_slice(bytes);
+        let limit = self.gates.answer_bytes;
+        if self.body.len() > limit { Err(JudgeError::TooLarge { limit }) } else { Ok(()) }
+    }
+
+    /// The tokens that it cost, before it is judged; as many as were `asked` if it says nothing of them.
+    pub(super) fn usage(&self, asked: u64) -> TokenUsage {
+        usage_of(&self.body, asked)
+    }
+
+    /// What it said, for those who watch.
+    pub(super) fn said(&mut self) -> Vec<Text> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Judges the whole answer; answers what leaves.
+    pub(super) async fn decide(
+        &mut self,
+        facts: &Facts,
+        latency_ms: u64,
+        call: &CallContext,
+    ) -> Result<Bytes, JudgeError> {
+        let body = self.body.split().freeze();
+        let (table, has_items) = match self.answered {
+            Answered::Nothing => return Ok(body),
+            Answered::Texts(table) => (table, false),
+            Answered::Items(table) => (table, true),
+            Answered::Said(_) if self.is_plain => return self.plain(&body, facts, call).await,
+            Answered::Said(table) => (table, false),
+        };
+        let document = LiveDocument::read(table, body)?;
+        if let (Answered::Said(_), Value::Object(fields)) = (self.answered, document.value())
+            && !fields
+                .keys()
+                .all(|key| table.texts.contains(&key.as_str()) || table.names.contains(&key.as_str()))
+        {
+            // Another copy of the text, in pieces or as numbers of tokens.
+            return Err(JudgeError::Blocked(withheld("the transcript has more than a text".to_owned())));
+        }
+        if has_items && self.gates.calls {
+            let calls = listed_calls(&items(document.value()))?;
+            self.judge_calls(calls, facts, latency_ms, call).await?;
+        }
+        self.said = document.texts().map(Text::from).collect();
+        let mut texts = Vec::new();
+        for text in document.texts() {
+            texts.push(self.text(text, facts, call).await?);
+        }
+        let unable = "a hook rewrote what has to stay: an argument of a call, or the name of a field";
+        document.write(&texts).ok_or_else(|| JudgeError::Blocked(withheld(unable.into())))
+    }
+
+    /// Judges an answer that is a plain text.
+    async fn plain(&mut self, body: &Bytes, facts: &Facts, call: &CallContext) -> Result<Bytes, JudgeError> {
+        let Ok(text) = str::from_utf8(body) else {
+            return Err(JudgeError::Blocked(withheld("the answer is no text".to_owned())));
+        };
+        if text.is_empty() {
+            return Ok(body.clone());
+        }
+        self.said = vec![text.into()];
+        let new = self.text(text, facts, call).await?;
+        Ok(if new.as_str() == text { body.clone() } else { Bytes::copy_from_slice(new.as_bytes()) })
+    }
+
+    /// What hooks make of a text.
+    async fn text(&self, text: &str, facts: &Facts, call: &CallContext) -> Result<Text, JudgeError> {
+        let decided = self.engine.decide::<BeforeResponseEmit>(emission(facts, text.into()), call).await;
+        let decided = decided.into_parts();
+        match decided.blocked {
+            Some(blocked) => Err(JudgeError::Blocked(blocked)),
+            None => Ok(decided.event.all_content.iter().map(Text::as_str).collect::<String>().into()),
+        }
+    }
+
+    async fn judge_calls(
+        &self,
+        calls: Vec<ToolCall>,
+        facts: &Facts,
+        latency_ms: u64,
+        call: &CallContext,
+    ) -> Result<(), JudgeError> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let event = AfterLlmCallEvent {
+            run_id: facts.run.clone(),
+            response: Message::new(Role::Assistant, calls.iter().cloned().map(Part::ToolCall).collect()),
+            tool_calls: calls.clone(),
+            iteration: facts.iteration,
+            model: facts.model.clone(),
+            latency_ms,
+            token_usage: None,
+        };
+        let judged = match self.gates.tool_calls {
+            ToolCalls::Judge(unasked) => self.engine.judge_answer_and_calls(event, call, unasked).await,
+            ToolCalls::Leave => self.engine.judge_answer(event, call).await,
+        };
+        if let Some(blocked) = judged.decided.into_parts().blocked {
+            return Err(JudgeError::Blocked(blocked));
+        }
+        for (tool, ruling) in calls.iter().zip(judged.rulings) {
+            if let ToolDecision::Deny { reason } = ruling {
+                let told = format!("the answer has a call of `{}`: {reason}", tool.name);
+                return Err(JudgeError::Blocked(withheld(told)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn withheld(reason: String) -> Blocked {
+    Blocked { cause: BlockCause::Withheld, reason: Some(reason.into()), hook: None, owner: None }
+}
+
+/// The items of a document: those in its list, or itself if it is one.
+fn items(document: &Value) -> Vec<Value> {
+    let lists = LISTS.iter().filter_map(|field| document.get(field)?.as_array());
+    let mut items: Vec<Value> = lists.flatten().cloned().collect();
+    if items.is_empty() && document.get("type").is_some() {
+        items.push(document.clone());
+    }
+    items
+}

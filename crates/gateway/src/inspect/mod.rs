@@ -1,0 +1,281 @@
+//! Inspects live traffic with hooks.
+//!
+//! [`Hooks`] implements the gateway's [`Interceptor`](crate::exchange::Interceptor) and takes requests and answers through
+//! the hook points of an LLM proxy:
+//!
+//! ```text
+//! request   message.before ► before_llm_call ► llm_input, model_call_started ► provider
+//! answer    tool.after ► model_call_ended, llm_output ► after_llm_call ► before_response_emit ► client
+//! ```
+//!
+//! Beside them it tells the life of the server and of the conversations that pass it: `gateway_start`, `gateway_stop`,
+//! `session_start`, `session_end`.
+//!
+//! - *No hook, no look.* While no hook stands at any of these points, requests and answers pass undecoded.
+//! - *Nothing unjudged.* While hooks stand that may stop or rewrite something, what can't be read is refused:
+//!   a request that is no request of its wire, an operation that is neither listed nor opened by
+//!   the operator, an answer that makes no sense.
+//! - *A block is an answer.* It is no failure of the provider, so nothing is asked again because of it.
+//! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
+//!   call, for whoever stands in front of the tools.
+
+mod approvals;
+mod batched;
+mod batches;
+mod bounded;
+mod charset;
+mod document;
+mod exchange;
+mod fields;
+mod files;
+mod form;
+mod gate;
+mod heads;
+mod housekeeping;
+mod identity;
+mod incoming;
+mod judge;
+mod kept;
+mod life;
+mod lines;
+mod number;
+mod offers;
+mod owed;
+mod parts;
+mod profile;
+mod refusal;
+mod reply;
+mod results;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod text;
+mod usage;
+mod watch;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use backstop_engine::{Engine, ResponseGate};
+use backstop_hooks::points::{
+    AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
+    SessionEnd, SessionStart, ToolAfter,
+};
+
+use self::approvals::Approvals;
+use self::batched::Batched;
+use self::batches::BatchExchange;
+use self::exchange::InspectedExchange;
+use self::files::{AnswerFiles, JudgedFiles};
+use self::form::Form;
+use self::gate::Remembered;
+use self::housekeeping::Housekeeping;
+use self::identity::Links;
+use self::judge::Gates;
+use self::life::Conversations;
+use self::owed::Owed;
+use self::refusal::Refusal;
+use self::watch::Room;
+use crate::error::Failure;
+use crate::exchange::{Call, Interceptor, Plan};
+use crate::operations::Permission;
+
+pub(crate) use self::identity::SESSION_HEADERS;
+pub use self::profile::host_profile;
+pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia};
+
+/// The operator asked for something that the hooks that stand make impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unenforceable {
+    /// Text is to leave before it is whole, and a hook wants the whole.
+    #[error(
+        "`gateway.hooks.text: window` is impossible: a hook at `before_response_emit` judges whole answers\nhint: `hold`, or leave the key out"
+    )]
+    Window,
+}
+
+/// The hooks of an engine as the [`Interceptor`] of a gateway.
+#[derive(Clone)]
+pub struct Hooks(Arc<Shared>);
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hooks").field(&self.0.settings).finish()
+    }
+}
+
+/// What all exchanges share.
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    settings: HookSettings,
+    links: Arc<Links>,
+    owed: Arc<Owed>,
+    approvals: Arc<Approvals>,
+    batched: Arc<Batched>,
+    judged_files: JudgedFiles,
+    answer_files: Arc<AnswerFiles>,
+    remembered: Remembered,
+    housekeeping: Housekeeping,
+    conversations: Arc<Conversations>,
+    /// Somebody looks for conversations that are over.
+    is_watched: AtomicBool,
+    room: Room,
+}
+
+/// Which hook points had hooks when an exchange began.
+#[derive(Clone, Copy, Debug)]
+struct ActiveHooks {
+    /// `message.before` or `before_llm_call`.
+    request: bool,
+    /// `after_llm_call`, or the gates of tool calls.
+    calls: bool,
+    /// `before_response_emit`.
+    emit: ResponseGate,
+    /// `tool.after`.
+    results: bool,
+    /// Any that only watch.
+    watch: bool,
+}
+
+impl Hooks {
+    /// The hooks of `engine`.
+    ///
+    /// # Errors
+    /// [`Unenforceable`] if the settings ask for what can't be done with the hooks that stand.
+    pub fn new(engine: Engine, settings: HookSettings) -> Result<Self, Unenforceable> {
+        Self::with(engine, settings, None)
+    }
+
+    /// The hooks of another engine in the place of these: conversations that pass go on. What these judge already they judge to
+    /// its end.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn renewed(&self, engine: Engine, settings: HookSettings) -> Result<Self, Unenforceable> {
+        Self::with(engine, settings, Some(&self.0))
+    }
+
+    /// Whether nothing is judged by these any more, once nobody brings them requests.
+    pub fn are_idle(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn with(engine: Engine, settings: HookSettings, before: Option<&Shared>) -> Result<Self, Unenforceable> {
+        if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
+            return Err(Unenforceable::Window);
+        }
+        let shared = Shared {
+            engine,
+            settings,
+            links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
+            owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
+            approvals: before.map_or_else(Arc::default, |before| Arc::clone(&before.approvals)),
+            batched: before.map_or_else(Arc::default, |before| Arc::clone(&before.batched)),
+            // What other hooks let through these would have to judge.
+            judged_files: JudgedFiles::default(),
+            answer_files: before.map_or_else(Arc::default, |before| Arc::clone(&before.answer_files)),
+            remembered: Remembered::default(),
+            housekeeping: Housekeeping::default(),
+            conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),
+            is_watched: AtomicBool::new(false),
+            room: before.map_or_else(Room::default, |before| before.room.clone()),
+        };
+        Ok(Self(Arc::new(shared)))
+    }
+}
+
+impl Shared {
+    /// Returns which hook points have hooks now.
+    fn active_hooks(&self) -> ActiveHooks {
+        let engine = &self.engine;
+        ActiveHooks {
+            request: engine.has_hooks::<MessageBefore>() || engine.has_hooks::<BeforeLlmCall>(),
+            calls: engine.has_hooks::<AfterLlmCall>()
+                || self.settings.tool_calls != ToolCalls::Leave && engine.has_tool_gates(),
+            emit: engine.response_gate(),
+            results: engine.has_hooks::<ToolAfter>(),
+            watch: engine.has_hooks::<LlmInput>()
+                || engine.has_hooks::<LlmOutput>()
+                || engine.has_hooks::<ModelCallStarted>()
+                || engine.has_hooks::<ModelCallEnded>()
+                || engine.has_hooks::<SessionStart>()
+                || engine.has_hooks::<SessionEnd>(),
+        }
+    }
+}
+
+impl ActiveHooks {
+    /// Returns whether a hook may block or rewrite something.
+    fn decides(self) -> bool {
+        self.request || self.gates_answers()
+    }
+
+    fn gates_answers(self) -> bool {
+        self.calls || self.results || self.emit != ResponseGate::Open
+    }
+
+    fn is_empty(self) -> bool {
+        !self.decides() && !self.watch
+    }
+
+    /// Returns what answers are judged by, or `None` if no hook judges them.
+    fn gates(self, settings: &HookSettings) -> Option<Gates> {
+        self.gates_answers().then_some(Gates {
+            calls: self.calls,
+            tool_calls: settings.tool_calls,
+            emit: self.emit,
+            results: self.results,
+            text: settings.text,
+            call_bytes: settings.call_bytes,
+            answer_bytes: settings.answer_bytes,
+        })
+    }
+}
+
+impl Interceptor for Hooks {
+    fn decides(&self) -> bool {
+        self.0.active_hooks().decides()
+    }
+
+    fn passes_media(&self) -> bool {
+        !self.0.active_hooks().decides() || self.0.settings.unjudged_media == UnjudgedMedia::Pass
+    }
+
+    fn begin(&self, call: &Call<'_>) -> Plan {
+        let active_hooks = self.0.active_hooks();
+        if active_hooks.is_empty() {
+            return Plan::Opaque;
+        }
+        let refusal = || {
+            let error = Failure::closed(call.method, call.path).to_provider_error();
+            Plan::Inspect(Box::new(Refusal(reply::error(call.endpoint.family, &error))))
+        };
+        // Whoever is asked may take it for another request than the one that would be judged.
+        if active_hooks.decides() && call.permission == Permission::Closed {
+            return refusal();
+        }
+        if let Some(batch) = BatchExchange::of(&self.0, active_hooks, call) {
+            return Plan::Inspect(Box::new(batch));
+        }
+        if active_hooks.decides()
+            && let Some(exchange) = files::exchange(&self.0, active_hooks, call)
+        {
+            return Plan::Inspect(exchange);
+        }
+        if let Some(form) = Form::of(call) {
+            return Plan::Inspect(Box::new(InspectedExchange::new(
+                Arc::clone(&self.0),
+                active_hooks,
+                form,
+                call,
+            )));
+        }
+        if active_hooks.decides() && call.permission == Permission::Read {
+            return refusal();
+        }
+        Plan::Opaque
+    }
+}

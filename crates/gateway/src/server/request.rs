@@ -1,0 +1,495 @@
+//! One proxied request: its body is read, shown to the exchange and sent to a provider, and the answer is passed on.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
+use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::Upgraded;
+use tokio::time::{sleep, timeout};
+
+mod sending;
+
+pub(super) use sending::{PATIENCE_FOR_WHOLE, Sending};
+
+use super::Shared;
+use super::answer::{AnswerBody, is_event_stream};
+use super::asking::Asking;
+use super::driver::{Asked, Driver, Unread, shown};
+use super::load::Buffered;
+use super::retries::{first_wait, is_denied, is_transient, wait_asked};
+use super::sockets::Offer;
+use crate::auth::Caller;
+use crate::cloud::{Envelope, NotSpoken, Spoken, azure, bedrock};
+use crate::endpoint::{Endpoint, Family, Operation};
+use crate::error::{Cause, Failure};
+use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
+use crate::head::{Credentials, RequestHeaders, response_headers};
+use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
+use crate::operations::Permission;
+use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
+
+/// How long the first byte of a stream is waited for before its head is passed on.
+const FIRST_BYTE: Duration = Duration::from_secs(1);
+
+/// An authenticated request that the gateway forwards to a provider.
+pub(super) struct ProxyRequest<'a> {
+    shared: &'a Arc<Shared>,
+    head: &'a request::Parts,
+    caller: Caller,
+    endpoint: Endpoint,
+    permission: Permission,
+    /// The cloud envelope that the client uses.
+    spoken: Option<Spoken>,
+}
+
+/// An answer and who gave it.
+struct Given<'a> {
+    provider: &'a Arc<Provider>,
+    /// What it was paid with.
+    paying: Paying,
+    response: Response<UpstreamBody>,
+}
+
+impl<'a> ProxyRequest<'a> {
+    /// Authenticates a request, determines its endpoint and asks the interceptor for its [`Plan`].
+    ///
+    /// # Errors
+    /// If the request is not authenticated, or its path or its model is ambiguous.
+    pub(super) fn accept(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
+        let mut caller = shared.auth.authenticate(head)?;
+        let spoken = Spoken::of(&head.method, &caller.target)?;
+        if let Some(spoken) = &spoken {
+            caller.target = spoken.target.clone();
+        }
+        let path = caller.target.path();
+        let endpoint = match spoken.as_ref().and_then(|spoken| spoken.endpoint) {
+            Some(endpoint) => endpoint,
+            None => Endpoint::of(path, &head.headers)?,
+        };
+        if endpoint.family == Family::Gemini && endpoint.has_document() && !names_in_one_way(path) {
+            return Err(NotSpoken::Model.into());
+        }
+        if head.method == Method::POST && endpoint.asks_a_model() {
+            shared.asked.fetch_add(1, Ordering::Relaxed);
+        }
+        let (proxied, plan) = Self::begin(shared, head, caller, endpoint);
+        Ok((Self { spoken, ..proxied }, plan))
+    }
+
+    /// Asks the interceptor for its [`Plan`] for a request that is already authenticated.
+    pub(super) fn begin(
+        shared: &'a Arc<Shared>,
+        head: &'a request::Parts,
+        caller: Caller,
+        endpoint: Endpoint,
+    ) -> (Self, Plan) {
+        let proxied = Self::quiet(shared, head, caller, endpoint);
+        let Caller { agent, target, .. } = &proxied.caller;
+        let plan = shared.interceptor.begin(&Call {
+            number: shared.numbers.fetch_add(1, Ordering::Relaxed),
+            endpoint: &endpoint,
+            method: &head.method,
+            path: target.path(),
+            query: target.query(),
+            headers: &head.headers,
+            permission: proxied.permission,
+            agent: agent.as_ref(),
+        });
+        (proxied, plan)
+    }
+
+    /// Makes a request that the interceptor is not told about.
+    pub(super) fn quiet(
+        shared: &'a Arc<Shared>,
+        head: &'a request::Parts,
+        caller: Caller,
+        endpoint: Endpoint,
+    ) -> Self {
+        let (path, query) = (caller.target.path(), caller.target.query());
+        let permission = Permission::of(endpoint, &head.method, path, query, &head.headers, &shared.allow);
+        Self { shared, head, caller, endpoint, permission, spoken: None }
+    }
+
+    /// Sets the cloud envelope that the client uses.
+    pub(super) fn speak(&mut self, envelope: Envelope) {
+        let target = self.caller.target.clone();
+        self.spoken = Some(Spoken::at(envelope, target));
+    }
+
+    pub(super) fn permission(&self) -> Permission {
+        self.permission
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    /// Forwards the request and returns the head of the answer, with a body that streams the rest.
+    pub(super) async fn answer(
+        self,
+        plan: Plan,
+        incoming: Incoming,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let mut exchange = match plan {
+            Plan::Opaque => None,
+            Plan::Inspect(exchange) => Some(exchange),
+        };
+        let mut buffered = self.shared.load.buffer();
+        let mut sending = if incoming.is_end_stream() {
+            Sending::Whole(Bytes::new())
+        } else if exchange.is_some() || self.endpoint.has_document() {
+            let bytes = self.read(incoming, |size| buffered.grow(size)).await?;
+            Sending::Whole(bytes)
+        } else {
+            Sending::Stream(Box::new(self.body(incoming)))
+        };
+        let is_read = exchange.is_some() || self.shared.routes.reads_models();
+        if (is_read || self.spoken.is_some()) && self.endpoint.has_document() {
+            sending = self.with_address(sending)?;
+            if let Sending::Partial { whole, .. } | Sending::Replaced(whole) = &sending {
+                buffered.grow(whole.len())?;
+            }
+        }
+        let mut providers = self.providers(&sending)?;
+        // Whoever pays decides what for.
+        if self.permission == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
+            return Err(Failure::closed(&self.head.method, self.caller.target.path()));
+        }
+        if let Some(exchange) = &mut exchange {
+            let bytes = self.decoded(&sending)?;
+            if !sending.is(&bytes) {
+                buffered.grow(bytes.len())?;
+            }
+            let shown = providers.first().map(|provider| Arc::clone(&provider.name));
+            match self.show(exchange.as_mut(), &bytes, providers).await {
+                Requested::Unchanged => {}
+                Requested::Replaced(bytes) => {
+                    buffered.grow(bytes.len())?;
+                    sending = Sending::Replaced(bytes);
+                    providers = self.providers(&sending)?;
+                }
+                Requested::Reply(reply) => return Ok(self.replied(reply)),
+            }
+            if exchange.stays() {
+                let position = providers.iter().position(|provider| Some(&provider.name) == shown.as_ref());
+                providers = position.and_then(|at| providers.get(at..=at)).unwrap_or_default();
+            }
+        }
+        let given = match self.ask(providers, sending, exchange.is_some()).await {
+            Ok(given) => given,
+            Err(failure) => {
+                if let Some(exchange) = &mut exchange {
+                    exchange.unanswered();
+                }
+                return Err(failure);
+            }
+        };
+        drop(buffered);
+        self.pass(given, exchange).await
+    }
+
+    /// The providers to ask, in order. The body is read for its model only where that makes a difference.
+    pub(super) fn providers(&self, sending: &Sending) -> Result<&'a [Arc<Provider>], Failure> {
+        let shared: &'a Shared = self.shared;
+        let named = self.caller.provider.as_deref();
+        if !shared.routes.reads_models() {
+            return shared.routes.find(named, self.endpoint, self.envelope(), None);
+        }
+        let body = if self.endpoint.has_document() { self.naming(sending)? } else { Bytes::new() };
+        let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.caller.target.path(), &body);
+        let found = shared.routes.find(named, self.endpoint, self.envelope(), model.as_deref())?;
+        // A list of models concerns requests that use one.
+        let asks = self.endpoint.has_document()
+            && !(self.endpoint.operation == Operation::Batch && self.head.method != Method::POST);
+        let lists = asks && found.iter().any(|provider| provider.lists_models());
+        let others = if lists {
+            let mut in_query = in_query(self.caller.target.query());
+            in_query.extend(azure::in_headers(&self.head.headers));
+            let named = NamedModels::of(self.endpoint, self.caller.target.path(), &in_query, &body);
+            named.map_err(|_| Failure::NoModel)?.others
+        } else {
+            Vec::new()
+        };
+        let fits = |provider: &Arc<Provider>| {
+            provider.offers(model.as_deref()) && others.iter().all(|other| provider.offers(Some(other)))
+        };
+        if !asks || found.iter().all(fits) {
+            return Ok(found);
+        }
+        let begin = found.iter().position(fits);
+        let end = begin.map(|begin| begin + found.iter().skip(begin).take_while(|p| fits(p)).count());
+        match begin.zip(end).and_then(|(begin, end)| found.get(begin..end)) {
+            Some(offering) => Ok(offering),
+            None if model.is_none() => Err(Failure::NoModel),
+            None => Err(Failure::ModelNotOffered),
+        }
+    }
+
+    async fn show(
+        &self,
+        exchange: &mut dyn Exchange,
+        bytes: &Bytes,
+        providers: &[Arc<Provider>],
+    ) -> Requested {
+        let provider = providers.first().map_or("", |provider| &provider.name);
+        exchange.request(&Body { bytes, provider }).await
+    }
+
+    /// Asks the providers until one answers, or none is left.
+    async fn ask(
+        &self,
+        providers: &'a [Arc<Provider>],
+        mut sending: Sending,
+        inspected: bool,
+    ) -> Result<Given<'a>, Failure> {
+        let mut failure = Failure::NoProvider(self.endpoint.family);
+        let mut is_unpaid = false;
+        for (position, provider) in providers.iter().enumerate() {
+            // What the operator could not pay for, no client is made to.
+            if is_unpaid && !provider.has_own_key() {
+                continue;
+            }
+            let mut others = providers.iter().skip(position + 1);
+            let is_last = others.all(|other| is_unpaid && !other.has_own_key());
+            let (mut retries, mut refused) = (0, None);
+            loop {
+                let can_repeat = !matches!(sending, Sending::Stream(_));
+                let may_wait = retries < self.shared.max_retries;
+                let paying = match provider.paying_after(refused.as_ref()).await {
+                    Ok(paying) => paying,
+                    Err(reason @ NoKey::Unleased(_)) => {
+                        is_unpaid = true;
+                        failure = unpaid(provider, reason);
+                        break;
+                    }
+                    Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
+                };
+                let (request, built) = self.request(provider, &paying, &mut sending, inspected)?;
+                let mut answer = provider.send(request).await;
+                drop(built);
+                if let Ok(response) = &mut answer
+                    && provider.refuses(&paying, response).await
+                    && can_repeat
+                    && refused.is_none()
+                {
+                    refused = Some(paying);
+                    continue;
+                }
+                let wait = match answer {
+                    Ok(mut response) => {
+                        if self.asks_a_model()
+                            && let Some(cause) = self.says_nothing(provider, &mut response).await
+                        {
+                            let provider = provider.name.as_ref().to_owned();
+                            failure = Failure::Upstream { provider, cause };
+                            if !can_repeat {
+                                return Err(failure);
+                            }
+                            break;
+                        }
+                        let status = response.status();
+                        let may_wait = may_wait && is_transient(status);
+                        let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
+                        let is_final = is_last && wait.is_none();
+                        if !can_repeat || is_final || !(is_transient(status) || is_denied(status)) {
+                            return Ok(Given { provider, paying, response });
+                        }
+                        wait
+                    }
+                    Err(error) => {
+                        if let Some(error) = error.body_error() {
+                            return Err(Failure::of_body(error));
+                        }
+                        let is_unsent = error.is_unsent();
+                        let provider = provider.name.as_ref().to_owned();
+                        failure = Failure::Upstream { provider, cause: Cause::Send(error) };
+                        if !can_repeat {
+                            return Err(failure);
+                        }
+                        (may_wait && is_unsent).then(|| first_wait(retries))
+                    }
+                };
+                let Some(wait) = wait else { break };
+                retries += 1;
+                sleep(wait).await;
+            }
+        }
+        Err(failure)
+    }
+
+    /// Returns whether an empty answer to this request is a failure.
+    fn asks_a_model(&self) -> bool {
+        self.head.method == Method::POST && self.endpoint.has_document()
+    }
+
+    /// Why an answer that should say something does not, as far as that is seen before its head is passed on: nobody waits
+    /// long for the first byte of a stream, whose client wants to see that it begins.
+    async fn says_nothing(
+        &self,
+        provider: &Provider,
+        response: &mut Response<UpstreamBody>,
+    ) -> Option<Cause> {
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        let is_whole =
+            is_json(response.headers()) && self.endpoint.operation != Operation::StreamGenerateContent;
+        let patience = if is_whole { provider.idle_timeout } else { FIRST_BYTE.min(provider.idle_timeout) };
+        match timeout(patience, response.body_mut().has_any()).await {
+            Ok(true) => None,
+            Ok(false) => Some(Cause::Empty),
+            Err(_) => is_whole.then_some(Cause::Silent(patience)),
+        }
+    }
+
+    /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
+    pub(super) async fn open(&self, provider: &Arc<Provider>) -> Result<Upgraded, Failure> {
+        let nothing = &mut Sending::Replaced(Bytes::new());
+        let paying = provider.paying().await.map_err(|reason| unpaid(provider, reason))?;
+        let (mut request, _) = self.request(provider, &paying, nothing, true)?;
+        let offer = Offer::new();
+        *request.method_mut() = Method::GET;
+        offer.write(request.headers_mut());
+        let name = || provider.name.as_ref().to_owned();
+        let opened = provider.open(request, self.shared.timeouts.head).await;
+        let (answer, socket) =
+            opened.map_err(|error| Failure::Upstream { provider: name(), cause: Cause::Send(error) })?;
+        provider.refused(&paying, answer.status, error_in(&answer.headers).as_deref());
+        let socket = socket.filter(|_| offer.is_taken(&answer.headers));
+        socket.ok_or_else(|| Failure::NoSocket { provider: name(), status: answer.status })
+    }
+
+    /// The request as this provider gets it, and what was made for it in memory.
+    fn request(
+        &self,
+        provider: &Arc<Provider>,
+        paying: &Paying,
+        sending: &mut Sending,
+        inspected: bool,
+    ) -> Result<(Request<RequestBody>, Buffered), Failure> {
+        let is_replaced = matches!(sending, Sending::Replaced(_));
+        let asking = self.asking(provider, paying, is_replaced, inspected);
+        let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
+        let plain = if is_wrapped { self.naming(sending)? } else { Bytes::new() };
+        let mut built = self.shared.load.buffer();
+        if !sending.is(&plain) {
+            built.grow(plain.len())?;
+        }
+        let body = match sending {
+            Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
+                RequestBody::Whole(bytes.clone())
+            }
+            Sending::Stream(_) => match std::mem::replace(sending, Sending::Whole(Bytes::new())) {
+                Sending::Stream(body) => RequestBody::Stream(body),
+                Sending::Whole(bytes) | Sending::Replaced(bytes) | Sending::Partial { sent: bytes, .. } => {
+                    RequestBody::Whole(bytes)
+                }
+            },
+        };
+        asking.request(body, &plain, !is_replaced, built)
+    }
+
+    /// Who is asked for what, but for the body.
+    fn asking(&self, provider: &Arc<Provider>, paying: &Paying, replaced: bool, inspected: bool) -> Asking {
+        let (host, credentials) = (Some(provider.host()), &paying.credentials);
+        let is_open = !self.shared.interceptor.decides() && matches!(credentials, Credentials::Client);
+        let known = (!is_open).then_some(&self.shared.headers);
+        let request_headers =
+            RequestHeaders { auth: &self.shared.auth, host, credentials, replaced, inspected, known };
+        Asking {
+            provider: Arc::clone(provider),
+            endpoint: self.endpoint,
+            method: self.head.method.clone(),
+            permission: self.permission,
+            target: self.caller.target.clone(),
+            headers: request_headers.build(&self.head.headers),
+            paying: paying.clone(),
+            spoken: self.envelope(),
+            load: Arc::clone(&self.shared.load),
+        }
+    }
+
+    fn envelope(&self) -> Option<Envelope> {
+        self.spoken.as_ref().map(|spoken| spoken.envelope)
+    }
+
+    /// An answer of our own in the envelope of the client.
+    fn replied(&self, reply: Reply) -> Response<AnswerBody> {
+        let Reply { status, mut headers, body } = reply;
+        let body = match self.envelope() {
+            Some(Envelope::Bedrock) => {
+                bedrock::whole_answer(bedrock::Events::of(self.endpoint), status, &mut headers, body)
+            }
+            Some(Envelope::Vertex) | None => body,
+        };
+        let mut response = Response::new(AnswerBody::whole(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// Passes an answer on, through the exchange if it wants to look.
+    async fn pass(
+        &self,
+        given: Given<'a>,
+        exchange: Option<Box<dyn Exchange>>,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let Given { provider, paying, response } = given;
+        let (mut head, body) = response.into_parts();
+        head.extensions.clear();
+        let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
+        // One whose first byte nobody waited for may still turn out to be empty.
+        let owes = self.asks_a_model() && head.status == StatusCode::OK && !is_empty;
+        let mut looking = None;
+        let shown = shown(provider, &head.headers);
+        let headers = shown.as_ref().unwrap_or(&head.headers);
+        if let Some(mut exchange) = exchange {
+            let answered = Answered { provider: &provider.name, status: head.status, headers };
+            match exchange.response(&answered) {
+                Watch::Look { keep_alive } if !is_empty => looking = Some((exchange, keep_alive)),
+                Watch::Look { .. } | Watch::Opaque => {}
+                Watch::Refuse(reply) => return Ok(self.replied(reply)),
+            }
+        }
+        let speaks_frames = self.envelope() == Some(Envelope::Bedrock);
+        if looking.is_none() && is_event_stream(headers) && shown.is_some() != speaks_frames && !is_empty {
+            looking = Some((Box::new(Unread), None));
+        }
+        let Some((exchange, keep_alive)) = looking else {
+            let ending = self.shared.ending.watch();
+            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, owes);
+            head.headers = response_headers(head.headers, false);
+            return Ok(Response::from_parts(head, body));
+        };
+        let is_framed = shown.is_some();
+        head.headers = shown.unwrap_or(head.headers);
+        let asked = Asked {
+            again: self.asking(provider, &paying, true, true),
+            decoded_limit: self.shared.limits.decoded_answer_bytes,
+            is_framed,
+            ending: self.shared.ending.watch(),
+        };
+        let driver = Driver::new(asked, head, body, exchange, keep_alive);
+        let driver = driver.map_err(|undecodable| Failure::Upstream {
+            provider: provider.name.as_ref().to_owned(),
+            cause: Cause::Undecodable(undecodable),
+        })?;
+        Ok(driver.begin().await)
+    }
+}
+
+/// A provider that can't be asked, since there is nothing to pay it with.
+fn unpaid(provider: &Provider, reason: NoKey) -> Failure {
+    Failure::NoKey { provider: provider.name.as_ref().to_owned(), reason }
+}
+
+/// Whether an answer is one document of JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().trim_ascii_start());
+    let begins = kind.and_then(|kind| kind.get(.."application/json".len()));
+    begins.is_some_and(|begins| begins.eq_ignore_ascii_case(b"application/json"))
+}

@@ -1,0 +1,221 @@
+//! Operations that are no conversation: texts that leave, and texts that come.
+
+use std::sync::{Arc, Mutex};
+
+use backstop_engine::Verdict;
+use backstop_gateway::inspect::HookSettings;
+use backstop_hooks::PointId;
+use backstop_hooks::conversation::Message;
+use backstop_hooks::points::{
+    BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome, ToolCallOutcome,
+};
+use serde_json::{Value, json};
+
+use super::support::*;
+use crate::support::{Answer, Script, TOKEN, Upstream, post, talk};
+
+/// Operations with a text, and the field in which it stands.
+const ASKED: [(&str, &str); 9] = [
+    ("/v1/embeddings", "/input"),
+    ("/openai/deployments/m/embeddings", "/input/1"),
+    ("/v1beta/models/m:embedContent", "/content/parts/0/text"),
+    ("/v1/moderations", "/input/0/text"),
+    ("/v1/completions", "/prompt"),
+    ("/v1/images/generations", "/prompt"),
+    ("/v1/audio/speech", "/input"),
+    ("/v1/responses/compact", "/input/0/content"),
+    ("/v1/conversations/c/items", "/items/0/content/0/text"),
+];
+
+/// A body with `text` at a place.
+fn body(place: &str, text: &str) -> Value {
+    let mut value = json!(text);
+    for key in place.rsplit('/').filter(|key| !key.is_empty()) {
+        value = match key.parse::<usize>() {
+            Ok(0) => json!([value]),
+            Ok(_) => json!(["first", value]),
+            Err(_) => json!({ key: value }),
+        };
+    }
+    value["model"] = json!("m");
+    value
+}
+
+fn bodies(upstream: &Upstream, number: usize) -> String {
+    upstream.request(number).split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+fn get(path: &str) -> String {
+    format!(
+        "GET /t/{TOKEN}{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    )
+}
+
+async fn reading(house: &House, body: &Value) -> (Upstream, backstop_gateway::Gateway) {
+    let body = body.to_string();
+    let upstream = Upstream::start(move |_| Script::json("200 OK", &body)).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    (upstream, gateway)
+}
+
+fn message(answer: &Answer) -> String {
+    answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn texts_that_leave_are_judged_and_rewritten_in_their_place() {
+    let house = House::new();
+    house.judge::<MessageBefore>("rewrites", |event| {
+        event.message.contains(SECRET).then(|| MessageBeforeOutcome {
+            message: Some(event.message.replace(SECRET, "[gone]").into()),
+            ..MessageBeforeOutcome::default()
+        })
+    });
+    let (upstream, gateway) = reading(&house, &json!({"object": "list", "data": []})).await;
+    for (number, (path, place)) in ASKED.into_iter().enumerate() {
+        let asked = body(place, &format!("the word is {SECRET}"));
+        let answer = talk(&gateway, post(path, &asked.to_string())).await;
+        assert_eq!(answer.status(), 200, "{path}: {}", answer.text());
+        let sent: Value = serde_json::from_str(&bodies(&upstream, number)).unwrap();
+        assert_eq!(sent, body(place, "the word is [gone]"), "{path}");
+    }
+    let plain = "{ \"input\" :\"a\\u0021\",\"model\":\"m\", \"dimensions\":1.0}";
+    talk(&gateway, post("/v1/embeddings", plain)).await;
+    assert_eq!(bodies(&upstream, ASKED.len()), plain, "what nobody changed leaves as it came");
+}
+
+#[tokio::test]
+async fn a_blocked_document_reaches_no_model() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("no", |event| {
+        let said: String = event.messages.iter().map(Message::visible_text).collect();
+        assert_eq!(event.model, "m");
+        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
+            block: Some(true),
+            block_reason: Some("not today".into()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    let (upstream, gateway) = reading(&house, &json!({})).await;
+    for (path, place) in ASKED {
+        for asked in [body(place, SECRET), json!({"model": "m", "future_field": {"x": [SECRET]}})] {
+            let answer = talk(&gateway, post(path, &asked.to_string())).await;
+            assert_eq!(answer.status(), 403, "{path}: {}", answer.text());
+            assert!(message(&answer).contains("not today") && !answer.text().contains(SECRET), "{path}");
+        }
+    }
+    assert_eq!(upstream.count(), 0);
+    assert!(!house.receipts.all().contains(SECRET));
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_of_a_document_is_refused() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("looks", |_| None);
+    house.redact();
+    let (upstream, gateway) = reading(&house, &json!({})).await;
+    for (path, asked, why) in [
+        ("/v1/embeddings", json!({"model": "m", "input": [[1, 2], [3]]}), "numbers of tokens"),
+        ("/v1/completions", json!({"model": "m", "prompt": [1, 2]}), "numbers of tokens"),
+        ("/v1/completions", json!({"model": "m", "prompt": "x", "stream": true}), "a stream"),
+        ("/v1/completions", json!({"model": "m", "prompt": "x", "logprobs": 3}), "probabilities"),
+        ("/v1/moderations", json!(["x"]), "is no object"),
+    ] {
+        let answer = talk(&gateway, post(path, &asked.to_string())).await;
+        assert_eq!(answer.status(), 400, "{path} {asked}: {}", answer.text());
+        assert!(message(&answer).contains(why), "{asked}: {}", answer.text());
+    }
+    let twice = talk(&gateway, post("/v1/embeddings", r#"{"input":"a","input":"b"}"#)).await;
+    assert_eq!(twice.status(), 400);
+    assert_eq!(upstream.count(), 0);
+}
+
+#[tokio::test]
+async fn texts_that_come_are_judged() {
+    let said = format!("the word is {SECRET}");
+    for (request, answered) in [
+        (
+            post("/v1/completions", r#"{"model":"m","prompt":"hi"}"#),
+            json!({"id": "c", "choices": [{"index": 0, "text": said}]}),
+        ),
+        (
+            post("/v1/images/generations", r#"{"prompt":"hi"}"#),
+            json!({"created": 1, "data": [{"b64_json": "AAAA", "revised_prompt": said}]}),
+        ),
+        (
+            get("/v1/responses/resp_1/input_items?limit=2"),
+            json!({"object": "list", "data": [
+            {"type": "message", "id": "m_1", "role": "user", "content": [{"type": "input_text", "text": said}]},
+            {"type": "function_call_output", "call_id": "c", "output": said}]}),
+        ),
+        (
+            get("/v1/conversations/conv_1"),
+            json!({"id": "conv_1", "object": "conversation", "metadata": {"topic": said}}),
+        ),
+        (
+            post("/v1/responses/compact", r#"{"model":"m","input":"hi"}"#),
+            json!({"id": "r", "object": "response.compaction", "output": [
+            {"type": "message", "role": "user", "content": said}, {"type": "compaction", "encrypted_content": "AA"}]}),
+        ),
+    ] {
+        let house = House::new();
+        house.redact();
+        let (_upstream, gateway) = reading(&house, &answered).await;
+        let answer = talk(&gateway, request.clone()).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        let expected: Value = serde_json::from_str(&answered.to_string().replace(SECRET, "[gone]")).unwrap();
+        assert_eq!(answer.json(), expected);
+        assert!(house.receipts.of(PointId::BeforeResponseEmit).contains(&Verdict::Modify));
+        // Nobody objects: as it came.
+        let house = House::new();
+        house.judge::<BeforeLlmCall>("looks", |_| None);
+        let (_upstream, gateway) = reading(&house, &answered).await;
+        assert_eq!(talk(&gateway, request).await.body().0, answered.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_denied_call_stops_the_list_that_has_it() {
+    for (item, denied) in [
+        (
+            json!({"type": "function_call", "call_id": "c", "name": "exec", "arguments": "{\"command\":\"marker\"}"}),
+            true,
+        ),
+        (json!({"type": "future_call", "command": "marker"}), true),
+        (json!({"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}), false),
+        (json!({"type": "message", "role": "user", "content": "exec"}), false),
+        (json!({"role": "assistant", "content": "exec"}), false),
+    ] {
+        let house = House::new();
+        house.judge::<BeforeToolCall>("no", |event| {
+            let denied = ["exec", "future_call"].contains(&event.tool_name.called());
+            denied.then(|| ToolCallOutcome::block("not that"))
+        });
+        for answered in [
+            json!({"object": "list", "data": [item]}),
+            json!({"object": "response.compaction", "output": [item]}),
+        ] {
+            let (_upstream, gateway) = reading(&house, &answered).await;
+            let answer = talk(&gateway, get("/v1/conversations/conv_1/items")).await;
+            assert_eq!(answer.status(), if denied { 403 } else { 200 }, "{item}: {}", answer.text());
+            assert!(!answer.text().contains("marker"), "{}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_document_is_no_session_and_its_texts_are_judged_once() {
+    let house = House::new();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&asked);
+    house.judge::<MessageBefore>("listens", move |event| {
+        heard.lock().unwrap().push(event.message.to_string());
+        None
+    });
+    let (upstream, gateway) = reading(&house, &json!({})).await;
+    let asking = json!({"model": "m", "input": ["a", "b"], "encoding_format": "float", "user": "u-1"});
+    talk(&gateway, post("/v1/embeddings", &asking.to_string())).await;
+    assert_eq!(*asked.lock().unwrap(), ["a", "b"]);
+    assert_eq!(upstream.count(), 1);
+    assert!(house.receipts.of(PointId::SessionStart).is_empty());
+}
