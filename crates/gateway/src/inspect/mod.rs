@@ -1,6 +1,6 @@
 //! Inspects live traffic with hooks.
 //!
-//! [`Hooks`] implements the gateway's [`Interceptor`](crate::exchange::Interceptor) and takes requests and answers through
+//! [`Hooks`] implements the gateway's [`Interceptor`] and takes requests and answers through
 //! the hook points of an LLM proxy:
 //!
 //! ```text
