@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_hooks::SessionKey;
+use serde_json::Value;
+
+use super::desk::Extensions;
 
 /// How many things may have been asked for that are not done yet.
 const MOST_ASKED: usize = 1_024;
@@ -36,6 +39,23 @@ struct Inner {
     open: HashMap<SessionKey, usize>,
     asked: BTreeMap<u64, EventSession>,
     next: u64,
+    /// What questions that are open can read at once, by their numbers.
+    handed: HashMap<u64, HandedOver>,
+}
+
+/// The values of session extensions as they were when the question was asked, or why they could not be read.
+#[derive(Debug)]
+struct HandedOver {
+    session: Option<SessionKey>,
+    values: Result<Extensions, String>,
+}
+
+/// While this is held, the plugin can read the values that were handed over with a question.
+#[derive(Debug)]
+#[must_use = "the values can be read as long as this is held"]
+pub(super) struct Handed {
+    answering: Answering,
+    question: u64,
 }
 
 /// While this is held, the plugin is being asked about the conversation.
@@ -79,6 +99,54 @@ impl Answering {
     /// What was asked for under this number, once.
     pub(super) fn redeem(&self, number: u64) -> Option<EventSession> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked.remove(&number)
+    }
+}
+
+impl Answering {
+    /// Hands over what the plugin keeps with a conversation, for the question of this number.
+    pub(super) fn hand_over(
+        &self,
+        question: u64,
+        session: Option<&SessionKey>,
+        values: Result<Extensions, String>,
+    ) -> Handed {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.handed.insert(question, HandedOver { session: session.cloned(), values });
+        Handed { answering: self.clone(), question }
+    }
+
+    /// The value of a session extension, as the question of this number was handed it.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not be read, or that the question has been answered.
+    pub(super) fn extension(&self, question: u64, namespace: &str) -> Result<Option<Value>, String> {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let handed = inner.handed.get(&question).ok_or(
+            "`getSessionExtension` was called after the policy had answered\nhint: read it before `evaluate` returns",
+        )?;
+        Ok(handed.values.as_ref().map_err(Clone::clone)?.get(namespace).cloned())
+    }
+
+    /// Whether a question is open that was handed what the plugin keeps with this conversation.
+    pub(super) fn has_handed(&self, session: &SessionKey) -> bool {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.handed.values().any(|handed| handed.session.as_ref() == Some(session))
+    }
+
+    /// Has open questions about a conversation see its values as they are now.
+    pub(super) fn refresh(&self, session: &SessionKey, values: &Result<Extensions, String>) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for handed in inner.handed.values_mut().filter(|handed| handed.session.as_ref() == Some(session)) {
+            handed.values.clone_from(values);
+        }
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        let mut inner = self.answering.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.handed.remove(&self.question);
     }
 }
 

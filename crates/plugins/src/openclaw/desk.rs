@@ -7,6 +7,7 @@
 //! error in `register`. What is left out is counted beyond [`MOST_LEFT_OUT`]. A desk keeps nothing else of what a plugin says.
 
 mod options;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use backstop_hooks::{Mode, OwnerId, PointId};
+use backstop_hooks::{Mode, OwnerId, PointId, SessionKey};
 use backstop_script::{
     Bridge, CallScope, FunctionId, HostError, JsonText, LogLevel, ProgramOutput, ProgramRequest, Provided,
     ScriptError,
@@ -23,7 +24,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::answering::{Answering, EventSession};
+pub use self::services::{Extensions, NoServices, Printed, ServiceError, Services};
+use super::answering::{Answering, EventSession, Handed};
 use super::programs::Programs;
 use super::{Dialect, Facts, Offered, resolved};
 use crate::registration::{HookSpec, LeftOut, MOST_HOOKS, MOST_OFFERS, Offer, OfferKind};
@@ -39,86 +41,6 @@ const MOST_DENIED: usize = 128;
 const MOST_LEFT_OUT: usize = 256;
 /// The longest words of one of them, in characters.
 const LONGEST_WORDS: usize = 300;
-
-/// What a plugin's requests need of its host.
-#[async_trait]
-pub trait Services: Send + Sync + 'static {
-    /// Queues a text for the next turn of a conversation that the plugin was asked about.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`].
-    async fn inject(
-        &self,
-        owner: &OwnerId,
-        session: &EventSession,
-        injection: Value,
-    ) -> Result<Value, ServiceError>;
-
-    /// Why texts of this plugin for the next turn are not taken, if they are not. It is said when the plugin is loaded.
-    fn no_injections(&self, owner: &OwnerId) -> Option<String> {
-        let _ = owner;
-        None
-    }
-
-    /// The value of a session extension, `null` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`].
-    async fn extension(&self, owner: &OwnerId, which: Value) -> Result<Value, ServiceError>;
-
-    /// Changes the value of a session extension of a conversation that the plugin was asked about.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`].
-    async fn patch(
-        &self,
-        owner: &OwnerId,
-        session: &EventSession,
-        patch: Value,
-    ) -> Result<Value, ServiceError>;
-
-    /// A text that a command of the plugin prints.
-    fn print(&self, owner: &OwnerId, text: Printed<'_>);
-}
-
-/// A text that a command prints for whoever started it. Its `Debug` shows its size.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Printed<'a>(pub &'a str);
-
-impl fmt::Debug for Printed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Printed({} bytes)", self.0.len())
-    }
-}
-
-/// Why a service was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ServiceError(pub String);
-
-/// A host that does nothing for plugins beyond asking their hooks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoServices;
-
-#[async_trait]
-impl Services for NoServices {
-    async fn inject(&self, _: &OwnerId, _: &EventSession, _: Value) -> Result<Value, ServiceError> {
-        Err(ServiceError("this host keeps no injections for the next turn".to_owned()))
-    }
-
-    async fn extension(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
-        Err(ServiceError("this host keeps no session extensions".to_owned()))
-    }
-
-    async fn patch(&self, _: &OwnerId, _: &EventSession, _: Value) -> Result<Value, ServiceError> {
-        Err(ServiceError("this host keeps no session extensions".to_owned()))
-    }
-
-    fn print(&self, _: &OwnerId, _: Printed<'_>) {}
-}
 
 /// What a plugin registered.
 #[derive(Default)]
@@ -204,6 +126,8 @@ enum HookStyle {
     Typed,
     Internal,
     Interceptor,
+    /// A middleware of results of tools.
+    Middleware,
     Trusted,
 }
 
@@ -222,6 +146,13 @@ struct SessionCall {
     /// The number that `session` answered.
     asked: u64,
     what: Value,
+}
+
+#[derive(Deserialize)]
+struct ExtensionCall {
+    /// The number of the question that reads it.
+    question: u64,
+    namespace: String,
 }
 
 /// What is said of a conversation that the plugin is not asked about.
@@ -405,6 +336,30 @@ impl Desk {
         Ok(Value::Null)
     }
 
+    /// The conversations that the plugin is being asked about.
+    pub(super) fn answering(&self) -> &Answering {
+        &self.answering
+    }
+
+    /// Reads what the plugin keeps with the conversation, so that what is asked by this number has it at once.
+    pub(super) async fn hand_over(&self, question: u64, session: Option<&SessionKey>) -> Handed {
+        let Some(session) = session else {
+            return self.answering.hand_over(question, None, Ok(Extensions::new()));
+        };
+        let values = self.services.extensions(&self.owner, session).await;
+        self.answering.hand_over(question, Some(session), values.map_err(|error| error.0))
+    }
+
+    /// Changes the value of a session extension. What is being asked about that conversation sees it.
+    async fn patch(&self, session: &EventSession, patch: Value) -> Result<Value, ServiceError> {
+        let done = self.services.patch(&self.owner, session, patch).await?;
+        if self.answering.has_handed(session.key()) {
+            let values = self.services.extensions(&self.owner, session.key()).await;
+            self.answering.refresh(session.key(), &values.map_err(|error| error.0));
+        }
+        Ok(done)
+    }
+
     /// A patch is of a session extension that the plugin has registered.
     fn registered_namespace(&self, patch: &Value) -> Result<(), HostError> {
         let namespace = patch.get("namespace").and_then(Value::as_str).unwrap_or_default();
@@ -472,6 +427,8 @@ impl Bridge for Desk {
         match specifier {
             "backstop:api" => return source(include_str!("js/api.js")),
             "backstop:commander" => return source(include_str!("js/commander.js")),
+            "backstop:run-context" => return source(include_str!("js/run_context.js")),
+            "backstop:runtime" => return source(include_str!("js/runtime.js")),
             _ => {}
         }
         let (system, part) = specifier.split_once("/plugin-sdk")?;
@@ -520,6 +477,11 @@ impl Bridge for Desk {
                 let key = which.get("sessionKey").and_then(Value::as_str).unwrap_or_default();
                 json!(self.answering.ask(key).ok_or_else(|| refused(NOT_ITS_OWN))?)
             }
+            "extension" => {
+                let ExtensionCall { question, namespace } = read(&arguments)?;
+                let value = self.answering.extension(question, &namespace).map_err(refused)?;
+                value.map_or_else(|| json!({}), |value| json!({ "value": value }))
+            }
             "interceptor" => Value::Null,
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),
         };
@@ -528,7 +490,6 @@ impl Bridge for Desk {
 
     async fn request(&self, _: CallScope, name: String, arguments: JsonText) -> Result<JsonText, HostError> {
         let done = match name.as_str() {
-            "extension" => self.services.extension(&self.owner, read(&arguments)?).await,
             "inject" | "patch" => {
                 let SessionCall { asked, what } = read(&arguments)?;
                 let session = self.answering.redeem(asked).ok_or_else(|| refused(NOT_ITS_OWN))?;
@@ -537,7 +498,7 @@ impl Bridge for Desk {
                 }
                 match name.as_str() {
                     "inject" => self.services.inject(&self.owner, &session, what).await,
-                    _ => self.services.patch(&self.owner, &session, what).await,
+                    _ => self.patch(&session, what).await,
                 }
             }
             _ => return Err(HostError::new("ERR_METHOD_NOT_IMPLEMENTED", format!("there is no `{name}`"))),

@@ -3,17 +3,21 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstop_hooks::{
     Answer, Batch, BatchAnswer, BatchContext, BatchFuture, CallContext, Context, Hook, HookError, HookResult,
-    Member, Membership, Point,
+    Member, Membership, Point, PointId,
 };
-use backstop_script::{Arguments, FunctionId, Loaded, RunItem, ScriptError, Workers};
+use backstop_script::{Argument, Arguments, FunctionId, JsonText, Loaded, RunItem, ScriptError, Workers};
+use futures_util::future::join_all;
 
-use super::answering::Answering;
+use super::answering::Handed;
 use super::answers::outcome;
+use super::desk::Desk;
 use super::{Dialect, shape};
 use crate::registration::AtAnyPoint;
 
@@ -27,7 +31,7 @@ struct Function {
     function: FunctionId,
     dialect: Dialect,
     workers: Workers,
-    answering: Answering,
+    desk: Arc<Desk>,
 }
 
 /// A function of a plugin, and the batches that it joins.
@@ -43,9 +47,9 @@ impl ScriptHook {
         dialect: Dialect,
         workers: Workers,
         batches: Arc<Batches>,
-        answering: Answering,
+        desk: Arc<Desk>,
     ) -> Self {
-        Self { function: Function { script, function, dialect, workers, answering }, batches }
+        Self { function: Function { script, function, dialect, workers, desk }, batches }
     }
 }
 
@@ -59,9 +63,11 @@ impl<P: Point> Hook<P> for Standing<P> {
     fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P> {
         Answer::Later(Box::pin(async move {
             let hook = &self.hook;
-            let arguments = arguments::<P>(hook.dialect, event, cx.call)?;
+            let question = Question::<P>::next();
+            let arguments = arguments::<P>(hook.dialect, event, cx.call, question)?;
+            let _handed = question.hand_over(hook, cx.call).await;
             let budget = cx.remaining().unwrap_or_else(|| P::INFO.budget());
-            let _open = hook.answering.open(cx.call.session_key.as_ref());
+            let _open = hook.desk.answering().open(cx.call.session_key.as_ref());
             let said = hook.script.call(hook.function, &arguments, budget).await;
             answered::<P>(hook, event, said)
         }))
@@ -83,9 +89,42 @@ fn arguments<P: Point>(
     dialect: Dialect,
     event: &P::Event,
     call: &CallContext,
+    question: Question<P>,
 ) -> Result<Arguments, HookError> {
-    let list = shape::arguments::<P>(dialect, event, call).map_err(HookError::failed)?;
+    let mut list = shape::arguments::<P>(dialect, event, call).map_err(HookError::failed)?;
+    if let Some(number) = question.number {
+        list.push(Argument::Json(JsonText::of(&number).map_err(HookError::failed)?));
+    }
     Ok(Arguments::new(list).keeping([ON_RESOLUTION.to_owned()]))
+}
+
+/// One time that hooks at the point `P` are asked. Where they read what they keep with the conversation, it has a number that says
+/// whose values are meant: they are read before the hook is asked, so that it has them at once.
+struct Question<P> {
+    number: Option<u64>,
+    point: PhantomData<P>,
+}
+
+impl<P> Clone for Question<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Question<P> {}
+
+impl<P: Point> Question<P> {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let reads = P::INFO.id == PointId::TrustedToolPolicy;
+        let number = reads.then(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { number, point: PhantomData }
+    }
+
+    /// Hands over what the hook's plugin keeps with the conversation.
+    async fn hand_over(self, hook: &Function, call: &CallContext) -> Option<Handed> {
+        Some(hook.desk.hand_over(self.number?, call.session_key.as_ref()).await)
+    }
 }
 
 fn answered<P: Point>(
@@ -177,7 +216,8 @@ async fn together<P: Point>(
     let mut silent = Vec::with_capacity(hooks.len());
     for run in hooks.chunk_by(|(one, _), (other, _)| one.dialect == other.dialect) {
         let Some((first, _)) = run.first() else { break };
-        let arguments = match arguments::<P>(first.dialect, event, call) {
+        let question = Question::<P>::next();
+        let arguments = match arguments::<P>(first.dialect, event, call, question) {
             Ok(arguments) => arguments,
             Err(error) => return BatchAnswer { silent, said: Some((Err(error), Duration::ZERO)) },
         };
@@ -189,8 +229,10 @@ async fn together<P: Point>(
                 budget: *budget,
             })
             .collect();
-        let open = run.iter().map(|(hook, _)| hook.answering.open(call.session_key.as_ref()));
+        let open = run.iter().map(|(hook, _)| hook.desk.answering().open(call.session_key.as_ref()));
         let _open: Vec<_> = open.collect();
+        let handed = run.iter().map(|(hook, _)| question.hand_over(hook, call));
+        let _handed = join_all(handed).await;
         let outcome = first.workers.call_run(&items, &arguments).await;
         let Some((at, ended)) = outcome.ended_at else {
             silent.extend(outcome.took);

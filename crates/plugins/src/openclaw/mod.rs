@@ -9,7 +9,6 @@
 //! import promises ([`Dialect`]), and an answer is read back from it: what is not an outcome of the point is malformed.
 //!
 //! Limits: what nothing here has a use for (channels, providers, harnesses) can be registered and is listed as left out.
-//! `ctx.getSessionExtension` answers a promise.
 
 mod answering;
 mod answers;
@@ -32,7 +31,7 @@ use tokio::sync::watch;
 pub use self::answering::{Answering, EventSession, Open};
 use self::desk::Desk;
 pub(crate) use self::desk::Lost;
-pub use self::desk::{NoServices, Printed, ServiceError, Services};
+pub use self::desk::{Extensions, NoServices, Printed, ServiceError, Services};
 pub(crate) use self::elsewhere::told::Wrong;
 pub use self::elsewhere::{Apart, NoHost, Node, NodeError, UnderNode, held_apart, load_apart, unheld};
 pub use self::hook::Batches;
@@ -208,7 +207,7 @@ pub async fn load(
             dialect,
             workers.clone(),
             Arc::clone(batches),
-            answering.clone(),
+            Arc::clone(&desk),
         );
         registration.hook_at(spec, Arc::new(hook))?;
     }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answering::EventSession;
-use super::desk::{Printed, ServiceError, Services};
+use super::desk::{Extensions, Printed, ServiceError, Services};
 
 /// How deep a value may be nested.
 const MOST_DEPTH: usize = 32;
@@ -164,11 +164,10 @@ impl Services for StoreServices {
         Ok(json!({ "enqueued": enqueued, "id": id, "sessionKey": injection.session_key }))
     }
 
-    async fn extension(&self, owner: &OwnerId, which: Value) -> Result<Value, ServiceError> {
-        let which: Which = read(which, "a session extension")?;
-        let key = which.key(owner);
-        let found = self.store.extension(&key).await.map_err(refused)?;
-        Ok(found.map(|extension| extension.value.to_value()).unwrap_or_default())
+    async fn extensions(&self, owner: &OwnerId, session: &SessionKey) -> Result<Extensions, ServiceError> {
+        let found = self.store.extensions(session).await.map_err(refused)?;
+        let own = found.into_iter().filter(|extension| extension.key.owner == *owner);
+        Ok(own.map(|extension| (extension.key.namespace, extension.value.to_value())).collect())
     }
 
     async fn patch(

@@ -24,6 +24,8 @@ mod escapes;
 mod events;
 #[path = "../openclaw/interceptors.rs"]
 mod interceptors;
+#[path = "../openclaw/methods.rs"]
+mod methods;
 #[path = "../openclaw/programs.rs"]
 mod programs;
 #[path = "../openclaw/registering.rs"]

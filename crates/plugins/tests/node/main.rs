@@ -34,6 +34,8 @@ mod batches;
 mod events;
 #[path = "../openclaw/interceptors.rs"]
 mod interceptors;
+#[path = "../openclaw/methods.rs"]
+mod methods;
 mod own;
 #[path = "../openclaw/registering.rs"]
 mod registering;

@@ -16,6 +16,7 @@ mod answers;
 mod batches;
 mod events;
 mod interceptors;
+mod methods;
 mod programs;
 mod registering;
 mod sessions;

@@ -191,3 +191,28 @@ async fn law_10_a_program_ends_with_its_tree_when_its_time_is_up_it_floods_or_th
     drop(bench.plugins);
     gone(&pid).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_runner_of_the_runtime_starts_what_is_granted_and_nothing_else() {
+    let mut bench = Bench::new();
+    let echo = bench.program("echo-all", "cat; echo \"$1 $GIVEN\"; echo problem >&2; exit 3");
+    let slow = bench.program("slow", "exec sleep 600");
+    let other = bench.program("other", "echo started");
+    bench.script(&[&echo, &slow]).await;
+    let body = r#"
+        api.registerTool({ name: "run", description: "Runs.", execute: (id, { argv, options }) =>
+            api.runtime.system.runCommandWithTimeout(argv, options).catch((error) => ({ failed: error.code })) });
+    "#;
+    let script = bench.plugins.register("runner", OpenClaw, body).await.unwrap();
+    let run =
+        async |argv: Value, options: Value| start(&script, json!({ "argv": argv, "options": options })).await;
+    let told = run(json!([echo, "one; two"]), json!({ "timeoutMs": 60_000, "input": "in " })).await;
+    let expected = json!({ "stdout": "in one; two given\n", "stderr": "problem\n", "code": 3, "signal": null, "killed": false, "termination": "exit" });
+    assert_eq!(told, expected);
+    let told = run(json!([slow]), json!(200)).await;
+    assert_eq!(
+        (&told["termination"], &told["killed"], &told["code"]),
+        (&json!("timeout"), &json!(true), &Value::Null)
+    );
+    assert_eq!(run(json!([other]), json!(1_000)).await, json!({ "failed": "EACCES" }));
+}

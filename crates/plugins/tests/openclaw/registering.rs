@@ -267,7 +267,7 @@ async fn a_trusted_policy_stands_where_the_operator_lets_it() {
     assert_eq!(malformed.receipt.verdict, Verdict::Block, "a policy can only stop");
     let other = engine.review_tool_call(call("web_search", json!({})), &context(), false).await;
     assert_eq!(other.receipt.verdict, Verdict::Pass);
-    let wanted = ("mine extension".to_owned(), json!({ "sessionKey": "chat", "namespace": "walls" }));
+    let wanted = ("mine extensions".to_owned(), json!("chat"));
     assert_eq!(asked.0.lock().unwrap()[0], wanted);
 }
 

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use backstop_hooks::OwnerId;
+use backstop_hooks::{CallContext, OwnerId};
 use backstop_plugins::openclaw::Dialect::OpenClaw;
-use backstop_plugins::openclaw::{Answering, EventSession, Services, StoreServices};
-use backstop_store::{MemoryStore, Session, Store, Timestamp};
+use backstop_plugins::openclaw::{Answering, EventSession, Extensions, Services, StoreServices};
+use backstop_store::{Expected, ExtensionKey, MemoryStore, Session, Store, Timestamp};
 use serde_json::{Value, json};
 
-use crate::support::{Asked, Plugins, call, context, engine};
+use crate::support::{Asked, Plugins, call, context, engine, trusting};
 
 async fn services() -> (StoreServices, Arc<dyn Store>) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -73,14 +73,14 @@ async fn a_text_for_the_next_turn_is_queued_once_for_each_key() {
 #[tokio::test]
 async fn a_plugin_reads_and_writes_its_own_state_only() {
     let (services, _) = services().await;
-    let which = json!({ "sessionKey": "chat", "namespace": "walls" });
+    let read = async |id: &str| services.extensions(&owner(id), &"chat".into()).await.unwrap();
     let patch = json!({ "sessionKey": "chat", "namespace": "walls", "value": { "strikes": 2 } });
     services.patch(&owner("memo"), &session("chat"), patch).await.unwrap();
-    assert_eq!(services.extension(&owner("memo"), which.clone()).await.unwrap(), json!({ "strikes": 2 }));
-    assert_eq!(services.extension(&owner("other"), which.clone()).await.unwrap(), Value::Null);
+    assert_eq!(read("memo").await, Extensions::from([("walls".to_owned(), json!({ "strikes": 2 }))]));
+    assert_eq!(read("other").await, Extensions::new());
     let unset = json!({ "sessionKey": "chat", "namespace": "walls", "unset": true });
     services.patch(&owner("memo"), &session("chat"), unset).await.unwrap();
-    assert_eq!(services.extension(&owner("memo"), which).await.unwrap(), Value::Null);
+    assert_eq!(read("memo").await, Extensions::new());
 }
 
 #[tokio::test]
@@ -165,4 +165,94 @@ async fn law_11_a_plugin_touches_the_session_of_the_event_that_it_answers_and_no
     }
     // Nothing is open any more.
     assert!(mine.answering.session("chat").is_none() && other.answering.session("chat").is_none());
+}
+
+/// Policies as they are written for the other system: what they keep is there when they ask for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_reads_what_its_plugin_keeps_without_waiting() {
+    let (services, store) = services().await;
+    let plugins = Plugins::with(Arc::new(services));
+    let body = r#"
+        api.session.state.registerSessionExtension({ namespace: "workflow", description: "State of the workflow." });
+        api.registerTrustedToolPolicy({ id: "gate", description: "Stops where the state says so.", evaluate(event, ctx) {
+            const policyState = ctx.getSessionExtension("workflow");
+            if (policyState?.block) return { block: true, blockReason: policyState.reason };
+            if (ctx.getSessionExtension("nothing") !== undefined) return { block: true, blockReason: "of nobody" };
+            return undefined;
+        }});
+    "#;
+    let (mine, other) = (
+        plugins.register("mine", OpenClaw, body).await.unwrap(),
+        plugins.register("other", OpenClaw, body).await.unwrap(),
+    );
+    let engine = trusting(&[&mine, &other]);
+    let judged = async |key: &str| {
+        let context = CallContext { session_key: Some(key.into()), ..context() };
+        let reviewed = engine.review_tool_call(call("exec", json!({})), &context, false).await;
+        let blocked = reviewed.blocked?;
+        Some((blocked.owner.unwrap().to_string(), blocked.reason.unwrap().to_string()))
+    };
+    assert_eq!(judged("chat").await, None);
+    for (id, others) in [("other", "mine"), ("mine", "other")] {
+        let key = |owner: &str| ExtensionKey {
+            session_key: "chat".into(),
+            owner: OwnerId::new(owner),
+            namespace: "workflow".to_owned(),
+        };
+        let value = json!({ "block": true, "reason": "locked" }).into();
+        store.put_extension(&key(id), &value, Expected::Any, Timestamp::now()).await.unwrap();
+        store.remove_extension(&key(others)).await.unwrap();
+        assert_eq!(judged("chat").await, Some((id.to_owned(), "locked".to_owned())));
+        assert_eq!(judged("elsewhere").await, None);
+    }
+    assert_eq!(judged("chat").await.unwrap().0, "mine");
+    let context = CallContext { session_key: None, ..context() };
+    let reviewed = engine.review_tool_call(call("exec", json!({})), &context, false).await;
+    assert!(reviewed.blocked.is_none(), "a call of no conversation has nothing kept with it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_05_a_policy_that_can_not_read_what_it_keeps_has_failed() {
+    // The host keeps nothing: only policies that read it fail.
+    for (body, blocks) in [
+        ("ctx.getSessionExtension(\"n\"); return undefined;", true),
+        ("return undefined;", false),
+        ("return Promise.resolve().then(() => { ctx.getSessionExtension(\"n\"); });", true),
+    ] {
+        let plugins = Plugins::new();
+        let body = format!(
+            "api.registerTrustedToolPolicy({{ id: \"gate\", description: \"d\", evaluate(event, ctx) {{ {body} }} }});"
+        );
+        let plugin = plugins.register("mine", OpenClaw, &body).await.unwrap();
+        let engine = trusting(&[&plugin]);
+        let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+        assert_eq!(reviewed.blocked.is_some(), blocks, "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_policy_writes_it_reads_and_what_is_over_reads_nothing() {
+    let (services, _) = services().await;
+    let plugins = Plugins::with(Arc::new(services));
+    let body = r#"
+        api.registerSessionExtension({ namespace: "n", description: "Counts." });
+        let before;
+        api.registerTrustedToolPolicy({ id: "gate", description: "d", async evaluate(event, ctx) {
+            let over = "nothing";
+            try { before?.("n"); } catch (error) { over = error.message; }
+            before = ctx.getSessionExtension;
+            const was = await ctx.getSessionExtension("n");
+            await api.session.state.patchSessionExtension({ sessionKey: ctx.sessionKey, namespace: "n", value: (was ?? 0) + 1 });
+            return { block: true, blockReason: `${was} ${ctx.getSessionExtension("n")} ${over}` };
+        }});
+    "#;
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let engine = trusting(&[&plugin]);
+    let said = async || {
+        let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+        reviewed.blocked.unwrap().reason.unwrap().to_string()
+    };
+    assert_eq!(said().await, "undefined 1 nothing");
+    let again = said().await;
+    assert!(again.starts_with("1 2 ") && again.contains("after the policy had answered"), "{again}");
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Snapshot};
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{CallContext, OwnerId, Params};
+use backstop_hooks::{CallContext, OwnerId, Params, SessionKey};
 use backstop_plugins::openclaw::{
-    Batches, Dialect, EventSession, Facts, LoadError, NoServices, Printed, Runtime, Scripted, ServiceError,
-    Services, load,
+    Batches, Dialect, EventSession, Extensions, Facts, LoadError, NoServices, Printed, Runtime, Scripted,
+    ServiceError, Services, load,
 };
 use backstop_plugins::registration::Seated;
 use backstop_script::{FileAccess, FileGrant, Permissions, WorkerSettings, Workers};
@@ -134,6 +134,20 @@ pub(crate) fn engine(plugins: &[&Scripted]) -> (Engine, Vec<Seated>) {
     (Engine::builder().snapshot(snapshot).build(), seated)
 }
 
+/// An engine with the hooks of these plugins, whose policies the operator trusts.
+pub(crate) fn trusting(plugins: &[&Scripted]) -> Engine {
+    let mut settings = OperatorSettings::default();
+    for plugin in plugins {
+        let owner = OwnerSettings { allow_trusted_tool_policy: true, ..OwnerSettings::default() };
+        settings.owners.insert(plugin.registration.owner().clone(), owner);
+    }
+    let mut snapshot = Snapshot::empty(settings);
+    for plugin in plugins {
+        plugin.registration.seat(&mut snapshot).unwrap();
+    }
+    Engine::builder().snapshot(snapshot).build()
+}
+
 pub(crate) fn call(tool: &str, arguments: Value) -> ToolCallEvent {
     let params: Params = serde_json::from_value(arguments).unwrap();
     ToolCallEvent::new(tool, params)
@@ -167,9 +181,9 @@ impl Services for Asked {
         Ok(json!({ "enqueued": true }))
     }
 
-    async fn extension(&self, owner: &OwnerId, which: Value) -> Result<Value, ServiceError> {
-        self.0.lock().unwrap().push((format!("{owner} extension"), which));
-        Ok(json!({ "strikes": 3 }))
+    async fn extensions(&self, owner: &OwnerId, session: &SessionKey) -> Result<Extensions, ServiceError> {
+        self.0.lock().unwrap().push((format!("{owner} extensions"), json!(session)));
+        Ok(Extensions::from([("walls".to_owned(), json!({ "strikes": 3, "block": true }))]))
     }
 
     async fn patch(&self, owner: &OwnerId, _: &EventSession, patch: Value) -> Result<Value, ServiceError> {

@@ -70,8 +70,14 @@ impl Desk {
         if call.matcher.is_null() {
             return Ok(None);
         }
-        let about_tools =
-            matches!(point, PointId::BeforeToolCall | PointId::AfterToolCall | PointId::TrustedToolPolicy);
+        let about_tools = matches!(
+            point,
+            PointId::BeforeToolCall
+                | PointId::AfterToolCall
+                | PointId::TrustedToolPolicy
+                | PointId::ToolBefore
+                | PointId::ToolAfter
+        );
         if !about_tools {
             if self.facts.dialect == Dialect::Backstop {
                 return Err(refused(format!(

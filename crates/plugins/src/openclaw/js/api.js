@@ -4,6 +4,8 @@
 // again in a runtime that had to be made anew. Once `register` has returned, hooks and tools can't be added any more:
 // what guards has to be known when the plugin is loaded. Interceptors can be taken away, and put back.
 import { Program } from "backstop:commander";
+import { makeRunContext } from "backstop:run-context";
+import { makeRuntime } from "backstop:runtime";
 
 const { call, keep, log, request, show } = import.meta.host;
 const { hasOwn } = Object;
@@ -30,13 +32,27 @@ const OLDER_FAMILIES = ["agent", "command", "gateway", "message", "session"];
 // Those that plugins look for before they decide what to register (`registerContextEngine`, `registerMemoryCapability`
 // and their like) are absent instead, so that such a plugin falls back to its hooks.
 const WITHOUT_USE = [
-  "registerAgentHarness", "registerChannel", "registerCliBackend", "registerControlUiDescriptor", "registerHealthCheck",
-  "registerImageGenerationProvider", "registerMediaUnderstandingProvider", "registerMusicGenerationProvider",
-  "registerProvider", "registerRealtimeTranscriptionProvider", "registerRealtimeVoiceProvider", "registerReload",
-  "registerRpc", "registerSecurityAuditCollector", "registerSessionAction", "registerSessionSchedulerJob",
-  "registerSpeechProvider", "registerTextTransforms", "registerToolMetadata", "registerVideoGenerationProvider",
-  "registerWebFetchProvider", "registerWebSearchProvider",
+  "onConversationBindingResolved", "registerAgentHarness", "registerAutoEnableProbe", "registerBoardWidgetContentKind", "registerChannel",
+  "registerCliBackend", "registerCodexAppServerExtensionFactory", "registerCompactionProvider", "registerConfigMigration",
+  "registerControlUiDescriptor", "registerDecisionProvider", "registerDetachedTaskRuntime", "registerEmbeddingProvider",
+  "registerGatewayAccessPolicy", "registerGatewayDiscoveryService", "registerHealthCheck", "registerHostedMediaResolver",
+  "registerImageGenerationProvider", "registerInteractiveHandler", "registerMcpServerConnectionResolver",
+  "registerMediaUnderstandingProvider", "registerMigrationProvider", "registerModelCatalogProvider", "registerMusicGenerationProvider",
+  "registerNodeCliFeature", "registerNodeHostCommand", "registerNodeInvokePolicy", "registerProvider",
+  "registerRealtimeTranscriptionProvider", "registerRealtimeVoiceProvider", "registerReload", "registerRpc",
+  "registerSecurityAuditCollector", "registerSessionAction", "registerSessionCatalog", "registerSessionSchedulerJob",
+  "registerSpeechProvider", "registerTextTransforms", "registerToolMetadata", "registerTranscriptSourceProvider",
+  "registerVideoGenerationProvider", "registerWebFetchProvider", "registerWebSearchProvider", "registerWidgetPresenter",
+  "registerWorkerProvider",
 ];
+// Of those the ones that a plugin calls while it runs, and what they answer there when they have done nothing.
+const NOT_DONE = {
+  __proto__: null,
+  emitAgentEvent: () => ({ emitted: false, reason: "no host here takes events of plugins" }),
+  scheduleSessionTurn: async () => undefined,
+  sendSessionAttachment: async () => ({ ok: false, error: "no host here sends attachments" }),
+  unscheduleSessionTurnsByTag: async () => ({ removed: 0, failed: 0 }),
+};
 
 // The options that each method reads. What else a plugin gives is no option of anything: the host says so, or refuses.
 const HOOK_OPTIONS = ["priority", "timeoutMs", "matcher", "eligibleTriggers", "eligibleDispatchKinds", "registrationId"];
@@ -44,6 +60,7 @@ const OPTIONS = {
   __proto__: null,
   on: HOOK_OPTIONS,
   registerHook: ["name", "description", "entry", "register", ...HOOK_OPTIONS],
+  registerAgentToolResultMiddleware: ["priority", "timeoutMs", "matcher", "runtimes", "harnesses"],
   "interceptors.add": ["id", "name", "handler", "priority", "toolMatcher", "agentMatcher", "timeoutMs"],
   registerTrustedToolPolicy: ["id", "description", "matcher", "evaluate", "priority", "timeoutMs"],
   registerTool: ["name", "names", "optional"],
@@ -293,6 +310,26 @@ export const makeApi = (about) => {
       list: () =>
         [...interceptors.values()].filter((entry) => entry.stands).map(({ id, name, priority }) => ({ id, name, priority })),
     },
+    // What a middleware there may replace, hooks at `tool.after` may: the result before the model reads it. One that fails blocks.
+    registerAgentToolResultMiddleware(handler, options = {}) {
+      opened("registerAgentToolResultMiddleware");
+      if (!isFunction(handler)) fail("the handler of `registerAgentToolResultMiddleware` is no function");
+      checked("registerAgentToolResultMiddleware", options, options?.name);
+      const { priority, timeoutMs, matcher } = options ?? {};
+      place("middleware", "tool.after", async (event, context) => {
+        const { agentId, sessionId, sessionKey, runId, workspaceDir } = context;
+        const { toolCallId, toolName, isError, result } = event;
+        const given = { toolCallId, toolName, cwd: workspaceDir, isError, result };
+        // It is not told at this point. Who judges by it must not take it for empty.
+        const args = () => fail("`event.args` is not known where results are judged\nhint: `before_tool_call` has it as `params`");
+        Object.defineProperty(given, "args", { enumerable: true, configurable: true, get: args });
+        const before = JSON.parse(JSON.stringify(result));
+        const answer = await handler(given, { runtime: "openclaw", harness: "openclaw", agentId, sessionId, sessionKey, runId });
+        if (answer !== undefined && answer !== null) return answer;
+        // What it changed in place is its answer as well.
+        return isSame(given.result, before) ? undefined : { result: given.result };
+      }, { priority, timeoutMs, matcher, registrationId: nameOf("tool-result-middleware") });
+    },
     registerTrustedToolPolicy(policy) {
       opened("registerTrustedToolPolicy");
       const { id, description, matcher, evaluate, priority, timeoutMs } = policy ?? {};
@@ -300,9 +337,9 @@ export const makeApi = (about) => {
       text(description, `the \`description\` of trusted tool policy \`${id}\``);
       checked("registerTrustedToolPolicy", policy, id);
       if (!isFunction(evaluate)) fail(`trusted tool policy \`${id}\` has no \`evaluate\``);
-      const judge = (event, context, signal) => {
+      const judge = (event, context, signal, question) => {
         const own = beside(event, context, signal, about.pluginConfig);
-        const getSessionExtension = (namespace) => request("extension", { sessionKey: own.sessionKey, namespace });
+        const getSessionExtension = (namespace) => call("extension", { question, namespace: String(namespace) }).value;
         Object.defineProperty(own, "getSessionExtension", { value: getSessionExtension, enumerable: false });
         return evaluate(event, own);
       };
@@ -387,29 +424,40 @@ export const makeApi = (about) => {
       });
     },
     enqueueNextTurnInjection: async (injection) => inSession("inject", checked("enqueueNextTurnInjection", injection)),
-    emitAgentEvent: () => leftOut("emitAgentEvent", "no host takes events of plugins"),
     registerAgentEventSubscription: (subscription) =>
       leftOut(`registerAgentEventSubscription(${subscription?.id ?? ""})`, "no host sends its own events; hooks see what they are about"),
-    runtime: {
-      version: about.hostVersion,
-      config: { current: () => about.config, loadConfig: () => about.config },
-      tools: {
-        registerMemoryCli: () => leftOut("runtime.tools.registerMemoryCli", "nothing here has memory of its own to show"),
-      },
-      state: { resolveStateDir: () => about.stateDir },
-      logging: { getChildLogger: () => api.logger, shouldLogVerbose: () => false },
-      system: {
-        enqueueSystemEvent: (event, options) =>
-          inSession("inject", { sessionKey: options?.sessionKey, text: event, idempotencyKey: options?.contextKey }),
-      },
-    },
-  };
-  api.session = {
-    state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => inSession("patch", patch) },
-    workflow: { enqueueNextTurnInjection: api.enqueueNextTurnInjection },
+    ...makeRunContext((line) => log(2, line)),
   };
   for (const name of WITHOUT_USE) {
     api[name] = (what) => leftOut(`${name}(${what?.id ?? what?.name ?? ""})`, "nothing of Backstop has a use for it");
   }
+  for (const name of Object.keys(NOT_DONE)) {
+    api[name] = () => {
+      leftOut(name, "nothing of Backstop has a use for it; it answers that it was not done");
+      return NOT_DONE[name]();
+    };
+  }
+  api.runtime = makeRuntime({ about, leftOut, logger: api.logger, inject: (what) => inSession("inject", what) });
+  // The same methods by the names of their groups.
+  api.session = {
+    state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => inSession("patch", patch) },
+    workflow: {
+      enqueueNextTurnInjection: api.enqueueNextTurnInjection,
+      registerSessionSchedulerJob: api.registerSessionSchedulerJob,
+      sendSessionAttachment: api.sendSessionAttachment,
+      scheduleSessionTurn: api.scheduleSessionTurn,
+      unscheduleSessionTurnsByTag: api.unscheduleSessionTurnsByTag,
+    },
+    controls: {
+      registerSessionAction: api.registerSessionAction,
+      registerControlUiDescriptor: api.registerControlUiDescriptor,
+    },
+  };
+  api.agent = {
+    events: { registerAgentEventSubscription: api.registerAgentEventSubscription, emitAgentEvent: api.emitAgentEvent },
+  };
+  const { setRunContext, getRunContext, clearRunContext } = api;
+  api.runContext = { setRunContext, getRunContext, clearRunContext };
+  api.lifecycle = { registerRuntimeLifecycle: api.registerRuntimeLifecycle };
   return { api, close: () => (open = false) };
 };
