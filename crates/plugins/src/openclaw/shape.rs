@@ -7,10 +7,12 @@
 //!
 //! An event is encoded once for each version of its value, field by field, and parsed where it is read.
 
+mod fields;
+
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use backstop_hooks::{CallContext, Point};
+use backstop_hooks::{CallContext, Point, PointId};
 use backstop_script::{Argument, JsonText, LazyEvent};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +21,7 @@ use super::Dialect;
 /// Fields that hold lists of messages.
 const LISTS: [&str; 3] = ["messages", "historyMessages", "compactedMessages"];
 /// Fields that hold one message.
-const MESSAGES: [&str; 2] = ["message", "lastAssistant"];
+const MESSAGES: [&str; 3] = ["message", "lastAssistant", "currentUserMessage"];
 /// The field that holds what a tool gave.
 const RESULT: &str = "result";
 /// Where a message keeps what only this system knows of it.
@@ -35,9 +37,21 @@ pub(super) fn arguments<P: Point>(
     event: &P::Event,
     call: &CallContext,
 ) -> Result<Vec<Argument>, String> {
-    let mut fields = object(event)?;
+    let (event, context) = shown(dialect, P::INFO.id, object(event)?, object(call)?);
+    Ok(vec![lazy(&event)?, lazy(&context)?, Argument::Signal])
+}
+
+/// An event and its context, as a plugin of this dialect is shown them.
+fn shown(
+    dialect: Dialect,
+    point: PointId,
+    mut event: Map<String, Value>,
+    mut context: Map<String, Value>,
+) -> (Map<String, Value>, Map<String, Value>) {
     if dialect == Dialect::OpenClaw {
-        for (name, value) in &mut fields {
+        fields::event(point, &mut event, &context);
+        fields::context(&mut context, &event);
+        for (name, value) in &mut event {
             if MESSAGES.contains(&name.as_str()) {
                 // A message of ours with several results is several; a hook is shown the first as it is asked about one.
                 let first = theirs(value.take()).into_iter().next();
@@ -49,13 +63,12 @@ pub(super) fn arguments<P: Point>(
             }
         }
     }
-    let mut context = object(call)?;
     for name in BESIDE {
-        if let Some(value) = fields.get(name) {
+        if let Some(value) = event.get(name) {
             context.insert(name.to_owned(), value.clone());
         }
     }
-    Ok(vec![lazy(&fields)?, lazy(&context)?, Argument::Signal])
+    (event, context)
 }
 
 fn object<T: serde::Serialize>(value: &T) -> Result<Map<String, Value>, String> {
