@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::evidence::Evidence;
+use crate::forms::Forms;
 use crate::hook::{CallContext, HookResult};
 use crate::point::Point;
 use crate::value::Json;
@@ -42,6 +43,8 @@ pub struct BatchContext<'a> {
     pub call: &'a CallContext,
     /// Where members name what their answers rest on.
     pub evidence: Option<&'a Evidence>,
+    /// Other forms of the event.
+    pub forms: Option<&'a Forms>,
 }
 
 /// One of those who are asked.

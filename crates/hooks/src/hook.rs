@@ -31,6 +31,7 @@ use serde_json::Value;
 
 use crate::batch::Membership;
 use crate::evidence::{Evidence, Fact};
+use crate::forms::Forms;
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
@@ -128,6 +129,8 @@ pub struct Context<'a> {
     pub deadline: Option<Instant>,
     /// Where the hook names what its answer rests on besides the event; `None` where nothing is done with the answer later.
     pub evidence: Option<&'a Evidence>,
+    /// Other forms of the event, for hooks that make one; `None` where nobody else is asked about it.
+    pub forms: Option<&'a Forms>,
 }
 
 impl Context<'_> {

@@ -29,6 +29,7 @@ mod contained;
 pub mod conversation;
 mod digest;
 mod evidence;
+mod forms;
 mod hook;
 mod host;
 mod id;
@@ -52,6 +53,7 @@ pub use batch::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membershi
 pub use contained::{Contained, Panicked, contained, drop_contained};
 pub use digest::{Digest, InvalidDigest};
 pub use evidence::{Evidence, Fact};
+pub use forms::Forms;
 pub use hook::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
     OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use backstop_hooks::{
-    Answer, CallContext, Context, Event, Evidence, HookError, HookFuture, HookResult, Outcome, Point,
+    Answer, CallContext, Context, Event, Evidence, Forms, HookError, HookFuture, HookResult, Outcome, Point,
     contained, drop_contained,
 };
 use tokio::time::{Instant, timeout_at};
@@ -25,6 +25,15 @@ use crate::registry::Entry;
 
 /// How many calls of one hook may wait for its answer at once.
 pub const MAX_UNDER_WAY: usize = 4_096;
+
+/// What a hook is given besides the event and the shared facts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// Where it names what its answer rests on.
+    pub(crate) evidence: Option<&'a Evidence>,
+    /// Other forms of the event.
+    pub(crate) forms: Option<&'a Forms>,
+}
 
 /// A hook's answer, or why it has none. Boxed: most hooks say nothing, which then fits into two registers.
 pub(crate) type Asked<O> = Result<Option<Box<O>>, Box<Failure>>;
@@ -47,11 +56,11 @@ pub(crate) async fn ask<P: Point>(
     entry: &Entry<P>,
     event: &P::Event,
     call: &CallContext,
-    evidence: Option<&Evidence>,
+    beside: Beside<'_>,
     start: Instant,
 ) -> (Asked<P::Outcome>, Instant) {
     let deadline = start + entry.meta.budget;
-    let said = match begin(entry, event, call, evidence, deadline) {
+    let said = match begin(entry, event, call, beside, deadline) {
         Ok(Begun::Now(said)) => Ok(said),
         Ok(Begun::Later(future)) => within(entry, call, future, deadline).await,
         Err(failure) => Err(failure),
@@ -63,11 +72,17 @@ fn begin<'a, P: Point>(
     entry: &'a Entry<P>,
     event: &'a P::Event,
     call: &'a CallContext,
-    evidence: Option<&'a Evidence>,
+    beside: Beside<'a>,
     deadline: Instant,
 ) -> Result<Begun<'a, P>, Box<Failure>> {
     let deadline = Some(deadline.into_std());
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline, evidence };
+    let cx = Context {
+        call,
+        plugin_config: &entry.meta.config,
+        deadline,
+        evidence: beside.evidence,
+        forms: beside.forms,
+    };
     let begin = || match entry.hook.call(event, cx) {
         Answer::Now(said) => Begun::Now(boxed::<P>(said)),
         Answer::Later(future) => Begun::Later(future),

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalRequest, CallContext, Evidence, HookId, Outcome, Reason};
+use backstop_hooks::{ApprovalRequest, CallContext, Evidence, Forms, HookId, Outcome, Reason};
 use tokio::time::Instant;
 
-use super::call::Asked;
+use super::call::{Asked, Beside};
 use super::seat::{Reply, Seat};
 use crate::hook_options::{HookMeta, Rewrite};
 use crate::receipt::{BlockCause, Blocked, Failure, Replaced, Said, Step, StepDetail};
@@ -70,6 +70,8 @@ pub(crate) struct Chain<'a, S: Seat> {
     seats: Vec<Placed<S>>,
     setting: Setting<'a>,
     version: Version,
+    /// Other forms of the value as it stands.
+    forms: Forms,
     /// The version that the span redactors judged.
     redacted: Version,
     /// The hook of this chain that wrote the value as it stands, if one did.
@@ -127,6 +129,7 @@ impl<'a, S: Seat> Chain<'a, S> {
             seats: placed,
             setting,
             version: Version::default(),
+            forms: Forms::default(),
             redacted: Version::default(),
             writer: None,
             keys: BTreeMap::new(),
@@ -149,6 +152,12 @@ impl<'a, S: Seat> Chain<'a, S> {
         self.redact_again(value);
     }
 
+    /// Notes that the value is another one now.
+    fn has_changed(&mut self) {
+        self.version = self.version.next();
+        self.forms = Forms::default();
+    }
+
     /// Whether the value is another one than the one that came.
     pub(crate) fn changed(&self) -> bool {
         self.version != Version::default()
@@ -162,7 +171,7 @@ impl<'a, S: Seat> Chain<'a, S> {
     fn redact(&mut self, value: &mut S::Value) {
         let redacted = redaction::redact(value, self.setting.snapshot, self.setting.call);
         if redacted.changed {
-            self.version = self.version.next();
+            self.has_changed();
         }
         self.redacted = self.version;
         self.join(redacted);
@@ -203,7 +212,9 @@ impl<'a, S: Seat> Chain<'a, S> {
                 // Boxed: few chains have batches, and the others need not carry the room.
                 index = Box::pin(self.ask_together(index, &neighbours, round, value)).await;
             } else {
-                let (asked, answer) = self.consult(seat, value).await;
+                let forms = std::mem::take(&mut self.forms);
+                let (asked, answer) = self.consult(seat, value, &forms).await;
+                self.forms = forms;
                 self.heard(index, asked, answer, round, value).await;
                 index += 1;
             }
@@ -235,8 +246,12 @@ impl<'a, S: Seat> Chain<'a, S> {
         value: &mut S::Value,
     ) -> usize {
         let Setting { call, evidence, .. } = self.setting;
+        let forms = std::mem::take(&mut self.forms);
+        let beside = Beside { evidence, forms: Some(&forms) };
+        let replies = S::ask_together(neighbours, value, call, beside, self.now).await;
+        self.forms = forms;
         let mut index = first;
-        for reply in S::ask_together(neighbours, value, call, evidence, self.now).await {
+        for reply in replies {
             let elapsed = reply.end - std::mem::replace(&mut self.now, reply.end);
             let asked = Consulted { elapsed, detail: None };
             self.heard(index, asked, reply.answer, round, value).await;
@@ -282,10 +297,11 @@ impl<'a, S: Seat> Chain<'a, S> {
         }
     }
 
-    /// Asks one hook about a value. Returns how that went, and its answer.
-    async fn consult(&mut self, seat: S, value: &S::Value) -> (Consulted, Asked<S::Outcome>) {
+    /// Asks one hook about a value with these forms. Returns how that went, and its answer.
+    async fn consult(&mut self, seat: S, value: &S::Value, forms: &Forms) -> (Consulted, Asked<S::Outcome>) {
         let Setting { call, evidence, capture, .. } = self.setting;
-        let Reply { answer, end, detail } = seat.ask(value, call, evidence, self.now, capture).await;
+        let beside = Beside { evidence, forms: Some(forms) };
+        let Reply { answer, end, detail } = seat.ask(value, call, beside, self.now, capture).await;
         let elapsed = end - std::mem::replace(&mut self.now, end);
         (Consulted { elapsed, detail }, answer)
     }
@@ -305,7 +321,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         let (blocks, asks) = (answer.blocks(), !answer.approvals().is_empty());
         let changed = S::absorb(value, &answer);
         if changed {
-            self.version = self.version.next();
+            self.has_changed();
             self.writer = Some(Arc::clone(&step.hook));
             // INVARIANT (one judgement): what a hook objected to as a convenience, it objects to as a necessity.
             if let Some(objection) = self.objection(value).filter(|objection| objection.binding) {
@@ -381,10 +397,10 @@ impl<'a, S: Seat> Chain<'a, S> {
         if let Some(hook) = objector {
             return Some(Objection { hook, binding: true });
         }
-        let mut accepted = Vec::new();
+        let (mut accepted, forms) = (Vec::new(), Forms::default());
         for before in 0..index {
             let Some(&Placed { seat, asks: asked, .. }) = self.seats.get(before) else { break };
-            let (asked_now, answer) = self.consult(seat, value).await;
+            let (asked_now, answer) = self.consult(seat, value, &forms).await;
             let mut step = asked_now.step(seat.meta(), true);
             step.proposal_of = Some(author.id.clone());
             let (objects, binding) = match answer {

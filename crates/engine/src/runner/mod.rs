@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, ObservePoint, Point, PointId, Reason,
+    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, Forms, ObservePoint, Point, PointId, Reason,
 };
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
 pub use self::call::MAX_UNDER_WAY;
-use self::call::{Asked, ask};
+use self::call::{Asked, Beside, ask};
 use self::chain::{Chain, Setting};
 use crate::foreign::too_deep;
 use crate::permit::Permitted;
@@ -197,6 +197,8 @@ impl Dispatch<'_> {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
         }
         let deep = too_deep(call).is_some();
+        let forms = Forms::default();
+        let beside = Beside { evidence: None, forms: Some(&forms) };
         let places = Places::new(self.progress);
         let watching = asked.enumerate().map(|(place, entry)| {
             let places = &places;
@@ -204,7 +206,7 @@ impl Dispatch<'_> {
                 let start = Instant::now();
                 let (said, end) = match deep {
                     true => (Err(Box::new(Failure::too_deep())), start),
-                    false => ask(entry, event, call, None, start).await,
+                    false => ask(entry, event, call, beside, start).await,
                 };
                 places.put(place, Self::step(entry, &said, end - start));
             }
@@ -224,12 +226,14 @@ impl Dispatch<'_> {
         let (mut steps, mut outcome, mut blocked) = (Steps::new(0, self.progress), None, None);
         let begin = Instant::now();
         let mut start = begin;
+        let forms = Forms::default();
+        let beside = Beside { evidence: None, forms: Some(&forms) };
         for entry in self.asked::<P>(event) {
             blocked = too_deep(self.call);
             if blocked.is_some() {
                 break;
             }
-            let (said, end) = ask(entry, event, self.call, None, start).await;
+            let (said, end) = ask(entry, event, self.call, beside, start).await;
             let mut step = Self::step(entry, &said, end - start);
             match said {
                 Ok(Some(answer)) if answer.handled() => {

@@ -11,11 +11,11 @@ use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeEvent, ToolBeforeOutcome, ToolCallEvent, ToolCallOutcome,
     TrustedPolicyOutcome, TrustedToolPolicy,
 };
-use backstop_hooks::{CallContext, Context, Event, Evidence, Outcome, Point, event_json};
+use backstop_hooks::{CallContext, Context, Event, Outcome, Point, event_json};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::call::{Asked, ask};
+use super::call::{Asked, Beside, ask};
 use super::together::{BatchKey, ask_together};
 use crate::hook_options::HookMeta;
 use crate::receipt::StepDetail;
@@ -45,7 +45,7 @@ pub(crate) trait Seat: Copy + Send + Sync {
         &self,
         value: &Self::Value,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
         capture: bool,
     ) -> impl Future<Output = Reply<Self::Outcome>> + Send;
@@ -58,7 +58,7 @@ pub(crate) trait Seat: Copy + Send + Sync {
         seats: &[Self],
         value: &Self::Value,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
     ) -> impl Future<Output = Vec<Reply<Self::Outcome>>> + Send;
 
@@ -78,11 +78,11 @@ impl<P: Point> Seat for &Entry<P> {
         &self,
         value: &P::Event,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
         capture: bool,
     ) -> Reply<P::Outcome> {
-        let (answer, end) = ask(self, value, call, evidence, start).await;
+        let (answer, end) = ask(self, value, call, beside, start).await;
         let detail = capture.then(|| detail(self, value, call, &answer));
         Reply { answer, end, detail }
     }
@@ -95,10 +95,10 @@ impl<P: Point> Seat for &Entry<P> {
         seats: &[Self],
         value: &P::Event,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
     ) -> Vec<Reply<P::Outcome>> {
-        replies(ask_together(seats, value, call, evidence, start).await)
+        replies(ask_together(seats, value, call, beside, start).await)
     }
 
     fn absorb(value: &mut P::Event, answer: &P::Outcome) -> bool {
@@ -137,19 +137,17 @@ impl Seat for ToolSeat<'_> {
         &self,
         value: &ToolCallEvent,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
         capture: bool,
     ) -> Reply<ToolCallOutcome> {
         match self {
-            Self::Policy(entry) => {
-                Seat::ask(entry, value, call, evidence, start, capture).await.map(of_policy)
-            }
+            Self::Policy(entry) => Seat::ask(entry, value, call, beside, start, capture).await.map(of_policy),
             Self::Interceptor(entry) => {
                 let value = as_interceptor_event(value);
-                Seat::ask(entry, &value, call, evidence, start, capture).await.map(of_interceptor)
+                Seat::ask(entry, &value, call, beside, start, capture).await.map(of_interceptor)
             }
-            Self::Hook(entry) => Seat::ask(entry, value, call, evidence, start, capture).await,
+            Self::Hook(entry) => Seat::ask(entry, value, call, beside, start, capture).await,
         }
     }
 
@@ -165,7 +163,7 @@ impl Seat for ToolSeat<'_> {
         seats: &[Self],
         value: &ToolCallEvent,
         call: &CallContext,
-        evidence: Option<&Evidence>,
+        beside: Beside<'_>,
         start: Instant,
     ) -> Vec<Reply<ToolCallOutcome>> {
         let entries = seats.iter().filter_map(|seat| match seat {
@@ -173,7 +171,7 @@ impl Seat for ToolSeat<'_> {
             Self::Policy(_) | Self::Interceptor(_) => None,
         });
         let entries: Vec<_> = entries.collect();
-        replies(ask_together(&entries, value, call, evidence, start).await)
+        replies(ask_together(&entries, value, call, beside, start).await)
     }
 
     fn absorb(value: &mut ToolCallEvent, answer: &ToolCallOutcome) -> bool {
@@ -221,7 +219,7 @@ pub(super) fn detail<P: Point>(
     call: &CallContext,
     answer: &Asked<impl Serialize>,
 ) -> Box<StepDetail> {
-    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None, evidence: None };
+    let cx = Context { call, plugin_config: &entry.meta.config, deadline: None, evidence: None, forms: None };
     let said = match answer {
         Ok(outcome) => serde_json::to_value(outcome).unwrap_or_default(),
         Err(failure) => serde_json::json!({ "failed": failure.to_string() }),

@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use backstop_hooks::{
-    Batch, BatchAnswer, BatchContext, CallContext, Evidence, Member, Membership, Point, contained,
-    drop_contained,
+    Batch, BatchAnswer, BatchContext, CallContext, Member, Membership, Point, contained, drop_contained,
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::call::{Asked, UnderWay, checked, late};
+use super::call::{Asked, Beside, UnderWay, checked, late};
 use crate::foreign::Foreign;
 use crate::receipt::Failure;
 use crate::registry::Entry;
@@ -36,7 +35,7 @@ pub(crate) async fn ask_together<P: Point>(
     entries: &[&Entry<P>],
     event: &P::Event,
     call: &CallContext,
-    evidence: Option<&Evidence>,
+    beside: Beside<'_>,
     start: Instant,
 ) -> Heard<P> {
     let Some((first, membership)) =
@@ -44,7 +43,7 @@ pub(crate) async fn ask_together<P: Point>(
     else {
         return Vec::new();
     };
-    match answer(entries, first, membership, event, call, evidence, start).await {
+    match answer(entries, first, membership, event, call, beside, start).await {
         Ok(answer) => heard(entries, answer, event, start).unwrap_or_else(|| {
             let failure = Failure::malformed_batch();
             vec![(Err(Box::new(failure)), Instant::now())]
@@ -59,7 +58,7 @@ async fn answer<P: Point>(
     membership: &Membership<P>,
     event: &P::Event,
     call: &CallContext,
-    evidence: Option<&Evidence>,
+    beside: Beside<'_>,
     start: Instant,
 ) -> Result<BatchAnswer<P>, Box<Failure>> {
     let members = entries.iter().filter_map(|entry| {
@@ -69,7 +68,13 @@ async fn answer<P: Point>(
     let members: Vec<_> = members.collect();
     let budgets = members.iter().map(|member| member.budget);
     let deadline = start + budgets.fold(Duration::ZERO, Duration::saturating_add);
-    let begin = || membership.batch.ask(members, event, BatchContext { call, evidence });
+    let begin = || {
+        membership.batch.ask(
+            members,
+            event,
+            BatchContext { call, evidence: beside.evidence, forms: beside.forms },
+        )
+    };
     let future = contained(|| call.nesting.descend(begin)).map_err(|_| Box::new(Failure::panicked()))?;
     let _counted =
         entries.iter().map(|entry| UnderWay::begin(&entry.under_way)).collect::<Result<Vec<_>, _>>()?;

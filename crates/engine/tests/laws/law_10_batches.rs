@@ -51,6 +51,7 @@ impl Batch<BeforeToolCall> for Worker {
                     plugin_config: member.plugin_config,
                     deadline: None,
                     evidence: None,
+                    forms: None,
                 };
                 let hook = &all[member.number];
                 let said = match contained(|| hook.call(event, cx)) {

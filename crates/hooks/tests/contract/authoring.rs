@@ -19,7 +19,7 @@ fn ask(
 ) -> HookResult<BeforeToolCall> {
     let event = Sample::of("before_tool_call").event::<BeforeToolCall>();
     let config = Json::new(json!({"limit": 3}));
-    match hook.call(&event, Context { call, plugin_config: &config, deadline, evidence: None }) {
+    match hook.call(&event, Context { call, plugin_config: &config, deadline, evidence: None, forms: None }) {
         Answer::Now(result) => result,
         Answer::Later(future) => now::<BeforeToolCall>(future),
     }

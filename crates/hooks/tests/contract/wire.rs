@@ -99,7 +99,7 @@ pub(crate) fn now<P: Point>(mut future: HookFuture<'_, P>) -> HookResult<P> {
 fn a_json_hook_sees_the_context_and_its_answer_is_judged_strictly() {
     let event = Sample::of("before_tool_call").event::<BeforeToolCall>();
     let (call, config) = (CallContext::default(), Json::new(json!({"strict": true})));
-    let cx = Context { call: &call, plugin_config: &config, deadline: None, evidence: None };
+    let cx = Context { call: &call, plugin_config: &config, deadline: None, evidence: None, forms: None };
     let ask = |answer: Value| {
         let hook = json_hook::<BeforeToolCall>(std::sync::Arc::new(Parrot(answer)));
         match hook.call(&event, cx) {

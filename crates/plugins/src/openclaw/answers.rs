@@ -1,16 +1,19 @@
 //! Answers of plugins: what a handler returned, as an outcome of its point.
 //!
 //! The law: *failing is not passing*. What is no outcome is malformed, and a gate that answers it has failed. Fields that later
-//! versions of the other system have are read where their meaning is known here; any other is malformed, since nobody
-//! knows what it asked for.
+//! versions of the other system have are read where their meaning is known here. Those that can only inform somebody
+//! ([`INFORMATIONAL`]) are left out, which is logged; any other is malformed, since nobody knows what it asked for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{HookError, HookResult, Malformed, OnResolution, Outcome, Point, Resolution, Text};
+use backstop_hooks::{
+    HookError, HookResult, Malformed, OnResolution, Outcome, Point, PointId, Resolution, Text,
+};
 use backstop_script::{Answer, Argument, Arguments, FunctionId, JsonText, Loaded};
 use serde_json::{Map, Value};
 
+use super::desk::Desk;
 use super::{Dialect, shape};
 
 /// How long a plugin may take to hear how its question ended.
@@ -22,17 +25,39 @@ const UNTOLD: &str = "the hook that had asked could not be told the answer";
 const UNREAD: &str =
     "the hook that had asked said something about the answer that is neither a block nor nothing";
 
+/// Names of fields that say something about an answer and ask for nothing: whatever they hold, the answer is no milder without them.
+/// Where a point has a field of this name it is read.
+const INFORMATIONAL: [&str; 12] = [
+    "category",
+    "comment",
+    "confidence",
+    "debug",
+    "docsUrl",
+    "labels",
+    "metadata",
+    "note",
+    "policyId",
+    "ruleId",
+    "tags",
+    "telemetry",
+];
+
 /// Reads an answer at the point `P`.
 pub(super) fn outcome<P: Point>(
     script: &Loaded,
     dialect: Dialect,
+    desk: &Desk,
     event: &P::Event,
     answer: Answer,
 ) -> HookResult<P> {
     let Answer { json, functions } = answer;
     let value: Value = json.read().map_err(|_| Malformed::new("the answer is no JSON"))?;
     let value = match (dialect, value) {
-        (Dialect::OpenClaw, Value::Object(answer)) => Value::Object(translated::<P>(answer, event)?),
+        (Dialect::OpenClaw, Value::Object(answer)) => {
+            let mut answer = translated::<P>(answer, event)?;
+            inform::<P>(&mut answer, desk);
+            Value::Object(answer)
+        }
         (_, value) => value,
     };
     let mut outcome = P::Outcome::from_json(value)?;
@@ -66,6 +91,27 @@ fn translated<P: Point>(
         }
     }
     Ok(answer)
+}
+
+/// Leaves out what only informs. At a point whose fields are nobody's to choose (variables of a command), or that takes exact
+/// forms only, everything is read.
+fn inform<P: Point>(answer: &mut Map<String, Value>, desk: &Desk) {
+    let fields = P::INFO.fields;
+    let is_exact = P::INFO.id == PointId::BeforeAgentRun || fields.iter().any(|field| field.name == "*");
+    if fields.is_empty() || is_exact {
+        return;
+    }
+    let leave_out = |from: &mut Map<String, Value>, within: &str, known: &dyn Fn(&str) -> bool| {
+        for name in INFORMATIONAL {
+            if !known(name) && from.remove(name).is_some() {
+                desk.not_read(&format!("`{within}{name}` of an answer at `{}`", P::INFO.name));
+            }
+        }
+    };
+    leave_out(answer, "", &|name| fields.iter().any(|field| field.name == name));
+    if let Some(Value::Object(request)) = answer.get_mut("requireApproval") {
+        leave_out(request, "requireApproval.", &|_| false);
+    }
 }
 
 /// Tells a function of a plugin how its question ended. One that can't be told has nothing more to say.

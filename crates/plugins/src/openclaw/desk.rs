@@ -78,6 +78,8 @@ pub(super) struct Desk {
     absent: Mutex<BTreeSet<String>>,
     /// What it asked for that no grant names, and how often.
     denied: Mutex<BTreeMap<String, u64>>,
+    /// Parts of its answers that nothing here reads, as far as that was logged.
+    unread: Mutex<BTreeSet<String>>,
     /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
     registered: AtomicU32,
     /// How often its runtime was lost, and how the last time.
@@ -200,6 +202,7 @@ impl Desk {
             programs,
             absent: Mutex::default(),
             denied: Mutex::default(),
+            unread: Mutex::default(),
             registered: AtomicU32::new(0),
             lost: watch::Sender::new(Lost::default()),
         }
@@ -334,6 +337,14 @@ impl Desk {
         let function = FunctionId::new(call.function);
         self.collect(scope, |collected| collected.hooks.push((spec, function)));
         Ok(Value::Null)
+    }
+
+    /// Logs once that nothing here reads a part of its answers. What it is called comes from a list of ours.
+    pub(super) fn not_read(&self, what: &str) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if unread.insert(what.to_owned()) {
+            tracing::warn!(plugin = %self.owner, "{what} is not read here: nothing comes of it");
+        }
     }
 
     /// The conversations that the plugin is being asked about.

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use backstop_hooks::{
-    Answer, Batch, BatchAnswer, BatchContext, BatchFuture, CallContext, Context, Hook, HookError, HookResult,
-    Member, Membership, Point, PointId,
+    Answer, Batch, BatchAnswer, BatchContext, BatchFuture, CallContext, Context, Forms, Hook, HookError,
+    HookResult, Member, Membership, Point, PointId,
 };
 use backstop_script::{Argument, Arguments, FunctionId, JsonText, Loaded, RunItem, ScriptError, Workers};
 use futures_util::future::join_all;
@@ -32,6 +32,8 @@ struct Function {
     dialect: Dialect,
     workers: Workers,
     desk: Arc<Desk>,
+    /// How many events were encoded.
+    encoded: Arc<AtomicU64>,
 }
 
 /// A function of a plugin, and the batches that it joins.
@@ -49,7 +51,8 @@ impl ScriptHook {
         batches: Arc<Batches>,
         desk: Arc<Desk>,
     ) -> Self {
-        Self { function: Function { script, function, dialect, workers, desk }, batches }
+        let encoded = Arc::clone(&batches.encoded);
+        Self { function: Function { script, function, dialect, workers, desk, encoded }, batches }
     }
 }
 
@@ -64,7 +67,7 @@ impl<P: Point> Hook<P> for Standing<P> {
         Answer::Later(Box::pin(async move {
             let hook = &self.hook;
             let question = Question::<P>::next();
-            let arguments = arguments::<P>(hook.dialect, event, cx.call, question)?;
+            let arguments = arguments::<P>(hook, event, cx.call, cx.forms, question)?;
             let _handed = question.hand_over(hook, cx.call).await;
             let budget = cx.remaining().unwrap_or_else(|| P::INFO.budget());
             let _open = hook.desk.answering().open(cx.call.session_key.as_ref());
@@ -86,16 +89,48 @@ impl AtAnyPoint for ScriptHook {
 }
 
 fn arguments<P: Point>(
-    dialect: Dialect,
+    hook: &Function,
     event: &P::Event,
     call: &CallContext,
+    forms: Option<&Forms>,
     question: Question<P>,
 ) -> Result<Arguments, HookError> {
-    let mut list = shape::arguments::<P>(dialect, event, call).map_err(HookError::failed)?;
+    let encode = || {
+        hook.encoded.fetch_add(1, Ordering::Relaxed);
+        shape::arguments::<P>(hook.dialect, event, call)
+    };
+    let shared = forms.map(Forms::form::<Encoded<P>>);
+    let list = match &shared {
+        Some(shared) => shared.of(hook.dialect).get_or_init(encode).clone(),
+        None => encode(),
+    };
+    let mut list = list.map_err(HookError::failed)?;
     if let Some(number) = question.number {
         list.push(Argument::Json(JsonText::of(&number).map_err(HookError::failed)?));
     }
     Ok(Arguments::new(list).keeping([ON_RESOLUTION.to_owned()]))
+}
+
+/// An event as plugins are told of it, once for each dialect; kept with the version of the event.
+struct Encoded<P> {
+    openclaw: OnceLock<Result<Vec<Argument>, String>>,
+    backstop: OnceLock<Result<Vec<Argument>, String>>,
+    point: PhantomData<P>,
+}
+
+impl<P> Default for Encoded<P> {
+    fn default() -> Self {
+        Self { openclaw: OnceLock::new(), backstop: OnceLock::new(), point: PhantomData }
+    }
+}
+
+impl<P> Encoded<P> {
+    fn of(&self, dialect: Dialect) -> &OnceLock<Result<Vec<Argument>, String>> {
+        match dialect {
+            Dialect::OpenClaw => &self.openclaw,
+            Dialect::Backstop => &self.backstop,
+        }
+    }
 }
 
 /// One time that hooks at the point `P` are asked. Where they read what they keep with the conversation, it has a number that says
@@ -134,7 +169,7 @@ fn answered<P: Point>(
 ) -> HookResult<P> {
     match said {
         Ok(None) => Ok(None),
-        Ok(Some(answer)) => outcome::<P>(&hook.script, hook.dialect, event, answer),
+        Ok(Some(answer)) => outcome::<P>(&hook.script, hook.dialect, &hook.desk, event, answer),
         Err(error) => Err(failure(&error)),
     }
 }
@@ -161,7 +196,10 @@ fn failure(error: &ScriptError) -> HookError {
 
 /// The batches of all points: hooks of all plugins at a point are one batch.
 #[derive(Default)]
-pub struct Batches(Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>);
+pub struct Batches {
+    points: Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>,
+    encoded: Arc<AtomicU64>,
+}
 
 impl fmt::Debug for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,9 +212,14 @@ impl fmt::Debug for Batches {
 struct AtPoint(Mutex<Vec<Function>>);
 
 impl Batches {
+    /// How many events have been encoded so far for the plugins that are asked together.
+    pub fn encoded(&self) -> u64 {
+        self.encoded.load(Ordering::Relaxed)
+    }
+
     /// Makes a hook a member of its point's batch.
     fn join<P: Point>(&self, hook: Function) -> Membership<P> {
-        let mut points = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
         let found = points.entry(TypeId::of::<P>()).or_insert_with(|| Box::new(Arc::<AtPoint>::default()));
         let point = found.downcast_ref::<Arc<AtPoint>>().map_or_else(Arc::default, Arc::clone);
         let mut members = point.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +245,7 @@ impl<P: Point> Batch<P> for AtPoint {
                     .filter_map(|member| Some((all.get(member.number)?.clone(), member.budget)))
                     .collect()
             };
-            together::<P>(&hooks, event, cx.call).await
+            together::<P>(&hooks, event, cx).await
         })
     }
 }
@@ -211,13 +254,13 @@ impl<P: Point> Batch<P> for AtPoint {
 async fn together<P: Point>(
     hooks: &[(Function, Duration)],
     event: &P::Event,
-    call: &CallContext,
+    BatchContext { call, forms, .. }: BatchContext<'_>,
 ) -> BatchAnswer<P> {
     let mut silent = Vec::with_capacity(hooks.len());
     for run in hooks.chunk_by(|(one, _), (other, _)| one.dialect == other.dialect) {
         let Some((first, _)) = run.first() else { break };
         let question = Question::<P>::next();
-        let arguments = match arguments::<P>(first.dialect, event, call, question) {
+        let arguments = match arguments::<P>(first, event, call, forms, question) {
             Ok(arguments) => arguments,
             Err(error) => return BatchAnswer { silent, said: Some((Err(error), Duration::ZERO)) },
         };

@@ -201,3 +201,41 @@ async fn law_05_a_hook_that_can_not_take_the_answer_objects() {
         assert_eq!(objection.is_none(), passes, "{listener}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_of_later_versions_are_read_where_they_are_known_and_never_make_an_answer_milder() {
+    let plugins = Plugins::new();
+    let body = r#"
+        api.on("before_tool_call", () => ({ requireApproval: {
+            title: "Send", description: "d", timeoutReason: "nobody looked", pluginId: "another", note: "n", ruleId: 7,
+            scope: { kind: "message-send", target: "channel:all", recipientCount: 40 },
+        } }));
+    "#;
+    let plugin = plugins.register("mine", OpenClaw, body).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let asked = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
+    let [request] = asked.requests.as_slice() else { panic!("one question: {:?}", asked.blocked) };
+    assert_eq!(request.reason_of_timeout().unwrap().as_str(), "nobody looked");
+    assert_eq!(serde_json::to_value(request.scope_of_call()).unwrap()["target"], "channel:all");
+    assert_eq!(request.owner().unwrap().as_str(), "mine");
+    for informs in ["note: \"n\"", "ruleId: 7, tags: [1], metadata: { block: true }", "telemetry: null"] {
+        let (verdict, failure, _) = judged(&format!("return {{ {informs} }};")).await;
+        assert_eq!((verdict, failure), (Verdict::Pass, None), "{informs}");
+        let (verdict, failure, _) = judged(&format!("return {{ block: true, {informs} }};")).await;
+        assert_eq!((verdict, failure), (Verdict::Block, None), "{informs}");
+        let (verdict, ..) = judged(&format!("return {{ params: {{ b: 3 }}, {informs} }};")).await;
+        assert_eq!(verdict, Verdict::Modify, "{informs}");
+    }
+    for unknown in
+        ["denyWhen: \"x\"", "severity: \"critical\"", "Note: 1", "reviewers: []", "outcome: \"block\""]
+    {
+        for answer in [
+            format!("return {{ {unknown} }};"),
+            format!("return {{ block: false, note: 1, {unknown} }};"),
+            format!("return {{ requireApproval: {{ title: \"t\", description: \"d\", a{unknown} }} }};"),
+        ] {
+            let (verdict, failure, _) = judged(&answer).await;
+            assert_eq!((verdict, failure), (Verdict::Block, Some(FailureKind::Malformed)), "{answer}");
+        }
+    }
+}

@@ -1,4 +1,5 @@
 use backstop_engine::{Said, Verdict};
+use backstop_hooks::points::{AfterToolCall, AfterToolCallEvent};
 use backstop_plugins::openclaw::Dialect::{Backstop, OpenClaw};
 use serde_json::json;
 
@@ -67,4 +68,49 @@ async fn law_10_one_that_hangs_costs_its_own_budget_and_not_its_neighbours() {
     let (engine, _) = engine(&loaded.iter().collect::<Vec<_>>());
     let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
     assert_eq!(reviewed.blocked.unwrap().owner.unwrap().as_str(), "stuck");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_encoded_once_for_each_version_and_dialect() {
+    let plugins = Plugins::new();
+    let mut loaded = Vec::new();
+    // Each second one is of the other dialect, so that no two are asked in one go.
+    for number in 0..10 {
+        let dialect = if number % 2 == 0 { OpenClaw } else { Backstop };
+        let body = "api.on(\"before_tool_call\", () => {}); api.on(\"after_tool_call\", () => {});";
+        loaded.push(plugins.register(&format!("p{number}"), dialect, body).await.unwrap());
+    }
+    let (engine, _) = engine(&loaded.iter().collect::<Vec<_>>());
+    let encodes = async |dispatch: &str| {
+        let before = plugins.batches.encoded();
+        match dispatch {
+            "judge" => drop(engine.review_tool_call(call("exec", json!({})), &context(), false).await),
+            _ => {
+                let event = json!({ "toolName": "exec", "params": {}, "durationMs": 1 });
+                let event: AfterToolCallEvent = serde_json::from_value(event).unwrap();
+                engine.observe::<AfterToolCall>(&event, &context()).await;
+            }
+        }
+        plugins.batches.encoded() - before
+    };
+    assert_eq!(encodes("judge").await, 2);
+    assert_eq!(encodes("judge").await, 2, "another call is another value");
+    assert_eq!(encodes("watch").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_encoded_of_one_version_is_shown_of_no_other() {
+    let plugins = Plugins::new();
+    let rewrite =
+        "api.on(\"before_tool_call\", (event) => event.params.n === 0 ? { params: { n: 1 } } : undefined);";
+    let judge = "api.on(\"before_tool_call\", (event) => event.params.n === 1 ? undefined : { block: event.params.n === undefined });";
+    let mut loaded = Vec::new();
+    for (id, body) in [("first", judge), ("writer", rewrite), ("last", judge), ("again", judge)] {
+        loaded.push(plugins.register(id, OpenClaw, body).await.unwrap());
+    }
+    let (engine, _) = engine(&loaded.iter().collect::<Vec<_>>());
+    let reviewed = engine.review_tool_call(call("exec", json!({ "n": 0 })), &context(), false).await;
+    assert_eq!(reviewed.receipt.verdict, Verdict::Modify, "{:?}", reviewed.receipt.steps);
+    assert_eq!(serde_json::to_value(&reviewed.event.params).unwrap(), json!({ "n": 1 }));
+    assert_eq!(plugins.batches.encoded(), 2, "one for each of two versions");
 }
