@@ -448,6 +448,12 @@ impl Bridge for Desk {
         }
         match part {
             "" | "/core" | "/plugin-entry" | "/error-runtime" => source(include_str!("js/sdk.js")),
+            "/string-coerce-runtime" => source(include_str!("js/sdk/string_coerce.js")),
+            "/account-id" => source(include_str!("js/sdk/account_id.js")),
+            "/number-runtime" => source(include_str!("js/sdk/number.js")),
+            "/retry-runtime" => source(include_str!("js/sdk/retry.js")),
+            "/keyed-async-queue" => source(include_str!("js/sdk/keyed_async_queue.js")),
+            "/text-chunking" => source(include_str!("js/sdk/text_chunking.js")),
             _ => {
                 self.note_absent(specifier);
                 Some(Provided::Absent(format!("of `{specifier}` is not provided")))

@@ -30,6 +30,8 @@ mod methods;
 mod programs;
 #[path = "../openclaw/registering.rs"]
 mod registering;
+#[path = "../openclaw/sdk.rs"]
+mod sdk;
 #[path = "../openclaw/sessions.rs"]
 mod sessions;
 #[path = "../openclaw/support.rs"]

@@ -39,6 +39,8 @@ mod methods;
 mod own;
 #[path = "../openclaw/registering.rs"]
 mod registering;
+#[path = "../openclaw/sdk.rs"]
+mod sdk;
 #[path = "../openclaw/sessions.rs"]
 mod sessions;
 #[path = "../openclaw/support.rs"]

@@ -19,5 +19,6 @@ mod interceptors;
 mod methods;
 mod programs;
 mod registering;
+mod sdk;
 mod sessions;
 mod support;
