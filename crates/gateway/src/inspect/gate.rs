@@ -5,7 +5,7 @@
 //!   the hooks made of it is put in its place in every later request; a message that this process has not
 //!   judged (it was restarted, or forgot) is judged again.
 //! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
-//!   results of tools, whatever role a wire gives them, and the texts in other [fields](super::fields).
+//!   results of tools, whatever role a wire gives them, and the texts [beside](super::fields) all that.
 //! - *What a provider runs is judged where it is offered*: a tool whose calls would be denied is taken out of the
 //!   request, or the request is refused.
 //! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
@@ -23,7 +23,7 @@ use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
 use tokio::task::consume_budget;
 
 use super::bounded::Bounded;
-use super::fields;
+use super::fields::Beside;
 use super::identity::{Identity, is_turn};
 use super::offers::{Offer, offers};
 
@@ -204,12 +204,12 @@ impl Asking<'_> {
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let system = request.system_text().unwrap_or_default();
         let offers = offers(self.api, request);
-        let fields = fields::shown(self.api, request);
+        let beside = Beside::of(self.api, request);
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
             answer_tokens: self.answer_tokens,
             token_estimate: estimate_tokens(request),
-            messages: [request.messages.as_slice(), &fields].concat(),
+            messages: [request.messages.as_slice(), beside.messages()].concat(),
             system_prompt: system.clone(),
             model: request.model.clone(),
             other_models: (!self.other_models.is_empty()).then(|| self.other_models.to_vec()),
@@ -222,7 +222,7 @@ impl Asking<'_> {
             return Err(blocked);
         }
         let mut event = decided.event;
-        fields::take(&fields, &mut event.messages, request);
+        beside.take(&mut event.messages, request);
         request.messages = event.messages;
         if event.system_prompt != system {
             request.set_system_text((!event.system_prompt.is_empty()).then_some(event.system_prompt));

@@ -45,6 +45,8 @@ mod parts;
 mod profile;
 mod refusal;
 mod reply;
+#[cfg(test)]
+mod request_walk_tests;
 mod results;
 mod settings;
 #[cfg(test)]

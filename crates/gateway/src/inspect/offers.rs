@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use backstop_hooks::conversation::{Part, ToolSpec};
 use backstop_hooks::points::ToolInfo;
 use backstop_hooks::{Json, Text, ToolName};
-use backstop_llm::wire::{TypeClass, request_fields};
+use backstop_llm::wire::{TypeClass, own_meta, request_fields};
 use backstop_llm::{Api, ModelRequest, ToolDefinition};
 use serde_json::{Map, Value};
 
@@ -109,7 +109,13 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     let mut found = Vec::new();
     for (place, tool) in request.tools.iter().enumerate() {
         match tool {
-            ToolDefinition::Function { spec, .. } => found.push(function(spec, place)),
+            ToolDefinition::Function { spec, meta } => {
+                found.push(function(spec, place));
+                // What nobody knows may be the provider's to do, as beside any other tool.
+                let beside = own_meta(meta.as_ref(), api).into_iter();
+                let unknown = beside.filter(|(field, _)| !BESIDE_FUNCTION.contains(&field.as_str()));
+                found.extend(unknown.map(|(field, value)| offer(&field, &value, Some(place))));
+            }
             ToolDefinition::Provider { raw } => read(raw, Some(place), &mut found),
         }
     }
@@ -141,10 +147,7 @@ fn of_fields(api: Api, extra: &Value, found: &mut Vec<Offer>) {
             }
             ("mcp_servers", server) => found.push(offer("mcp", server, None)),
             ("web_search_options", options) => found.push(offer("web_search", options, None)),
-            // A container by itself is a place; skills in it are programs that run there.
-            ("container", Value::String(_)) => {}
-            ("container", Value::Object(container)) if container.get("skills").is_none_or(Value::is_null) => {
-            }
+            (field, value) if !is_told(field, value) => {}
             ("container", container) => found.push(offer("skills", container, None)),
             (OF_MODEL, fields) if api == Api::BedrockConverse => of_model(fields, found),
             (FALLBACKS, instead) if api == Api::AnthropicMessages => of_fallbacks(instead, found),
@@ -154,6 +157,17 @@ fn of_fields(api: Api, extra: &Value, found: &mut Vec<Offer>) {
                 }
             }
         }
+    }
+}
+
+/// Whether a field that may offer something does. A container by itself is a place; skills in it are programs that run there.
+pub(super) fn is_told(field: &str, value: &Value) -> bool {
+    match (field, value) {
+        ("container", Value::String(_)) => false,
+        ("container", Value::Object(container)) => {
+            container.get("skills").is_some_and(|skills| !skills.is_null())
+        }
+        _ => true,
     }
 }
 
@@ -260,6 +274,23 @@ const OF_FUNCTION: [&str; 9] = [
     "input_schema",
     "name",
     "strict",
+];
+
+/// What stands beside the name, the description and the schema of a function on any wire, and notes of the codecs.
+const BESIDE_FUNCTION: [&str; 13] = [
+    "allowed_callers",
+    "behavior",
+    "cache_control",
+    "defer_loading",
+    "eager_input_streaming",
+    "functions",
+    "input_examples",
+    "output_schema",
+    "parameters",
+    "response",
+    "responseJsonSchema",
+    "strict",
+    "type",
 ];
 
 /// Whether a tool without a type is a function, and nothing else.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 pub struct ModelRequest {
     /// The model's name, as the provider spells it.
     pub model: String,
-    /// The system prompt, in the blocks in which it came. Text parts only; cache markers are in their `meta`.
+    /// The system prompt, in the blocks in which it came; cache markers are in their `meta`.
     pub system: Vec<Part>,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
@@ -118,11 +118,12 @@ impl ModelRequest {
         (!blocks.is_empty()).then(|| blocks.join("\n\n").into())
     }
 
-    /// Replaces the system prompt by one block of `text`. The same text as before leaves the blocks alone,
-    /// so that cache markers survive.
+    /// Replaces the texts of the system prompt by one block of `text`, behind which the rest stays, or by nothing. The same text as before
+    /// leaves the blocks alone, so that cache markers survive.
     pub fn set_system_text(&mut self, text: Option<Text>) {
         if self.system_text() != text {
-            self.system = text.into_iter().map(Part::text).collect();
+            self.system.retain(|part| text.is_some() && part.as_text().is_none());
+            self.system.splice(0..0, text.map(Part::text));
         }
     }
 

@@ -5,7 +5,7 @@
 use backstop_hooks::Json;
 use serde_json::{Map, Value};
 
-use super::Api;
+use super::{Api, is_setting_name};
 
 /// What the provider of the wire `api` attached; empty if nothing.
 pub fn own_meta(meta: Option<&Json>, api: Api) -> Map<String, Value> {
@@ -21,9 +21,9 @@ fn own(meta: Option<&Json>, api: Api) -> Option<&Map<String, Value>> {
     meta?.get(api.as_str())?.as_object()
 }
 
-/// `fields` as `meta`; `None` if there are none. Nulls say nothing and are left out.
+/// `fields` as `meta`; `None` if there are none. Nulls say nothing and are left out, but for those whose name may.
 pub(crate) fn wrap(api: Api, mut fields: Map<String, Value>) -> Option<Json> {
-    fields.retain(|_, value| !value.is_null());
+    fields.retain(|name, value| !value.is_null() || !is_setting_name(name));
     (!fields.is_empty())
         .then(|| Json::new(Value::Object(Map::from_iter([(api.as_str().to_owned(), fields.into())]))))
 }

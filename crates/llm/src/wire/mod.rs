@@ -28,6 +28,7 @@ mod levels;
 mod meta;
 pub mod openai_chat;
 pub mod openai_responses;
+mod request_words;
 mod states;
 mod strict;
 mod types;
@@ -60,6 +61,7 @@ pub(crate) use levels::{
 };
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
+pub use request_words::{is_setting, is_setting_name};
 pub(crate) use states::states;
 pub use states::{WORD_TABLES, WordTable};
 pub(crate) use strict::parse_message;

@@ -19,6 +19,7 @@ mod answers;
 mod arguments;
 mod prompts;
 mod results;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +53,13 @@ pub struct RedactionSettings {
     pub arguments: Option<InArguments>,
     /// What is looked for besides the kinds that everybody has.
     pub catalogue: Arc<Catalogue>,
+}
+
+impl RedactionSettings {
+    /// Whether tools are looked at for text that hides.
+    fn judges_tools(&self) -> bool {
+        self.withdraws_tools || self.reports_tools
+    }
 }
 
 /// What becomes of a call whose arguments hold a secret.
@@ -125,9 +133,8 @@ pub fn register_redaction(
         snapshot
             .on_if_fired::<BeforeAgentRun>(Arc::new(prompts::Gate(place.clone())), options(":run", 90))?;
     }
-    let judges_tools = settings.withdraws_tools || settings.reports_tools;
-    if prompts.is_some() || judges_tools {
-        let calls = prompts::Calls::new(prompts, judges_tools, settings.withdraws_tools);
+    if prompts.is_some() || settings.judges_tools() {
+        let calls = prompts::Calls::new(prompts, settings);
         // The first who rewrites the messages locks them: nobody's rewrite may keep a secret in.
         snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
     }

@@ -49,7 +49,7 @@ fn conceal_json(vault: &Vault, json: &mut Json) {
 }
 
 /// The result, if it is another one when it is clean, and what was found in it.
-pub(super) fn clean_result(redactor: &Redactor, result: &ToolResult) -> (Option<ToolResult>, Vec<Finding>) {
+fn clean_result(redactor: &Redactor, result: &ToolResult) -> (Option<ToolResult>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut clean = result.clone();
     for part in &mut clean.content {
@@ -62,7 +62,7 @@ pub(super) fn clean_result(redactor: &Redactor, result: &ToolResult) -> (Option<
 }
 
 /// Cleans what a part says. Images are not read; reasoning is signed by its provider and stays.
-pub(super) fn clean_part(redactor: &Redactor, part: &mut Part, findings: &mut Vec<Finding>) {
+fn clean_part(redactor: &Redactor, part: &mut Part, findings: &mut Vec<Finding>) {
     match part {
         Part::Text { text, .. } => clean_text(redactor, text, findings),
         Part::Unknown { raw } => clean_json(redactor, raw, findings),
@@ -75,7 +75,7 @@ pub(super) fn clean_part(redactor: &Redactor, part: &mut Part, findings: &mut Ve
     }
 }
 
-fn clean_text(redactor: &Redactor, text: &mut Text, findings: &mut Vec<Finding>) {
+pub(super) fn clean_text(redactor: &Redactor, text: &mut Text, findings: &mut Vec<Finding>) {
     let (clean, found) = match as_json(text) {
         Some(mut value) => {
             let found = redactor.apply_json_and_keys(&mut value);
@@ -132,7 +132,7 @@ fn members_written(text: &str) -> usize {
     members
 }
 
-fn clean_json(redactor: &Redactor, json: &mut Json, findings: &mut Vec<Finding>) {
+pub(super) fn clean_json(redactor: &Redactor, json: &mut Json, findings: &mut Vec<Finding>) {
     let mut value = json.to_value();
     let found = redactor.apply_json_and_keys(&mut value);
     if found.iter().any(Finding::is_change) {

@@ -173,7 +173,7 @@ fn places(node: &Node<'_>) -> Vec<Place> {
     let says = |value: &Node<'_>| value.raw() != "\"\"";
     let mut places = Vec::new();
     let reasoning = ["reasoning_content", "reasoning"];
-    let reasoning = reasoning.into_iter().find(|field| node.get_some(field).is_some_and(|it| says(&it)));
+    let reasoning = reasoning.into_iter().filter(|field| node.get_some(field).is_some_and(|it| says(&it)));
     places.extend(reasoning.map(Place::Field));
     if let Some(content) = node.get_some("content") {
         if content.raw().starts_with('[') {
@@ -193,9 +193,7 @@ fn places(node: &Node<'_>) -> Vec<Place> {
 
 fn edit_assistant(node: &Node<'_>, old: &Message, new: &Message, splices: &mut Splices) -> Outcome {
     let places = places(node);
-    // Two names for reasoning would have to be edited alike.
-    let both = node.get_some("reasoning_content").is_some() && node.get_some("reasoning").is_some();
-    if places.len() != old.content.len() || both {
+    if places.len() != old.content.len() {
         return Outcome::Rewrite;
     }
     let lists: BTreeMap<&str, Vec<Node<'_>>> = ["content", "tool_calls"]

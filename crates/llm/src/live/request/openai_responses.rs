@@ -25,6 +25,8 @@ impl PartWire for Parts {
         match (old, new) {
             (Part::Text { meta: old, .. }, Part::Text { text, meta: new }) if old == new => {
                 let field = if node.get_some("text").is_some() { "text" } else { "refusal" };
+                // They spell the old text.
+                splices.remove_members(node, |key| key == "logprobs");
                 set_text(node, field, text, splices)
             }
             _ => Outcome::Rewrite,

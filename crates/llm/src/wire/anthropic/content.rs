@@ -105,17 +105,21 @@ fn decode_tool_result(block: Object<'_>) -> Result<ToolResult, WireError> {
 
 fn decode_image(block: Object<'_>, value: &Value) -> Result<Part, WireError> {
     let source = block.required_object("source")?;
-    let meta = wrap(API, block.rest(&["type", "source"]));
-    Ok(match source.required_string("type")? {
+    let kind = source.required_string("type")?;
+    let known: &[&str] = if kind == "url" { &["type", "url"] } else { &["type", "media_type", "data"] };
+    let meta = || wrap(API, block.rest(&["type", "source"]));
+    Ok(match kind {
+        // What stands beside has no place in an image.
+        _ if !source.rest(known).is_empty() => Part::Unknown { raw: Json::new(value.clone()) },
         "base64" => Part::Image {
             mime_type: source.required_string("media_type")?.to_owned(),
             source: ImageSource::Data(source.required_string("data")?.into()),
-            meta,
+            meta: meta(),
         },
         "url" => Part::Image {
             mime_type: "image/*".to_owned(),
             source: ImageSource::Url(source.required_string("url")?.into()),
-            meta,
+            meta: meta(),
         },
         _ => Part::Unknown { raw: Json::new(value.clone()) },
     })

@@ -32,7 +32,26 @@ pub(super) enum Direction {
 
 /// Reads the blocks of a message.
 pub(super) fn decode_content(blocks: &[Value]) -> Result<Vec<Part>, WireError> {
-    blocks.iter().map(decode_block).collect()
+    blocks.iter().map(decode_request_block).collect()
+}
+
+/// Reads a block of a request. One that has names beside what it holds, with nothing under them, is kept as it is: these names
+/// go with it.
+pub(super) fn decode_request_block(value: &Value) -> Result<Part, WireError> {
+    let is_kept = match only(BLOCK, value)? {
+        ("toolUse" | "toolResult", _) => value.as_object().is_some_and(|fields| fields.len() > 1),
+        _ => has_null(value),
+    };
+    if is_kept { Ok(Part::Unknown { raw: Json::new(value.clone()) }) } else { decode_block(value) }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(fields) => fields.values().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 pub(super) fn decode_block(value: &Value) -> Result<Part, WireError> {

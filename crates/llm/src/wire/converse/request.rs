@@ -4,7 +4,7 @@ use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::{Json, Text};
 use serde_json::{Map, Value, json};
 
-use super::content::{Direction, GUARDED, decode_block, decode_content, encode_parts};
+use super::content::{Direction, GUARDED, decode_content, decode_request_block, encode_parts};
 use super::{API, member, object, only, union};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ToolChoice, ToolDefinition};
@@ -169,7 +169,7 @@ pub(crate) fn decode_request(target: &RequestTarget, body: &Value) -> Result<Dec
 /// Texts, and what is none and is known. Nobody would be shown what else stands there.
 fn decode_system(blocks: &[Value]) -> Result<Vec<Part>, WireError> {
     let known = |block: &Value| match only("system", block)? {
-        ("text" | GUARDED, _) | ("cachePoint", Value::Object(_)) => decode_block(block),
+        ("text" | GUARDED, _) | ("cachePoint", Value::Object(_)) => decode_request_block(block),
         (kind, _) => Err(malformed("system", kind, "is of a kind that nobody here can judge")),
     };
     blocks.iter().map(known).collect()
@@ -200,6 +200,10 @@ fn is_all_results(parts: &[Part]) -> bool {
 fn decode_tool(value: &Value) -> Result<ToolDefinition, WireError> {
     let provider = || ToolDefinition::Provider { raw: Json::new(value.clone()) };
     let ("toolSpec", inside) = only("tool", value)? else { return Ok(provider()) };
+    let is_alone = |value: &Value| value.as_object().is_some_and(|fields| fields.len() == 1);
+    if !is_alone(value) || inside.get("inputSchema").is_some_and(|schema| !is_alone(schema)) {
+        return Ok(provider());
+    }
     let spec = object("toolSpec", inside)?;
     let Some(schema) = spec.get("inputSchema") else { return Ok(provider()) };
     let Ok(Some(("json", schema))) = member("inputSchema", schema) else { return Ok(provider()) };
@@ -215,7 +219,9 @@ fn decode_tool(value: &Value) -> Result<ToolDefinition, WireError> {
 
 fn decode_tool_choice(value: &Value) -> ToolChoice {
     let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    let is_alone = value.as_object().is_some_and(|fields| fields.len() == 1);
     match member("toolChoice", value) {
+        _ if !is_alone => ToolChoice::Other(Json::new(value.clone())),
         Ok(Some(("auto", inside))) if is_empty(inside) => ToolChoice::Auto,
         Ok(Some(("any", inside))) if is_empty(inside) => ToolChoice::Required,
         Ok(Some(("tool", inside))) if inside.as_object().is_some_and(|fields| fields.len() == 1) => {

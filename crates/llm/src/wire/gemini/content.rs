@@ -86,6 +86,8 @@ pub(super) fn decode_part(value: &Value, place: Place, ids: &mut CallIds) -> Res
         return Ok(Part::ToolCall(decode_whole(&field, value, ids)));
     }
     Ok(match kind(part)? {
+        // Under this name `meta` has notes.
+        Some(_) if part.get(NOTES).is_some() => unknown(),
         Some("text") => {
             let text: Text = part.required_string("text")?.into();
             match part.bool("thought")?.unwrap_or(false) {
@@ -297,6 +299,7 @@ fn decode_media(value: &Value) -> Result<Part, WireError> {
     let canonical = canonical("part", value)?;
     let part = Object::of("part", &canonical)?;
     let image = match kind(part)? {
+        _ if part.get(NOTES).is_some() => None,
         Some(field @ "inlineData") => decode_inline(field, part)?,
         Some(field @ "fileData") => decode_file(field, part)?,
         _ => None,

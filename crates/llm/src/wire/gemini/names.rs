@@ -13,16 +13,23 @@ use crate::wire::json::malformed;
 /// If a field stands in both spellings: readers would differ in which one counts.
 pub(super) fn canonical<'a>(what: &'static str, value: &'a Value) -> Result<Cow<'a, Value>, WireError> {
     let Value::Object(fields) = value else { return Ok(Cow::Borrowed(value)) };
-    if !fields.keys().any(|key| key.contains('_')) {
+    if !fields.keys().any(|key| is_snake(key)) {
         return Ok(Cow::Borrowed(value));
     }
     let mut renamed = Map::with_capacity(fields.len());
     for (key, value) in fields {
-        if renamed.insert(camel(key), value.clone()).is_some() {
+        let name = if is_snake(key) { camel(key) } else { key.clone() };
+        if renamed.insert(name, value.clone()).is_some() {
             return Err(malformed(what, key, "stands twice, in two spellings"));
         }
     }
     Ok(Cow::Owned(Value::Object(renamed)))
+}
+
+/// Whether a name can be a field's in the other spelling: words of small letters. What is anything else stays as it is, and is
+/// shown so.
+fn is_snake(name: &str) -> bool {
+    name.contains('_') && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// `function_call` as `functionCall`.

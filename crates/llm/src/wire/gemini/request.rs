@@ -218,7 +218,15 @@ fn model(target: &RequestTarget, body: Object<'_>) -> Result<String, WireError> 
 fn decode_system(body: Object<'_>) -> Result<Vec<Part>, WireError> {
     let Some(system) = body.get("systemInstruction") else { return Ok(Vec::new()) };
     let system = canonical("system instruction", system)?;
-    decode_parts(Object::of("system instruction", &system)?, Place::Request, &mut CallIds::of_request())
+    let system = Object::of("system instruction", &system)?;
+    // The prompt has no place for anything else.
+    if !matches!(system.string("role")?, None | Some("user" | "system" | "model")) {
+        return Err(system.error("role", "is not known"));
+    }
+    if let Some(field) = system.rest(&["parts", "role"]).keys().next() {
+        return Err(system.error(field, "is not known"));
+    }
+    decode_parts(system, Place::Request, &mut CallIds::of_request())
 }
 
 fn decode_contents(body: Object<'_>) -> Result<Vec<Message>, WireError> {

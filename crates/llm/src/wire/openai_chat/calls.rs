@@ -75,19 +75,38 @@ pub(super) fn decode_call(value: &Value) -> Result<ToolCall, WireError> {
                 name: function.required_string("name")?.to_owned(),
                 arguments,
                 malformed,
-                meta: wrap(API, call.rest(&["id", "type", FUNCTION, "index", FUNCTION_CALL])),
+                meta: wrap(API, call_fields(call, FUNCTION, function.rest(&["name", "arguments"]))?),
             })
         }
         Form::Custom => {
             let custom = call.required_object(CUSTOM)?;
             let input = custom.string(INPUT)?.unwrap_or_default();
-            Ok(custom_call(id.into(), custom.required_string("name")?, input, call.rest(&CUSTOM_KNOWN)))
+            let fields = call_fields(call, CUSTOM, custom.rest(&["name", INPUT]))?;
+            Ok(custom_call(id.into(), custom.required_string("name")?, input, fields))
         }
         Form::Other(kind) => Ok(whole_call(API, id.into(), &kind, call.rest(&[]))),
     }
 }
 
-const CUSTOM_KNOWN: [&str; 4] = ["id", "type", CUSTOM, "index"];
+/// What stands beside what is called, and beside its name and its arguments; an entry that is encoded anew is without the latter.
+fn call_fields(
+    call: Object<'_>,
+    form: &str,
+    mut beside: Map<String, Value>,
+) -> Result<Map<String, Value>, WireError> {
+    if call.get(FUNCTION_CALL).is_some() {
+        return Err(call.error(FUNCTION_CALL, "stands in an entry of `tool_calls`"));
+    }
+    call.index("index")?;
+    let mut fields = call.rest(&["id", "type", form, "index", FUNCTION_CALL]);
+    if let Some(other) = call.string("type")?.filter(|kind| !kind.is_empty() && *kind != form) {
+        beside.insert("type".to_owned(), other.into());
+    }
+    if !beside.is_empty() {
+        fields.insert(form.to_owned(), beside.into());
+    }
+    Ok(fields)
+}
 
 fn custom_call(id: ToolCallId, name: &str, input: &str, mut meta: Map<String, Value>) -> ToolCall {
     meta.insert("type".to_owned(), CUSTOM.into());

@@ -27,12 +27,14 @@ pub(super) fn decode_content(content: &Value) -> Result<Vec<Part>, WireError> {
 
 fn decode_part(value: &Value) -> Result<Part, WireError> {
     let part = Object::of("content part", value)?;
+    // Under these names `meta` has notes.
+    let has_note = part.get("role").is_some() || part.get("refusal").is_some();
     Ok(match part.required_string("type")? {
-        "text" => Part::Text {
+        "text" if !has_note => Part::Text {
             text: part.required_string("text")?.into(),
             meta: wrap(API, part.rest(&["type", "text"])),
         },
-        "refusal" => refusal(part.required_string("refusal")?),
+        "refusal" if part.rest(&["type", "refusal"]).is_empty() => refusal(part.required_string("refusal")?),
         "image_url" => {
             let image = part.required_object("image_url")?;
             let mut meta = part.rest(&["type", "image_url"]);
@@ -135,10 +137,16 @@ pub(super) fn decode_message(value: &Value, ids: &mut CallIds) -> Result<Message
             meta: wrap(API, message.rest(&["role", "content"])),
             ..Message::new(Role::User, content()?)
         },
-        "assistant" => Message {
-            meta: wrap(API, message.rest(ASSISTANT_KNOWN)),
-            ..Message::new(Role::Assistant, decode_assistant(message, ids)?)
-        },
+        "assistant" => {
+            let mut parts = decode_assistant(message, ids)?;
+            // The other name may hold another text.
+            let [first, second] = REASONING_FIELDS;
+            let says = |field| Ok::<_, WireError>(message.string(field)?.filter(|text| !text.is_empty()));
+            if let (Some(_), Some(text)) = (says(first)?, says(second)?) {
+                parts.insert(1, reasoning(text, second));
+            }
+            Message { meta: wrap(API, message.rest(ASSISTANT_KNOWN)), ..Message::new(Role::Assistant, parts) }
+        }
         "tool" => {
             let result = ToolResult {
                 tool_call_id: message.required_string("tool_call_id")?.into(),

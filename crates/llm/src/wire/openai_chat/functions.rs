@@ -103,6 +103,9 @@ pub(super) fn result_head(result: &ToolResult) -> Option<Map<String, Value>> {
 pub(super) fn decode_function(value: &Value) -> Result<ToolDefinition, WireError> {
     let function = Object::of("function", value)?;
     let mut meta = function.rest(&["name", "description", "parameters"]);
+    if meta.contains_key(FUNCTIONS) {
+        return Err(function.error(FUNCTIONS, "stands in one of them"));
+    }
     meta.insert(FUNCTIONS.to_owned(), true.into());
     Ok(ToolDefinition::Function { spec: decode_spec(function)?, meta: wrap(API, meta) })
 }

@@ -222,19 +222,24 @@ fn take_system(messages: &mut Vec<Message>) -> Vec<Part> {
 
 fn decode_tool(value: &Value) -> Result<ToolDefinition, WireError> {
     let tool = Object::of("tool", value)?;
-    let Some(function) = tool.object("function")?.filter(|_| tool.rest(&["type", "function"]).is_empty())
-    else {
+    let is_function = matches!(tool.string("type")?, None | Some("function"))
+        && tool.rest(&["type", "function"]).is_empty();
+    // One that says that it stands among `functions` would be taken for one of these.
+    let function = tool.object("function")?.filter(|function| function.get(FUNCTIONS).is_none());
+    let Some(function) = function.filter(|_| is_function) else {
         return Ok(ToolDefinition::Provider { raw: Json::new(value.clone()) });
     };
     Ok(ToolDefinition::Function {
         spec: decode_spec(function)?,
-        meta: wrap(API, function.rest(&["name", "description", "parameters", FUNCTIONS])),
+        meta: wrap(API, function.rest(&["name", "description", "parameters"])),
     })
 }
 
 fn decode_tool_choice(value: &Value) -> ToolChoice {
-    let named = value.get("type").and_then(Value::as_str) == Some("function");
-    let name = value.get("function").and_then(|function| function.get("name")).and_then(Value::as_str);
+    let has = |value: &Value, count: usize| value.as_object().is_some_and(|fields| fields.len() == count);
+    let named = value.get("type").and_then(Value::as_str) == Some("function") && has(value, 2);
+    let function = value.get("function").filter(|function| has(function, 1));
+    let name = function.and_then(|function| function.get("name")).and_then(Value::as_str);
     match (value.as_str(), name) {
         (Some("auto"), _) => ToolChoice::Auto,
         (Some("none"), _) => ToolChoice::None,

@@ -256,7 +256,7 @@ pub(super) fn decode_result(kind: CallKind, item: Object<'_>) -> Result<ToolResu
     };
     let mut meta = item.rest(&[TYPE, "output", id_field]);
     let is_error = kind == CallKind::ApplyPatch && item.string("status")? == Some("failed");
-    if kind == CallKind::ApplyPatch {
+    if kind == CallKind::ApplyPatch && matches!(item.string("status")?, Some("failed" | "completed")) {
         meta.remove("status");
     }
     if kind != CallKind::Function {

@@ -28,6 +28,10 @@ pub(super) fn unknown_part() -> WireError {
 pub(super) const ITEM: &str = "item";
 pub(super) const CONTINUES: &str = "continues";
 const REFUSAL: &str = "refusal";
+/// Lists that texts have although they say nothing of them.
+const EMPTY_LISTS: [&str; 2] = ["annotations", LOGPROBS];
+/// The text once more, in pieces. They are shown, and not sent with a text that was written anew.
+pub(super) const LOGPROBS: &str = "logprobs";
 
 /// Reads `content`: a string, or an array of parts, whose texts are usually of the type `usual`.
 pub(super) fn decode_content(content: &Value, usual: &str) -> Result<Vec<Part>, WireError> {
@@ -40,15 +44,22 @@ pub(super) fn decode_content(content: &Value, usual: &str) -> Result<Vec<Part>, 
 
 pub(super) fn decode_part(value: &Value, usual: &str) -> Result<Part, WireError> {
     let part = Object::of("content part", value)?;
+    let unknown = || Part::Unknown { raw: Json::new(value.clone()) };
     Ok(match part.required_string("type")? {
+        // Under these names `meta` has notes.
+        _ if [ITEM, CONTINUES].iter().any(|note| part.get(note).is_some()) => unknown(),
         kind @ (INPUT_TEXT | OUTPUT_TEXT | "text" | "summary_text" | "reasoning_text") => {
-            let mut meta = part.rest(&["type", "text", "logprobs"]);
-            meta.retain(|key, value| key != "annotations" || *value != json!([]));
+            let mut meta = part.rest(&["type", "text"]);
+            meta.retain(|key, value| !EMPTY_LISTS.contains(&key.as_str()) || *value != json!([]));
+            if meta.contains_key(REFUSAL) {
+                return Ok(unknown());
+            }
             if kind != usual {
                 meta.insert("type".to_owned(), kind.into());
             }
             Part::Text { text: part.required_string("text")?.into(), meta: wrap(API, meta) }
         }
+        "refusal" if !part.rest(&["type", "refusal"]).is_empty() => unknown(),
         "refusal" => Part::Text {
             text: part.required_string("refusal")?.into(),
             meta: wrap(API, Map::from_iter([(REFUSAL.to_owned(), true.into())])),
@@ -58,9 +69,9 @@ pub(super) fn decode_part(value: &Value, usual: &str) -> Result<Part, WireError>
                 let (mime_type, source) = decode_image_url(url);
                 Part::Image { mime_type, source, meta: wrap(API, part.rest(&["type", "image_url"])) }
             }
-            None => Part::Unknown { raw: Json::new(value.clone()) },
+            None => unknown(),
         },
-        _ => Part::Unknown { raw: Json::new(value.clone()) },
+        _ => unknown(),
     })
 }
 
@@ -94,7 +105,7 @@ pub(crate) fn encode_part(part: &Part, usual: &str) -> Option<Value> {
     };
     if let Value::Object(object) = &mut object {
         let mut fields = own_meta(meta.as_ref(), API);
-        fields.retain(|key, _| key != ITEM && key != CONTINUES);
+        fields.retain(|key, _| ![ITEM, CONTINUES, LOGPROBS].contains(&key.as_str()));
         object.extend(fields);
         if object.get("type").and_then(Value::as_str) == Some(OUTPUT_TEXT) {
             object.entry("annotations").or_insert_with(|| json!([]));

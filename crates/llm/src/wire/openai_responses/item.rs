@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::API;
 use super::call::{CallKind, decode_call, decode_result, encode_call, encode_result, unknown};
-use super::content::{CONTINUES, ITEM, OUTPUT_TEXT, SPOKEN, decode_part, encode_part, unknown_part};
+use super::content::{
+    CONTINUES, ITEM, LOGPROBS, OUTPUT_TEXT, SPOKEN, decode_part, encode_part, unknown_part,
+};
 use crate::error::WireError;
 use crate::live::steps::step;
 use crate::wire::json::Object;
@@ -43,7 +45,10 @@ impl Reader<'_> {
     /// # Errors
     /// For a part of an answer that nobody knows: it can't leave without its message, which may have left.
     fn message_part(self, part: &Value) -> Result<Part, WireError> {
-        let decoded = decode_part(part, OUTPUT_TEXT)?;
+        let mut decoded = decode_part(part, OUTPUT_TEXT)?;
+        if let (Part::Text { meta, .. }, Self::Answer { .. }) = (&mut decoded, self) {
+            *meta = wrap(API, own_fields(meta.as_ref(), &[LOGPROBS]));
+        }
         match (&decoded, self) {
             (Part::Unknown { raw }, Self::Answer { .. })
                 if raw.get("type").and_then(Value::as_str) != Some(SPOKEN) =>
@@ -152,6 +157,8 @@ fn as_item(mut parts: Vec<Part>, fields: Map<String, Value>) -> Vec<Part> {
 
 const CONTENT: &str = "content";
 const SUMMARY: &str = "summary";
+/// The note in which of these lists a text stood.
+const KIND: &str = "kind";
 
 /// Reasoning: its summary, then its text; a part without text if it is encrypted only.
 fn decode_reasoning(item: Object<'_>, reader: Reader<'_>) -> Result<Vec<Part>, WireError> {
@@ -160,8 +167,15 @@ fn decode_reasoning(item: Object<'_>, reader: Reader<'_>) -> Result<Vec<Part>, W
         for text in item.array(field)?.unwrap_or_default() {
             let text = Object::of("reasoning", text)?;
             let mut meta = text.rest(&["type", "text"]);
+            if [KIND, ITEM, CONTINUES].iter().any(|note| meta.contains_key(*note)) {
+                return Err(text.error("reasoning", "has a field that no text of it has"));
+            }
+            let usual = if field == CONTENT { "reasoning_text" } else { "summary_text" };
+            if let Some(other) = text.string("type")?.filter(|kind| *kind != usual) {
+                meta.insert("type".to_owned(), other.into());
+            }
             if field == CONTENT {
-                meta.insert("kind".to_owned(), CONTENT.into());
+                meta.insert(KIND.to_owned(), CONTENT.into());
             }
             parts.push(Part::Thinking { text: text.required_string("text")?.into(), meta: wrap(API, meta) });
         }

@@ -1,0 +1,237 @@
+//! The walk over what a model is about to read: every string of a message and of a tool, and every name in its JSON.
+//!
+//! There is no list of places to look at, but one of exceptions, by place and by the form that a value must have there:
+//!
+//! | what | form | what becomes of a finding |
+//! | --- | --- | --- |
+//! | arguments of earlier calls | any | reported or blocked, as `guards.secrets.arguments` says: another value would be another call |
+//! | fields in [`SEALED`] | Base64 that is no token as a whole | not looked at: only the provider can read them, what looks like a secret there is chance |
+//! | data of images | the same | not looked at |
+//! | ids, and names of tools and models | any | blocked: another value would name something else |
+//!
+//! Everything else is rewritten in its place. Reasoning under a signature is withheld as a whole, as providers do that show none.
+
+use backstop_hooks::Json;
+use backstop_hooks::conversation::{ImageSource, Message, Part, ToolCall, ToolResult};
+use backstop_hooks::points::ToolInfo;
+use backstop_scan::{Action, Class, Finding, Redactor};
+use serde_json::Value;
+
+use super::InArguments;
+use super::results::{clean_json, clean_text};
+
+/// Fields that only their provider can read, as long as they hold what such fields hold.
+const SEALED: [&str; 5] =
+    ["signature", "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index"];
+/// Those of them that are made over the text beside them.
+const SIGNATURE: &str = "signature";
+/// Base64 that is longer is no token: formats of tokens that long have dots or lines.
+const LONGEST_TOKEN: usize = 1_024;
+
+/// One walk, and what it found.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    redactor: &'a Redactor,
+    arguments: Option<InArguments>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(redactor: &'a Redactor, arguments: Option<InArguments>) -> Self {
+        Self { redactor, arguments, findings: Vec::new() }
+    }
+
+    /// What was found, and what was done about it.
+    pub(super) fn into_findings(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    /// The messages, if others when they are clean.
+    pub(super) fn messages(&mut self, messages: &[Message]) -> Option<Vec<Message>> {
+        let mut clean = messages.to_vec();
+        for message in &mut clean {
+            message.content.iter_mut().for_each(|part| self.part(part));
+            self.meta(&mut message.meta);
+        }
+        (clean != messages).then_some(clean)
+    }
+
+    /// A text that may be rewritten, if it is another one when it is clean.
+    pub(super) fn text(&mut self, text: &str) -> Option<String> {
+        let clean = self.redactor.apply(text);
+        let is_changed = clean.is_changed();
+        self.findings.extend(clean.findings);
+        is_changed.then_some(clean.text)
+    }
+
+    /// A text that names something.
+    pub(super) fn name(&mut self, text: &str) {
+        let findings = self.redactor.apply(text).findings;
+        self.findings.extend(findings.into_iter().map(blocked));
+    }
+
+    /// Whether a tool can be offered as it is. One that can't be is not offered.
+    pub(super) fn tool(&mut self, tool: &ToolInfo) -> bool {
+        let before = self.findings.len();
+        let texts = [Some(&tool.name), tool.kind.as_ref(), tool.server.as_ref(), tool.approval.as_ref()];
+        let texts =
+            texts.into_iter().flatten().chain(tool.allowed_tools.iter().flatten()).map(String::as_str);
+        for text in texts.chain(tool.description.as_deref().map(AsRef::as_ref)) {
+            self.text(text);
+        }
+        if let Some(schema) = &tool.input_schema {
+            self.json(&mut schema.clone());
+        }
+        let found = self.findings.get(before..).unwrap_or_default();
+        !found.iter().any(|finding| finding.is_change() && finding.action != Action::Block)
+    }
+
+    fn part(&mut self, part: &mut Part) {
+        match part {
+            Part::Text { text, meta } => {
+                clean_text(self.redactor, text, &mut self.findings);
+                self.meta(meta);
+            }
+            Part::Thinking { text, meta } => {
+                if let Some(clean) = self.text(text) {
+                    *text = if is_signed(meta.as_ref()) { String::new() } else { clean }.into();
+                }
+                self.meta(meta);
+            }
+            Part::ToolCall(call) => self.call(call),
+            Part::ToolResult(result) => self.result(result),
+            Part::Image { mime_type, source, meta } => {
+                if let Some(clean) = self.text(mime_type) {
+                    *mime_type = clean;
+                }
+                self.image(source);
+                self.meta(meta);
+            }
+            Part::Unknown { raw } => self.json(raw),
+        }
+    }
+
+    /// A call that the model made.
+    fn call(&mut self, call: &ToolCall) {
+        self.name(call.id.as_str());
+        self.name(&call.name);
+        let mut found = self.redactor.apply_json_and_keys(&mut call.arguments.to_value());
+        found.extend(call.malformed.iter().flat_map(|text| self.redactor.apply(text).findings));
+        let stops = matches!(self.arguments, Some(InArguments::Ask | InArguments::Block));
+        self.findings.extend(found.into_iter().map(|finding| match finding.action {
+            // Nobody is asked about what has been called.
+            _ if stops && finding.span.class == Class::Secret => Finding { action: Action::Block, ..finding },
+            Action::Block => finding,
+            _ => Finding { action: Action::Report, ..finding },
+        }));
+        // It may say what was called.
+        if let Some(meta) = &call.meta {
+            let before = self.findings.len();
+            self.json(&mut meta.clone());
+            let found = self.findings.split_off(before);
+            self.findings.extend(found.into_iter().map(blocked));
+        }
+    }
+
+    fn result(&mut self, result: &mut ToolResult) {
+        self.name(result.tool_call_id.as_str());
+        self.name(result.tool_name.as_deref().unwrap_or_default());
+        result.content.iter_mut().for_each(|part| self.part(part));
+        self.meta(&mut result.details);
+        self.meta(&mut result.meta);
+    }
+
+    fn image(&mut self, source: &mut ImageSource) {
+        let text = match source {
+            ImageSource::Data(data) if self.is_seal(data) => return,
+            ImageSource::Data(text) | ImageSource::Url(text) => text,
+        };
+        if let Some(clean) = self.text(text) {
+            *text = clean.into();
+        }
+    }
+
+    fn meta(&mut self, meta: &mut Option<Json>) {
+        if let Some(meta) = meta {
+            self.json(meta);
+        }
+    }
+
+    fn json(&mut self, json: &mut Json) {
+        let (mut value, mut seals) = (json.to_value(), Vec::new());
+        self.take_seals(&mut value, &mut seals);
+        if seals.is_empty() {
+            return clean_json(self.redactor, json, &mut self.findings);
+        }
+        let mut clean = Json::new(value);
+        clean_json(self.redactor, &mut clean, &mut self.findings);
+        let mut value = clean.to_value();
+        put_seals(&mut value, &mut seals.into_iter());
+        if **json != value {
+            *json = Json::new(value);
+        }
+    }
+
+    /// Takes out what is sealed, and leaves null in its place.
+    fn take_seals(&self, value: &mut Value, seals: &mut Vec<Value>) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.take_seals(item, seals)),
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    let is_sealed = SEALED.contains(&name.as_str())
+                        && (field.is_null() || field.as_str().is_some_and(|text| self.is_seal(text)));
+                    if is_sealed {
+                        seals.push(field.take());
+                    } else {
+                        self.take_seals(field, seals);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Whether a text is Base64, and no token as a whole.
+    fn is_seal(&self, text: &str) -> bool {
+        let sealed = text.trim_end_matches('=');
+        let is_base64 = sealed
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'));
+        let covers = |found: Finding| found.span.start == 0 && found.span.end >= sealed.len();
+        is_base64
+            && (sealed.is_empty()
+                || sealed.len() > LONGEST_TOKEN
+                || !self.redactor.apply(text).findings.into_iter().any(covers))
+    }
+}
+
+/// Puts back what was taken out. Keys may have other names by then, but never those of sealed fields.
+fn put_seals(value: &mut Value, seals: &mut impl Iterator<Item = Value>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| put_seals(item, seals)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if SEALED.contains(&name.as_str()) && field.is_null() {
+                    *field = seals.next().unwrap_or_default();
+                } else {
+                    put_seals(field, seals);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What has to stay does not pass where it would be another value when it is clean.
+fn blocked(finding: Finding) -> Finding {
+    let action = if finding.is_change() { Action::Block } else { finding.action };
+    Finding { action, ..finding }
+}
+
+/// Whether reasoning stands under a signature.
+fn is_signed(meta: Option<&Json>) -> bool {
+    let wires = meta.and_then(|meta| meta.as_object()).into_iter().flat_map(|wires| wires.values());
+    wires
+        .filter_map(|own| own.get(SIGNATURE))
+        .any(|signature| signature.as_str().is_some_and(|text| !text.is_empty()))
+}
