@@ -12,7 +12,7 @@ pub mod install {
         ApplyError, Change, ConfigError, Fixed, Folders, HookCommand, InvalidProgram, Loader, Machine,
         MachineFacts, MachineFile, Once, OnceError, Plan, PlanError, Program, STATUS_WORD, Scope, Status,
         StatusLine, Switch, Whose, folder_variables, is_trusted, loaders, machine_facts, machine_files,
-        plan_install, plan_once, plan_uninstall, status, status_line, switches,
+        plan_install, plan_once, plan_uninstall, status, status_line, status_line_files, switches,
     };
 
     /// Sending a client's model calls to a gateway for one run.

@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn the_guards_table_has_every_file_that_an_installation_writes() {
         let (home, project) = (PathBuf::from("/nowhere/home"), PathBuf::from("/nowhere/work"));
-        let still = Folders { home, project, variables: Vec::new() };
+        let still = Folders::new(home, project);
         let moved = Folders {
             variables: folder_variables()
                 .map(|name| (name.to_owned(), format!("/moved/{name}").into()))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use backstop::clients::Client;
 use serde_json::Value;
 
-use super::support::{BACKSTOP, User, snapshot};
+use super::support::{BACKSTOP, User, done, snapshot};
 
 const SETTINGS: &str = "{\n  // mine\n  \"model\": \"x\",\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [{ \"type\": \"command\", \"command\": \"other-guard\" }] }\n    ]\n  }\n}\n";
 
@@ -156,6 +156,23 @@ fn the_doctor_finds_what_is_broken() {
 }
 
 #[test]
+fn the_doctor_says_that_entries_of_a_project_are_not_read_in_a_folder_below_it() {
+    let user = User::new();
+    std::fs::create_dir_all(user.work().join(".git")).unwrap();
+    std::fs::create_dir_all(user.work().join("sub")).unwrap();
+    user.run(&["install", "claude", "--project"]).succeeded();
+    let said = |folder: &str| {
+        let mut doctor = user.command(&["doctor", "claude"]);
+        done(doctor.current_dir(user.work().join(folder)).spawn().unwrap()).out
+    };
+    let unread = "are not read here: Claude Code reads the settings of the folder that it is started in";
+    assert!(said("sub").contains(unread), "{}", said("sub"));
+    assert!(!said("").contains(unread), "{}", said(""));
+    user.run(&["install", "claude", "--user"]).succeeded();
+    assert!(!said("sub").contains(unread), "the user's are read everywhere");
+}
+
+#[test]
 fn the_doctor_says_how_a_run_is_confined_and_who_can_answer() {
     let user = User::with_config("sandbox: {mode: off}\nagent: {approvals: {strict: true}}\n");
     user.run(&["install", "claude"]).succeeded();
@@ -256,7 +273,7 @@ fn what_switches_hooks_off_or_moves_the_client_is_failed() {
     finds(&found, "failed", "it runs no hooks here");
 
     let mut moved = user.command(&["doctor", "qwen", "--json"]);
-    let done = super::support::done(moved.env("QWEN_HOME", user.path().join("other")).spawn().unwrap());
+    let done = done(moved.env("QWEN_HOME", user.path().join("other")).spawn().unwrap());
     assert_eq!(done.code, Some(1), "{}", done.whole());
     assert!(done.out.contains("`QWEN_HOME` moves it to where nothing is installed"), "{}", done.whole());
 }
@@ -333,7 +350,7 @@ fn a_status_line_counts_what_the_session_was_judged() {
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn();
-        let shown = super::support::done(child.unwrap()).succeeded();
+        let shown = done(child.unwrap()).succeeded();
         assert_eq!(shown.out.lines().count(), 1, "{}", shown.whole());
         shown.out.trim_end().to_owned()
     };
@@ -369,7 +386,7 @@ fn the_doctor_compares_versions() {
         std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut command = user.command(&["doctor", "claude", "--json"]);
         command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-        let done = super::support::done(command.spawn().unwrap()).succeeded();
+        let done = done(command.spawn().unwrap()).succeeded();
         let told = done.json();
         let found = told[0]["checks"].as_array().unwrap().iter().any(|check| {
             check["grade"] == grade && check["text"].as_str().unwrap().starts_with("version 2.")

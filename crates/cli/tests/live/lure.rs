@@ -15,6 +15,10 @@ pub(crate) struct Lure {
     pub(crate) files: Vec<(&'static str, String)>,
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(&'static str, String)>,
+    /// Variables that the client does not get.
+    pub(crate) unset: Vec<&'static str>,
+    /// Where the client is started, below the project.
+    pub(crate) folder: &'static str,
 }
 
 impl Lure {
@@ -26,7 +30,8 @@ impl Lure {
                 (_, below) => place.project.join(below),
             };
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, over(&path, text)).unwrap();
+            let text = text.replace("{project}", &place.project.display().to_string());
+            std::fs::write(&path, over(&path, &text)).unwrap();
         }
     }
 }

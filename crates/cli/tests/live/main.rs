@@ -35,4 +35,5 @@ scenarios::suite! { everywhere: pointed: [claude codex gemini qwen copilot cline
 [pointed_in_a_run lured_without_a_run sent_elsewhere_in_a_run version_in_a_run] }
 scenarios::suite! { spoken: pointed: [qwen] [spoken_in_a_run] }
 scenarios::suite! { logged_in: pointed: [codex] [logged_in_in_a_run] }
+scenarios::suite! { cloud: pointed: [claude] [cloud_in_a_run] }
 scenarios::suite! { walled: runs: [claude codex] [walled_in_a_run] }

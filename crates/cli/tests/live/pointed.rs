@@ -20,10 +20,11 @@ impl<'w> Trial<'w> {
 /// runs, and what is stopped does not.
 pub(crate) fn pointed_in_a_run(client: Client) -> Result<(), NoBuild> {
     let denies = policy("deny_argument_patterns: { '*': ['echo done'] }");
-    let lures = client.lures("").len();
+    let lures = client.lures("");
+    let lures = (0..lures.len()).filter(|which| lures.get(*which).is_some_and(|told| !told.is_refused));
     let call = [leave_mark(client)];
     for (configuration, which, runs) in
-        (0..lures).map(|which| ("{}", which, true)).chain([(denies.as_str(), 0, false)])
+        lures.map(|which| ("{}", which, true)).chain([(denies.as_str(), 0, false)])
     {
         let world = World::new(client, configuration);
         let lure = |there: &str| client.lures(there).remove(which).lure;
@@ -49,8 +50,8 @@ fn assert_counted(what: &str, outcome: &Outcome, ran: bool) {
 
 /// A client that is told to ask in another protocol asks the proxy in that.
 pub(crate) fn spoken_in_a_run(client: Client) -> Result<(), NoBuild> {
-    let keys = ["ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
-    for service in ["openai-responses", "anthropic", "gemini"] {
+    let keys = ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+    for service in ["openai-responses", "anthropic", "gemini", "vertex-ai"] {
         let (world, call) = (World::new(client, "{}"), [leave_mark(client)]);
         let mut trial = world.trial(&call).by_run().argument("--auth-type").argument(service);
         for name in keys {
@@ -59,6 +60,35 @@ pub(crate) fn spoken_in_a_run(client: Client) -> Result<(), NoBuild> {
         let outcome = trial.go()?;
         assert!(world.ran(), "{service}: {outcome:?}");
         assert_counted(service, &outcome, true);
+    }
+    Ok(())
+}
+
+/// Where its starter has it ask a cloud in which the proxy has a key of its own, it asks the proxy in that cloud's envelope, and
+/// is judged like any other.
+pub(crate) fn cloud_in_a_run(client: Client) -> Result<(), NoBuild> {
+    let denies = policy("deny_argument_patterns: { '*': ['echo done'] }");
+    for (switch, named, cloud) in [
+        (
+            "CLAUDE_CODE_USE_BEDROCK",
+            ("AWS_REGION", "us-east-1"),
+            "api: anthropic, cloud: bedrock, region: us-east-1, api_key: 'of-the-proxy'",
+        ),
+        (
+            "CLAUDE_CODE_USE_VERTEX",
+            ("ANTHROPIC_VERTEX_PROJECT_ID", "of-the-starter"),
+            "api: anthropic, cloud: vertex, region: us-east5, project: ours, api_key: 'of-the-proxy'",
+        ),
+    ] {
+        for (configuration, runs) in [("{}", true), (denies.as_str(), false)] {
+            let (world, call) = (World::new(client, configuration), [leave_mark(client)]);
+            let trial = world.trial(&call).in_cloud(cloud).variable(switch, "1").variable(named.0, named.1);
+            let outcome = trial.variable("CLOUD_ML_REGION", "us-east5").go()?;
+            assert_eq!(world.ran(), runs, "{switch}: {outcome:?}");
+            // It asks for a list of models as well, which the proxy does not pass on, so the numbers differ.
+            assert!(outcome.heard.requests() > 0, "{switch}: the model was never asked\n{outcome:?}");
+            assert!(!outcome.printed.contains("not one request"), "{switch}: {outcome:?}");
+        }
     }
     Ok(())
 }
@@ -97,21 +127,25 @@ pub(crate) fn lured_without_a_run(client: Client) -> Result<(), NoBuild> {
         let lure = |there: &str| client.lures(there).remove(which).lure;
         let call = [leave_mark(client)];
         let outcome = world.trial(&call).lured(lure).go()?;
-        let Told { lure: Lure { what, .. }, is_heeded } = client.lures("").remove(which);
+        let Told { lure: Lure { what, .. }, is_heeded, .. } = client.lures("").remove(which);
         assert_eq!(!outcome.elsewhere.is_empty(), is_heeded, "{what}: {:?} {outcome:?}", outcome.elsewhere);
     }
     Ok(())
 }
 
-/// A service that the person who starts the client chose, and that the proxy can't stand in for, is an error: nothing is started,
-/// and nobody is asked.
+/// A service that the person who starts the client chose, and that the proxy can't stand in for, is an error, as is code that a
+/// repository brings into the client: nothing is started, and nobody is asked.
 pub(crate) fn sent_elsewhere_in_a_run(client: Client) -> Result<(), NoBuild> {
-    for which in 0..client.choices("").len() {
+    let all = |there: &str| {
+        let refused = client.lures(there).into_iter().filter(|told| told.is_refused);
+        client.choices(there).into_iter().chain(refused).collect::<Vec<_>>()
+    };
+    for which in 0..all("").len() {
         let world = World::new(client, "{}");
-        let what = client.choices("").remove(which).lure.what;
-        let lure = |there: &str| client.choices(there).remove(which).lure;
+        let what = all("").remove(which).lure.what;
+        let lure = |there: &str| all(there).remove(which).lure;
         let outcome = world.trial(&[leave_mark(client)]).by_run().lured(lure).go()?;
-        assert!(outcome.printed.contains("sends its model calls elsewhere"), "{what}: {outcome:?}");
+        assert!(outcome.printed.contains("its model calls elsewhere"), "{what}: {outcome:?}");
         assert_eq!(outcome.code, Some(1), "{what}: {outcome:?}");
         assert!(!world.ran() && outcome.heard.requests() == 0, "{what}: {outcome:?}");
     }

@@ -100,9 +100,9 @@ impl World {
         self.path("project").join(name)
     }
 
-    /// Whether the tool left its mark.
+    /// Whether the tool left its mark, where the client was started.
     pub(crate) fn ran(&self) -> bool {
-        self.file(MARK).exists()
+        self.file(MARK).exists() || self.file("sub").join(MARK).exists()
     }
 
     /// The code with which the client that was waited for last ended.
@@ -185,6 +185,7 @@ impl World {
             variables: Vec::new(),
             watch: Box::new(|_, _| ()),
             lure: None,
+            cloud: None,
         }
     }
 
@@ -247,6 +248,8 @@ pub(crate) struct Trial<'w> {
     variables: Vec<(&'w str, String)>,
     watch: Box<Watch<'w>>,
     pub(crate) lure: Option<Box<Lead<'w>>>,
+    /// What the provider of a run says beside its address, in place of what the client speaks by itself.
+    cloud: Option<&'w str>,
 }
 
 /// What leads a client to the server of this address.
@@ -266,6 +269,11 @@ impl<'w> Trial<'w> {
     /// Starts it by `backstop run`.
     pub(crate) fn by_run(self) -> Self {
         Self { by_run: true, ..self }
+    }
+
+    /// Starts it by `backstop run`, whose proxy asks the model in a cloud.
+    pub(crate) fn in_cloud(self, cloud: &'w str) -> Self {
+        Self { by_run: true, cloud: Some(cloud), ..self }
     }
 
     /// Starts it by `backstop run`, and loses on the way what the run gives it to have hooks.
@@ -305,7 +313,7 @@ impl<'w> Trial<'w> {
         let place = Place { model: configured, by_variable: self.is_deaf, ..world.place() };
         let mut command = place.started(client)?;
         if self.by_run {
-            command = world.behind_run(&command, &model.address(), self.is_deaf);
+            command = world.behind_run(&command, &model.address(), self.is_deaf, self.cloud);
         }
         let is_lured = self.lure.is_some();
         if self.by_run || is_lured {
@@ -321,6 +329,12 @@ impl<'w> Trial<'w> {
         lure.lay(&place);
         command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.args(&lure.arguments).envs(lure.variables.iter().map(|(name, value)| (name, value)));
+        for name in &lure.unset {
+            command.env_remove(name);
+        }
+        if !lure.folder.is_empty() {
+            command.current_dir(place.project.join(lure.folder));
+        }
         let is_shown = || is_lured && !self.by_run && !there.came().is_empty();
         let printed = match self.on_terminal {
             true => world.wait_on_terminal(&mut command),
@@ -360,7 +374,7 @@ impl Place {
 
 impl World {
     /// A command that runs the client by `backstop run`, whose proxy asks the same model.
-    fn behind_run(&self, client: &Command, model: &str, is_deaf: bool) -> Command {
+    fn behind_run(&self, client: &Command, model: &str, is_deaf: bool, cloud: Option<&str>) -> Command {
         let (before, given) = match (is_deaf, self.client) {
             (false, _) => ("", "\"$@\""),
             (true, Client::Qwen) => ("unset QWEN_CODE_SYSTEM_SETTINGS_PATH\n", "\"$@\""),
@@ -368,6 +382,7 @@ impl World {
             (true, _) => ("", ""),
         };
         let api = match self.client {
+            _ if cloud.is_some() => format!("{}, base_url: '{model}'", cloud.unwrap_or_default()),
             Client::Claude => format!("api: anthropic, base_url: '{model}'"),
             Client::Codex => format!("api: openai-responses, base_url: '{model}/v1'"),
             Client::Gemini => format!("api: gemini, base_url: '{model}'"),

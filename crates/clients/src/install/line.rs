@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::command::{self, Fixed, HookCommand};
 use super::edit::{self, ConfigError};
+use super::loaders::CLAUDE_OF_PROJECT;
 use super::merge::{self, position, root};
 use super::{Folders, PlanError, Scope, plan};
 use crate::client::Client;
@@ -19,8 +20,6 @@ use crate::client::Client;
 pub const STATUS_WORD: &str = "statusline";
 /// The setting of Claude Code.
 const KEY: &str = "statusLine";
-/// The file of a project's settings that one person has for themselves.
-const LOCAL: &str = "settings.local.json";
 
 /// What a client shows of us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +111,11 @@ fn stands(text: &str) -> Result<Option<Value>, ConfigError> {
     Ok(edit::member(text, root, KEY)?.map(|found| edit::value_of(&found.value)))
 }
 
+/// The files of a project in which Claude Code, the one client with such a line, may find another.
+pub fn status_line_files(folders: &Folders) -> impl Iterator<Item = PathBuf> {
+    folders.files_around(&CLAUDE_OF_PROJECT)
+}
+
 /// What `client` shows of us, where it can show a line.
 ///
 /// # Errors
@@ -124,12 +128,10 @@ pub fn status_line(client: Client, folders: &Folders) -> Result<Option<StatusLin
     let path = client.layout().user_path(folders);
     let text = plan::read(&path)?.unwrap_or_default();
     let of_user = stands(&text).map_err(|source| PlanError::Config { path, source })?;
-    let of_project = client.layout().path(Scope::Project, folders);
-    let local = of_project.as_ref().map(|file| file.with_file_name(LOCAL));
     // One that can't be read is no settings, which is told of elsewhere.
     let has_one =
         |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| matches!(stands(&text), Ok(Some(_))));
-    Ok(Some(match ([local, of_project].into_iter().flatten().find(has_one), of_user) {
+    Ok(Some(match (status_line_files(folders).find(has_one), of_user) {
         (Some(file), _) => StatusLine::OfProject(file),
         (None, Some(found)) if is_ours(&found) => StatusLine::Ours,
         (None, Some(_)) => StatusLine::Theirs,

@@ -36,6 +36,19 @@ const FAMILIES: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_"];
 const NODE: &str = "NODE_OPTIONS";
 const NODE_LOADS: &[&str] = &["-r", "--require", "--import", "--loader", "--experimental-loader"];
 
+/// Claude Code's settings of a project, in each folder that it may read.
+pub(super) const CLAUDE_OF_PROJECT: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// The files of a project by which variables of the client's environment are set, in each folder that it may read.
+pub(super) fn env_files(client: Client) -> &'static [&'static str] {
+    match client {
+        Client::Gemini => &[".env", ".gemini/.env"],
+        Client::Qwen => &[".env", ".qwen/.env"],
+        Client::Cline => &[".env"],
+        _ => &[],
+    }
+}
+
 /// A variable that a file sets for what a client starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loader {
@@ -66,12 +79,13 @@ pub(super) fn is_loader(name: &str) -> bool {
 
 /// What settings of `client` load into what it starts. `root` is the root of the machine's own places.
 pub fn loaders(client: Client, folders: &Folders, root: &Path) -> Vec<Loader> {
-    let project = |file: &str| (folders.project.join(file), Whose::Project);
+    let project = |names: &[&str]| -> Vec<(PathBuf, Whose)> {
+        folders.files_around(names).map(|file| (file, Whose::Project)).collect()
+    };
     match client {
         Client::Claude => {
-            let user = (user_folder(client, folders).join("settings.json"), Whose::User);
-            let mut files =
-                vec![project(".claude/settings.json"), project(".claude/settings.local.json"), user];
+            let mut files = project(&CLAUDE_OF_PROJECT);
+            files.push((user_folder(client, folders).join("settings.json"), Whose::User));
             if let Some(place) = machine_facts(client).place(Machine::this()) {
                 let place = root.join(place.trim_start_matches('/'));
                 let drop_ins = files_in(&place.join("managed-settings.d"));
@@ -80,9 +94,7 @@ pub fn loaders(client: Client, folders: &Folders, root: &Path) -> Vec<Loader> {
             }
             files.into_iter().flat_map(|(file, of)| in_settings(&file, of)).collect()
         }
-        Client::Gemini => in_env_files(&[project(".env"), project(".gemini/.env")]),
-        Client::Qwen => in_env_files(&[project(".env"), project(".qwen/.env")]),
-        Client::Cline => in_env_files(&[project(".env")]),
+        Client::Gemini | Client::Qwen | Client::Cline => in_env_files(&project(env_files(client))),
         _ => Vec::new(),
     }
 }
@@ -130,13 +142,15 @@ mod tests {
 
     use super::*;
 
+    /// In a client that is started in `project/a/b`.
     fn found(client: Client, file: &str, text: &str) -> Vec<(String, Whose)> {
         let root = tempfile::tempdir().unwrap();
         let at = root.path();
         let path = at.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        let folders = Folders { home: at.join("home"), project: at.join("project"), variables: Vec::new() };
+        let mut folders = Folders::new(at.join("home"), at.join("project"));
+        folders.here = folders.project.join("a/b");
         let found = loaders(client, &folders, at);
         assert!(found.iter().all(|loader| loader.file == path), "{found:?}");
         found.into_iter().map(|loader| (loader.variable, loader.of)).collect()
@@ -150,6 +164,8 @@ mod tests {
         for (file, of) in [
             ("project/.claude/settings.json", Whose::Project),
             ("project/.claude/settings.local.json", Whose::Project),
+            ("project/a/.claude/settings.json", Whose::Project),
+            ("project/a/b/.claude/settings.local.json", Whose::Project),
             ("home/.claude/settings.json", Whose::User),
             (&of_machine, Whose::Machine),
             (&drop_in, Whose::Machine),
@@ -182,6 +198,7 @@ mod tests {
         for (client, file) in [
             (Client::Gemini, "project/.env"),
             (Client::Gemini, "project/.gemini/.env"),
+            (Client::Gemini, "project/a/b/.env"),
             (Client::Qwen, "project/.qwen/.env"),
             (Client::Cline, "project/.env"),
         ] {

@@ -30,7 +30,7 @@ use serde_json::Value;
 
 pub use self::command::{Fixed, HookCommand, InvalidProgram, Program};
 pub use self::edit::ConfigError;
-pub use self::line::{STATUS_WORD, StatusLine, status_line};
+pub use self::line::{STATUS_WORD, StatusLine, status_line, status_line_files};
 pub use self::loaders::{Loader, Whose, loaders};
 pub use self::machine::{Machine, MachineFacts, MachineFile, machine_facts, machine_files};
 pub(crate) use self::once::ForOneRun;
@@ -56,8 +56,31 @@ pub struct Folders {
     pub home: PathBuf,
     /// The project's root.
     pub project: PathBuf,
+    /// The working directory, in which a client is started: the project's root or a folder below it.
+    pub here: PathBuf,
     /// What environment variables say about the clients' folders.
     pub variables: Vec<(String, PathBuf)>,
+}
+
+impl Folders {
+    /// The folders of a client that is started in the project's root, where no variable moves anything.
+    pub fn new(home: impl Into<PathBuf>, project: impl Into<PathBuf>) -> Self {
+        let project = project.into();
+        Self { home: home.into(), here: project.clone(), project, variables: Vec::new() }
+    }
+
+    /// The folders of the project in which a client may look for files: the working directory and those above it, up to the
+    /// project's root.
+    pub fn around(&self) -> impl Iterator<Item = &Path> {
+        let is_below = self.here.starts_with(&self.project);
+        let below = self.here.ancestors().take_while(move |folder| is_below && *folder != self.project);
+        below.chain(std::iter::once(self.project.as_path()))
+    }
+
+    /// The files of these names in each of those folders.
+    fn files_around(&self, names: &[&str]) -> impl Iterator<Item = PathBuf> {
+        self.around().flat_map(move |folder| names.iter().map(move |name| folder.join(name)))
+    }
 }
 
 /// A variable that moves a client's folder.

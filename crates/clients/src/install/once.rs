@@ -48,6 +48,8 @@ pub struct Once {
     pub arguments: Vec<OsString>,
     /// Variables of its environment.
     pub variables: Vec<(&'static str, OsString)>,
+    /// What the person who starts it should be told.
+    pub notes: Vec<String>,
 }
 
 /// Why a client can't be given hooks for one run.

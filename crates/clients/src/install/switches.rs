@@ -4,7 +4,7 @@
 //! installation, asks for these first: with hooks off nothing of ours hears of a call.
 //!
 //! Limits: what is read are the files that the client's documents name, of the user and of the project around the working
-//! directory. Options and variables of the client's own command line are not seen here.
+//! directory, from its root down to that. Options and variables of the client's own command line are not seen here.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::loaders::assignment;
+use super::loaders::{CLAUDE_OF_PROJECT, assignment, env_files};
 use super::once::DISABLE_ALL;
 use super::{Folders, edit, tables};
 use crate::client::Client;
@@ -40,33 +40,30 @@ pub fn switches(client: Client, folders: &Folders) -> Vec<Switch> {
 
 /// Files of the project by which variables of the client's environment are set: those that move its folder.
 fn moved_away(client: Client, folders: &Folders) -> Vec<Switch> {
-    let files: &[&str] = match client {
-        Client::Gemini => &[".env", ".gemini/.env"],
-        Client::Qwen => &[".env", ".qwen/.env"],
-        Client::Cline => &[".env"],
-        _ => return Vec::new(),
-    };
     let Some(moved) = client.layout().user.variable else { return Vec::new() };
     let sets = |line: &str| assignment(line).is_some_and(|(name, _)| name == moved.by);
-    let look = |file: &&str| {
-        let file = folders.project.join(file);
+    let look = |file: PathBuf| {
         let says = match read(&file) {
             Ok(text) => text?.lines().any(sets).then(|| format!("`{}`, which moves its folder", moved.by))?,
             Err(why) => why,
         };
         Some(Switch { file, says })
     };
-    files.iter().filter_map(look).collect()
+    folders.files_around(env_files(client)).filter_map(look).collect()
 }
 
 fn switched_off(client: Client, folders: &Folders) -> Vec<Switch> {
     let user = user_folder(client, folders);
-    let project = |below: &str| folders.project.join(below);
-    let both = |file: &str, below: &str| vec![user.join(file), project(below)];
+    let project = |names: &[&str]| folders.files_around(names).collect::<Vec<_>>();
+    let both = |file: &str, below: &str| {
+        let mut files = vec![user.join(file)];
+        files.extend(project(&[below]));
+        files
+    };
     match client {
         Client::Claude => {
-            let mut files = both("settings.json", ".claude/settings.json");
-            files.push(project(".claude/settings.local.json"));
+            let mut files = vec![user.join("settings.json")];
+            files.extend(project(&CLAUDE_OF_PROJECT));
             in_settings(files, &[DISABLE_ALL])
         }
         Client::Qwen => in_settings(both("settings.json", ".qwen/settings.json"), &[DISABLE_ALL]),
@@ -74,9 +71,9 @@ fn switched_off(client: Client, folders: &Folders) -> Vec<Switch> {
         Client::Copilot => {
             let mut files = both("settings.json", ".github/copilot/settings.json");
             files.extend(both("config.json", ".github/copilot/settings.local.json"));
-            files.extend([".claude/settings.json", ".claude/settings.local.json"].map(project));
+            files.extend(project(&CLAUDE_OF_PROJECT));
             files.extend(files_in(&user.join("hooks")));
-            files.extend(files_in(&project(".github/hooks")));
+            files.extend(project(&[".github/hooks"]).iter().flat_map(|folder| files_in(folder)));
             in_settings(files, &[DISABLE_ALL])
         }
         Client::Codex => {
@@ -267,8 +264,11 @@ fn off_in_line(name: &str, line: &str, table: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// The client is started in `project/a/b`.
     fn folders(root: &Path) -> Folders {
-        Folders { home: root.join("home"), project: root.join("project"), variables: Vec::new() }
+        let mut folders = Folders::new(root.join("home"), root.join("project"));
+        folders.here = folders.project.join("a/b");
+        folders
     }
 
     fn says(client: Client, file: &str, text: &str) -> Vec<String> {
@@ -288,11 +288,11 @@ mod tests {
         let copilot = ["project/.github/hooks/x.json", "project/.github/copilot/settings.json"];
         for (client, files) in [
             (Client::Claude, &claude[..]),
-            (Client::Claude, &["project/.claude/settings.local.json"]),
+            (Client::Claude, &["project/.claude/settings.local.json", "project/a/b/.claude/settings.json"]),
             (Client::Qwen, &["project/.qwen/settings.json", "home/.qwen/settings.json"]),
             (Client::Copilot, &copilot),
             (Client::Copilot, &["home/.copilot/settings.json", "home/.copilot/hooks/y.json"]),
-            (Client::Copilot, &["project/.claude/settings.json"]),
+            (Client::Copilot, &["project/.claude/settings.json", "project/a/.github/hooks/x.json"]),
         ] {
             for file in files {
                 assert_eq!(says(client, file, all), ["`disableAllHooks: true`"], "{client} {file}");
@@ -323,6 +323,7 @@ mod tests {
             (Client::Gemini, "project/.gemini/.env", "export GEMINI_CLI_HOME = x"),
             (Client::Qwen, "project/.qwen/.env", " QWEN_HOME: x"),
             (Client::Cline, "project/.env", "CLINE_DIR=."),
+            (Client::Gemini, "project/a/b/.env", "GEMINI_CLI_HOME=/elsewhere"),
         ] {
             assert_eq!(says(client, file, text).len(), 1, "{client} {text}");
             assert_eq!(says(client, file, &format!("# {text}").replace('\n', " ")).len(), 0, "{client}");

@@ -44,8 +44,7 @@ mod tests {
     #[test]
     fn codex_trusts_what_its_configuration_names_by_digest() {
         let root = tempfile::tempdir().unwrap();
-        let folders =
-            Folders { home: root.path().into(), project: root.path().join("p"), variables: Vec::new() };
+        let folders = Folders::new(root.path(), root.path().join("p"));
         let program = Path::new("/opt/backstop");
         let trusted = || is_trusted(Client::Codex, &folders, program).unwrap();
         assert_eq!(trusted(), Some(false));

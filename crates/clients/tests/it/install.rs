@@ -24,7 +24,7 @@ impl Home {
 
     fn folders(&self) -> Folders {
         let at = self.folder.path();
-        Folders { home: at.join("home"), project: at.join("project"), variables: Vec::new() }
+        Folders::new(at.join("home"), at.join("project"))
     }
 
     fn config(&self, client: Client) -> PathBuf {

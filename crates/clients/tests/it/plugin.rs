@@ -47,8 +47,7 @@ fn driven(program: &str, kind: &str) -> Option<(Value, Vec<Value>)> {
             "#!/bin/sh\ncat >> \"$(dirname \"$0\")/payloads\"; echo >> \"$(dirname \"$0\")/payloads\"\n{program}\n"
         ),
     );
-    let folders =
-        Folders { home: folder.path().to_owned(), project: folder.path().to_owned(), variables: Vec::new() };
+    let folders = Folders::new(folder.path(), folder.path());
     let plan = plan_install(Client::OpenCode, Scope::Project, &folders, &backstop).unwrap();
     let [change] = plan.changes.as_slice() else { panic!("one file") };
     fs::write(folder.path().join("plugin.mjs"), change.after.as_ref().unwrap()).unwrap();

@@ -172,6 +172,7 @@ fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Er
 async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings) -> Result<Diagnosis, Error> {
     let mut diagnosis = Diagnosis { client: client.name(), checks: Vec::new() };
     let mut installed = 0;
+    let mut is_only_above = false;
     for scope in [Scope::User, Scope::Project] {
         let program = entry_program(scope, surroundings)?;
         match status_of(client, scope, folders, &program) {
@@ -181,6 +182,7 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
             }
             Ok(status) if status.is_absent() => {}
             Ok(status) => {
+                is_only_above = scope == Scope::Project && installed == 0 && is_unread_below(client, folders);
                 installed += status.programs.len();
                 entries(&mut diagnosis, client, scope, &status, &program.path);
                 trusted(&mut diagnosis, client, folders, &status, &program)?;
@@ -190,6 +192,17 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
                 answers(&mut diagnosis, client, scope, &status, folders).await;
             }
         }
+    }
+    if is_only_above {
+        let file = client.layout().path(Scope::Project, folders).unwrap_or_default();
+        let text = format!(
+            "the project's entries in `{}` are not read here: {} reads the settings of the folder that it is started in, and of none above it",
+            file.display(),
+            client.title()
+        );
+        let hint =
+            format!("start it in `{}`, or `backstop install {client} --user`", folders.project.display());
+        diagnosis.add(Grade::Failed, text, Some(hint));
     }
     let moved = client.layout().moved_by(folders);
     let place = client.layout().user_path(folders).display().to_string();
@@ -224,6 +237,12 @@ async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings)
         diagnosis.add(Grade::Note, *gap, None);
     }
     Ok(diagnosis)
+}
+
+/// Whether the client, started in the working directory, passes over what is installed for the project around it. Tried with
+/// Claude Code 2.1.330; of the others it is not known.
+fn is_unread_below(client: Client, folders: &Folders) -> bool {
+    client == Client::Claude && folders.here != folders.project
 }
 
 /// What an entry says beside the program it starts is compared with what this version would write for that program.

@@ -46,14 +46,14 @@ pub(crate) fn folders() -> Result<Folders, Error> {
     })?;
     let here = working_directory()?;
     let repository = here.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf);
-    let project = repository.filter(|found| *found != home).unwrap_or(here);
+    let project = repository.filter(|found| *found != home).unwrap_or_else(|| here.clone());
     // A relative one counts from the folder in which the client is started, which is taken to be this one.
     let moved = |name: &str| {
         let path = std::env::var_os(name).filter(|path| !path.is_empty())?;
         Some(std::path::absolute(&path).unwrap_or_else(|_| path.into()))
     };
     let variables = folder_variables().filter_map(|name| Some((name.to_owned(), moved(name)?))).collect();
-    Ok(Folders { home, project, variables })
+    Ok(Folders { home, project, here, variables })
 }
 
 fn absolute(name: &str) -> Option<PathBuf> {

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
 use backstop::clients::install::pointing::{Gateway, Pointed, Surroundings as Given, point};
-use backstop::clients::install::{Once, STATUS_WORD, Scope, Switch, Whose, loaders, plan_once, switches};
+use backstop::clients::install::{
+    Once, STATUS_WORD, Switch, Whose, loaders, plan_once, status_line_files, switches,
+};
 
 use super::banner;
 use super::errand::Errand;
@@ -94,7 +96,7 @@ impl Launch {
         let program = words.next().ok_or_else(|| Error::Usage("a program to run is missing".to_owned()))?;
         let client = client.or_else(|| client_of(&program));
         let variables = vec![(SOCKET_VARIABLE, folder.socket().into_os_string())];
-        let once = Once { arguments: words.collect(), variables, files: Vec::new() };
+        let once = Once { arguments: words.collect(), variables, ..Once::default() };
         let errand = Errand::of(client, &once.arguments);
         Ok(Self { program, once, client, is_hooked: false, errand })
     }
@@ -180,6 +182,9 @@ impl Launch {
                 )));
             }
         };
+        for note in self.once.notes.drain(..) {
+            surroundings.output.say(&format!("note: {note}"));
+        }
         if let Pointed::Not(why) = pointed {
             surroundings.output.say(&format!(
                 "note: the model calls of {} do not pass the proxy: {why}; `--hooks-only` says that this is meant",
@@ -215,12 +220,8 @@ impl Launch {
 /// is no settings, so that nothing is taken for granted about it.
 fn settings_of(client: Client) -> Result<Vec<String>, Error> {
     let folders = folders()?;
-    let path = |scope| client.layout().path(scope, &folders);
-    let local = path(Scope::Project).map(|file| file.with_file_name("settings.local.json"));
-    let files = [path(Scope::User), path(Scope::Project), local];
+    let files = std::iter::once(client.layout().user_path(&folders)).chain(status_line_files(&folders));
     Ok(files
-        .iter()
-        .flatten()
         .map(|file| match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),

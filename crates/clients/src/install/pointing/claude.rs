@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::{Clouds, Gateway, Pointed, PointingError, Surroundings, is_on, lay_over, settings, settings_in};
-use crate::install::loaders::is_loader;
+use crate::install::loaders::CLAUDE_OF_PROJECT;
 use crate::install::merge;
 use crate::install::once::{Once, OnceError, settings_given, take_option};
 
@@ -86,9 +86,70 @@ const PROXIES: &[&str] = &[
     "CLAUDE_CODE_PROXY_HOST",
 ];
 
-/// What chooses the folders of what is started, and whom our hooks ask.
-const FOLDERS: &[&str] = &["HOME"];
-const FOLDER_FAMILIES: &[&str] = &["BACKSTOP_", "XDG_"];
+/// Claude Code's own variables that are limits, or that switch something off that it would do beyond a turn.
+const HARMLESS: &[&str] = &[
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "BASH_MAX_OUTPUT_LENGTH",
+    "BASH_MAX_TIMEOUT_MS",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+    "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
+    "CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY",
+    "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "CLAUDE_CODE_DISABLE_TERMINAL_TITLE",
+    "CLAUDE_CODE_DISABLE_THINKING",
+    "CLAUDE_CODE_DISABLE_WEB_FETCH",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_AUTO_COMPACT",
+    "DISABLE_BUG_COMMAND",
+    "DISABLE_COMPACT",
+    "DISABLE_COST_WARNINGS",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_FEEDBACK_COMMAND",
+    "DISABLE_INTERLEAVED_THINKING",
+    "DISABLE_PROMPT_CACHING",
+    "DISABLE_TELEMETRY",
+    "MAX_MCP_OUTPUT_TOKENS",
+    "MAX_THINKING_TOKENS",
+    "MCP_TIMEOUT",
+    "MCP_TOOL_TIMEOUT",
+];
+const HARMLESS_FAMILIES: &[&str] = &["CLAUDE_CODE_MAX_", "LC_"];
+/// Names of models, which choose no service.
+const MODELS: &[&str] = &[
+    "MODEL",
+    "SMALL_FAST_MODEL",
+    "DEFAULT_OPUS_MODEL",
+    "DEFAULT_SONNET_MODEL",
+    "DEFAULT_HAIKU_MODEL",
+    "CUSTOM_MODEL_OPTION",
+];
+/// What programs of a repository read, and neither loads code nor moves a file or a connection of others.
+const OF_PROGRAMS: &[&str] = &[
+    "APP_ENV",
+    "CARGO_TERM_COLOR",
+    "CI",
+    "COLORTERM",
+    "DEBUG",
+    "DJANGO_SETTINGS_MODULE",
+    "DO_NOT_TRACK",
+    "FLASK_ENV",
+    "FORCE_COLOR",
+    "LANG",
+    "LOG_LEVEL",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RACK_ENV",
+    "RAILS_ENV",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
+];
 
 pub(super) fn point(
     once: &mut Once,
@@ -113,7 +174,9 @@ pub(super) fn point(
         let what = || format!("`{ENVIRONMENT}.{name}` in what `{OPTION}` names");
         choose(name, gateway, &mut chosen, what)?;
     }
-    let mut env = environment(&of_user, &once.variables, gateway, given)?;
+    let Environment { variables: mut env, overruled } =
+        environment(&of_user, &once.variables, gateway, given)?;
+    once.notes.extend(overruled);
     if let Some(service) = chosen {
         let address = if service.is_versioned { gateway.versioned() } else { gateway.url.clone() };
         env.insert(service.address.to_owned(), address.into());
@@ -130,12 +193,18 @@ pub(super) fn point(
 }
 
 /// The variables that stand over those of all other settings.
+struct Environment {
+    variables: Map<String, Value>,
+    /// What is said of those of a repository.
+    overruled: Vec<String>,
+}
+
 fn environment(
     of_user: &Value,
     of_run: &[(&'static str, OsString)],
     gateway: &Gateway,
     given: Surroundings<'_>,
-) -> Result<Map<String, Value>, OnceError> {
+) -> Result<Environment, OnceError> {
     let off = [SERVICES, ADDRESSES].concat().into_iter().map(|name| (name.to_owned(), String::new()));
     let mut env: BTreeMap<String, String> = off.collect();
     let of_person = |name: &str| {
@@ -146,16 +215,39 @@ fn environment(
         of_run.or(in_settings).map(str::to_owned).or_else(inherited).unwrap_or_default()
     };
     env.extend(PROXIES.iter().map(|name| ((*name).to_owned(), of_person(name))));
-    for file in [".claude/settings.json", ".claude/settings.local.json"] {
-        let of_project = settings_in(&given.folders.project.join(file))?;
+    let mut overruled = Vec::new();
+    for file in given.folders.files_around(&CLAUDE_OF_PROJECT) {
+        let of_project = settings_in(&file)?;
         let set = of_project.get(ENVIRONMENT).and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        for name in set.filter(|name| !is_harmless(name)) {
+        let judged: Vec<_> = set.filter(|name| !is_harmless(name)).collect();
+        if !judged.is_empty() {
+            overruled.push(overruled_in(&file, &judged));
+        }
+        for name in judged {
             env.entry(name.clone()).or_insert_with(|| of_person(name));
         }
     }
     env.insert("ANTHROPIC_BASE_URL".to_owned(), gateway.url.clone());
     env.extend(["NO_PROXY", "no_proxy"].map(|name| (name.to_owned(), gateway.no_proxy.clone())));
-    Ok(env.into_iter().map(|(name, value)| (name, value.into())).collect())
+    Ok(Environment {
+        variables: env.into_iter().map(|(name, value)| (name, value.into())).collect(),
+        overruled,
+    })
+}
+
+/// The most names of variables that are said of a file.
+const MOST_NAMES: usize = 8;
+
+fn overruled_in(file: &Path, names: &[&String]) -> String {
+    let mut said: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    if let more @ 1.. = names.len().saturating_sub(MOST_NAMES) {
+        said.push(format!("{more} more"));
+    }
+    format!(
+        "`{ENVIRONMENT}` in `{}` does not set {} in this run, because a repository could redirect model calls or load code by it; set it in your own environment or settings if you need it",
+        file.display(),
+        said.join(", ")
+    )
 }
 
 /// Takes a service that a person chose. Two of them leave open where requests go.
@@ -201,25 +293,10 @@ fn user_file(given: Surroundings<'_>) -> PathBuf {
 }
 
 /// Whether a variable that a repository sets is known to have no say in where model calls go, who pays for them, and what
-/// runs inside of our hooks, which Claude Code starts with it, too: those of the repository's own programs, and of Claude
-/// Code those that name no service, no address and no credential.
+/// runs inside of our hooks, which Claude Code starts with it, too. What is in none of these lists may have one.
 fn is_harmless(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let is_of_folders =
-        FOLDERS.contains(&name.as_str()) || FOLDER_FAMILIES.iter().any(|family| name.starts_with(family));
-    if is_of_folders || is_loader(&name) {
-        return false;
-    }
-    let of_a_route =
-        ["URL", "URI", "HOST", "PROXY", "SOCKET", "ENDPOINT", "GATEWAY", "BASE", "REGION", "PORT"];
-    let names_a_route = name.split('_').any(|word| of_a_route.contains(&word));
-    let of_a_maker =
-        ["ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "GCLOUD_", "CLOUD_ML_", "AZURE_", "VERTEX_"];
-    let is_a_limit = ["_TOKENS", "_MS", "_TIMEOUT", "_LENGTH", "_SIZE"].iter().any(|end| name.ends_with(end));
-    let is_a_model = name.starts_with("ANTHROPIC_") && name.contains("_MODEL");
-    let is_a_switch_off = name.starts_with("CLAUDE_CODE_DISABLE_");
-    match of_a_maker.iter().any(|maker| name.starts_with(maker)) {
-        true => !names_a_route && (is_a_limit || is_a_model || is_a_switch_off),
-        false => !names_a_route,
-    }
+    let is_of_client = HARMLESS.contains(&name)
+        || HARMLESS_FAMILIES.iter().any(|family| name.starts_with(family))
+        || name.strip_prefix("ANTHROPIC_").is_some_and(|rest| MODELS.contains(&rest));
+    is_of_client || OF_PROGRAMS.contains(&name)
 }

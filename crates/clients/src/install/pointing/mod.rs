@@ -19,6 +19,7 @@ mod copilot;
 mod goose;
 mod opencode;
 mod qwen;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -118,6 +119,16 @@ pub enum PointingError {
         /// What says so, and where.
         what: String,
     },
+    /// A file of the project says something that is not known to leave its model calls to the gateway.
+    #[error("{what} in `{file}` may send its model calls elsewhere, or what is said in them; {instead}")]
+    OfProject {
+        /// What is said.
+        what: String,
+        /// Where.
+        file: String,
+        /// What the person who starts it can do.
+        instead: String,
+    },
     /// The settings that it would have had are no settings.
     #[error(transparent)]
     Settings(#[from] OnceError),
@@ -143,6 +154,7 @@ pub struct LoginProvider {
 pub const fn login_provider(client: Client) -> Option<LoginProvider> {
     match client {
         Client::Codex => Some(codex::LOGIN),
+        Client::Copilot => Some(copilot::LOGIN),
         _ => None,
     }
 }
@@ -171,6 +183,7 @@ pub fn point(
             // With a Google login it asks another service, whose protocol the gateway refuses rather than passes on.
             let variables = ["GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT"];
             once.variables.extend(variables.map(|name| (name, gateway.url.clone().into())));
+            telemetry::settle(client, once, given)?;
             Ok(Pointed::Yes)
         }
         Client::Goose => goose::point(once, gateway, given),

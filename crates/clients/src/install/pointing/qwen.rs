@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Gateway, Pointed, PointingError, Surroundings, has, lay_over, read, settings, settings_in, values_of,
+    Gateway, Pointed, PointingError, Surroundings, has, lay_over, read, settings, settings_in, telemetry,
+    values_of,
 };
 use crate::install::merge;
 use crate::install::once::{ForOneRun, Once, OnceError};
@@ -50,7 +51,8 @@ pub(super) fn point(
     let mut lists: Map<String, Value> =
         PROTOCOLS.iter().map(|protocol| ((*protocol).to_owned(), json!([]))).collect();
     let mut all = settings(&text, &place)?;
-    for file in [user.join(FILE), given.folders.project.join(".qwen").join(FILE)] {
+    let of_project = given.folders.files_around(&[".qwen/settings.json"]);
+    for file in std::iter::once(user.join(FILE)).chain(of_project) {
         let found = settings_in(&file)?;
         let named = found.get(MODELS).and_then(Value::as_object).into_iter().flat_map(Map::keys);
         lists.extend(named.map(|name| (name.clone(), json!([]))));
@@ -67,6 +69,7 @@ pub(super) fn point(
     if !once.variables.iter().any(|(variable, _)| *variable == name) {
         once.variables.push((name, path.into_os_string()));
     }
+    telemetry::settle(crate::Client::Qwen, once, given)?;
     let [address, service] = [ADDRESS[0], SERVICE[0]];
     let mut options: Vec<OsString> = vec![address.into(), url.into()];
     if chosen.is_none() {
