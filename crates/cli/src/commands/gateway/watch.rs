@@ -73,8 +73,18 @@ impl ReceiptSink for Decisions {
         }
         if !self.is_silent && matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
             // That nobody listens is no error.
-            let _ = writeln!(std::io::stderr().lock(), "backstop: {}", receipts::line(receipt, self.paint));
+            let _ = writeln!(std::io::stderr().lock(), "backstop: {}", logged(receipt, self.paint));
         }
+    }
+}
+
+/// A receipt as a line of the log. A question is told of by its id: whoever knows its code can answer it, and a log may be read
+/// by an agent, also one that a terminal keeps.
+fn logged(receipt: &Receipt, paint: Paint) -> String {
+    let line = receipts::line(receipt, paint);
+    match receipt.approval.as_ref().and_then(|approval| approval.id.as_ref()) {
+        Some(id) => format!("{line} · question {id}: `backstop approvals list` has its code"),
+        None => line,
     }
 }
 
