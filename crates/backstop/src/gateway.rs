@@ -1,5 +1,6 @@
 //! The LLM proxy.
 
+pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint, Exchange,
     Family, Gateway, Interceptor, Limits, ModelRoute, Operation, OperatorFiles, Permission, Plan, Provider,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use backstop::clients::{Attended, ClientEvent};
+use backstop::clients::{Attended, Client, ClientEvent};
 use backstop::config::account::Account;
 use backstop::config::{LayerKind, Source};
 use backstop::engine::ReceiptSink;
@@ -115,6 +115,8 @@ pub(crate) struct Policies {
     stores: Mutex<Vec<(PathBuf, Arc<dyn Store>)>>,
     twins: Twins,
     heard: Arc<Heard>,
+    /// The one client whose events count for that.
+    heard_of: Option<Client>,
 }
 
 impl Policies {
@@ -136,6 +138,7 @@ impl Policies {
             stores: Mutex::default(),
             twins: Twins::default(),
             heard: Arc::default(),
+            heard_of: None,
         }
     }
 
@@ -151,14 +154,16 @@ impl Policies {
         let here = Path::new(&question.folder);
         let event = read_event(client, payload, question.event.as_deref(), Some(here))?;
         let event = event.attended(question.attended.into());
-        self.heard.note();
+        if self.heard_of.is_none_or(|meant| meant == client) {
+            self.heard.note();
+        }
         self.twins.once(&event, &question.folder, payload, Box::pin(self.judge_event(question, &event))).await
     }
 
-    /// Notes in `heard` that a first event has come to be judged.
+    /// Notes in `heard` that a first event has come to be judged: one of that client, or of any.
     #[must_use]
-    pub(crate) fn noting(self, heard: Arc<Heard>) -> Self {
-        Self { heard, ..self }
+    pub(crate) fn noting(self, heard: Arc<Heard>, heard_of: Option<Client>) -> Self {
+        Self { heard, heard_of, ..self }
     }
 
     /// Why the service of all users does not take a question, if it does not.

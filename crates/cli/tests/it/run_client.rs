@@ -1,7 +1,7 @@
 //! `backstop run` with a program that is a coding agent: a stand-in that reads what it was given, and starts the hooks in
 //! it as the client would.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -223,6 +223,62 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
         assert_eq!(filed, usize::from(!hooks.is_empty()), "{}", ended.whole());
         assert_eq!(ended.err.contains("backstop allow-once "), filed == 1, "{}", ended.whole());
         assert!(!answer.contains("allow-once"), "{answer}");
+    }
+}
+
+/// Gemini CLI can be given no hooks for a run. Once one of those that are installed was heard of, questions are left to them; one that
+/// is heard of only after a call may have been started by what the agent ran, and that of another client by another client.
+#[test]
+fn a_question_is_left_to_hooks_that_are_installed_once_one_was_heard_of() {
+    let user = User::new();
+    let script = r#"{"tool_calls": [{"name": "exec", "arguments": {"command": "eval \"$PLAN\""}}]}"#;
+    let model = ModelServer::start(&user, &script.repeat(12));
+    let folders: Vec<_> = user.folders().iter().map(|word| word.display().to_string()).collect();
+    let fire = |client: &str, event: &str| {
+        let file = user.work().join(format!("{client}.json"));
+        let event = json!({
+            "hook_event_name": event, "session_id": "s-1", "cwd": user.work(), "prompt": "hi",
+            "timestamp": "2026-11-27T00:00:00Z", "transcript_path": "",
+        });
+        std::fs::write(&file, event.to_string()).unwrap();
+        format!("{BACKSTOP} hook {client} {} < {client}.json > hook.out 2>&1", folders.join(" "))
+    };
+    let (own, other) = (fire("gemini", "BeforeAgent"), fire("claude", "UserPromptSubmit"));
+    let once = "gateway: {hooks: {max_refusals: 0}}\n";
+    let denied = format!("{NO_SHELL}{once}");
+    let asks = "echo $ANTHROPIC_BASE_URL; read -r line";
+    for (configuration, first, is_left) in [
+        (once, own.as_str(), vec![true, true]),
+        (once, &other, vec![false, false]),
+        (once, "true", vec![false, false]),
+        (&denied, &own, vec![false, false]),
+    ] {
+        user.configure(&model.config(configuration));
+        // The hook of its own comes at last in each of these, so that only the first counts.
+        let client = program(&user, "gemini", &format!("{first}; {asks}; {own}; {asks}"));
+        std::fs::create_dir_all(user.path().join("tmp")).unwrap();
+        let mut command = user.command(&["run", "--", client.to_str().unwrap()]);
+        command.env("TMPDIR", user.path().join("tmp")).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut lines, mut stdin) =
+            (BufReader::new(child.stdout.take().unwrap()), child.stdin.take().unwrap());
+        let answers = is_left.iter().map(|_| {
+            let mut url = String::new();
+            lines.read_line(&mut url).unwrap();
+            let answer = post(&format!("{}/v1/messages", url.trim()), MESSAGE);
+            stdin.write_all(b"\n").unwrap();
+            answer.contains("\"tool_use\"")
+        });
+        let answers: Vec<_> = answers.collect();
+        drop((lines, stdin));
+        let ended = done(child);
+        assert_eq!(
+            answers,
+            is_left,
+            "{first} {configuration}: {} {:?}",
+            ended.whole(),
+            std::fs::read_to_string(user.work().join("hook.out"))
+        );
     }
 }
 

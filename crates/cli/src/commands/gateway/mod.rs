@@ -5,6 +5,7 @@ mod child;
 mod environment;
 mod errand;
 mod hold;
+mod leave;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -20,7 +21,7 @@ use backstop::Backstop;
 use backstop::clients::Client;
 use backstop::engine::ReceiptSink;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
-use backstop::gateway::{Gateway, Settings};
+use backstop::gateway::{Gateway, Interceptor, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
@@ -31,6 +32,7 @@ pub(in crate::commands) use self::once::RunFolder;
 use super::agent::{say_faults, say_left_out};
 
 use self::hold::Hold;
+use self::leave::Leaving;
 use self::watch::{Counted, Decisions};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
@@ -63,10 +65,13 @@ enum Listen {
     Nowhere,
     /// Unless another one does.
     Unless(PathBuf),
-    /// For the program of `backstop run`, which may be a client that was given our hooks.
+    /// For the program of `backstop run`.
     ForRun {
         socket: PathBuf,
+        /// The client that it is.
         client: Option<Client>,
+        /// Whether it was given our hooks.
+        is_hooked: bool,
     },
 }
 
@@ -86,7 +91,13 @@ impl Running {
         let mut how = backstop::gateway_hooks(&loaded);
         let heard = Arc::<Heard>::default();
         let hold = match &listen {
-            Listen::ForRun { client: Some(client), .. } => Some(Hold::new(*client, Arc::clone(&heard))),
+            Listen::ForRun { client: Some(client), is_hooked: true, .. } => {
+                Some(Hold::new(*client, Arc::clone(&heard)))
+            }
+            _ => None,
+        };
+        let heard_of = match &listen {
+            Listen::ForRun { client, .. } => *client,
             _ => None,
         };
         let hold = hold.map(Arc::new);
@@ -112,7 +123,10 @@ impl Running {
             .sink(Arc::clone(&decisions) as Arc<dyn ReceiptSink>)
             .build()
             .await?;
-        let (gateway, hooks) = match Self::open(settings, &backstop, how).await {
+        // Hooks that were not given for this run may be installed.
+        let installed = hold.is_none() && heard_of.is_some();
+        let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
+        let (gateway, hooks) = match Self::open(settings, &backstop, how, left).await {
             Ok(started) => started,
             Err(error) => {
                 backstop.shut_down().await;
@@ -121,7 +135,7 @@ impl Running {
         };
         let policies = |is_run| {
             let watch = Arc::clone(&watch) as Arc<dyn ReceiptSink>;
-            Policies::new(surroundings, watch, answers, is_run).noting(Arc::clone(&heard))
+            Policies::new(surroundings, watch, answers, is_run).noting(Arc::clone(&heard), heard_of)
         };
         let started = start_daemon(listen, policies, surroundings);
         let mut running = Self {
@@ -157,11 +171,19 @@ impl Running {
         settings: Settings,
         backstop: &Backstop,
         how: HookSettings,
+        left: Option<(Arc<Heard>, Arc<Decisions>)>,
     ) -> Result<(Gateway, Hooks), Error> {
-        let hooks = Hooks::new(backstop.engine().clone(), how)?;
+        let engine = backstop.engine();
+        let hooks = Hooks::new(engine.clone(), how)?;
         let nothing = ToolCallId::new("-");
         backstop.engine().store().decision_on_call(&nothing, Timestamp::now()).await?;
-        let gateway = Gateway::start(settings, Arc::new(hooks.clone())).await?;
+        let interceptor: Arc<dyn Interceptor> = match left {
+            Some((heard, decisions)) => {
+                Arc::new(Leaving::new(&hooks, engine.clone(), how, heard, decisions)?)
+            }
+            None => Arc::new(hooks.clone()),
+        };
+        let gateway = Gateway::start(settings, interceptor).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))
     }

@@ -68,7 +68,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     }
     let hooked = launch.hooked();
     let asks_for_a_model = launch.asks_for_a_model();
-    let listen = Listen::ForRun { socket: folder.socket(), client: hooked };
+    let listen =
+        Listen::ForRun { socket: folder.socket(), client: launch.client(), is_hooked: hooked.is_some() };
     let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
     let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let begin = || -> Result<_, Error> {
