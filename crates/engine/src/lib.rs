@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod aside;
+mod beginning;
 mod blocking;
 mod engine;
 mod foreign;
@@ -26,6 +27,7 @@ mod verdict_types;
 
 pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use aside::aside;
+pub use beginning::Beginnings;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
 pub use foreign::MAX_DEPTH;

@@ -2,7 +2,8 @@
 //!
 //! The laws: *a matcher that can match nothing is an error*, at registration: an unknown group, an empty name, an
 //! expression that is none. And *writing a tool's name another way never gets it past a hook*: a matcher holds for
-//! every name of a tool, as called, canonical, and the other spellings known for it.
+//! every name of a tool, as called, canonical, and the other spellings known for it. It also holds for a name that
+//! stands for all tools of a server ([`ToolName::open_prefix`]) if it could hold for one of these.
 //!
 //! Limits: names that no known tool has are accepted, since plugins, MCP servers and clients bring tools of their
 //! own. A name that looks like a typo of a known one is a hint for people ([`ToolMatcher::hints`]), not an error. An
@@ -14,13 +15,15 @@ use backstop_hooks::tool_name::group;
 use backstop_hooks::{AgentId, ToolName};
 use regex::Regex;
 
+use crate::beginning::Beginnings;
+
 /// Which tools a hook is about.
 #[derive(Clone)]
 pub enum ToolMatcher {
     /// These tools. Built with [`ToolMatcher::names`].
     Names(Vec<ToolName>),
     /// Tools of which the expression finds a name. Built with [`ToolMatcher::regex`].
-    Regex(Box<Regex>),
+    Regex(Box<Regex>, Beginnings),
 }
 
 /// Which agents a hook is about: agents whose id the expression finds.
@@ -89,14 +92,17 @@ impl ToolMatcher {
     ///
     /// [`InvalidMatcher::Regex`].
     pub fn regex(pattern: &str) -> Result<Self, InvalidMatcher> {
-        compile(pattern).map(Self::Regex)
+        compile(pattern).map(|regex| Self::Regex(regex, Beginnings::of(pattern)))
     }
 
     /// Whether the tool is meant.
     pub fn matches(&self, tool: &ToolName) -> bool {
         match self {
             Self::Names(names) => names.iter().any(|name| name.selects(tool)),
-            Self::Regex(regex) => tool.every_name().any(|name| regex.is_match(name)),
+            Self::Regex(regex, beginnings) => {
+                tool.every_name().any(|name| regex.is_match(name))
+                    || tool.open_prefix().is_some_and(|prefix| beginnings.may_match(prefix))
+            }
         }
     }
 
@@ -108,7 +114,7 @@ impl ToolMatcher {
         Err(InvalidMatcher::MatchesNothing {
             matcher: match self {
                 Self::Names(_) => self.to_string(),
-                Self::Regex(regex) => regex.as_str().to_owned(),
+                Self::Regex(regex, _) => regex.as_str().to_owned(),
             },
             known: known.iter().map(ToolName::canonical).collect::<Vec<_>>().join(", "),
         })
@@ -118,7 +124,7 @@ impl ToolMatcher {
     pub fn hints(&self, known: &[ToolName]) -> Vec<String> {
         match self {
             Self::Names(names) => names.iter().filter_map(|name| name.typo_hint(known)).collect(),
-            Self::Regex(_) => self.check(known).err().map(|error| error.to_string()).into_iter().collect(),
+            Self::Regex(..) => self.check(known).err().map(|error| error.to_string()).into_iter().collect(),
         }
     }
 }
@@ -145,7 +151,7 @@ impl fmt::Display for ToolMatcher {
             Self::Names(names) => {
                 f.write_str(&names.iter().map(ToolName::called).collect::<Vec<_>>().join("|"))
             }
-            Self::Regex(regex) => write!(f, "/{regex}/"),
+            Self::Regex(regex, _) => write!(f, "/{regex}/"),
         }
     }
 }

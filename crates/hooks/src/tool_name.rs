@@ -11,6 +11,8 @@
 //! - A rule that allows means the name it was written with ([`ToolName::names_it_is_allowed_by`]): the canonical
 //!   name means the tool however it is called; any other spelling means only calls that are spelled so.
 //! - A name as called that is the name of another tool (an MCP server's `read`) allows nothing.
+//! - A name that ends in `*` stands for every tool whose name begins so ([`ToolName::open_prefix`]). A rule that denies or selects
+//!   one of these holds for it; a rule that allows holds only if it allows all of them.
 //!
 //! Names that are not known are canonical as they are: tools of plugins and MCP servers bring their own, and
 //! keep capitals and all.
@@ -206,6 +208,12 @@ impl ToolName {
         (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
     }
 
+    /// What the names of the tools begin with that this name stands for, where it stands for all tools of a server that a provider
+    /// asks by itself (`mcp__shop__*`); `None` for the name of one tool.
+    pub fn open_prefix(&self) -> Option<&str> {
+        self.called().strip_suffix('*')
+    }
+
     /// Every name of the tool, for rules that deny or select: as called, canonical, and all known spellings of
     /// either. A name may come twice.
     pub fn every_name(&self) -> impl Iterator<Item = &str> {
@@ -236,6 +244,9 @@ impl ToolName {
             || tool.called_as().is_some_and(|called| {
                 is(called) || called.eq_ignore_ascii_case(&self.0.called) || known(called).is_some_and(is)
             })
+            || tool
+                .open_prefix()
+                .is_some_and(|prefix| self.every_name().any(|name| begins_with(name, prefix)))
     }
 
     /// What people should know about a rule with this name, if no tool of `tools` has it and it is nearly one
@@ -252,6 +263,11 @@ impl ToolName {
     pub fn is_allowed_by(&self, rule: &str) -> bool {
         self.names_it_is_allowed_by().any(|name| name == rule)
     }
+}
+
+/// Whether a name begins with `prefix`, in whatever capitals.
+fn begins_with(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(prefix))
 }
 
 impl fmt::Display for ToolName {
@@ -460,6 +476,25 @@ mod tests {
         assert!(theirs.is_allowed_by("mcp__files__read"));
         assert!(!theirs.is_allowed_by("read"), "another tool's name opens nothing");
         assert!(!ToolName::with_canonical("bash", "mcp__box__bash").is_allowed_by("bash"));
+    }
+
+    #[test]
+    fn a_name_that_stands_for_all_tools_of_a_server_is_selected_by_each_of_them() {
+        let shop = ToolName::new("mcp__shop__*");
+        assert_eq!(shop.open_prefix(), Some("mcp__shop__"));
+        for rule in ["mcp__shop__drop_all", "MCP__Shop__x", "mcp__shop__*"] {
+            assert!(ToolName::new(rule).selects(&shop), "{rule}");
+            assert!(rule == "mcp__shop__*" || !shop.is_allowed_by(rule), "{rule}");
+        }
+        for rule in ["mcp__shop", "mcp__other__drop_all", "drop_all", "exec"] {
+            assert!(!ToolName::new(rule).selects(&shop), "{rule}");
+        }
+        assert!(ToolName::new("exec").selects(&ToolName::new("*")));
+        assert!(ToolName::new("exec").selects(&ToolName::new("run_*")), "by another spelling");
+        assert!(
+            !ToolName::new("mcp__shop__*").selects(&ToolName::new("mcp__shop__buy")),
+            "a rule is no family"
+        );
     }
 
     #[test]

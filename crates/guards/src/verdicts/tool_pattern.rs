@@ -9,12 +9,16 @@
 //!   members) means the tool however it is called; any other spelling, and what wildcards match, means calls that
 //!   are spelled so. A tool of somebody else's that is called like one of ours is not that one.
 //!
+//! A name that stands for all tools of a server which a provider asks by itself (`mcp__shop__*`) is denied by a pattern that
+//! could match one of them, and allowed only by one that matches all of them.
+//!
 //! Only what can match no tool at all is refused: an empty pattern, one that is no pattern, a group that does not
 //! exist. Any other name may be that of a tool which a plugin, an MCP server or a client brings; if it is nearly the
 //! name of a known tool, there is a hint ([`ToolPattern::hint`]).
 
 use std::fmt;
 
+use backstop_engine::Beginnings;
 use backstop_hooks::tool_name::{GROUPS, group};
 use backstop_hooks::{Malformed, ToolName};
 use globset::{GlobBuilder, GlobMatcher};
@@ -28,7 +32,43 @@ pub struct ToolPattern {
 enum Means {
     Name(ToolName),
     Group(&'static [&'static str]),
-    Wildcards { exact: GlobMatcher, any_case: GlobMatcher },
+    Wildcards(Box<Wildcards>),
+}
+
+/// A name with wildcards.
+struct Wildcards {
+    exact: GlobMatcher,
+    any_case: GlobMatcher,
+    /// Whether it could match a name of which the beginning is known.
+    beginnings: Beginnings,
+    /// What stands in front of a `*` at its end: where that matches, anything may follow.
+    head: Option<GlobMatcher>,
+}
+
+impl Wildcards {
+    fn new(name: &str) -> Result<Self, globset::Error> {
+        let any_case = wildcards(name, true)?;
+        let head =
+            name.strip_suffix('*').map(|_| wildcards(name.trim_end_matches('*'), false)).transpose()?;
+        let beginnings = Beginnings::of(any_case.glob().regex());
+        Ok(Self { exact: wildcards(name, false)?, any_case, beginnings, head })
+    }
+
+    fn denies(&self, tool: &ToolName) -> bool {
+        tool.every_name().any(|name| self.any_case.is_match(name))
+            || tool.open_prefix().is_some_and(|prefix| self.beginnings.may_match(prefix))
+    }
+
+    fn allows(&self, tool: &ToolName) -> bool {
+        match (tool.open_prefix(), &self.head) {
+            (None, _) => tool.names_it_is_allowed_by().any(|name| self.exact.is_match(name)),
+            (Some(_), None) => false,
+            (Some(prefix), Some(head)) => {
+                let ends = prefix.char_indices().map(|(at, _)| at).chain([prefix.len()]);
+                ends.filter_map(|end| prefix.get(..end)).any(|beginning| head.is_match(beginning))
+            }
+        }
+    }
 }
 
 impl ToolPattern {
@@ -49,9 +89,9 @@ impl ToolPattern {
             let known: Vec<&str> = GROUPS.iter().map(|(group, _)| *group).collect();
             return refuse(&format!("there is no such group\nhint: groups: {}", known.join(", ")));
         } else if name.contains(['*', '?', '[']) {
-            match (wildcards(name, false), wildcards(name, true)) {
-                (Ok(exact), Ok(any_case)) => Means::Wildcards { exact, any_case },
-                (Err(error), _) | (_, Err(error)) => return refuse(&error.kind().to_string()),
+            match Wildcards::new(name) {
+                Ok(wildcards) => Means::Wildcards(Box::new(wildcards)),
+                Err(error) => return refuse(&error.kind().to_string()),
             }
         } else {
             Means::Name(ToolName::new(name))
@@ -73,7 +113,7 @@ impl ToolPattern {
         match &self.means {
             Means::Name(name) => name.selects(tool),
             Means::Group(members) => members.iter().any(|member| ToolName::new(member).selects(tool)),
-            Means::Wildcards { any_case, .. } => tool.every_name().any(|name| any_case.is_match(name)),
+            Means::Wildcards(wildcards) => wildcards.denies(tool),
         }
     }
 
@@ -82,7 +122,7 @@ impl ToolPattern {
         match &self.means {
             Means::Name(name) => tool.is_allowed_by(name.called()),
             Means::Group(members) => members.iter().any(|member| tool.is_allowed_by(member)),
-            Means::Wildcards { exact, .. } => tool.names_it_is_allowed_by().any(|name| exact.is_match(name)),
+            Means::Wildcards(wildcards) => wildcards.allows(tool),
         }
     }
 
@@ -90,7 +130,7 @@ impl ToolPattern {
     pub fn tool(&self) -> Option<&ToolName> {
         match &self.means {
             Means::Name(name) => Some(name),
-            Means::Group(_) | Means::Wildcards { .. } => None,
+            Means::Group(_) | Means::Wildcards(_) => None,
         }
     }
 
@@ -99,7 +139,7 @@ impl ToolPattern {
         match &self.means {
             Means::Name(name) => Some(vec![name.clone()]),
             Means::Group(members) => Some(members.iter().map(|member| ToolName::new(member)).collect()),
-            Means::Wildcards { .. } => None,
+            Means::Wildcards(_) => None,
         }
     }
 
@@ -176,6 +216,33 @@ mod tests {
     }
 
     #[test]
+    fn an_open_connector_is_denied_by_what_one_of_its_tools_could_be() {
+        for written in [
+            "mcp__shop__drop_all",
+            "MCP__Shop__drop_all",
+            "mcp__shop__*",
+            "mcp__*__drop_*",
+            "*drop*",
+            "*",
+            "mcp__sh?p__[a-f]*",
+            "mcp__*",
+        ] {
+            assert!(denies(written, "mcp__shop__*"), "{written}");
+        }
+        for written in ["mcp__shop", "mcp__store__*", "drop_all", "exec", "group:runtime", "web_*", "mcp_?"] {
+            assert!(!denies(written, "mcp__shop__*"), "{written}");
+        }
+        for written in ["mcp__shop__*", "mcp__*", "*", "mcp__[st]*", "m*shop__*"] {
+            assert!(allows(written, "mcp__shop__*"), "{written}");
+        }
+        for written in
+            ["mcp__shop__?", "mcp__shop__[!d]*", "mcp__shop__buy*", "mcp__shop__drop_all", "*drop*"]
+        {
+            assert!(!allows(written, "mcp__shop__*"), "{written}");
+        }
+    }
+
+    #[test]
     fn only_what_can_match_nothing_is_refused() {
         for bad in ["", " ", "[z-a]", "group:", "group:fss", "group:*"] {
             assert!(ToolPattern::new("deny_tools", bad).is_err(), "{bad}");
@@ -213,7 +280,46 @@ mod tests {
         ]
     }
 
+    /// A name, with some of it written as wildcards.
+    fn of_a_name() -> impl Strategy<Value = (String, String)> {
+        let piece = prop_oneof![
+            4 => "[a-c_A]".prop_map(|one| (one.clone(), one)),
+            1 => "[a-c_]".prop_map(|one| (one, "?".to_owned())),
+            1 => "[a-c_]{0,3}".prop_map(|some| (some, "*".to_owned())),
+            1 => "[a-c]".prop_map(|one| (one, "[a-c]".to_owned())),
+        ];
+        prop::collection::vec(piece, 1..8).prop_map(|pieces| {
+            let (names, patterns): (Vec<String>, Vec<String>) = pieces.into_iter().unzip();
+            (names.concat(), patterns.concat())
+        })
+    }
+
     proptest! {
+        #[test]
+        fn what_denies_a_tool_denies_every_connector_that_may_bring_it(
+            (name, written) in of_a_name(),
+            end in 0..12_usize,
+        ) {
+            let written = format!("mcp__{written}");
+            let name = format!("mcp__{name}");
+            prop_assert!(denies(&written, &name), "{} {}", written, name);
+            let open = format!("{}*", name.get(..end.min(name.len())).unwrap_or_default());
+            prop_assert!(denies(&written, &open), "{} {}", written, open);
+        }
+
+        #[test]
+        fn what_allows_a_connector_allows_every_tool_that_it_may_bring(
+            (name, written) in of_a_name(),
+            end in 0..12_usize,
+            rest in "[a-d_*?]{0,4}",
+        ) {
+            let prefix = name.get(..end.min(name.len())).unwrap_or_default();
+            if allows(&written, &format!("{prefix}*")) {
+                let tool = format!("{prefix}{rest}");
+                prop_assert!(allows(&written, &tool), "{} {}", written, tool);
+            }
+        }
+
         #[test]
         fn renaming_a_tool_to_a_synonym_never_makes_a_policy_milder(
             (one, other) in synonyms(),
