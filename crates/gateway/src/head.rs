@@ -12,17 +12,36 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::auth::Authenticator;
 use crate::cloud::sigv4::Signer;
-use crate::known::KnownHeaders;
+use crate::known::{KnownHeaders, is_of_maker};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 pub(crate) const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
-/// What a client may say to Bedrock at the operator's cost: what else is to look at the text, and in which form to answer.
-const OF_BEDROCK: [&str; 4] = [
+/// Headers that name who pays, whatever their names begin with.
+const PAYERS: [&str; 2] = ["chatgpt-account-id", "x-goog-user-project"];
+/// What a client may say to a maker at the operator's cost, of the names that the maker has for its own: versions and forms of its
+/// API, and what else is to look at the text. Any other may name an organization, a project or a workspace that pays, or ask for more.
+const OF_MAKERS: [&str; 20] = [
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "anthropic-version",
+    "openai-beta",
+    "openai-intent",
+    "openai-version",
     "x-amzn-bedrock-accept",
     "x-amzn-bedrock-guardrailidentifier",
     "x-amzn-bedrock-guardrailversion",
     "x-amzn-bedrock-trace",
+    "x-dashscope-async",
+    "x-dashscope-cachecontrol",
+    "x-dashscope-sse",
+    "x-dashscope-useragent",
+    "x-github-api-version",
+    "x-ms-oai-image-generation-deployment",
+    "x-openai-subagent",
+    "x-openrouter-cache",
+    "x-openrouter-title",
+    "x-responsesapi-include-timing-metrics",
 ];
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
@@ -104,7 +123,10 @@ impl RequestHeaders<'_> {
                 }
                 continue;
             }
-            if self.auth.must_strip(name, value) || self.is_outdated(name) || (replaces && is_paying(name)) {
+            if self.auth.must_strip(name, value)
+                || self.is_outdated(name)
+                || (replaces && is_paying(name) && !self.is_named(name))
+            {
                 continue;
             }
             if self.known.is_some_and(|known| !known.pass(name)) {
@@ -124,6 +146,11 @@ impl RequestHeaders<'_> {
         to
     }
 
+    /// Whether the operator named the header to be passed on.
+    fn is_named(&self, name: &HeaderName) -> bool {
+        self.known.is_some_and(|known| known.is_named(name))
+    }
+
     fn is_outdated(&self, name: &HeaderName) -> bool {
         let of_body = *name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING;
         (self.replaced && of_body) || (self.inspected && *name == header::ACCEPT_ENCODING)
@@ -133,9 +160,7 @@ impl RequestHeaders<'_> {
 /// Whether a header says who else pays, or for what more, where the operator does.
 fn is_paying(name: &HeaderName) -> bool {
     let name = name.as_str();
-    name == "x-goog-user-project"
-        || name.starts_with("x-vertex-ai-")
-        || (name.starts_with("x-amzn-bedrock-") && !OF_BEDROCK.contains(&name))
+    PAYERS.contains(&name) || (is_of_maker(name) && !OF_MAKERS.contains(&name))
 }
 
 /// Whether a header is one in which clients bring a key or a token.
@@ -266,16 +291,39 @@ mod tests {
             ("x-amzn-bedrock-performanceconfig-latency", "optimized"),
             ("x-amzn-bedrock-trace", "ENABLED"),
             ("x-amzn-bedrock-guardrailidentifier", "g"),
+            ("openai-organization", "theirs"),
+            ("openai-project", "theirs"),
+            ("anthropic-workspace", "theirs"),
+            ("x-dashscope-workspace", "theirs"),
+            ("x-openai-of-tomorrow", "theirs"),
+            ("chatgpt-account-id", "theirs"),
+            ("openai-beta", "a"),
+            ("anthropic-version", "1"),
         ]);
         let key = Credentials::Own(header::AUTHORIZATION, HeaderValue::from_static("Bearer k"));
         let kept = [
             "x-amzn-bedrock-trace: ENABLED",
             "x-amzn-bedrock-guardrailidentifier: g",
+            "openai-beta: a",
+            "anthropic-version: 1",
             "host: api.example.com",
             "authorization: Bearer k",
         ];
         assert_eq!(sent(&key, false, false, &from), kept);
-        assert_eq!(sent(&Credentials::Client, false, false, &from).len(), 7);
+        assert_eq!(sent(&Credentials::Client, false, false, &from).len(), 15);
+        // The operator may let clients say it.
+        let known = KnownHeaders::with(&["OpenAI-Project".to_owned()]);
+        let auth = Authenticator::new(&Settings::new(Secret::new("token".to_owned())));
+        let headers = RequestHeaders {
+            auth: &auth,
+            host: None,
+            credentials: &key,
+            replaced: false,
+            inspected: false,
+            known: Some(&known),
+        };
+        let passed = headers.build(&from);
+        assert!(passed.contains_key("openai-project") && !passed.contains_key("openai-organization"));
     }
 
     #[test]

@@ -120,32 +120,37 @@ const OF_MAKERS: &[&str] = &[
     "x-title",
 ];
 
-/// How names begin that a maker, a client or a tracer has for its own.
-const FAMILIES: &[&str] = &[
+/// How names begin that a maker of models has for its own. Where the operator pays, single ones of them pass
+/// ([`head`](crate::head)).
+const MAKERS: &[&str] = &[
     "anthropic-",
-    "copilot-",
     "openai-",
+    "x-amzn-bedrock-",
+    "x-dashscope-",
+    "x-github-",
+    "x-ms-oai-",
+    "x-oai-",
+    "x-openai-",
+    "x-openrouter-",
+    "x-responsesapi-",
+    "x-vertex-ai-",
+];
+
+/// How names begin that a client or a tracer has for its own.
+const FAMILIES: &[&str] = &[
+    "copilot-",
     "sec-ch-ua",
     "sec-fetch-",
-    "x-amzn-bedrock-",
     "x-b3-",
     "x-claude-code-",
     "x-cline-",
     "x-codex-",
     "x-copilot-",
-    "x-dashscope-",
     "x-datadog-",
     "x-gemini-",
-    "x-github-",
-    "x-ms-oai-",
-    "x-oai-",
-    "x-openai-",
     "x-opencode-",
-    "x-openrouter-",
     "x-qwen-",
-    "x-responsesapi-",
     "x-stainless-",
-    "x-vertex-ai-",
 ];
 
 /// The headers that pass where not all do.
@@ -162,9 +167,14 @@ impl KnownHeaders {
         Self { also, told: Mutex::default() }
     }
 
+    /// Whether the operator named the header.
+    pub(crate) fn is_named(&self, name: &HeaderName) -> bool {
+        self.also.iter().any(|also| also == name.as_str())
+    }
+
     /// Whether a header passes. One that does not is told of, once.
     pub(crate) fn pass(&self, name: &HeaderName) -> bool {
-        if is_known(name.as_str()) || self.also.iter().any(|also| also == name.as_str()) {
+        if is_known(name.as_str()) || self.is_named(name) {
             return true;
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,6 +191,12 @@ impl KnownHeaders {
 fn is_known(name: &str) -> bool {
     [OF_HTTP, OF_TRACES, OF_MAKERS].iter().any(|names| names.contains(&name))
         || FAMILIES.iter().any(|family| name.starts_with(family))
+        || is_of_maker(name)
+}
+
+/// Whether a maker of models has the name for its own.
+pub(crate) fn is_of_maker(name: &str) -> bool {
+    MAKERS.iter().any(|family| name.starts_with(family))
 }
 
 #[cfg(test)]
@@ -268,7 +284,7 @@ mod tests {
 
     #[test]
     fn each_name_is_listed_once_and_in_small_letters() {
-        let all: Vec<&str> = [OF_HTTP, OF_TRACES, OF_MAKERS, FAMILIES].concat();
+        let all: Vec<&str> = [OF_HTTP, OF_TRACES, OF_MAKERS, MAKERS, FAMILIES].concat();
         let once: BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(once.len(), all.len());
         assert!(all.iter().all(|name| name.bytes().all(|byte| !byte.is_ascii_uppercase())));
