@@ -9,7 +9,7 @@
 //! client knows the id of the first, and what comes next follows the last.
 //!
 //! Limits: the latest [`MOST_ANSWERS`], across SIGHUP and [restarts](super::kept); answers with more than [`MOST_RESULTS`] refused calls, and
-//! calls that have no result in words (screenshots), stay without.
+//! calls that have no result in words (screenshots), stay without; the log says so of the former.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,7 +110,15 @@ impl Owed {
         results: Vec<Message>,
     ) {
         let is_kept = request.extra.get("store").and_then(Value::as_bool) != Some(false);
-        if results.is_empty() || results.len() > MOST_RESULTS || answer.is_empty() || !is_kept {
+        if results.is_empty() || answer.is_empty() || !is_kept {
+            return;
+        }
+        if results.len() > MOST_RESULTS {
+            tracing::warn!(
+                refused = results.len(),
+                most = MOST_RESULTS,
+                "an answer has more refused calls than are remembered: the provider will refuse to go on with it"
+            );
             return;
         }
         let results: Arc<[Message]> = results.into();
