@@ -3,6 +3,7 @@
 //! A host turns the outside world into events, hands each to the engine at its point, and obeys what
 //! comes back. Every dispatch ends in a receipt, which the engine shows to all sinks.
 
+mod offers;
 mod passage;
 
 use std::borrow::Cow;
@@ -13,12 +14,12 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, PROVIDER_TOOL,
-    ToolBefore, ToolCallEvent, TrustedToolPolicy,
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeResponseEmit, BeforeToolCall, ToolBefore,
+    ToolCallEvent, TrustedToolPolicy,
 };
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Params, Point, Reason,
-    RunId, SessionId, ToolCallId, ToolName, contained,
+    CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, Reason, RunId,
+    SessionId, ToolCallId, contained,
 };
 use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
@@ -36,6 +37,8 @@ use crate::tool_call::{PATIENCE, Reviewed};
 use crate::underway::Underway;
 
 use self::passage::Question;
+
+pub use self::offers::OfferRuling;
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
 /// than that can be pruned.
@@ -319,28 +322,6 @@ impl Engine {
         self.has_hooks::<TrustedToolPolicy>()
             || self.has_hooks::<ToolBefore>()
             || self.has_hooks::<BeforeToolCall>()
-    }
-
-    /// Why a tool that a provider would run by itself may not be offered to a model, if the gates of tool calls would
-    /// not let a call of it. They are asked about a call of the kind [`PROVIDER_TOOL`] that has no id, with what is `said`
-    /// of the tool as arguments; nobody sees its calls before they are made. Nobody is asked about an offer either: unless
-    /// `unasked` leaves that to others, it is refused. Leaves a receipt.
-    pub async fn refuses_offer(
-        &self,
-        name: &str,
-        said: Params,
-        run: &RunId,
-        call: &CallContext,
-        unasked: Unasked,
-    ) -> Option<Blocked> {
-        let snapshot = self.0.registry.snapshot();
-        let offered = ToolCallEvent::new(ToolName::new(name), said).run_id(run.clone());
-        let foreseen = self.foresee(&snapshot, offered.tool_kind(PROVIDER_TOOL.to_owned()), call).await;
-        let question = match unasked {
-            Unasked::Leave => Question::Left,
-            Unasked::Deny | Unasked::Wait => Question::Refused,
-        };
-        self.conclude(foreseen, question).await
     }
 
     fn judge<'a>(

@@ -29,7 +29,9 @@ pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
 pub use aside::aside;
 pub use beginning::Beginnings;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
-pub use engine::{DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, Unasked, ungated_rulings};
+pub use engine::{
+    DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, OfferRuling, Unasked, ungated_rulings,
+};
 pub use foreign::MAX_DEPTH;
 pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
 pub use hosts::Hosts;

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::endpoint::{Endpoint, Family, Operation, unescaped};
+use crate::operations::PREFIXES;
 
 /// The models that a request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,9 +178,6 @@ const ENDINGS: [&str; 15] = [
     "/messages/count_tokens",
 ];
 
-/// Segments in front of an ending that name an API, besides its versions.
-const NO_MODEL: [&str; 5] = ["api", "openai", "anthropic", "inference", "compat"];
-
 impl NamedModels {
     /// The models of a request for `path` with this `body`, and the [ones in its query](in_query).
     ///
@@ -315,7 +313,7 @@ fn before_ending(path: &str) -> Option<String> {
     let small = path.to_ascii_lowercase();
     let before = ENDINGS.iter().find_map(|ending| small.strip_suffix(ending))?;
     let last = before.rsplit('/').next().filter(|last| !last.is_empty())?;
-    if is_only_a_version(last) || NO_MODEL.contains(&last) {
+    if is_only_a_version(last) || PREFIXES.contains(&last) {
         return None;
     }
     let start = before.len() - last.len();

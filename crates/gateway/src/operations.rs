@@ -17,7 +17,7 @@ use crate::upstream::is_version;
 
 /// What passes without a judge: lists of models, the states of batches, and files, which a request has to name before a model
 /// reads them.
-const LISTED: [(&str, &str); 19] = [
+const LISTED: [(&str, &str); 18] = [
     ("GET", ""),
     ("GET", "models"),
     ("GET", "models/{model}"),
@@ -36,7 +36,6 @@ const LISTED: [(&str, &str); 19] = [
     ("POST", "uploads/{id}/parts"),
     ("POST", "uploads/{id}/complete"),
     ("POST", "uploads/{id}/cancel"),
-    ("DELETE", "models/{model}/operations/{id}"),
 ];
 
 /// States of batches of OpenAI's API. Those of others hold the answers.
@@ -49,8 +48,10 @@ const MODEL_OF_MAKER: &str = "models/{maker}/{model}";
 /// What Gemini has below a model, which is none.
 const BELOW_MODELS: [&str; 2] = ["operations", "permissions"];
 
-/// Names in front of the version, or in its place, of servers that speak OpenAI's API beside one of their own.
-const PREFIXES: [&str; 3] = ["openai", "api", "compatible-mode"];
+/// Names in front of the version, or in its place, of servers that speak one of the APIs beside one of their own. None of them
+/// says which operation is meant, and none is a model.
+pub(crate) const PREFIXES: [&str; 6] =
+    ["openai", "anthropic", "api", "compat", "compatible-mode", "inference"];
 
 /// Names behind which a model stands, and behind that what is done with it.
 const OF_MODEL: [&str; 2] = ["deployments", "engines"];
@@ -415,10 +416,10 @@ mod tests {
     #[test]
     fn a_pattern_says_which_operation_it_is_about() {
         // Whatever way leads to an operation, and however much of it: what stands behind has to be a word.
-        let fronts =
-            ["v1", "v1beta", "V2", "openai", "API", "compatible-mode", "deployments/{d}", "openai/engines/e"];
-        for first in fronts {
-            for second in fronts {
+        let fronts = ["v1", "v1beta", "V2", "API", "deployments/{d}", "openai/engines/e"];
+        let fronts = [fronts.as_slice(), &PREFIXES].concat();
+        for first in &fronts {
+            for second in &fronts {
                 for way in [String::new(), format!("/{first}"), format!("/{first}/{second}")] {
                     for any in ["/{x}", "/{x}/{y}", "/{x}:run", "/{x}/jobs", ""] {
                         let pattern = format!("{way}{any}");

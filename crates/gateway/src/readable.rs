@@ -9,6 +9,7 @@ use backstop_llm::live::TextTable;
 use http::Method;
 use serde_json::Value;
 
+use crate::cloud::azure::of_deployment;
 use crate::operations::{fits, without_prefix};
 
 /// An operation whose texts are judged.
@@ -247,6 +248,9 @@ static SPOKEN: TextTable = TextTable {
     fixed: &[],
 };
 
+/// The text of a part once more, token by token.
+pub(crate) const LOGPROBS: &str = "logprobs";
+
 /// Items of a conversation, as they are asked with, stored and listed.
 static ITEMS: TextTable = TextTable {
     texts: &[
@@ -321,8 +325,8 @@ static ITEMS: TextTable = TextTable {
         "y",
         "button",
     ],
-    opaque: &["encrypted_content", "image_url", "file_data", "result", "logprobs"],
-    own: &["metadata"],
+    opaque: &["encrypted_content", "image_url", "file_data", "result"],
+    own: &["metadata", LOGPROBS],
     fixed: &["arguments", "action", "operation", "code"],
 };
 
@@ -396,9 +400,8 @@ pub(crate) fn answer_to(path: &str) -> Option<&'static Readable> {
 }
 
 /// The operations, as paths without their version.
-static READABLE: [Readable; 25] = [
+static READABLE: [Readable; 21] = [
     posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
-    posted("deployments/{deployment}/embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
     posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Nothing),
     posted("models/{model}:batchembedcontents", Api::Gemini, &EMBEDDED, Answered::Nothing),
     posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Nothing),
@@ -409,19 +412,6 @@ static READABLE: [Readable; 25] = [
     posted("audio/speech", Api::OpenAiChat, &SPOKEN, Answered::Nothing),
     posted("audio/transcriptions", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
     posted("audio/translations", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
-    posted("deployments/{deployment}/images/edits", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
-    posted(
-        "deployments/{deployment}/audio/transcriptions",
-        Api::OpenAiChat,
-        &RECORDED,
-        Answered::Said(&WRITTEN_DOWN),
-    ),
-    posted(
-        "deployments/{deployment}/audio/translations",
-        Api::OpenAiChat,
-        &RECORDED,
-        Answered::Said(&WRITTEN_DOWN),
-    ),
     posted("responses/compact", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
     fetched("GET", "responses/{id}/input_items"),
     posted("conversations", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
@@ -443,7 +433,24 @@ const fn fetched(method: &'static str, path: &'static str) -> Readable {
     Readable { method, path, api, asked: None, answered: Answered::Items(&ITEMS) }
 }
 
+/// Where a request stores items.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredIn<'p> {
+    /// The conversation that the address names, if there is one yet.
+    pub(crate) conversation: Option<&'p str>,
+}
+
 impl Readable {
+    /// Where the request stores items of a conversation; `None` if it brings none. `path` is the request's.
+    pub(crate) fn stored_in<'p>(&self, path: &'p str) -> Option<StoredIn<'p>> {
+        if !matches!(self.answered, Answered::Items(_)) || self.asked.is_none() {
+            return None;
+        }
+        let mut segments =
+            path.split('/').skip_while(|segment| !segment.eq_ignore_ascii_case("conversations"));
+        Some(StoredIn { conversation: segments.nth(1).filter(|id| !id.is_empty()) })
+    }
+
     /// Why an answer to this request can't be judged: it would come in pieces, or say the text a second time.
     pub(crate) fn unjudged_answer(&self, asked: &Value) -> Option<&'static str> {
         if !matches!(self.answered, Answered::Texts(_) | Answered::Said(_)) {
@@ -486,6 +493,7 @@ pub(crate) fn is_plain(asked: &Value) -> bool {
 /// The operation of a request, if its texts can be read. `path` is a [normal](crate::endpoint::normal) one.
 pub(crate) fn readable(method: &Method, path: &str) -> Option<&'static Readable> {
     let rest = without_prefix(path.trim_matches('/'));
+    let rest = of_deployment(rest).unwrap_or(rest);
     READABLE.iter().find(|known| known.method == method.as_str() && fits(known.path, rest))
 }
 
@@ -524,6 +532,9 @@ mod tests {
         for (method, path, is_known) in [
             (Method::POST, "/v1/embeddings", true),
             (Method::POST, "/openai/deployments/small/embeddings", true),
+            (Method::POST, "/openai/deployments/small/moderations", false),
+            (Method::POST, "/openai/deployments/small/conversations", false),
+            (Method::POST, "/openai/deployments/a/b/embeddings", false),
             (Method::POST, "/v1beta/models/m:embedcontent", true),
             (Method::POST, "/v1/completions/", true),
             (Method::GET, "/v1/responses/resp_1/input_items", true),
@@ -533,6 +544,18 @@ mod tests {
             (Method::PATCH, "/v1/conversations/c", false),
         ] {
             assert_eq!(readable(&method, path).is_some(), is_known, "{method} {path}");
+        }
+    }
+
+    /// What the same request asks of the service may be asked of a deployment.
+    #[test]
+    fn what_a_deployment_is_asked_is_read_as_what_the_service_is() {
+        for asked in crate::cloud::azure::OF_DEPLOYMENTS {
+            let of_service = readable(&Method::POST, &format!("/openai/v1{asked}"));
+            let of_deployment = readable(&Method::POST, &format!("/openai/deployments/small{asked}"));
+            let path = |found: Option<&'static Readable>| found.map(|found| found.path);
+            assert_eq!(path(of_deployment), path(of_service), "{asked}");
+            assert!(of_service.is_some() || asked == "/chat/completions", "{asked}");
         }
     }
 }

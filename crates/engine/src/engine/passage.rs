@@ -66,10 +66,21 @@ pub(super) struct Foreseen<'a> {
 pub(super) enum Question<'a> {
     /// Whoever runs the tool asks it.
     Left,
-    /// Nobody can answer it, so the call is refused.
-    Refused,
     /// It is put to whoever attends.
     Put(&'a Attendance),
+}
+
+impl Foreseen<'_> {
+    /// Whether a human is to be asked, and nothing else stands against the call.
+    pub(super) fn asks(&self) -> bool {
+        self.blocked.is_none() && !self.changed && !self.requests.is_empty()
+    }
+
+    /// Takes the questions of another judgement about the same thing, and what they were asked by.
+    pub(super) fn take_questions(&mut self, other: &mut Self) {
+        self.requests.append(&mut other.requests);
+        self.facts.append(&mut other.facts);
+    }
 }
 
 impl Engine {
@@ -101,14 +112,9 @@ impl Engine {
                 let mut passage = Passage { snapshot, call, attendance, approved, approval, facts };
                 self.settle(&mut passage, &event, judged, requests, &mut underway).await
             }
-            (blocked, question) => {
+            (blocked, _) => {
                 self.0.approvals.cancel(&requests, call).await;
-                let refused = requests.first().filter(|_| matches!(question, Question::Refused));
-                let unable = || match refused {
-                    Some(request) => Some(not_asked(request)),
-                    None => changed.then(rewritten_in_an_answer),
-                };
-                blocked.or_else(unable)
+                blocked.or_else(|| changed.then(rewritten_in_an_answer))
             }
         };
         let mut receipt = underway.into_receipt();
@@ -246,12 +252,6 @@ impl Engine {
         self.record(receipt);
         blocked
     }
-}
-
-fn not_asked(request: &ApprovalRequest) -> Blocked {
-    let told = format!("a human would have to allow it: {}", request.title());
-    let reason = Some(Reason::fixed("approval.needed", told));
-    Blocked { cause: BlockCause::Withheld, reason, hook: None, owner: None }
 }
 
 fn rewritten_in_an_answer() -> Blocked {

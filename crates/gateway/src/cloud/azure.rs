@@ -22,7 +22,7 @@ const DEPLOYMENTS: &str = "deployments";
 const API_VERSION: &str = "api-version";
 
 /// What is asked of a deployment rather than of the service (`_deployments_endpoints` of OpenAI's Python SDK).
-const OF_DEPLOYMENTS: [&str; 8] = [
+pub(crate) const OF_DEPLOYMENTS: [&str; 8] = [
     "/completions",
     "/chat/completions",
     "/embeddings",
@@ -32,6 +32,13 @@ const OF_DEPLOYMENTS: [&str; 8] = [
     "/images/generations",
     "/images/edits",
 ];
+
+/// What is asked of a deployment by a path without its front (`deployments/<name>/embeddings` gives `embeddings`); `None` if the path
+/// is no such one.
+pub(crate) fn of_deployment(path: &str) -> Option<&str> {
+    let (_, rest) = path.strip_prefix(DEPLOYMENTS)?.strip_prefix('/')?.split_once('/')?;
+    OF_DEPLOYMENTS.iter().any(|known| known.strip_prefix('/') == Some(rest)).then_some(rest)
+}
 
 /// The header in which a response names the deployment that draws its pictures.
 const IMAGES: &str = "x-ms-oai-image-generation-deployment";

@@ -4,7 +4,11 @@
 //! asked is a call of the answer, and judged as that. The law: *an approval goes to the provider only for a call that was
 //! judged as the provider has it.* So it does for a call that left here, and for one that the request brings with it, which
 //! is judged now, where no conversation of the provider's stands behind it, in which the call could be another.
-//! Everything else is refused: nobody here knows what it is that would run.
+//! Everything else is refused: nobody here knows what it is that would run. That holds for requests that store items for later
+//! (`/v1/conversations`) as for those that ask a model, and for a reference to a stored item that may be an approval, or offer a
+//! tool: what it stands for is not in the request.
+//!
+//! A call that a request brings under the name of one that left, and that is another, ends what was known of that name.
 //!
 //! Limits: what this process remembers, the latest [`MOST_APPROVALS`]. After a restart an approval in a conversation that
 //! the provider keeps is refused, and the model has to ask again.
@@ -23,6 +27,13 @@ use super::owed::{PREVIOUS, conversation_of};
 
 const MOST_APPROVALS: usize = 4_096;
 const ASKED: &str = "mcp_approval_request";
+/// The type of what stands for an item that the provider has. It may be left out.
+const REFERENCE: &str = "item_reference";
+/// How the ids of stored items begin that neither approve nor offer anything (OpenAI refuses an id that does not begin as its type's
+/// do).
+const HARMLESS_IDS: [&str; 14] = [
+    "ci_", "cmp_", "ctc_", "cu_", "fc_", "fs_", "ig_", "lsh_", "mcp_", "mcpl_", "msg_", "rs_", "tsc_", "ws_",
+];
 /// The field that names what is approved, or not.
 const NAMED: &str = "approval_request_id";
 
@@ -36,12 +47,20 @@ impl Default for Approvals {
     }
 }
 
-/// An approval of what nobody here knows.
+/// Why it can't be known what a request approves.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "it approves a call of a server's tool that did not pass here since this proxy began\nhint: have the model ask once more, or send the `{ASKED}` in `input`, without a conversation that is kept elsewhere"
-)]
-pub(super) struct Unjudged;
+pub(super) enum Unjudged {
+    /// An approval of what nobody here knows.
+    #[error(
+        "it approves a call of a server's tool that did not pass here since this proxy began\nhint: have the model ask once more, or send the `{ASKED}` in `input`, without a conversation that is kept elsewhere"
+    )]
+    Call,
+    /// A reference to what nobody here knows.
+    #[error(
+        "it refers to a stored item that may be an approval or offer a tool, which can't be judged by its id\nhint: send the item itself"
+    )]
+    Reference,
+}
 
 impl Approvals {
     fn state(&self) -> MutexGuard<'_, Bounded<Digest, Digest>> {
@@ -63,8 +82,11 @@ impl Approvals {
     ) -> Result<Vec<ToolCall>, Unjudged> {
         let mut unjudged: Vec<ToolCall> = Vec::new();
         let parts = || request.messages.iter().flat_map(|message| &message.content);
+        if parts().any(refers_to_anything) {
+            return Err(Unjudged::Reference);
+        }
         for raw in parts().filter_map(approval) {
-            let id = raw.get(NAMED).and_then(Value::as_str).ok_or(Unjudged)?;
+            let id = raw.get(NAMED).and_then(Value::as_str).ok_or(Unjudged::Call)?;
             let known = self.state().get(&key(agent, id)).copied();
             let calls = parts().filter_map(|part| match part {
                 Part::ToolCall(call) if call.id.as_str() == id && asks(call) => Some(call),
@@ -76,12 +98,38 @@ impl Approvals {
                 continue;
             }
             if others.is_empty() || is_kept {
-                return Err(Unjudged);
+                return Err(Unjudged::Call);
             }
             unjudged.extend(others.into_iter().cloned());
         }
+        self.forget_others(agent, parts());
         Ok(unjudged)
     }
+}
+
+impl Approvals {
+    /// Forgets what was judged under the names of calls that a request brings and that are others.
+    fn forget_others<'p>(&self, agent: Option<&AgentId>, parts: impl Iterator<Item = &'p Part>) {
+        let mut state = self.state();
+        for part in parts {
+            let Part::ToolCall(call) = part else { continue };
+            let key = key(agent, call.id.as_str());
+            if asks(call) && state.get(&key).is_some_and(|known| *known != run_by(call)) {
+                state.forget(&key);
+            }
+        }
+    }
+}
+
+/// Whether a part stands for a stored item that may be one by which something is approved or offered.
+fn refers_to_anything(part: &Part) -> bool {
+    let Part::Unknown { raw } = part else { return false };
+    let is_reference = match raw.get("type") {
+        None | Some(Value::Null) => raw.get("role").is_none(),
+        Some(kind) => kind.as_str() == Some(REFERENCE),
+    };
+    let id = raw.get("id").and_then(Value::as_str).unwrap_or_default();
+    is_reference && !HARMLESS_IDS.iter().any(|known| id.starts_with(known))
 }
 
 /// Turns down what a request approves of this call.

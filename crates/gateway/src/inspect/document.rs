@@ -2,23 +2,25 @@
 //!
 //! It is held until it is whole. Each of its texts passes `before_response_emit` and is spliced where that changed it. Calls
 //! in it are judged like those of an answer; they can't be taken out of a list that is only read, so one that is denied
-//! stops the answer.
+//! stops the answer. Results among its items pass `tool.after` first.
 
-use backstop_engine::{BlockCause, Blocked, Engine};
+use backstop_engine::{BlockCause, Blocked, Engine, ResponseGate};
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
 use backstop_hooks::{CallContext, Text};
 
-use backstop_llm::live::LiveDocument;
+use backstop_llm::Api;
+use backstop_llm::live::{LiveDocument, listed_result};
 use backstop_llm::wire::openai_responses::listed_calls;
 use backstop_store::ToolDecision;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use super::judge::{Facts, Gates, JudgeError, emission};
+use super::results;
 use super::settings::ToolCalls;
 use super::usage::usage_of;
-use crate::readable::Answered;
+use crate::readable::{Answered, LOGPROBS};
 
 /// Fields in which a document lists items.
 const LISTS: [&str; 3] = ["data", "output", "items"];
@@ -73,7 +75,7 @@ impl DocumentJudge {
             Answered::Said(_) if self.is_plain => return self.plain(&body, facts, call).await,
             Answered::Said(table) => (table, false),
         };
-        let document = LiveDocument::read(table, body)?;
+        let mut document = LiveDocument::read(table, body)?;
         if let (Answered::Said(_), Value::Object(fields)) = (self.answered, document.value())
             && !fields
                 .keys()
@@ -85,6 +87,16 @@ impl DocumentJudge {
         if has_items && self.gates.calls {
             let calls = listed_calls(&items(document.value()))?;
             self.judge_calls(calls, facts, latency_ms, call).await?;
+        }
+        if has_items && self.gates.emit != ResponseGate::Open && repeats_text(document.value()) {
+            let told = "probabilities of tokens repeat the text in pieces; ask without `logprobs`";
+            return Err(JudgeError::Blocked(withheld(told.to_owned())));
+        }
+        if has_items
+            && self.gates.results
+            && let Some(edited) = self.judge_results(document.value(), call).await?
+        {
+            document = LiveDocument::read(table, edited.to_string().into())?;
         }
         self.said = document.texts().map(Text::from).collect();
         let mut texts = Vec::new();
@@ -116,6 +128,20 @@ impl DocumentJudge {
             Some(blocked) => Err(JudgeError::Blocked(blocked)),
             None => Ok(decided.event.all_content.iter().map(Text::as_str).collect::<String>().into()),
         }
+    }
+
+    /// Judges the results among the items; answers the document with what stands in their places, if that is another.
+    async fn judge_results(&self, document: &Value, call: &CallContext) -> Result<Option<Value>, JudgeError> {
+        let mut edited = document.clone();
+        for item in items_mut(&mut edited) {
+            let Some((tool, id)) = listed_result(item) else { continue };
+            let judged =
+                results::judge_value(Api::OpenAiResponses, tool, &id, item, &self.engine, call).await;
+            if let Some(new) = judged.map_err(JudgeError::Blocked)? {
+                *item = new;
+            }
+        }
+        Ok((edited != *document).then_some(edited))
     }
 
     async fn judge_calls(
@@ -156,6 +182,37 @@ impl DocumentJudge {
 
 fn withheld(reason: String) -> Blocked {
     Blocked { cause: BlockCause::Withheld, reason: Some(reason.into()), hook: None, owner: None }
+}
+
+/// Whether a text stands somewhere once more, token by token.
+fn repeats_text(value: &Value) -> bool {
+    let says = |value: &Value| match value {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    };
+    match value {
+        Value::Array(items) => items.iter().any(repeats_text),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| (key == LOGPROBS && says(value)) || repeats_text(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The same as [`items`], to be edited.
+fn items_mut(document: &mut Value) -> Vec<&mut Value> {
+    if items_listed(document) == 0 {
+        return vec![document];
+    }
+    let Value::Object(fields) = document else { return Vec::new() };
+    let lists = fields.iter_mut().filter(|(field, _)| LISTS.contains(&field.as_str()));
+    lists.filter_map(|(_, list)| list.as_array_mut()).flatten().collect()
+}
+
+fn items_listed(document: &Value) -> usize {
+    LISTS.iter().filter_map(|field| document.get(field)?.as_array()).map(Vec::len).sum()
 }
 
 /// The items of a document: those in its list, or itself if it is one.

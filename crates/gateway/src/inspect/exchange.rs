@@ -285,6 +285,7 @@ impl InspectedExchange {
             other_models: &[],
             api,
             unasked,
+            stored: None,
             answer_tokens: None,
         };
         watchers.tell::<LlmInput>(|| asking.input(request));

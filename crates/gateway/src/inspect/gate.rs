@@ -7,13 +7,14 @@
 //! - *Everything a model reads is shown to `before_llm_call`*: the system prompt, the messages, and in them the
 //!   results of tools, whatever role a wire gives them, and the texts [beside](super::fields) all that.
 //! - *What a provider runs is judged where it is offered*: a tool whose calls would be denied is taken out of the
-//!   request, or the request is refused.
+//!   request, or the request is refused. A question about one is filed once for the conversation, and the tool is not offered before a
+//!   person allows it.
 //! - *A tool that was taken away is not asked for*: who writes the request takes it out of `tool_choice`, too.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use backstop_engine::{BlockCause, Blocked, Engine, Unasked};
+use backstop_engine::{BlockCause, Blocked, Engine, OfferRuling, Unasked};
 use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent,
@@ -31,12 +32,15 @@ use super::offers::{Offer, offers};
 const MAX_UNCHANGED: usize = 8_192;
 /// How many are that became something else: with their texts, 32 MiB at most.
 const MAX_REWRITTEN: usize = 1_024;
+/// How many offers are remembered that a person allowed.
+const MAX_ALLOWED: usize = 1_024;
 /// A longer text that a hook wrote is not remembered, but asked for again.
 const MAX_REMEMBERED_BYTES: usize = 32 * 1_024;
 /// The agent of requests that name none.
 const NO_AGENT: &str = "unknown";
 
-/// What `message.before` made of messages, so that each is judged once. Texts that came are kept as digests.
+/// What `message.before` made of messages, so that each is judged once, and what people allowed to be offered. Texts that came are kept
+/// as digests.
 #[derive(Debug)]
 pub(super) struct Remembered(Mutex<Made>);
 
@@ -44,12 +48,13 @@ pub(super) struct Remembered(Mutex<Made>);
 struct Made {
     unchanged: Bounded<Digest, ()>,
     rewritten: Bounded<Digest, Text>,
+    allowed: Bounded<Digest, ()>,
 }
 
 impl Default for Remembered {
     fn default() -> Self {
         let (unchanged, rewritten) = (Bounded::new(MAX_UNCHANGED), Bounded::new(MAX_REWRITTEN));
-        Self(Mutex::new(Made { unchanged, rewritten }))
+        Self(Mutex::new(Made { unchanged, rewritten, allowed: Bounded::new(MAX_ALLOWED) }))
     }
 }
 
@@ -66,6 +71,15 @@ impl Remembered {
     /// What became of a message, which may be nothing.
     fn find(&self, key: &Digest) -> Option<Option<Text>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).find(key)
+    }
+
+    /// Whether a person allowed an offer.
+    fn is_allowed(&self, key: &Digest) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).allowed.get(key).is_some()
+    }
+
+    fn allow(&self, key: Digest) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).allowed.insert(key, ());
     }
 
     fn keep(&self, key: Digest, text: Option<Text>) {
@@ -97,6 +111,9 @@ pub(super) struct Asking<'a> {
     pub(super) api: Api,
     /// What becomes of a tool of the provider's about which a human would be asked.
     pub(super) unasked: Unasked,
+    /// The items that a document stores in a conversation, as a request: what they offer is offered with each request that goes on
+    /// with it.
+    pub(super) stored: Option<&'a ModelRequest>,
     /// How many tokens the answer has at most, where a budget reserves as many.
     pub(super) answer_tokens: Option<u64>,
 }
@@ -115,16 +132,24 @@ impl Asking<'_> {
             self.call(request).await?;
         }
         if self.engine.has_tool_gates() {
-            self.offers(request).await?;
+            self.offers(request, remembered).await?;
         }
         Ok(())
     }
 
+    /// What is offered: nothing can be taken out of items that are stored.
+    fn offered(self, request: &ModelRequest) -> Vec<Offer> {
+        let Some(stored) = self.stored else { return offers(self.api, request) };
+        let mut offers = offers(self.api, stored);
+        offers.iter_mut().for_each(|offer| offer.place = None);
+        offers
+    }
+
     /// Takes out of the request what the provider would run by itself although a call of it would be denied.
-    async fn offers(self, request: &mut ModelRequest) -> Result<(), Blocked> {
+    async fn offers(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
-        for offer in offers(self.api, request).iter().filter(|offer| offer.is_run_by_provider()) {
-            let Some(blocked) = self.refused(offer).await else { continue };
+        for offer in self.offered(request).iter().filter(|offer| offer.is_run_by_provider()) {
+            let Some(blocked) = self.refused(offer, remembered).await else { continue };
             match offer.place {
                 _ if blocked.is_unavailable() => return Err(blocked),
                 Some(place) => gone.extend([place]),
@@ -135,21 +160,29 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Why a tool may not be offered: what stopped the first of its names that is denied.
-    async fn refused(self, offer: &Offer) -> Option<Blocked> {
-        let run = &self.identity.run;
-        for name in &offer.names {
-            consume_budget().await;
-            let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
-            // With the turn in it, no offer is the repetition of an earlier call.
-            let arguments = [("offered".to_owned(), definition), ("run".to_owned(), run.as_str().into())];
-            let said = Params::new(arguments.into_iter().collect());
-            let refused = self.engine.refuses_offer(name, said, run, self.call, self.unasked).await;
-            if refused.is_some() {
-                return refused;
+    /// Why a tool may not be offered in this conversation. A person who allows it does so for the conversation, and for this very
+    /// tool: an offer that says anything else is another one.
+    async fn refused(self, offer: &Offer, remembered: &Remembered) -> Option<Blocked> {
+        let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
+        let conversation = self.identity.session.as_str();
+        let said = [("conversation".to_owned(), conversation.into()), ("offered".to_owned(), definition)];
+        let said = Params::new(said.into_iter().collect());
+        let key = self.offer_key(offer, &said);
+        let unasked = if remembered.is_allowed(&key) { Unasked::Leave } else { self.unasked };
+        match self.engine.rule_offer(&offer.names, &said, &self.identity.run, self.call, unasked).await {
+            OfferRuling::Passes => None,
+            OfferRuling::Allowed => {
+                remembered.allow(key);
+                None
             }
+            OfferRuling::Refused(blocked) => Some(blocked),
         }
-        None
+    }
+
+    fn offer_key(self, offer: &Offer, said: &Params) -> Digest {
+        let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
+        let names: Vec<&str> = offer.names.iter().map(String::as_str).collect();
+        Digest::of("offer", &serde_json::json!([agent, names, &**said]))
     }
 
     async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
@@ -203,7 +236,7 @@ impl Asking<'_> {
 
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
         let system = request.system_text().unwrap_or_default();
-        let offers = offers(self.api, request);
+        let offers = self.offered(request);
         let beside = Beside::of(self.api, request);
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),

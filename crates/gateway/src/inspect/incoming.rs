@@ -28,6 +28,8 @@ pub(super) enum Incoming {
     Counted(Box<Counted>),
     /// One whose body is a document, as a request in which each of its texts is a message.
     Document(LiveDocument, ModelRequest),
+    /// One whose body is a document that stores items of a conversation: the same, and the items as a request has them.
+    Stored(LiveDocument, ModelRequest, Box<ModelRequest>),
     /// The same of a body in parts.
     Parts(LiveParts, ModelRequest),
 }
@@ -110,8 +112,8 @@ pub(super) enum Unread {
 }
 
 impl Incoming {
-    /// Reads the body of a request; `None` if there is nothing in it to read. `model` is what the address names.
-    pub(super) fn read(kind: &Kind, api: Api, body: &Bytes) -> Result<Option<Self>, Unread> {
+    /// Reads the body of a request for `path`; `None` if there is nothing in it to read.
+    pub(super) fn read(kind: &Kind, api: Api, path: &str, body: &Bytes) -> Result<Option<Self>, Unread> {
         Ok(match kind {
             Kind::Ask(target) => Some(Self::Conversation(LiveRequest::read_at(api, target, body.clone())?)),
             Kind::Texts { readable, model, parts } => match (readable.asked, parts) {
@@ -125,7 +127,13 @@ impl Incoming {
                 (Some(table), None) => {
                     let document = LiveDocument::read(table, body.clone())?;
                     let request = as_request(&document, model.as_deref());
-                    Some(Self::Document(document, request))
+                    Some(match readable.stored_in(path) {
+                        Some(stored) => {
+                            let items = stored_items(&document, stored.conversation)?;
+                            Self::Stored(document, request, Box::new(items))
+                        }
+                        None => Self::Document(document, request),
+                    })
                 }
                 (None, _) => None,
             },
@@ -141,9 +149,21 @@ impl Incoming {
             Self::Conversation(_) | Self::Counted(_) if has_variables(self.request()) => {
                 Some("the variables of a stored prompt are texts that no hook is shown")
             }
-            Self::Document(document, _) if document.has_tokens() => {
+            Self::Document(document, _) | Self::Stored(document, ..) if document.has_tokens() => {
                 Some("it says texts as numbers of tokens, which no hook can read; send them as strings")
             }
+            Self::Conversation(_)
+            | Self::Counted(_)
+            | Self::Document(..)
+            | Self::Stored(..)
+            | Self::Parts(..) => None,
+        }
+    }
+
+    /// The items that it stores in a conversation, as a request that says them.
+    pub(super) fn stored(&self) -> Option<&ModelRequest> {
+        match self {
+            Self::Stored(_, _, items) => Some(items),
             Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Parts(..) => None,
         }
     }
@@ -152,7 +172,11 @@ impl Incoming {
     pub(super) fn api(&self) -> Option<Api> {
         match self {
             Self::Counted(counted) if counted.is_invoked => Some(Api::AnthropicMessages),
-            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Parts(..) => None,
+            Self::Conversation(_)
+            | Self::Counted(_)
+            | Self::Document(..)
+            | Self::Stored(..)
+            | Self::Parts(..) => None,
         }
     }
 
@@ -170,7 +194,7 @@ impl Incoming {
     pub(super) fn fields_or(&self, body: &Bytes) -> Bytes {
         match self {
             Self::Parts(parts, _) => parts.fields().to_string().into(),
-            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) => body.clone(),
+            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Stored(..) => body.clone(),
         }
     }
 
@@ -178,7 +202,7 @@ impl Incoming {
     fn fields(&self) -> Option<Cow<'_, Value>> {
         match self {
             Self::Conversation(_) | Self::Counted(_) => None,
-            Self::Document(document, _) => Some(Cow::Borrowed(document.value())),
+            Self::Document(document, _) | Self::Stored(document, ..) => Some(Cow::Borrowed(document.value())),
             Self::Parts(parts, _) => Some(Cow::Owned(parts.fields())),
         }
     }
@@ -192,7 +216,7 @@ impl Incoming {
                 let request = live.request();
                 (request.max_tokens.unwrap_or(usual), number(request.extra.get("n")).unwrap_or(1))
             }
-            Self::Document(document, _) => {
+            Self::Document(document, _) | Self::Stored(document, ..) => {
                 let fields = document.value();
                 let choices = number(fields.get("n")).max(number(fields.get("best_of"))).unwrap_or(1).max(1);
                 let usual = fields.get("prompt").map(|_| usual);
@@ -209,7 +233,7 @@ impl Incoming {
         match self {
             Self::Conversation(live) => live.request(),
             Self::Counted(counted) => counted.live.request(),
-            Self::Document(_, request) | Self::Parts(_, request) => request,
+            Self::Document(_, request) | Self::Stored(_, request, _) | Self::Parts(_, request) => request,
         }
     }
 
@@ -217,7 +241,7 @@ impl Incoming {
     pub(super) fn is_stream(&self) -> bool {
         match self {
             Self::Conversation(live) => live.is_stream(),
-            Self::Counted(_) | Self::Document(..) | Self::Parts(..) => false,
+            Self::Counted(_) | Self::Document(..) | Self::Stored(..) | Self::Parts(..) => false,
         }
     }
 
@@ -226,8 +250,8 @@ impl Incoming {
         match self {
             Self::Conversation(live) => Some(live.write(edited)),
             Self::Counted(counted) => counted.write(edited),
-            Self::Document(..) | Self::Parts(..) if !edited.system.is_empty() => None,
-            Self::Document(document, _) => document.write(&texts_of(edited)),
+            Self::Document(..) | Self::Stored(..) | Self::Parts(..) if !edited.system.is_empty() => None,
+            Self::Document(document, _) | Self::Stored(document, ..) => document.write(&texts_of(edited)),
             Self::Parts(parts, _) => parts.write(&texts_of(edited)),
         }
     }
@@ -249,6 +273,35 @@ fn as_request(document: &LiveDocument, model: Option<&str>) -> ModelRequest {
     let named = document.value().get("model").and_then(Value::as_str);
     let messages = document.texts().map(Message::user).collect();
     ModelRequest::new(model.or(named).unwrap_or_default(), messages)
+}
+
+/// Where a document lists the items that it stores.
+const ITEMS: &str = "items";
+/// Where a request has them.
+const ASKED: &str = "input";
+
+/// The items of a document as a request with them, in the conversation that the address names.
+fn stored_items(document: &LiveDocument, conversation: Option<&str>) -> Result<ModelRequest, WireError> {
+    let mut fields = document.value().as_object().cloned().unwrap_or_default();
+    if let Some(stored) = fields.shift_remove(ITEMS) {
+        // A document that has both says both.
+        let asked = fields.shift_remove(ASKED);
+        let all = match (asked, stored) {
+            (None, stored) => stored,
+            (Some(Value::Array(asked)), Value::Array(stored)) => asked.into_iter().chain(stored).collect(),
+            (Some(asked), Value::Array(stored)) => {
+                let asked = json!({"role": "user", "content": asked});
+                std::iter::once(asked).chain(stored).collect()
+            }
+            (Some(_), stored) => stored,
+        };
+        fields.insert(ASKED.to_owned(), all);
+    }
+    if let Some(conversation) = conversation {
+        fields.insert("conversation".to_owned(), conversation.into());
+    }
+    let live = LiveRequest::read(Api::OpenAiResponses, Value::from(fields).to_string().into())?;
+    Ok(live.request().clone())
 }
 
 /// Whether a request fills the variables of a prompt that the provider has.

@@ -132,6 +132,8 @@ struct Shared {
 struct ActiveHooks {
     /// `message.before` or `before_llm_call`.
     request: bool,
+    /// The gates of tool calls, by which offers of tools are judged whoever judges the calls.
+    offers: bool,
     /// `after_llm_call`, or the gates of tool calls.
     calls: bool,
     /// `before_response_emit`.
@@ -195,6 +197,7 @@ impl Shared {
         let engine = &self.engine;
         ActiveHooks {
             request: engine.has_hooks::<MessageBefore>() || engine.has_hooks::<BeforeLlmCall>(),
+            offers: engine.has_tool_gates(),
             calls: engine.has_hooks::<AfterLlmCall>()
                 || self.settings.tool_calls != ToolCalls::Leave && engine.has_tool_gates(),
             emit: engine.response_gate(),
@@ -212,6 +215,11 @@ impl Shared {
 impl ActiveHooks {
     /// Returns whether a hook may block or rewrite something.
     fn decides(self) -> bool {
+        self.offers || self.judges_texts()
+    }
+
+    /// Returns whether a hook may block or rewrite something but the tools that are offered.
+    fn judges_texts(self) -> bool {
         self.request || self.gates_answers()
     }
 
@@ -243,7 +251,7 @@ impl Interceptor for Hooks {
     }
 
     fn passes_media(&self) -> bool {
-        !self.0.active_hooks().decides() || self.0.settings.unjudged_media == UnjudgedMedia::Pass
+        !self.0.active_hooks().judges_texts() || self.0.settings.unjudged_media == UnjudgedMedia::Pass
     }
 
     fn begin(&self, call: &Call<'_>) -> Plan {

@@ -388,10 +388,13 @@ fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
             .flat_map(|(own, also)| [*own, *also])
             .map(str::to_owned),
     );
+    // A server that has no name has tools of any server's.
+    let label = label.or_else(|| is_connector(plain).then_some(""));
     if let Some(label) = label {
+        let server = if label.is_empty() { "mcp__".to_owned() } else { format!("mcp__{label}__") };
         let any = (!usable.is_closed || usable.named.is_empty()).then_some("*");
         let tools = usable.named.iter().map(String::as_str).chain(any);
-        names.extend(tools.map(|tool| format!("mcp__{label}__{tool}")));
+        names.extend(tools.map(|tool| format!("{server}{tool}")));
     }
     let mut seen = HashSet::new();
     names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
@@ -410,6 +413,11 @@ fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
         ..ToolInfo::named(named)
     };
     Offer { plain_name: info.name.clone(), info, names, place }
+}
+
+/// Whether a tool of this type is all that a server has.
+fn is_connector(plain: &str) -> bool {
+    matches!(plain, "mcp" | "mcp_toolset" | "mcpServers" | "mcp_servers")
 }
 
 /// The tools of a server that may be used.

@@ -48,18 +48,30 @@ pub(super) async fn judge(
     engine: &Engine,
     call: &CallContext,
 ) -> Result<Option<Value>, Blocked> {
-    let mut shown = fresh.value.clone();
-    let sealed = sealed_places(api, fresh.tool);
+    judge_value(api, fresh.tool, &fresh.call, &fresh.value, engine, call).await
+}
+
+/// Judges what a tool answered to the call `id`.
+pub(super) async fn judge_value(
+    api: Api,
+    tool: &'static str,
+    id: &str,
+    value: &Value,
+    engine: &Engine,
+    call: &CallContext,
+) -> Result<Option<Value>, Blocked> {
+    let mut shown = value.clone();
+    let sealed = sealed_places(api, tool);
     unseal(&mut shown, &sealed);
     let result = ToolResult {
-        tool_call_id: fresh.call.as_str().into(),
-        tool_name: Some(fresh.tool.to_owned()),
+        tool_call_id: id.into(),
+        tool_name: Some(tool.to_owned()),
         content: vec![Part::Unknown { raw: shown.clone().into() }],
         is_error: false,
         details: None,
         meta: None,
     };
-    let event = ToolAfterEvent::new(fresh.tool, fresh.call.as_str(), false, result.clone());
+    let event = ToolAfterEvent::new(tool, id, false, result.clone());
     let decided = engine.decide::<ToolAfter>(event, call).await.into_parts();
     if let Some(blocked) = decided.blocked {
         return Err(blocked);
@@ -74,13 +86,33 @@ pub(super) async fn judge(
                 return Ok(None);
             }
             let mut new = raw.to_value();
-            match seal(&mut new, &fresh.value, &sealed) {
+            if let Some(field) = rewritten_input(api, &shown, &new) {
+                return Err(rewrites_call(tool, field));
+            }
+            match seal(&mut new, value, &sealed) {
                 Ok(()) => Ok(Some(new)),
-                Err(Reshaped) => Err(withheld(fresh.tool, content)),
+                Err(Reshaped) => Err(withheld(tool, content)),
             }
         }
-        other => Err(withheld(fresh.tool, other)),
+        other => Err(withheld(tool, other)),
     }
+}
+
+/// What an item of OpenAI Responses has of the call that the provider made itself, beside what came of it.
+const OF_CALL: [&str; 8] =
+    ["action", "arguments", "call_id", "code", "id", "name", "queries", "server_label"];
+
+/// The field of a call in a result that a hook rewrote.
+fn rewritten_input(api: Api, shown: &Value, new: &Value) -> Option<&'static str> {
+    let is_rewritten = |field: &&&str| shown.get(field) != new.get(field);
+    OF_CALL.iter().filter(|_| api == Api::OpenAiResponses).find(is_rewritten).copied()
+}
+
+/// The call was made as it is: another one in its place would be a lie.
+fn rewrites_call(tool: &str, field: &str) -> Blocked {
+    let told: Text =
+        format!("what `{tool}` brought in can't be shown: a hook rewrote `{field}` of its call").into();
+    Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
 }
 
 /// A hook wants something else in the place of a result.

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeToolCall, ToolCallEvent, ToolCallIds,
-    ToolCallOutcome,
+    AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeToolCall, PROVIDER_TOOL, ToolCallEvent,
+    ToolCallIds, ToolCallOutcome,
 };
 use backstop_hooks::{
     AgentId, Answer, ApprovalRequest, CallContext, Context, Digest, Hook, HookError, Params, Reason, RunId,
@@ -132,6 +132,10 @@ struct Tools(LoopGuard);
 
 impl Hook<BeforeToolCall> for Tools {
     fn call<'a>(&'a self, event: &'a ToolCallEvent, cx: Context<'a>) -> Answer<'a, BeforeToolCall> {
+        // The same tools are offered with each request of a conversation.
+        if event.tool_kind.as_deref() == Some(PROVIDER_TOOL) && event.tool_call_id.is_none() {
+            return Answer::Now(Ok(None));
+        }
         Answer::Later(Box::pin(async move {
             let repeated = Repeated {
                 call: cx.call,

@@ -73,6 +73,7 @@ use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
 pub use joint::Joint;
 use openai_chat::{ChatStream, ChatWhole};
+pub use openai_responses::listed_result;
 use openai_responses::{ResponsesStream, ResponsesWhole};
 pub use refused::refused;
 pub use request::LiveRequest;

@@ -135,6 +135,7 @@ impl InspectedExchange {
             other_models: &other_models,
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked(),
+            stored: None,
             answer_tokens: None,
         };
         match asking.gate(&mut request, &self.shared.remembered).await {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backstop_engine::Blocked;
+use backstop_engine::{BlockCause, Blocked};
 use backstop_hooks::CallContext;
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
 use backstop_hooks::points::AfterLlmCallEvent;
@@ -32,6 +32,27 @@ impl InspectedExchange {
         let is_refused = |call: &ToolCall| judge.refused().iter().any(|(refused, _)| refused.id == call.id);
         let calls = judge.responses().iter().flat_map(|response| response.message.tool_calls());
         self.shared.approvals.keep(self.agent.as_ref(), calls.filter(|call| !is_refused(call)));
+    }
+
+    /// Judges what is approved by the items that a request stores: nothing is turned down in their place, so a denial refuses them.
+    pub(super) async fn approved_in_store(
+        &mut self,
+        items: &ModelRequest,
+        identity: &Identity,
+        call: &Arc<CallContext>,
+    ) -> Result<(), Stop> {
+        let mut judged = items.clone();
+        self.approved(&mut judged, identity, call).await?;
+        if judged == *items {
+            return Ok(());
+        }
+        let told = "it approves a call of a server's tool that was refused";
+        Err(Stop::Blocked(Blocked {
+            cause: BlockCause::Withheld,
+            reason: Some(told.into()),
+            hook: None,
+            owner: None,
+        }))
     }
 
     /// Judges the calls that a request approves, where that was not done when they left. Those that are denied it turns down.

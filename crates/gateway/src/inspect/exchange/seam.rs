@@ -25,7 +25,7 @@ use crate::inspect::settings::BlockedForm;
 impl Exchange for InspectedExchange {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
         self.shared.housekeeping.tidy(&self.shared.engine);
-        let read = Incoming::read(&self.kind, self.api, body.bytes);
+        let read = Incoming::read(&self.kind, self.api, &self.path, body.bytes);
         if matches!(read, Ok(None)) {
             let response = if let Kind::Fetch { response, .. } = &self.kind { response.as_str() } else { "" };
             self.model_call = Some(self.fetched(response, body.provider));
@@ -59,7 +59,10 @@ impl Exchange for InspectedExchange {
         if self.api == Api::OpenAiResponses {
             self.shared.owed.read(self.shared.engine.store().as_ref()).await;
             self.shared.owed.add(self.agent.as_ref(), &mut request);
-            let approved = self.approved(&mut request, &identity, &call).await;
+            let approved = match live.stored() {
+                Some(items) => self.approved_in_store(items, &identity, &call).await,
+                None => self.approved(&mut request, &identity, &call).await,
+            };
             match approved {
                 Ok(()) => {}
                 Err(Stop::Unread(why)) => return self.unreadable(&why),
@@ -74,6 +77,7 @@ impl Exchange for InspectedExchange {
             other_models: &other_models,
             api: live.api().unwrap_or(self.api),
             unasked: self.shared.settings.tool_calls.unasked(),
+            stored: live.stored(),
             answer_tokens: self.answer_tokens(&live),
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {
@@ -94,6 +98,7 @@ impl Exchange for InspectedExchange {
             Incoming::Conversation(_)
             | Incoming::Counted(_)
             | Incoming::Document(..)
+            | Incoming::Stored(..)
             | Incoming::Parts(..) => None,
         };
         rewritten.map_or(Requested::Unchanged, Requested::Replaced)

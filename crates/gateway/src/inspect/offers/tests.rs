@@ -33,6 +33,8 @@ fn a_tool_has_the_names_of_policies() {
             "mcp__shop__buy",
         ),
         (json!({"type": "mcp_toolset", "mcp_server_name": "shop"}), "mcp__shop__*"),
+        (json!({"type": "mcp", "server_url": "https://x"}), "mcp__*"),
+        (json!({"type": "mcp_toolset"}), "mcp__*"),
         (json!({"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}), "web_search"),
         (json!({"type": "tool_of_tomorrow"}), "tool_of_tomorrow"),
         // A field that makes no namespace of it.

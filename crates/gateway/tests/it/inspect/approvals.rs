@@ -179,3 +179,42 @@ async fn a_client_that_leaves_takes_its_question_along() {
     .await;
     assert_eq!(question(&house).await.state.status(), ApprovalStatus::Cancelled);
 }
+
+/// A tool that the provider runs is asked about where it is offered, since nobody can be asked about its calls.
+#[tokio::test]
+async fn a_question_about_a_tool_of_the_provider_is_filed_for_the_conversation() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("asks", |event| {
+        let request = ApprovalRequest::cut("search the web?", "it says so");
+        event.tool_name.called().starts_with("web_search").then(|| ToolCallOutcome::ask(request))
+    });
+    let model = model(json!([{"repeat": true, "text": "I do it."}])).await;
+    let gateway = house.gateway(&model.base_url(), settings(Unasked::Deny)).await;
+    let offered = async |conversation: &str, tool: Value| {
+        let mut body = ask(Api::OpenAiResponses, false, "hi");
+        body["prompt_cache_key"] = conversation.into();
+        body["tools"] = json!([tool]);
+        let answer = send(&gateway, Api::OpenAiResponses, &body).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        assert!(!answer.text().contains("allow-once"), "{}", answer.text());
+        !model.requests().pop().unwrap().request.tools.is_empty()
+    };
+    let tool = json!({"type": "web_search_preview"});
+    assert!(!offered("one", tool.clone()).await);
+    // However many names it has.
+    let [filed] = questions(&house).await.try_into().unwrap();
+    let store = house.engine.answer_store();
+    store.allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    for _ in 0..3 {
+        assert!(offered("one", tool.clone()).await, "for the conversation");
+    }
+    assert!(!offered("one", json!({"type": "web_search_preview", "search_context_size": "high"})).await);
+    assert!(!offered("two", tool.clone()).await, "for no other");
+    assert!(offered("one", tool).await);
+    // Others ask.
+    let gateway = house.gateway(&model.base_url(), settings(Unasked::Leave)).await;
+    let mut body = ask(Api::OpenAiResponses, false, "hi");
+    body["tools"] = json!([{"type": "web_search"}]);
+    send(&gateway, Api::OpenAiResponses, &body).await;
+    assert!(!model.requests().pop().unwrap().request.tools.is_empty(), "others ask");
+}

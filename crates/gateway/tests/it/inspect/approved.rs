@@ -5,7 +5,7 @@ use backstop_llm::Api;
 use serde_json::{Value, json};
 
 use super::support::*;
-use crate::support::{Script, Upstream};
+use crate::support::{Answer, Script, Upstream, post, talk};
 
 const API: Api = Api::OpenAiResponses;
 
@@ -118,6 +118,130 @@ async fn a_call_that_comes_with_its_approval_is_judged() {
             assert_eq!(send(&gateway, API, &body).await.status(), 200);
             let heard = heard(&upstream, usize::from(is_known));
             assert_eq!(heard[1]["approve"], is_approved, "{heard}");
+        }
+    }
+}
+
+/// Operations that store items for later, and their bodies.
+fn stores(items: &Value) -> [(&'static str, Value, bool); 3] {
+    [
+        ("/v1/conversations/conv_1/items", json!({ "items": items }), true),
+        ("/v1/conversations", json!({ "items": items }), false),
+        ("/v1/responses/compact", json!({"model": "m", "input": items}), false),
+    ]
+}
+
+/// A provider that asks whether a tool may be called, and stores whatever it is told to.
+async fn keeping_provider() -> Upstream {
+    Upstream::start(|number| {
+        let body = match number {
+            0 => json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [asked("look_up", "x")]}),
+            _ => json!({"object": "list", "data": []}),
+        };
+        Script::json("200 OK", &body.to_string())
+    })
+    .await
+}
+
+/// What is stored in a conversation is what the provider goes on with.
+#[tokio::test]
+async fn an_approval_that_is_stored_for_later_is_judged_as_one_that_is_sent() {
+    for number in 0..3 {
+        let upstream = keeping_provider().await;
+        let house = House::new();
+        house.withhold("mcp__shop__drop_all");
+        let gateway = house.gateway(&upstream.url(), settings()).await;
+        let store = async |items: &Value| -> (Answer, Value) {
+            let (path, body, _) = stores(items)[number].clone();
+            (talk(&gateway, post(path, &body.to_string())).await, body)
+        };
+        let yes = approval(&json!(true));
+        let (answer, body) = store(&json!([yes])).await;
+        assert_eq!(answer.status(), 400, "{body}: {}", answer.text());
+        assert!(answer.text().contains("hint: have the model ask once more"), "{}", answer.text());
+        assert_eq!(upstream.count(), 0, "{body}");
+        // One that left may be approved, in these words alone.
+        assert!(send(&gateway, API, &ask(API, false, "hi")).await.text().contains("mcpr_1"));
+        let (answer, body) = store(&json!([yes])).await;
+        assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
+        let (_, sent) =
+            upstream.request(1).split_once("\r\n\r\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert_eq!(sent, body.to_string());
+        let (answer, body) = store(&json!([asked("drop_all", "x"), yes])).await;
+        assert!([400, 403].contains(&answer.status()), "{body}: {}", answer.text());
+        let (answer, body) = store(&json!([approval(&json!(false))])).await;
+        assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
+        assert_eq!(upstream.count(), 3, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_stored_with_its_approval_is_judged_where_it_can_be_no_other() {
+    for (name, is_denied) in [("look_up", false), ("drop_all", true)] {
+        for (path, body, is_kept) in stores(&json!([asked(name, "x"), approval(&json!(true))])) {
+            let upstream =
+                Upstream::start(|_| Script::json("200 OK", r#"{"object":"list","data":[]}"#)).await;
+            let house = House::new();
+            house.withhold("mcp__shop__drop_all");
+            let gateway = house.gateway(&upstream.url(), settings()).await;
+            let answer = talk(&gateway, post(path, &body.to_string())).await;
+            let status = match (is_kept, is_denied) {
+                (true, _) => 400,
+                (false, true) => 403,
+                (false, false) => 200,
+            };
+            assert_eq!(answer.status(), status, "{path} {name}: {}", answer.text());
+            assert_eq!(upstream.count(), usize::from(status == 200));
+        }
+    }
+}
+
+/// A client that brings another call under the name of one that left approves none of them.
+#[tokio::test]
+async fn a_call_that_takes_the_name_of_one_that_left_is_not_approved_by_it() {
+    for path in ["/v1/responses", "/v1/conversations/conv_1/items"] {
+        let upstream = keeping_provider().await;
+        let house = House::new();
+        house.withhold("mcp__shop__drop_all");
+        let gateway = house.gateway(&upstream.url(), settings()).await;
+        send(&gateway, API, &ask(API, false, "hi")).await;
+        let brought = json!([asked("drop_all", "x")]);
+        let body = json!({"model": "m", "conversation": "conv_1", "input": brought});
+        let body = if path.ends_with("items") { json!({ "items": brought }) } else { body };
+        talk(&gateway, post(path, &body.to_string())).await;
+        let body = json!({"model": "m", "conversation": "conv_1", "input": [approval(&json!(true))]});
+        let answer = send(&gateway, API, &body).await;
+        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        assert_eq!(upstream.count(), 2, "{path}");
+    }
+}
+
+/// What a reference stands for is not in the request.
+#[tokio::test]
+async fn a_reference_to_an_item_that_may_approve_or_offer_something_is_refused() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", r#"{"object":"list","data":[]}"#)).await;
+    let house = House::new();
+    house.withhold("mcp__shop__drop_all");
+    let gateway = house.gateway(&upstream.url(), settings()).await;
+    for (reference, passes) in [
+        (json!({"type": "item_reference", "id": "mcpr_1"}), false),
+        (json!({"type": "item_reference", "id": "item_1"}), false),
+        (json!({"type": null, "id": "mcpr_1"}), false),
+        (json!({"id": "mcpr_1"}), false),
+        (json!({"type": "item_reference"}), false),
+        (json!({"type": "item_reference", "id": "msg_1"}), true),
+        (json!({"type": "item_reference", "id": "rs_1"}), true),
+    ] {
+        let bodies = stores(&json!([reference])).map(|(path, body, _)| (path, body));
+        let asked = ("/v1/responses", json!({"model": "m", "input": [reference]}));
+        for (path, body) in bodies.into_iter().chain([asked]) {
+            let before = upstream.count();
+            let answer = talk(&gateway, post(path, &body.to_string())).await;
+            assert_eq!(upstream.count() > before, passes, "{path} {body}: {}", answer.text());
+            if !passes {
+                assert_eq!(answer.status(), 400, "{path} {body}");
+                assert!(answer.text().contains("hint: send the item itself"), "{}", answer.text());
+            }
         }
     }
 }

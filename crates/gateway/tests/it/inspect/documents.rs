@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::Verdict;
-use backstop_gateway::inspect::HookSettings;
+use backstop_gateway::inspect::{HookSettings, ToolCalls};
 use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{
-    BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome, ToolCallOutcome,
+    BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, MessageBefore, MessageBeforeOutcome, ToolAfter,
+    ToolAfterOutcome, ToolCallOutcome,
 };
 use serde_json::{Value, json};
 
@@ -218,4 +219,142 @@ async fn a_document_is_no_session_and_its_texts_are_judged_once() {
     assert_eq!(*asked.lock().unwrap(), ["a", "b"]);
     assert_eq!(upstream.count(), 1);
     assert!(house.receipts.of(PointId::SessionStart).is_empty());
+}
+
+/// Tools that are stored in a conversation are offered with each request that goes on with it.
+#[tokio::test]
+async fn tools_that_are_stored_for_later_are_judged_as_those_that_are_offered() {
+    let tools = json!([{"type": "additional_tools", "tools": [{"type": "mcp", "server_label": "shop", "server_url": "https://x"}]}]);
+    for (path, body) in [
+        ("/v1/conversations/c/items", json!({ "items": tools })),
+        ("/v1/conversations", json!({ "items": tools })),
+        ("/v1/responses/compact", json!({"model": "m", "input": tools})),
+    ] {
+        for denied in ["mcp__shop__*", "mcp__other__*"] {
+            for settings in [
+                HookSettings::default(),
+                HookSettings { tool_calls: ToolCalls::Leave, ..HookSettings::default() },
+            ] {
+                let house = House::new();
+                house.judge::<BeforeToolCall>("no", move |event| {
+                    (event.tool_name.called() == denied).then(|| ToolCallOutcome::block("not that"))
+                });
+                let answered = json!({"object": "list", "data": []}).to_string();
+                let upstream = Upstream::start(move |_| Script::json("200 OK", &answered)).await;
+                let gateway = house.gateway(&upstream.url(), settings).await;
+                let answer = talk(&gateway, post(path, &body.to_string())).await;
+                let is_denied = denied == "mcp__shop__*";
+                assert_eq!(answer.status(), if is_denied { 403 } else { 200 }, "{path}: {}", answer.text());
+                assert_eq!(upstream.count(), usize::from(!is_denied), "{path}");
+            }
+        }
+        let house = House::new();
+        house.judge::<BeforeLlmCall>("takes", |event| {
+            Some(BeforeLlmCallOutcome {
+                tools: (!event.tools.is_empty())
+                    .then(|| backstop_hooks::points::ToolNames::new(Vec::<String>::new())),
+                ..BeforeLlmCallOutcome::default()
+            })
+        });
+        let (upstream, gateway) = reading(&house, &json!({})).await;
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        assert_eq!((answer.status(), upstream.count()), (403, 0), "{path}: {}", answer.text());
+    }
+}
+
+/// A result in a stored conversation was written by others, and goes to whoever reads it.
+#[tokio::test]
+async fn results_that_are_listed_are_judged_like_any_result() {
+    let said = format!("the word is {SECRET}");
+    for (item, is_result) in [
+        (json!({"type": "function_call_output", "id": "o", "call_id": "c", "output": said}), true),
+        (
+            json!({"type": "mcp_call", "id": "c", "server_label": "shop", "name": "list", "arguments": "{}", "output": said}),
+            true,
+        ),
+        (json!({"type": "message", "role": "user", "content": said}), false),
+    ] {
+        for answered in [
+            json!({"object": "list", "data": [item]}),
+            json!({"object": "x", "output": [item]}),
+            item.clone(),
+        ] {
+            let house = House::new();
+            house.judge::<ToolAfter>("edits", |event| {
+                let mut result = event.result.clone();
+                let [backstop_hooks::conversation::Part::Unknown { raw }] = result.content.as_mut_slice()
+                else {
+                    panic!("{result:?}")
+                };
+                let edited = raw.to_value().to_string().replace(SECRET, "[gone]");
+                *raw = serde_json::from_str::<Value>(&edited).unwrap().into();
+                Some(ToolAfterOutcome { result: Some(result) })
+            });
+            let (_upstream, gateway) = reading(&house, &answered).await;
+            let answer = talk(&gateway, get("/v1/conversations/conv_1/items")).await;
+            assert_eq!(answer.status(), 200, "{}", answer.text());
+            let expected =
+                if is_result { answered.to_string().replace(SECRET, "[gone]") } else { answered.to_string() };
+            assert_eq!(answer.json(), serde_json::from_str::<Value>(&expected).unwrap());
+        }
+        let house = House::new();
+        house.judge::<ToolAfter>("no", |event| {
+            Some(ToolAfterOutcome {
+                result: Some(backstop_hooks::conversation::ToolResult {
+                    content: Vec::new(),
+                    ..event.result.clone()
+                }),
+            })
+        });
+        let (_upstream, gateway) = reading(&house, &json!({"object": "list", "data": [item]})).await;
+        let answer = talk(&gateway, get("/v1/conversations/conv_1/items")).await;
+        assert_eq!(!answer.text().contains(SECRET), is_result, "{}", answer.text());
+    }
+}
+
+/// The text once more, token by token: what was taken out of the one stands in the other.
+#[tokio::test]
+async fn probabilities_of_tokens_in_a_list_of_items_do_not_leave_beside_a_judged_text() {
+    let (first, second) = SECRET.split_at(3);
+    let token = |text: &str| json!({"token": text, "logprob": -0.1, "bytes": [1], "top_logprobs": []});
+    let listed = |probabilities: Value| {
+        let part =
+            json!({"type": "output_text", "text": SECRET, "annotations": [], "logprobs": probabilities});
+        json!({"object": "list", "data": [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [part]}]})
+    };
+    for (answered, status) in [(listed(json!([token(first), token(second)])), 403), (listed(json!([])), 200)]
+    {
+        let house = House::new();
+        house.redact();
+        let (_upstream, gateway) = reading(&house, &answered).await;
+        for path in [
+            "/v1/conversations/c/items?include[]=message.output_text.logprobs",
+            "/v1/responses/r/input_items",
+        ] {
+            let answer = talk(&gateway, get(path)).await;
+            assert_eq!(answer.status(), status, "{path}: {}", answer.text());
+            assert!(!answer.text().contains(second), "{path}: {}", answer.text());
+        }
+    }
+}
+
+/// What a provider runs is judged where it is offered, also where the program itself asks about its own calls.
+#[tokio::test]
+async fn gates_of_tools_alone_close_what_can_not_be_judged() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("no", |event| {
+        (event.tool_name.called() == "web_search").then(|| ToolCallOutcome::block("not that"))
+    });
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let settings = HookSettings { tool_calls: ToolCalls::Leave, ..HookSettings::default() };
+    let gateway = house.gateway(&upstream.url(), settings).await;
+    let answer = talk(&gateway, post("/v1/dreams", "{}")).await;
+    assert_eq!((answer.status(), upstream.count()), (403, 0), "{}", answer.text());
+    let asked = json!({"model": "m", "input": "hi", "tools": [{"type": "web_search"}]});
+    talk(&gateway, post("/v1/responses", &asked.to_string())).await;
+    assert!(!bodies(&upstream, 0).contains("web_search"));
+    // Nobody reads texts.
+    let tokens = json!({"model": "m", "input": [[1, 2]]}).to_string();
+    assert_eq!(talk(&gateway, post("/v1/embeddings", &tokens)).await.status(), 200);
+    assert_eq!(bodies(&upstream, 1), tokens);
 }

@@ -28,6 +28,8 @@ pub(crate) use whole::ResponsesWhole;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::findings::{CITATIONS, Findings, ResultKey, tool_of};
 use super::span::Node;
 use crate::error::{WireError, out_of_order};
@@ -84,6 +86,16 @@ fn find_in_item(item: &Node<'_>, findings: &mut Findings) -> Result<Option<Resul
             Ok(None)
         }
     }
+}
+
+/// The result that a stored item is: what policies call the tool, and the call that it answers. `None` if it is none.
+pub fn listed_result(item: &Value) -> Option<(&'static str, String)> {
+    let field = |name: &str| item.get(name).and_then(Value::as_str);
+    let kind = field("type").unwrap_or_default();
+    matches!(RESPONSES_ITEMS.class(kind), Some(TypeClass::Ran | TypeClass::Result)).then(|| {
+        let call = field("call_id").or_else(|| field("id")).unwrap_or_default();
+        (tool_of(API, kind), call.to_owned())
+    })
 }
 
 fn find_in_part(part: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
