@@ -34,6 +34,8 @@ pub(crate) enum Answered {
     Texts(&'static TextTable),
     /// Items of a conversation as OpenAI Responses has them, with the calls among them.
     Items(&'static TextTable),
+    /// What went wrong, in the words of a provider.
+    Error(&'static TextTable),
     /// What was said in a recording, as JSON of no other fields than these or as a plain text, whichever was asked for.
     Said(&'static TextTable),
 }
@@ -368,6 +370,15 @@ static VERDICTS: TextTable = TextTable {
     fixed: &[],
 };
 
+/// What went wrong, on all wires. What a provider writes of it may repeat the request, or say what somebody else wrote.
+pub(crate) static ERROR: TextTable = TextTable {
+    texts: &["error", "message", "details", "description", "errors"],
+    names: &["type", "code", "param", "status", "request_id", "requestId", "@type", "reason", "domain"],
+    opaque: &[],
+    own: &["metadata", "metadatas"],
+    fixed: &[],
+};
+
 /// A batch that is made of a file.
 pub(crate) static BATCH: TextTable = TextTable {
     texts: &["output_expires_after"],
@@ -404,7 +415,7 @@ static READABLE: [Readable; 21] = [
     posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
     posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Nothing),
     posted("models/{model}:batchembedcontents", Api::Gemini, &EMBEDDED, Answered::Nothing),
-    posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Nothing),
+    posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Texts(&VERDICTS)),
     posted("completions", Api::OpenAiChat, &BEGUN, Answered::Texts(&CONTINUED)),
     posted("images/generations", Api::OpenAiChat, &DRAWN, Answered::Texts(&PICTURES)),
     posted("images/edits", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
@@ -519,6 +530,7 @@ mod tests {
             &ITEMS,
             &VECTORS,
             &VERDICTS,
+            &ERROR,
             &BATCH,
         ] {
             let all = [table.texts, table.names, table.opaque, table.own, table.fixed].concat();

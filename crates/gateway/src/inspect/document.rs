@@ -50,6 +50,11 @@ impl DocumentJudge {
         if self.body.len() > limit { Err(JudgeError::TooLarge { limit }) } else { Ok(()) }
     }
 
+    /// Whether it is an error of the provider's.
+    pub(super) fn is_error(&self) -> bool {
+        matches!(self.answered, Answered::Error(_))
+    }
+
     /// The tokens that it cost, before it is judged; as many as were `asked` if it says nothing of them.
     pub(super) fn usage(&self, asked: u64) -> TokenUsage {
         usage_of(&self.body, asked)
@@ -70,7 +75,8 @@ impl DocumentJudge {
         let body = self.body.split().freeze();
         let (table, has_items) = match self.answered {
             Answered::Nothing => return Ok(body),
-            Answered::Texts(table) => (table, false),
+            Answered::Error(_) if body.is_empty() => return Ok(body),
+            Answered::Texts(table) | Answered::Error(table) => (table, false),
             Answered::Items(table) => (table, true),
             Answered::Said(_) if self.is_plain => return self.plain(&body, facts, call).await,
             Answered::Said(table) => (table, false),

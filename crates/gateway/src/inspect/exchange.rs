@@ -12,7 +12,7 @@ mod told;
 use std::sync::Arc;
 use std::time::Instant;
 
-use backstop_engine::Blocked;
+use backstop_engine::{Blocked, ResponseGate};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
@@ -332,6 +332,21 @@ impl InspectedExchange {
             Kind::Fetch { document, .. } => *document,
             Kind::Ask(_) | Kind::BedrockCount | Kind::Unreadable(_) => None,
         }
+    }
+
+    /// What watches an error of the provider's: where hooks judge texts its own are judged, too.
+    fn error(&mut self, answered: &Answered<'_>) -> Watch {
+        let gates = self.active_hooks.gates(&self.shared.settings);
+        let Some(gates) = gates.filter(|gates| gates.emit != ResponseGate::Open) else {
+            return Watch::Opaque;
+        };
+        let document = readable::Answered::Error(&readable::ERROR);
+        let (engine, is_plain) = (self.shared.engine.clone(), false);
+        if is_event_stream(answered.headers) {
+            return self.refuse("an error that is streamed can't be judged");
+        }
+        self.answer = Answer::Document(Box::new(DocumentJudge::new(document, is_plain, engine, gates)));
+        Watch::Look { keep_alive: None }
     }
 
     /// What watches an answer that is a document.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::again::Again;
 use super::approved::Stop;
-use super::told::{feed_watcher, provider_error, unwritable};
+use super::told::{feed_watcher, provider_error, unread_error, unwritable};
 use super::{Answer, InspectedExchange, ModelCall, millis};
 use crate::exchange::{Answered, Body, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::inspect::form::{AnswerForm, Kind};
@@ -115,7 +115,7 @@ impl Exchange for InspectedExchange {
             let error = self.api.decode_error(answered.status.as_u16(), answered.headers, &[]);
             let category = ModelError::Provider(error).category();
             self.end(Some((category.as_str(), None)));
-            return Watch::Opaque;
+            return self.error(answered);
         }
         if let Some(readable) = self.readable() {
             return self.document(answered, readable.answered);
@@ -224,10 +224,13 @@ impl Exchange for InspectedExchange {
         if let (Answer::Document(judge), Some(model_call)) = (&mut self.answer, &self.model_call) {
             let usage = judge.usage(estimate_tokens(&model_call.request));
             let decided = judge.decide(&model_call.facts, millis(model_call.started), &model_call.call).await;
-            let said = judge.said();
-            self.document_whole(said, usage);
+            let (said, is_error) = (judge.said(), judge.is_error());
+            if !is_error {
+                self.document_whole(said, usage);
+            }
             match decided {
                 Ok(body) => out.push(body),
+                Err(JudgeError::Wire(_)) if is_error => return self.end_with_error(&unread_error(out), out),
                 Err(error) => return self.fail(&error, out),
             }
             return Step::End;

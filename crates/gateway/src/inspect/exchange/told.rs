@@ -10,6 +10,7 @@ use http::StatusCode;
 
 use super::super::identity::Identity;
 use super::super::judge::JudgeError;
+use crate::exchange::Outgoing;
 
 /// Feeds a chunk of an answer that nobody judges to the decoder that reads it for hooks that watch. Returns whether the
 /// answer is valid so far and stays within `limit` bytes.
@@ -59,6 +60,20 @@ pub(super) fn provider_error(error: &JudgeError) -> ProviderError {
             &format!("backstop: the provider's answer can't be used: {error}"),
         ),
     }
+}
+
+/// What is told of an error that nobody can read.
+pub(super) fn unread_error(out: &mut Outgoing) -> ProviderError {
+    let status = out.head_mut().map_or(StatusCode::BAD_GATEWAY, |head| head.status);
+    let kind = match status.as_u16() {
+        401 | 403 => ProviderErrorKind::Auth,
+        429 => ProviderErrorKind::RateLimit,
+        400..500 => ProviderErrorKind::InvalidRequest,
+        _ => ProviderErrorKind::Server,
+    };
+    let told =
+        "backstop: the provider answered with an error that can't be judged, so its words are left out";
+    ProviderError::new(kind, status.as_u16(), None, told)
 }
 
 /// A hook wants of a document what it has no place for.

@@ -136,6 +136,41 @@ async fn errors_of_the_provider_pass_as_they_are() {
     assert_eq!((answer.status(), answer.body().0.as_str()), (529, body));
 }
 
+/// An error may repeat what somebody else wrote.
+#[tokio::test]
+async fn what_an_error_of_the_provider_says_is_judged() {
+    let json = format!(
+        r#"{{"error":{{"message":"no such model: {SECRET}","type":"invalid_request_error","x":["{SECRET}"]}}}}"#
+    );
+    let page = format!("<html>{SECRET}</html>");
+    for (status, body, says) in [
+        ("404 Not Found", json.as_str(), "no such model: [gone]"),
+        ("400 Bad Request", page.as_str(), "an error that can't be judged"),
+        ("413 Too Large", "", ""),
+    ] {
+        for api in LINED {
+            for stream in [false, true] {
+                let house = House::new();
+                house.redact();
+                let script = Script::json(status, body);
+                let upstream = Upstream::start(move |_| script.clone()).await;
+                let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+                let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+                assert_eq!(answer.status(), status[..3].parse::<u16>().unwrap(), "{}", answer.text());
+                assert!(answer.text().contains(says), "{api}: {}", answer.text());
+                assert!(!answer.text().contains(SECRET), "{api}: {}", answer.text());
+            }
+        }
+    }
+    let house = House::new();
+    house.judge::<AfterLlmCall>("calls", |_| None);
+    let script = Script::json("404 Not Found", &json);
+    let upstream = Upstream::start(move |_| script.clone()).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let answer = send(&gateway, Api::OpenAiChat, &ask(Api::OpenAiChat, false, "hi")).await;
+    assert_eq!(answer.body().0, json, "nobody judges texts");
+}
+
 #[tokio::test]
 async fn a_reset_leaks_nothing_that_was_held() {
     let pieces = vec![text("fine so far "), text("sw0rdfish"), call(0, "exec", "{\"a\":1}")];
