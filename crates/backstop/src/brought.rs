@@ -3,13 +3,20 @@
 //! The law of a reload: *whole or not at all*. The next set is loaded and its hooks find their seats before anything of the old one
 //! is touched; what can't be had changes nothing. Then hooks and tools change in one step, a call under way ends on the code that it
 //! began with, and services follow: the old ones stop before the new ones start, since both would want the same port or file.
+//!
+//! What a plugin keeps with conversations is deleted when it is switched off, whether by the command line or in the configuration: by the
+//! host that had it loaded, once none of its writes can come any more, and by the next host that starts, for a plugin that was switched
+//! off while no host ran.
 
 use std::time::Duration;
 
 use backstop_hooks::{OwnerId, SessionKey};
+use backstop_plugins::manifest::PluginId;
 use backstop_plugins::offers::commands::PluginCommand;
 use backstop_plugins::offers::lifecycle::CleanupReason;
 use backstop_plugins::offers::services::ServiceFault;
+use backstop_plugins::set::PluginSet;
+use backstop_store::Forget;
 
 use crate::builder::Backstop;
 use crate::error::BuildError;
@@ -24,11 +31,35 @@ impl Backstop {
         self.plugins.commands().collect()
     }
 
-    /// Starts what plugins have run beside a host: for a host that lives, and not for one that answers a question. Answers what did
-    /// not start.
+    /// Starts what plugins have run beside a host: for a host that lives, and not for one that answers a question. What plugins kept
+    /// that are switched off is deleted. Answers what failed.
     pub async fn start_plugins(&mut self) -> Vec<ServiceFault> {
         self.is_live = true;
-        self.plugins.start_services().await
+        let mut faults = self.forget(&self.switched_off, &Forget::Everything).await;
+        faults.extend(self.plugins.start_services().await);
+        faults
+    }
+
+    /// Deletes what these plugins keep. Answers what was not deleted.
+    async fn forget(&self, plugins: impl IntoIterator<Item = &PluginId>, what: &Forget) -> Vec<ServiceFault> {
+        let mut faults = Vec::new();
+        for id in plugins {
+            if let Err(error) = self.store.forget_owner(&OwnerId::new(id.as_str()), what).await {
+                let service = "what is kept with conversations".to_owned();
+                faults.push(ServiceFault {
+                    plugin: id.clone(),
+                    service,
+                    why: format!("was not deleted: {error}"),
+                });
+            }
+        }
+        faults
+    }
+
+    /// Deletes what the plugins keep that are in `old` and not in `next`.
+    async fn forget_gone(&self, old: &PluginSet, next: &PluginSet) -> Vec<ServiceFault> {
+        let gone = old.close_gone(next).await;
+        self.forget(&gone, &Forget::Everything).await
     }
 
     /// Tells plugins that a conversation is begun afresh, or deleted. What they keep with it is forgotten; with one that is deleted
@@ -36,14 +67,7 @@ impl Backstop {
     pub async fn clean_up_session(&self, reason: CleanupReason, session: &SessionKey) -> Vec<ServiceFault> {
         let mut faults = self.plugins.clean_up(reason, Some(session)).await;
         if reason == CleanupReason::Reset {
-            for id in self.plugins.ids() {
-                let what = backstop_store::Forget::Session(session.clone());
-                if let Err(error) = self.store.forget_owner(&OwnerId::new(id.as_str()), &what).await {
-                    let why = format!("was not forgotten: {error}");
-                    let service = "what is kept with the conversation".to_owned();
-                    faults.push(ServiceFault { plugin: id.clone(), service, why });
-                }
-            }
+            faults.extend(self.forget(self.plugins.ids(), &Forget::Session(session.clone())).await);
         }
         faults
     }
@@ -75,6 +99,9 @@ impl Backstop {
         let mut faults = Vec::new();
         if self.is_live {
             faults.extend(old.leave(&self.plugins).await);
+        }
+        faults.extend(self.forget_gone(&old, &self.plugins).await);
+        if self.is_live {
             faults.extend(self.plugins.start_services().await);
         }
         self.retiring.retain(|retiring| !retiring.is_finished());
@@ -88,6 +115,7 @@ impl Backstop {
         if std::mem::take(&mut self.is_live) {
             faults.extend(self.plugins.leave(&next.plugins).await);
         }
+        faults.extend(self.forget_gone(&self.plugins, &next.plugins).await);
         faults.extend(next.start_plugins().await);
         faults
     }

@@ -197,7 +197,7 @@ impl Builder {
             register(&mut snapshot)?;
         }
         #[cfg(feature = "plugins")]
-        let (plugins, seated, installed) = match &self.plugins {
+        let (plugins, seated, installed, switched_off) = match &self.plugins {
             Some(folder) => {
                 let (workspace, points) = (self.workspace.clone(), self.points.as_deref());
                 let found = lower::plugins::load(&config, folder, workspace, &store, points).await?;
@@ -205,7 +205,7 @@ impl Builder {
                 let all =
                     |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
                 let (installed, elsewhere) = (all(found.installed), all(found.elsewhere));
-                (found.set, seated, lower::Others { installed, elsewhere })
+                (found.set, seated, lower::Others { installed, elsewhere }, found.switched_off)
             }
             None => Default::default(),
         };
@@ -242,6 +242,8 @@ impl Builder {
             #[cfg(feature = "plugins")]
             seated,
             #[cfg(feature = "plugins")]
+            switched_off,
+            #[cfg(feature = "plugins")]
             folder: self.plugins,
             #[cfg(feature = "plugins")]
             workspace: self.workspace,
@@ -273,6 +275,9 @@ pub struct Backstop {
     pub(crate) plugins: backstop_plugins::set::PluginSet,
     #[cfg(feature = "plugins")]
     pub(crate) seated: Vec<(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)>,
+    /// The plugins that are installed and were switched off when the others were loaded.
+    #[cfg(feature = "plugins")]
+    pub(crate) switched_off: Vec<backstop_plugins::manifest::PluginId>,
     /// Where plugins are installed, if they were asked for.
     #[cfg(feature = "plugins")]
     pub(crate) folder: Option<std::path::PathBuf>,

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use backstop::Backstop;
+use backstop::engine::{Engine, RegisterError, Snapshot};
 use backstop::hooks::points::ToolCallEvent;
 use backstop::hooks::{CallContext, Params};
 use backstop::plugins::Home;
+use backstop::store::{MemoryStore, Session, Store, Timestamp};
 use serde_json::json;
 
 /// Installs a plugin of the reference's dialect in place of what has its id.
@@ -98,26 +100,152 @@ async fn each_call_is_judged_by_exactly_one_set_while_sets_change() {
     backstop.shut_down().await;
 }
 
+/// Stores a value with each conversation that a call is of, and a text for its next turn; writes down why it was to clean up.
+const KEEPS: &str = "
+    let reasons = [], kept;
+    const told = (who) => (why) => void reasons.push([who, why.reason, why.sessionKey].join(' '));
+    api.registerSessionExtension({ namespace: 'n', description: 'd', cleanup: told('extension') });
+    api.registerRuntimeLifecycle({ id: 'l', cleanup: (why) => { told('lifecycle')(why); if (why.reason === 'delete') throw new Error('no'); } });
+    api.on('before_tool_call', async (event, { sessionKey }) => {
+        if (event.toolName === 'reasons') return { block: true, blockReason: reasons.join() };
+        await api.session.state.patchSessionExtension({ sessionKey, namespace: 'n', value: event.params.value });
+        await api.enqueueNextTurnInjection({ sessionKey, text: `a text of ${sessionKey}` });
+    });";
+
+/// A tool call in a conversation; why it was blocked.
+async fn called(engine: &Engine, session: &str, tool: &str) -> Option<String> {
+    let params: Params = serde_json::from_value(json!({ "value": 7 })).unwrap();
+    let call = CallContext { session_key: Some(session.into()), ..CallContext::default() };
+    let reviewed = engine.review_tool_call(ToolCallEvent::new(tool, params), &call, false).await;
+    reviewed.blocked.map(|blocked| blocked.reason.unwrap().to_string())
+}
+
+/// What plugins keep with a conversation: values, and texts for its next turn.
+async fn kept(store: &Arc<dyn Store>, session: &str) -> (usize, usize) {
+    let (key, run) = (session.into(), "somebody else".into());
+    let values = store.extensions(&key).await.unwrap().len();
+    let texts = store.take_injections(&key, &run, Timestamp::now()).await.unwrap().len();
+    store.give_back_injections(&run).await.unwrap();
+    (values, texts)
+}
+
+/// A store with these conversations.
+async fn conversations(keys: &[&str]) -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    for key in keys {
+        let now = Timestamp::now();
+        let session = Session {
+            id: format!("session of {key}").into(),
+            key: (*key).into(),
+            agent: "main".into(),
+            workspace: "/work".to_owned(),
+            created_at: now,
+            updated_at: now,
+            ended: None,
+            resumed_from: None,
+            meta: json!({}).into(),
+        };
+        store.create_session(session).await.unwrap();
+    }
+    store
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_plugin_keeps_with_a_conversation_goes_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    install(
-        folder.path(),
-        "told",
-        "let reasons = [];
-         api.registerSessionExtension({ namespace: 'n', description: 'd', cleanup: (ctx) => { reasons.push(ctx.reason + ' ' + ctx.sessionKey); } });
-         api.registerRuntimeLifecycle({ id: 'l', cleanup: (ctx) => { reasons.push(ctx.reason); if (ctx.reason === 'delete') throw new Error('no'); } });
-         api.registerTool({ name: 'reasons', description: '', parameters: {}, execute: () => reasons.join(',') });",
-    );
-    let backstop = Backstop::builder().plugins(folder.path()).build().await.unwrap();
+    install(folder.path(), "told", KEEPS);
+    let store = conversations(&["reset", "other"]).await;
+    let backstop =
+        Backstop::builder().plugins(folder.path()).store(Arc::clone(&store)).build().await.unwrap();
+    for session in ["reset", "other"] {
+        assert_eq!(called(backstop.engine(), session, "exec").await, None);
+        assert_eq!(kept(&store, session).await, (1, 1));
+    }
     use backstop::plugins::CleanupReason::{Delete, Reset};
-    assert_eq!(backstop.clean_up_session(Reset, &"k".into()).await, []);
-    let faults = backstop.clean_up_session(Delete, &"k".into()).await;
+    assert_eq!(backstop.clean_up_session(Reset, &"reset".into()).await, []);
+    assert_eq!(kept(&store, "reset").await, (0, 0), "what it kept is gone");
+    assert_eq!(kept(&store, "other").await, (1, 1), "with this conversation, and no other");
+    let faults = backstop.clean_up_session(Delete, &"other".into()).await;
     assert!(
         faults.len() == 1
             && faults[0].to_string().contains("lifecycle `l` of plugin `told` did not clean up")
     );
+    let reasons = called(backstop.engine(), "other", "reasons").await.unwrap();
+    let each = [
+        "extension reset reset",
+        "lifecycle reset reset",
+        "extension delete other",
+        "lifecycle delete other",
+    ];
+    assert!(reasons.contains(&each.join(",")), "{reasons}");
     backstop.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_keeps_is_deleted_when_it_is_switched_off_and_nothing_is_written_after() {
+    for by_configuration in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        install(folder.path(), "told", KEEPS);
+        install(folder.path(), "stays", KEEPS);
+        let store = conversations(&["chat"]).await;
+        let build = |config: &str| {
+            let types = backstop::HookTypes::built_in(&[]);
+            let source =
+                backstop::config::Source::new(backstop::config::LayerKind::Operator, "a.yaml", config);
+            let loaded = backstop::load_sources(&[source], &types, &|_| None).unwrap();
+            Backstop::builder().config(loaded).plugins(folder.path()).store(Arc::clone(&store)).build()
+        };
+        let mut old = build("{}").await.unwrap();
+        old.start_plugins().await;
+        assert_eq!(called(old.engine(), "chat", "exec").await, None);
+        assert_eq!(kept(&store, "chat").await, (2, 2));
+        // The next set is in place, and somebody still asks the old code.
+        let asked = old.engine().clone();
+        let snapshot = asked.registry().snapshot();
+        let next = if by_configuration {
+            let mut next = build("plugins: {entries: {told: {enabled: false}}}").await.unwrap();
+            assert_eq!(old.hand_over(&mut next).await, []);
+            next
+        } else {
+            let home = Home::new(folder.path());
+            home.enable(&home.find("told").unwrap().id, false).unwrap();
+            assert_eq!(old.reload_plugins().await.unwrap(), []);
+            build("{}").await.unwrap()
+        };
+        assert_eq!(kept(&store, "chat").await, (1, 1), "what the other plugin keeps stays");
+        let back = |registry: &mut Snapshot| {
+            *registry = Snapshot::clone(&snapshot);
+            Ok::<_, RegisterError>(())
+        };
+        asked.registry().update(back).unwrap();
+        let refused = called(&asked, "chat", "exec").await.unwrap();
+        assert!(refused.contains("told"), "its gate fails, and failing is not passing: {refused}");
+        assert_eq!(kept(&store, "chat").await.0, 1, "the old code writes nothing any more");
+        old.shut_down().await;
+        next.shut_down().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_plugin_keeps_that_was_switched_off_while_no_host_ran_is_deleted_by_the_next_host() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), "told", KEEPS);
+    let store = conversations(&["chat"]).await;
+    let build = || Backstop::builder().plugins(folder.path()).store(Arc::clone(&store)).build();
+    let host = build().await.unwrap();
+    called(host.engine(), "chat", "exec").await;
+    host.shut_down().await;
+    let mut host = build().await.unwrap();
+    host.start_plugins().await;
+    host.shut_down().await;
+    assert_eq!(kept(&store, "chat").await, (1, 1), "a plugin that is on keeps what it has across a restart");
+    let home = Home::new(folder.path());
+    home.enable(&home.find("told").unwrap().id, false).unwrap();
+    let mut host = build().await.unwrap();
+    assert_eq!(kept(&store, "chat").await, (1, 1), "a program that only judges deletes nothing");
+    host.start_plugins().await;
+    assert_eq!(kept(&store, "chat").await, (0, 0));
+    host.shut_down().await;
 }
 
 /// A gate at a point that no host of this build fires is an error that names both. One that only hosts of other

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::points::Placement;
-use backstop_hooks::{OwnerId, RunId, SessionKey, Text};
+use backstop_hooks::{Json, OwnerId, RunId, SessionKey, Text};
 use serde::{Deserialize, Serialize};
 
-use crate::{StoreError, Timestamp};
+use crate::{MAX_EXTENSION_BYTES, StoreError, Timestamp};
 
 /// The longest text, in characters.
 pub const MAX_INJECTION_CHARS: usize = 32_768;
@@ -21,7 +21,7 @@ pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 512;
 pub const MAX_QUEUED_INJECTIONS: usize = 32;
 
 /// An injection to be queued.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NewInjection {
     /// The conversation.
     pub session_key: SessionKey,
@@ -35,10 +35,12 @@ pub struct NewInjection {
     pub idempotency_key: Option<String>,
     /// How long it may wait; `None` for no limit.
     pub ttl: Option<Duration>,
+    /// What the owner says of it, for hooks that see the queue. The model does not read it.
+    pub metadata: Option<Json>,
 }
 
 /// A queued injection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Injection {
     /// Its place in the order of all injections.
@@ -57,13 +59,30 @@ pub struct Injection {
     pub created_at: Timestamp,
     /// The last moment at which it may be taken.
     pub expires_at: Option<Timestamp>,
+    /// What the owner says of it.
+    pub metadata: Option<Json>,
 }
 
 impl Injection {
     pub(crate) fn new(seq: u64, new: NewInjection, now: Timestamp) -> Self {
-        let NewInjection { session_key, owner, text, placement, idempotency_key, ttl } = new;
+        let NewInjection { session_key, owner, text, placement, idempotency_key, ttl, metadata } = new;
         let expires_at = ttl.map(|ttl| now.after(ttl));
-        Self { seq, session_key, owner, text, placement, idempotency_key, created_at: now, expires_at }
+        Self {
+            seq,
+            session_key,
+            owner,
+            text,
+            placement,
+            idempotency_key,
+            created_at: now,
+            expires_at,
+            metadata,
+        }
+    }
+
+    /// How long it may wait, counted from when it was queued; `None` for no limit.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.expires_at.map(|end| self.created_at.until(end))
     }
 
     pub(crate) fn expired(&self, now: Timestamp) -> bool {
@@ -92,6 +111,9 @@ pub enum EnqueueError {
     /// The key is blank or too long.
     #[error("an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters and is not blank")]
     BadKey,
+    /// The metadata is too large.
+    #[error("the metadata of an injection has at most {MAX_EXTENSION_BYTES} bytes of JSON, this one has {0}")]
+    MetadataTooLarge(usize),
     /// Too many wait already.
     #[error("`{owner}` has {MAX_QUEUED_INJECTIONS} injections waiting for `{session_key}` already")]
     Full {
@@ -119,6 +141,11 @@ pub(crate) fn checked(mut new: NewInjection) -> Result<NewInjection, EnqueueErro
         && (key.trim().is_empty() || key.chars().count() > MAX_IDEMPOTENCY_KEY_CHARS)
     {
         return Err(EnqueueError::BadKey);
+    }
+    if let Some(bytes) = new.metadata.as_ref().map(|metadata| metadata.to_string().len())
+        && bytes > MAX_EXTENSION_BYTES
+    {
+        return Err(EnqueueError::MetadataTooLarge(bytes));
     }
     if text.len() != new.text.len() {
         new.text = text.to_owned().into();

@@ -980,6 +980,14 @@ export interface QueuedInjection {
   text: Text;
   /** Where it goes. */
   placement: Placement;
+  /** The key that kept it from being queued twice. */
+  idempotencyKey?: string;
+  /** When it was queued, in milliseconds since 1970. */
+  createdAt: number;
+  /** How long it could wait, in milliseconds from when it was queued. */
+  ttlMs?: number;
+  /** What the plugin says of it. The model does not read it. */
+  metadata?: Json;
 }
 
 /** Whether the model's reasoning is shown. */

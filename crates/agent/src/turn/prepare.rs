@@ -204,6 +204,10 @@ fn as_queued(injection: &Injection) -> QueuedInjection {
         owner: injection.owner.clone(),
         text: injection.text.clone(),
         placement: injection.placement,
+        idempotency_key: injection.idempotency_key.clone(),
+        created_at: injection.created_at.as_millis(),
+        ttl_ms: injection.ttl().map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        metadata: injection.metadata.clone(),
     }
 }
 

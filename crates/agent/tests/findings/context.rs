@@ -25,6 +25,7 @@ async fn queue(bench: &Bench, text: &str, placement: Placement) {
         placement,
         idempotency_key: None,
         ttl: None,
+        metadata: None,
     };
     bench.store.enqueue_injection(injection, Timestamp::now()).await.unwrap();
 }
@@ -182,6 +183,7 @@ async fn prompt_injection_switch_covers_before_llm_call() {
         placement: Placement::PrependContext,
         idempotency_key: None,
         ttl: None,
+        metadata: None,
     };
     bench.store.enqueue_injection(injection, Timestamp::now()).await.unwrap();
     let session = bench.session().await;

@@ -72,6 +72,7 @@ async fn a_session_goes_on_after_its_process_was_killed() {
         placement: Placement::PrependContext,
         idempotency_key: None,
         ttl: None,
+        metadata: None,
     };
     db.enqueue_injection(injection, Timestamp::now()).await.unwrap();
     let child = Command::new(std::env::current_exe().unwrap())

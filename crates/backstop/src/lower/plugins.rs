@@ -24,6 +24,8 @@ pub(crate) struct Found {
     pub(crate) set: PluginSet,
     /// The ids of all that are installed.
     pub(crate) installed: Vec<String>,
+    /// Those of them that are switched off.
+    pub(crate) switched_off: Vec<PluginId>,
     /// The ids of those that are on and have nothing to say at the points that are fired.
     pub(crate) elsewhere: Vec<String>,
 }
@@ -36,14 +38,15 @@ pub(crate) async fn load(
     store: &Arc<dyn Store>,
     points: Option<&[PointId]>,
 ) -> Result<Found, BuildError> {
-    let mut installed = Home::new(folder).installed()?;
+    let installed = Home::new(folder).installed()?;
     let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
-    installed.retain(|plugin| is_on(loaded, plugin));
+    let (installed, off): (Vec<_>, Vec<_>) = installed.into_iter().partition(|plugin| is_on(loaded, plugin));
+    let switched_off = off.into_iter().map(|plugin| plugin.id).collect();
     let (here, elsewhere): (Vec<_>, Vec<_>) =
         installed.into_iter().partition(|plugin| points.is_none_or(|points| plugin.may_stand_at(points)));
     let set = load_these(loaded, here, workspace, store, Box::new(|_| {})).await?;
     let elsewhere = elsewhere.into_iter().map(|plugin| plugin.id.to_string()).collect();
-    Ok(Found { set, installed: installed_ids, elsewhere })
+    Ok(Found { set, installed: installed_ids, switched_off, elsewhere })
 }
 
 /// One plugin, for its commands of the command line; no set of plugins if it is off. What they print goes to `print`.

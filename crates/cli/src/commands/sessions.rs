@@ -1,9 +1,13 @@
 //! `backstop sessions` and `backstop prune`.
 
+mod extensions;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::Backstop;
+use backstop::config::Loaded;
 use backstop::hooks::conversation::{Message, Part, Role};
 use backstop::hooks::points::SessionEndReason;
 use backstop::hooks::{SessionId, SessionKey};
@@ -44,12 +48,11 @@ pub(crate) enum Which {
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let output = &surroundings.output;
     match settings {
         Settings::List { limit, agent } => {
-            list(surroundings.only_store()?.as_ref(), limit, agent.as_deref(), output).await?;
+            list(limit, agent.as_deref(), surroundings).await?;
         }
-        Settings::Show { id } => show(surroundings.only_store()?.as_ref(), &id, output).await?,
+        Settings::Show { id } => show(&id, surroundings).await?,
         Settings::Delete { which, transcripts, dry_run } => {
             return delete(which, transcripts, dry_run, surroundings).await;
         }
@@ -175,11 +178,14 @@ async fn prune(surroundings: &Surroundings) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-async fn list(store: &dyn Store, limit: usize, agent: Option<&str>, output: &Output) -> Result<(), Error> {
+async fn list(limit: usize, agent: Option<&str>, surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    let (store, loaded) = store_and_configuration(surroundings)?;
     let searched = if agent.is_some() { SEARCHED.max(limit) } else { limit };
     let mut sessions = store.sessions(searched).await?;
     sessions.retain(|session| agent.is_none_or(|agent| session.agent.as_str() == agent));
     sessions.truncate(limit);
+    let sessions = Box::pin(extensions::rows(sessions, &loaded, &store, surroundings)).await?;
     if output.is_json() {
         return Ok(output.json(&sessions)?);
     }
@@ -188,17 +194,22 @@ async fn list(store: &dyn Store, limit: usize, agent: Option<&str>, output: &Out
         return Ok(());
     }
     let now = Timestamp::now();
-    let mut rows =
-        vec![["id", "agent", "begun", "last used", "state", "workspace"].map(str::to_owned).to_vec()];
-    rows.extend(sessions.iter().map(|session| {
-        vec![
+    let has_extensions = sessions.iter().any(|row| !row.plugin_extensions.is_empty());
+    let mut header = ["id", "agent", "begun", "last used", "state", "workspace"].map(str::to_owned).to_vec();
+    header.extend(has_extensions.then(|| "plugins".to_owned()));
+    let mut rows = vec![header];
+    rows.extend(sessions.iter().map(|extensions::Row { session, plugin_extensions }| {
+        let shown: Vec<String> = plugin_extensions.iter().map(extensions::Shown::line).collect();
+        let mut row = vec![
             session.id.to_string(),
             one_line(session.agent.as_str(), 30),
             ago(session.created_at, now),
             ago(session.updated_at, now),
             session.ended.map_or_else(|| "open".to_owned(), |end| format!("ended ({})", word(end.reason))),
             one_line(&session.workspace, 80),
-        ]
+        ];
+        row.extend(has_extensions.then(|| one_line(&shown.join("; "), 120)));
+        row
     }));
     Ok(output.text(&table(&rows))?)
 }
@@ -207,13 +218,25 @@ fn word(reason: SessionEndReason) -> String {
     json!(reason).as_str().unwrap_or_default().to_owned()
 }
 
-async fn show(store: &dyn Store, name: &str, output: &Output) -> Result<(), Error> {
-    let session = find(store, name).await?;
+/// The database, and the configuration that says where it is.
+fn store_and_configuration(surroundings: &Surroundings) -> Result<(Arc<dyn Store>, Loaded), Error> {
+    let loaded = surroundings.load()?;
+    Ok((surroundings.store(&loaded)?, loaded))
+}
+
+async fn show(name: &str, surroundings: &Surroundings) -> Result<(), Error> {
+    let output = &surroundings.output;
+    let (store, loaded) = store_and_configuration(surroundings)?;
+    let session = find(store.as_ref(), name).await?;
     let entries = store.transcript(&session.id).await?;
-    if output.is_json() {
-        return Ok(output.json(&json!({ "session": session, "transcript": entries }))?);
-    }
     let mut text = format!("session {}\nworkspace {}\n", session.id, plain(&session.workspace));
+    let rows = Box::pin(extensions::rows(vec![session], &loaded, &store, surroundings)).await?;
+    if output.is_json() {
+        return Ok(output.json(&json!({ "session": rows.first(), "transcript": entries }))?);
+    }
+    text.extend(
+        rows.iter().flat_map(|row| &row.plugin_extensions).map(|shown| format!("plugin {}\n", shown.line())),
+    );
     for entry in &entries {
         text.push_str(&told(entry, output.paint()));
     }

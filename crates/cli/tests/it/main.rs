@@ -27,6 +27,7 @@ mod hooks_at;
 mod hosts;
 mod install;
 mod model;
+mod plugin_sessions;
 mod plugin_tools;
 mod plugin_uses;
 mod plugins;

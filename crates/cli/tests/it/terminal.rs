@@ -15,14 +15,14 @@ use super::support::{ModelServer, User, interrupt, until};
 /// Longer than nothing must come before a key counts.
 const AT_REST: Duration = Duration::from_millis(900);
 
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keys: File,
     seen: Arc<Mutex<String>>,
 }
 
 impl Terminal {
-    fn start(user: &User, args: &[&str]) -> Self {
+    pub(crate) fn start(user: &User, args: &[&str]) -> Self {
         Self::of(user.command(args))
     }
 
@@ -60,14 +60,14 @@ impl Terminal {
 
     /// Waits until `text` is on the screen, then takes all that was there from it.
     #[track_caller]
-    fn wait_for(&self, text: &str) -> String {
+    pub(crate) fn wait_for(&self, text: &str) -> String {
         until(text, || {
             let mut seen = self.seen.lock().unwrap();
             seen.contains(text).then(|| std::mem::take(&mut *seen))
         })
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.type_bytes(keys.as_bytes());
     }
 
@@ -104,7 +104,7 @@ impl Terminal {
         self.press("\n");
     }
 
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         until("the end", || self.child.try_wait().unwrap()).code()
     }
 }

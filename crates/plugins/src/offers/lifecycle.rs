@@ -14,6 +14,7 @@ use backstop_script::{Argument, Arguments, JsonText};
 use serde_json::json;
 
 use super::services::{ServiceFault, fault, of_kind};
+use crate::manifest::PluginId;
 use crate::registration::OfferKind;
 use crate::set::{PluginSet, Running};
 
@@ -76,12 +77,31 @@ impl PluginSet {
     }
 }
 
+impl PluginSet {
+    /// The plugins of this set that `next` does not have. Whatever they ask to be stored is refused from now on, also by calls of theirs
+    /// that still run; when this returns, none of their writes is under way.
+    pub async fn close_gone(&self, next: &Self) -> Vec<PluginId> {
+        let mut gone = Vec::new();
+        for plugin in self.plugins().filter(|plugin| next.plugins().all(|other| other.id != plugin.id)) {
+            if let Some(script) = &plugin.script {
+                script.close_services().await;
+            }
+            gone.push(plugin.id.clone());
+        }
+        gone
+    }
+}
+
 pub(crate) async fn clean_up(
     plugin: &Running,
     reason: CleanupReason,
     session: Option<&SessionKey>,
 ) -> Vec<ServiceFault> {
-    let why = json!({ "reason": reason.as_str(), "sessionKey": session });
+    // As there, no key is no key and not `null`.
+    let why = match session {
+        Some(session) => json!({ "reason": reason.as_str(), "sessionKey": session }),
+        None => json!({ "reason": reason.as_str() }),
+    };
     let Ok(why) = JsonText::of(&why) else { return Vec::new() };
     let arguments = Arguments::new([Argument::Json(why)]);
     let told = [OfferKind::SessionExtension, OfferKind::Lifecycle];

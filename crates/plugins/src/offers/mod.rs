@@ -7,5 +7,6 @@
 pub mod cli;
 pub mod commands;
 pub mod lifecycle;
+pub mod projections;
 pub mod services;
 pub mod tools;

@@ -208,6 +208,11 @@ impl Desk {
         }
     }
 
+    /// Refuses whatever the plugin asks to be stored from now on; see [`Services::close`].
+    pub(super) async fn close(&self) {
+        self.services.close(&self.owner).await;
+    }
+
     /// Tells when the plugin's runtime is lost from now on.
     pub(super) fn lost(&self) -> watch::Receiver<Lost> {
         self.lost.subscribe()
@@ -398,10 +403,6 @@ impl Desk {
         if kind == OfferKind::SessionExtension && scope.generation == 1 {
             let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
             namespaces.insert(offered.offer.name.clone());
-            if offered.functions.iter().any(|(name, _)| name == "project") {
-                let what = format!("`project` of session extension `{}`", offered.offer.name);
-                self.leave_out(scope, what, "nothing here shows sessions with what plugins make of them");
-            }
         }
         let twice = self.collect(scope, |collected| {
             let twice = collected.offers.iter().find_map(|other| offered.clashes(other));

@@ -39,6 +39,7 @@ use self::hook::ScriptHook;
 use self::programs::Programs;
 pub(crate) use self::programs::looked_up;
 pub use self::sessions::StoreServices;
+pub(crate) use self::sessions::{there, within_limits};
 use crate::external::process::ProcessPlugin;
 use crate::package::Seal;
 use crate::registration::{Offer, Registration, RegistrationError};
@@ -134,6 +135,11 @@ pub struct Offered {
 }
 
 impl Offered {
+    /// Whether the plugin gave it a function of this name.
+    pub(crate) fn has(&self, function: &str) -> bool {
+        self.functions.iter().any(|(name, _)| name == function)
+    }
+
     /// Whether both are the same thing of one plugin.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.offer.kind == other.offer.kind && self.functions == other.functions
@@ -238,6 +244,11 @@ impl Scripted {
         self.script.heap(std::time::Duration::from_secs(1)).await
     }
 
+    /// Refuses whatever it asks to be stored from now on. Returns once what was under way has ended.
+    pub(crate) async fn close_services(&self) {
+        self.desk.close().await;
+    }
+
     /// Tells when its runtime is lost from now on, with all that the plugin had running in it.
     pub(crate) fn lost(&self) -> watch::Receiver<Lost> {
         self.desk.lost()
@@ -274,7 +285,7 @@ impl Scripted {
         arguments: &backstop_script::Arguments,
         budget: std::time::Duration,
     ) -> Result<Option<backstop_script::Answer>, ScriptError> {
-        match offered.functions.iter().any(|(name, _)| name == function) {
+        match offered.has(function) {
             true => self.call(offered, function, arguments, budget).await,
             false => Ok(None),
         }

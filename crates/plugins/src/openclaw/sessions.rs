@@ -5,8 +5,12 @@
 //! it. Its own values a plugin may read wherever they are.
 //!
 //! Limits of a value: plain data 32 levels deep, 4,096 values, 512 keys in an object, 65,536 characters in a text, and
-//! [`MAX_EXTENSION_BYTES`](backstop_store::MAX_EXTENSION_BYTES) as JSON; what goes beyond is refused.
+//! [`MAX_EXTENSION_BYTES`](backstop_store::MAX_EXTENSION_BYTES) as JSON; what goes beyond is refused. The `metadata` of an injection has
+//! the same limits.
+//!
+//! A plugin that is switched off is closed first ([`Services::close`]), so that what it kept can be deleted with no write after that.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +20,7 @@ use backstop_hooks::{Json, OwnerId, SessionKey};
 use backstop_store::{Enqueued, Expected, ExtensionKey, NewInjection, Store, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::answering::EventSession;
 use super::desk::{Extensions, Printed, ServiceError, Services};
@@ -37,6 +42,8 @@ pub struct StoreServices {
     /// Whether a plugin may add to what the model reads.
     may_inject: Box<dyn Fn(&OwnerId) -> bool + Send + Sync>,
     print: Print,
+    /// The plugins that were switched off. Whoever writes for a plugin holds this for reading until the write is done.
+    closed: RwLock<BTreeSet<OwnerId>>,
 }
 
 impl std::fmt::Debug for StoreServices {
@@ -49,7 +56,12 @@ impl StoreServices {
     /// Services that keep everything in `store`. `may_inject` says whose texts may reach the model
     /// (`allowPromptInjection`).
     pub fn new(store: Arc<dyn Store>, may_inject: impl Fn(&OwnerId) -> bool + Send + Sync + 'static) -> Self {
-        Self { store, may_inject: Box::new(may_inject), print: Box::new(|_, _| {}) }
+        Self {
+            store,
+            may_inject: Box::new(may_inject),
+            print: Box::new(|_, _| {}),
+            closed: RwLock::default(),
+        }
     }
 
     /// With a place for what commands of plugins print.
@@ -57,6 +69,15 @@ impl StoreServices {
     pub fn printing(mut self, print: impl Fn(&OwnerId, Printed<'_>) + Send + Sync + 'static) -> Self {
         self.print = Box::new(print);
         self
+    }
+
+    /// Admits a write of this plugin, unless it was switched off. It is not switched off while the guard is held.
+    async fn open(&self, owner: &OwnerId) -> Result<RwLockReadGuard<'_, BTreeSet<OwnerId>>, ServiceError> {
+        let closed = self.closed.read().await;
+        match closed.contains(owner) {
+            false => Ok(closed),
+            true => Err(ServiceError(format!("plugin `{owner}` was switched off: nothing is stored for it"))),
+        }
     }
 
     /// The conversation, which is the one that was named, and exists.
@@ -84,6 +105,8 @@ struct Injection {
     idempotency_key: Option<String>,
     #[serde(default)]
     ttl_ms: Option<f64>,
+    #[serde(default, deserialize_with = "there")]
+    metadata: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -99,7 +122,7 @@ struct Which {
 }
 
 /// A value that is `null` is there.
-fn there<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+pub(crate) fn there<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -138,6 +161,10 @@ impl Services for StoreServices {
             return Err(ServiceError(why));
         }
         let injection: Injection = read(injection, "an injection")?;
+        if let Some(metadata) = &injection.metadata {
+            within_limits(metadata, "the `metadata` of an injection")?;
+        }
+        let _open = self.open(owner).await?;
         let session_key = self.known(session, &injection.session_key).await?;
         let ttl = match injection.ttl_ms {
             None => None,
@@ -154,6 +181,7 @@ impl Services for StoreServices {
             placement: injection.placement,
             idempotency_key: injection.idempotency_key,
             ttl,
+            metadata: injection.metadata.map(Json::new),
         };
         let queued = self.store.enqueue_injection(new, Timestamp::now()).await.map_err(refused)?;
         let (enqueued, seq) = match queued {
@@ -177,11 +205,12 @@ impl Services for StoreServices {
         patch: Value,
     ) -> Result<Value, ServiceError> {
         let which: Which = read(patch, "a patch of a session extension")?;
+        let _open = self.open(owner).await?;
         self.known(session, &which.session_key).await?;
         let key = which.key(owner);
         match (which.value, which.unset) {
             (Some(value), false) => {
-                within_limits(&value)?;
+                within_limits(&value, "a session extension")?;
                 let value = Json::new(value);
                 let put = self.store.put_extension(&key, &value, Expected::Any, Timestamp::now());
                 put.await.map_err(refused)?;
@@ -192,6 +221,10 @@ impl Services for StoreServices {
             _ => return Err(ServiceError("a patch has either `value` or `unset: true`".to_owned())),
         }
         Ok(json!({ "ok": true }))
+    }
+
+    async fn close(&self, owner: &OwnerId) {
+        self.closed.write().await.insert(owner.clone());
     }
 
     fn print(&self, owner: &OwnerId, text: Printed<'_>) {
@@ -209,15 +242,16 @@ impl Which {
     }
 }
 
-fn within_limits(value: &Value) -> Result<(), ServiceError> {
+/// Checks the limits of plain data that a plugin keeps; `what` is the data in an error.
+pub(crate) fn within_limits(value: &Value, what: &str) -> Result<(), ServiceError> {
     let mut values = 0;
-    within(value, 1, &mut values)
+    within(value, 1, &mut values).map_err(|limit| ServiceError(format!("{what} has at most {limit}")))
 }
 
-fn within(value: &Value, depth: usize, values: &mut usize) -> Result<(), ServiceError> {
+/// The limit that the value exceeds, in words.
+fn within(value: &Value, depth: usize, values: &mut usize) -> Result<(), String> {
     *values += 1;
-    let too_much =
-        |what: &str, most: usize| Err(ServiceError(format!("a session extension has at most {most} {what}")));
+    let too_much = |what: &str, most: usize| Err(format!("{most} {what}"));
     if depth > MOST_DEPTH {
         return too_much("levels", MOST_DEPTH);
     }

@@ -312,7 +312,6 @@ async fn law_07_no_option_of_a_plugin_of_the_other_system_vanishes() {
         api.registerCommand({ name: "c", handler() {}, nativeNames: {} });
         api.registerService({ id: "s", start() {}, scope: 1 });
         api.registerService({ id: "s", start() {} });
-        api.registerSessionExtension({ namespace: "n", description: "d", project: (state) => state });
     "#;
     let plugin = Plugins::new().register("mine", OpenClaw, body).await.unwrap();
     let (engine, seated) = engine(&[&plugin]);
@@ -334,7 +333,6 @@ async fn law_07_no_option_of_a_plugin_of_the_other_system_vanishes() {
         "`nativeNames` of registerCommand (`c`)",
         "`scope` of registerService (`s`)",
         "there are two services `s`",
-        "`project` of session extension `n`",
     ] {
         assert!(listed.iter().any(|listed| listed.contains(what)), "{what}: {listed:#?}");
     }

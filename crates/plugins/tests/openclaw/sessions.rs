@@ -71,6 +71,41 @@ async fn a_text_for_the_next_turn_is_queued_once_for_each_key() {
 }
 
 #[tokio::test]
+async fn metadata_of_a_text_is_kept_within_the_limits_of_a_value() {
+    let (services, store) = services().await;
+    let with = async |metadata: Value| {
+        let text = json!({ "sessionKey": "chat", "text": "note", "metadata": metadata });
+        services.inject(&owner("memo"), &session("chat"), text).await
+    };
+    let deep = |levels: usize| (1..levels).fold(json!(1), |value, _| json!([value]));
+    with(json!({ "kind": "approval" })).await.unwrap();
+    with(deep(32)).await.unwrap();
+    let refused = with(deep(33)).await.unwrap_err().to_string();
+    assert!(refused.contains("`metadata` of an injection") && refused.contains("32 levels"), "{refused}");
+    assert!(with(json!("x".repeat(65_537))).await.is_err());
+    let large: Vec<String> = (0..5).map(|_| "x".repeat(60_000)).collect();
+    assert!(with(json!(large)).await.is_err(), "all of it has a limit as well");
+    let taken = store.take_injections(&"chat".into(), &"r".into(), Timestamp::now()).await.unwrap();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(taken[0].metadata.as_ref().unwrap().to_value(), json!({ "kind": "approval" }));
+}
+
+#[tokio::test]
+async fn nothing_is_stored_for_a_plugin_that_was_closed() {
+    let (services, store) = services().await;
+    services.close(&owner("memo")).await;
+    let text = json!({ "sessionKey": "chat", "text": "note" });
+    let patch = json!({ "sessionKey": "chat", "namespace": "n", "value": 1 });
+    for id in ["memo", "other"] {
+        let injected = services.inject(&owner(id), &session("chat"), text.clone()).await;
+        let patched = services.patch(&owner(id), &session("chat"), patch.clone()).await;
+        assert_eq!((injected.is_err(), patched.is_err()), (id == "memo", id == "memo"), "{id}");
+    }
+    let stored = store.extensions(&"chat".into()).await.unwrap();
+    assert!(stored.len() == 1 && stored[0].key.owner == owner("other"));
+}
+
+#[tokio::test]
 async fn a_plugin_reads_and_writes_its_own_state_only() {
     let (services, _) = services().await;
     let read = async |id: &str| services.extensions(&owner(id), &"chat".into()).await.unwrap();

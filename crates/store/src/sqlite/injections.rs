@@ -1,10 +1,10 @@
 use async_trait::async_trait;
-use backstop_hooks::{RunId, SessionKey};
+use backstop_hooks::{Json, RunId, SessionKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;
 use super::database::Fault;
-use super::row::{Count, Word, id as id_column};
+use super::row::{AsJson, Count, Word, id as id_column};
 use crate::injections::checked;
 use crate::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_QUEUED_INJECTIONS, NewInjection, StoreError,
@@ -88,7 +88,7 @@ fn waiting(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Res
 
 fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<u64> {
     let sql = "INSERT INTO injections (session_key, owner, text, placement, idempotency_key, created_at, \
-               expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq";
+               expires_at, metadata) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING seq";
     let values = params![
         new.session_key.as_str(),
         new.owner.as_str(),
@@ -97,6 +97,7 @@ fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Resu
         new.idempotency_key,
         now,
         new.ttl.map(|ttl| now.after(ttl)),
+        new.metadata.as_ref().map(AsJson),
     ];
     let seq: Count = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
     Ok(seq.0)
@@ -112,5 +113,6 @@ fn injection_of(row: &Row<'_>) -> rusqlite::Result<Injection> {
         idempotency_key: row.get("idempotency_key")?,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
+        metadata: row.get::<_, Option<AsJson<Json>>>("metadata")?.map(|metadata| metadata.0),
     })
 }

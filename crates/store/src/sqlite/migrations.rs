@@ -11,6 +11,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0003_pruned_audit.sql"),
     include_str!("migrations/0004_bound_grants.sql"),
     include_str!("migrations/0005_session_extensions.sql"),
+    include_str!("migrations/0006_injection_metadata.sql"),
 ];
 
 /// The version from which grants are bound to a place.

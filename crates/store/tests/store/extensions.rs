@@ -97,6 +97,7 @@ async fn an_owner_is_forgotten_with_what_waits(store: &dyn Store) {
                 placement: Placement::PrependContext,
                 idempotency_key: None,
                 ttl: None,
+                metadata: None,
             },
             at(1),
         );

@@ -2,12 +2,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstop_hooks::points::Placement;
-use backstop_hooks::{RunId, SessionKey};
+use backstop_hooks::{Json, RunId, SessionKey};
 use backstop_store::{
-    EnqueueError, Enqueued, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS, MAX_QUEUED_INJECTIONS,
-    NewInjection, Store,
+    EnqueueError, Enqueued, MAX_EXTENSION_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
+    MAX_QUEUED_INJECTIONS, NewInjection, Store,
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::support::{at, block_on, memory, over_all_forms, sqlite};
 
@@ -16,6 +17,7 @@ over_all_forms!(
     a_key_is_queued_once_while_it_waits,
     a_turn_that_fails_loses_nothing,
     what_has_expired_is_dropped,
+    metadata_is_kept_as_it_was_within_its_limit,
 );
 
 fn note(text: &str) -> NewInjection {
@@ -26,6 +28,7 @@ fn note(text: &str) -> NewInjection {
         placement: Placement::PrependContext,
         idempotency_key: None,
         ttl: None,
+        metadata: None,
     }
 }
 
@@ -93,6 +96,28 @@ async fn what_has_expired_is_dropped(store: &dyn Store) {
     assert_eq!(take(store, "r1", 11).await, ["long"]);
     store.enqueue_injection(short, at(20)).await.unwrap();
     assert_eq!(take(store, "r2", 30).await, ["short"], "the last moment counts");
+}
+
+async fn metadata_is_kept_as_it_was_within_its_limit(store: &dyn Store) {
+    let with = |metadata| NewInjection { metadata: Some(Json::new(metadata)), ..note("x") };
+    let values = [json!(null), json!({ "a": [1, "b"] }), json!("x".repeat(MAX_EXTENSION_BYTES - 2))];
+    for value in &values {
+        store.enqueue_injection(with(value.clone()), at(5)).await.unwrap();
+    }
+    let large = with(json!("x".repeat(MAX_EXTENSION_BYTES - 1)));
+    let refused = store.enqueue_injection(large, at(5)).await;
+    assert!(
+        matches!(refused, Err(EnqueueError::MetadataTooLarge(bytes)) if bytes == MAX_EXTENSION_BYTES + 1)
+    );
+    let ttl = Some(Duration::from_millis(30));
+    store.enqueue_injection(NewInjection { ttl, ..note("bare") }, at(6)).await.unwrap();
+    let taken = store.take_injections(&"chat".into(), &"r1".into(), at(7)).await.unwrap();
+    let metadata: Vec<_> = taken.iter().map(|one| one.metadata.as_ref().map(Json::to_value)).collect();
+    let [null, object, text] = values.map(Some);
+    assert_eq!(metadata, [null, object, text, None]);
+    let last = taken.last().unwrap();
+    assert_eq!((last.created_at, last.ttl()), (at(6), ttl));
+    assert_eq!(taken[0].ttl(), None);
 }
 
 #[derive(Clone, Copy, Debug)]

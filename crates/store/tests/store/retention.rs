@@ -59,6 +59,7 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
         placement: backstop_hooks::points::Placement::PrependContext,
         idempotency_key: None,
         ttl: None,
+        metadata: None,
     };
     store.enqueue_injection(queued, at(1)).await.unwrap();
     let extension =

@@ -1146,8 +1146,7 @@ class PromptBuildOutcome(TypedDict, total=False):
     toolsAllow: ToolsAllow
 
 
-class QueuedInjection(TypedDict):
-    """Text that a plugin queued for the next turn, delivered exactly once."""
+class _QueuedInjectionRequired(TypedDict):
     # Which injection.
     id: str
     # Who queued it.
@@ -1156,6 +1155,18 @@ class QueuedInjection(TypedDict):
     text: Text
     # Where it goes.
     placement: Placement
+    # When it was queued, in milliseconds since 1970.
+    createdAt: int
+
+
+class QueuedInjection(_QueuedInjectionRequired, total=False):
+    """Text that a plugin queued for the next turn, delivered exactly once."""
+    # The key that kept it from being queued twice.
+    idempotencyKey: str
+    # How long it could wait, in milliseconds from when it was queued.
+    ttlMs: int
+    # What the plugin says of it. The model does not read it.
+    metadata: Json
 
 ReasoningLevel = Literal["off", "on"]
 """Whether the model's reasoning is shown."""

@@ -11,7 +11,7 @@ use crate::outcome::{outcome, record};
 use crate::point::Event;
 use crate::points::take_some;
 use crate::tool_name::{ToolName, group};
-use crate::value::Text;
+use crate::value::{Json, Text};
 
 /// Where a queued injection goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +36,14 @@ record! {
         text: Text,
         /// Where it goes.
         placement: Placement,
+        /// The key that kept it from being queued twice.
+        idempotency_key?: String,
+        /// When it was queued, in milliseconds since 1970.
+        created_at: i64,
+        /// How long it could wait, in milliseconds from when it was queued.
+        ttl_ms?: u64,
+        /// What the plugin says of it. The model does not read it.
+        metadata?: Json,
     }
 }
 

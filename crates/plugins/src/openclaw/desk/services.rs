@@ -52,6 +52,12 @@ pub trait Services: Send + Sync + 'static {
         patch: Value,
     ) -> Result<Value, ServiceError>;
 
+    /// Refuses every later [`Self::inject`] and [`Self::patch`] of this plugin. Returns once those that were under way have ended, so that
+    /// what it kept can be deleted for good.
+    async fn close(&self, owner: &OwnerId) {
+        let _ = owner;
+    }
+
     /// A text that a command of the plugin prints.
     fn print(&self, owner: &OwnerId, text: Printed<'_>);
 }

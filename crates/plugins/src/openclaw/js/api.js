@@ -14,6 +14,7 @@ const isFunction = (value) => typeof value === "function";
 const fail = (message) => {
   throw new TypeError(message);
 };
+const synchronous = (answer, what) => (isFunction(answer?.then) ? fail(`${what} returned a promise`) : answer);
 const text = (value, what) => (typeof value === "string" && value.trim() !== "" ? value : fail(`${what} needs to be a text`));
 
 // Events of the older kind of hooks, whose names have a colon, and where they are told of here.
@@ -70,7 +71,7 @@ const OPTIONS = {
   registerCli: ["commands", "descriptors"],
   registerRuntimeLifecycle: ["id", "description", "cleanup", "dispose"],
   registerSessionExtension: ["namespace", "description", "project", "cleanup", "sessionEntrySlotKey"],
-  enqueueNextTurnInjection: ["sessionKey", "text", "idempotencyKey", "placement", "ttlMs"],
+  enqueueNextTurnInjection: ["sessionKey", "text", "idempotencyKey", "placement", "ttlMs", "metadata"],
 };
 const checked = (of, given, name) => {
   if (typeof given !== "object" || given === null) return given;
@@ -419,7 +420,7 @@ export const makeApi = (about) => {
       const namespace = text(extension?.namespace, "the `namespace` of a session extension");
       checked("registerSessionExtension", extension, namespace);
       offer("session-extension", namespace, extension.description, { slot: extension.sessionEntrySlotKey }, {
-        project: extension.project && ((state) => extension.project(state)),
+        project: extension.project && ((context) => ({ value: synchronous(extension.project(context), "`project`") })),
         cleanup: extension.cleanup && ((why) => extension.cleanup(why)),
       });
     },
