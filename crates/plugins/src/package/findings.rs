@@ -3,43 +3,92 @@
 //! None of this is a verdict. A finding says that something is there which a reader would not see, could not read, or should
 //! expect consequences of; whether that is fine is for the person who installs the plugin.
 //!
+//! Every file is read as code, whatever its name ends in, but for those whose ending says that they are prose or data
+//! ([`TEXTS`], [`MEDIA`]): what a plugin imports or starts may be called anything. Hidden text is looked for in prose and data as well.
+//!
 //! Limits: findings are told by file for the plugin itself and by package for what lies in `node_modules`, at most [`MOST_PLACES`] of each kind,
 //! and how many more there are. Words are looked for as they are written: code that hides what it does is found as obfuscated, or not at all.
+
+mod readable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
+use self::readable::is_minified;
+
 /// Most places that are told of one kind.
 const MOST_PLACES: usize = 8;
-/// A line of source that nobody reads.
-const LONG_LINE: usize = 5_000;
 /// Text without any place to break it that stands for something else, in bytes.
 const LONG_WORD: usize = 2_000;
-/// Extensions of source that a person could read.
-const SOURCES: [&str; 10] = ["js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "sh"];
+/// Endings of text that is prose, data or looks, and that nobody runs.
+const TEXTS: [&str; 19] = [
+    "md", "markdown", "rst", "txt", "json", "jsonc", "json5", "yaml", "yml", "toml", "ini", "csv", "tsv",
+    "xml", "svg", "css", "map", "lock", "snap",
+];
+/// Endings of data that is no text: pictures, sounds, fonts.
+const MEDIA: [&str; 18] = [
+    "png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "ico", "icns", "mp3", "wav", "ogg", "mp4", "webm",
+    "woff", "woff2", "ttf", "otf",
+];
+/// Endings of source that is text, so that bytes that are none hide something.
+const SOURCES: [&str; 16] = [
+    "js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "sh", "bash", "rb", "pl", "php", "ps1", "lua",
+];
 /// Scripts of a package that npm runs when it is installed.
-const INSTALL_SCRIPTS: [&str; 4] = ["preinstall", "install", "postinstall", "prepare"];
+const INSTALL_SCRIPTS: [&str; 7] =
+    ["preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare"];
+/// Files that are run, or start a compiler, when a package is installed.
+const INSTALL_FILES: [&str; 3] = ["binding.gyp", "setup.py", "extconf.rb"];
 /// What reaches the network.
-const NETWORK: [&str; 14] = [
+const NETWORK: [&str; 43] = [
     "fetch(",
     "XMLHttpRequest",
     "WebSocket(",
+    "EventSource(",
+    "sendBeacon(",
     "node:http",
     "node:net",
     "node:dgram",
     "node:tls",
+    "node:dns",
     "require(\"http",
     "require('http",
     "require(\"net\"",
     "require('net'",
+    "from \"http",
+    "from 'http",
+    "from \"net\"",
+    "from 'net'",
+    "axios",
+    "undici",
+    "Deno.connect",
+    "Bun.connect",
     "urllib.request",
+    "http.client",
     "import requests",
+    "from requests",
+    "import httpx",
+    "import aiohttp",
     "import socket",
+    "from socket",
+    "Net::HTTP",
+    "open-uri",
+    "LWP::",
+    "IO::Socket",
+    "TCPSocket",
+    "curl_init",
+    "fsockopen",
+    "Invoke-WebRequest",
+    "Invoke-RestMethod",
+    "Net.WebClient",
+    "/dev/tcp/",
+    "curl ",
+    "wget ",
 ];
 /// What makes code out of data.
-const OBFUSCATED: [&str; 8] = [
+const OBFUSCATED: [&str; 13] = [
     "eval(atob(",
     "eval(Buffer.from(",
     "new Function(atob(",
@@ -48,6 +97,11 @@ const OBFUSCATED: [&str; 8] = [
     "exec(zlib",
     "exec(marshal",
     "eval(unescape(",
+    "eval(base64_decode(",
+    "eval(gzinflate(",
+    "eval(Base64.decode64(",
+    "eval(decode_base64(",
+    "FromBase64String(",
 ];
 
 /// What was found.
@@ -56,10 +110,12 @@ const OBFUSCATED: [&str; 8] = [
 pub enum FindingKind {
     /// Characters that can't be seen, or that change the direction of text.
     HiddenText,
-    /// Source in lines that nobody can read.
+    /// Source in lines, or with names, that nobody can read.
     Minified,
     /// Code that makes code out of data, or long data that stands for code.
     Obfuscated,
+    /// Files that are neither text nor pictures, sounds or fonts: archives, databases, whatever else.
+    Unreadable,
     /// Programs for the machine.
     NativeCode,
     /// Scripts that a package wants to be run when it is installed. They are not.
@@ -77,6 +133,7 @@ impl FindingKind {
             Self::HiddenText => "has text that can't be seen, so that it may not do what it seems to",
             Self::Minified => "has source that nobody can read",
             Self::Obfuscated => "makes code out of data, so that nobody can tell what it does",
+            Self::Unreadable => "has files that are no text, and that no reader can look into",
             Self::NativeCode => "brings programs for the machine, which no reader can check",
             Self::InstallScript => "wants scripts to be run when it is installed; they are not run",
             Self::Network => "uses the network",
@@ -136,26 +193,29 @@ impl Findings {
         if is_native(name, bytes) {
             return self.found(FindingKind::NativeCode, name);
         }
-        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let is_source = SOURCES.contains(&extension) || bytes.starts_with(b"#!");
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let ending =
+            file.rsplit_once('.').map_or_else(String::new, |(_, ending)| ending.to_ascii_lowercase());
+        let is_started = bytes.starts_with(b"#!");
         let Ok(text) = std::str::from_utf8(bytes) else {
-            if is_source {
+            if is_started || SOURCES.contains(&ending.as_str()) {
                 self.found(FindingKind::Obfuscated, name);
+            } else if !MEDIA.contains(&ending.as_str()) {
+                self.found(FindingKind::Unreadable, name);
             }
             return;
         };
-        let is_package = name.rsplit('/').next() == Some("package.json");
-        if is_package && wants_scripts(text) {
+        if INSTALL_FILES.contains(&file) || file == "package.json" && wants_scripts(text) {
             self.found(FindingKind::InstallScript, name);
         }
-        let is_read = is_source || is_package || name.ends_with(".plugin.json");
-        if is_read && has_hidden(text) {
+        let is_code = is_started || !TEXTS.contains(&ending.as_str());
+        if has_hidden(text, is_code) {
             self.found(FindingKind::HiddenText, name);
         }
-        if !is_source {
+        if !is_code {
             return;
         }
-        if text.lines().any(|line| line.len() > LONG_LINE) {
+        if is_minified(text) {
             self.found(FindingKind::Minified, name);
         }
         let is_long = |word: &str| word.len() > LONG_WORD && word.bytes().all(is_of_data);
@@ -189,24 +249,37 @@ fn is_of_data(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\')
 }
 
-/// What can't be seen, but for white space and for a mark at the file's beginning.
-fn has_hidden(text: &str) -> bool {
-    let text = text.trim_start_matches('\u{feff}');
-    text.chars()
-        .any(|c| backstop_yaml::is_invisible(c) && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}'))
+/// What can't be seen, but for white space and for a mark at the file's beginning. Prose may have what joins the parts of an emoji.
+fn has_hidden(text: &str, is_code: bool) -> bool {
+    const JOINER: char = '\u{200d}';
+    let mut before = ' ';
+    text.trim_start_matches('\u{feff}').chars().any(|c| {
+        let joins = !is_code && c == JOINER && is_emoji(before);
+        before = c;
+        backstop_yaml::is_invisible(c) && !joins && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}')
+    })
+}
+
+fn is_emoji(c: char) -> bool {
+    matches!(c, '\u{2190}'..='\u{2bff}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
 }
 
 fn is_native(name: &str, bytes: &[u8]) -> bool {
-    const MAGIC: [&[u8]; 7] = [
+    const MAGIC: [&[u8]; 8] = [
         b"\x7fELF",
         b"MZ",
+        b"!<arch>\n",
         b"\0asm",
         b"\xfe\xed\xfa\xce",
         b"\xfe\xed\xfa\xcf",
         b"\xcf\xfa\xed\xfe",
         b"\xca\xfe\xba\xbe",
     ];
-    let is_named = [".node", ".so", ".dll", ".dylib", ".exe", ".wasm", ".pyc"];
+    let is_named = [
+        ".node", ".so", ".dll", ".dylib", ".exe", ".wasm", ".pyc", ".pyo", ".pyd", ".class", ".jar", ".o",
+        ".a",
+    ];
+    let name = name.to_ascii_lowercase();
     is_named.iter().any(|end| name.ends_with(end))
         || MAGIC.iter().any(|magic| bytes.starts_with(magic)) && bytes.iter().take(512).any(|byte| *byte == 0)
 }

@@ -126,21 +126,43 @@ fn findings_are_told_by_file_and_by_package() {
     let long = format!("const a = {};", "1+".repeat(4_000));
     let data = format!("const a = \"{}\";", "QUJD".repeat(1_000));
     let elf = "\u{7f}ELF\0\0\0";
+    let lines = "const total = items.map(one).filter(Boolean).length;".repeat(12) + "\n";
+    let lines = lines.repeat(9);
+    let names = "a=b(c,d);\n".repeat(100);
     for (name, text, kind) in [
         ("a.ts", "const a\u{200b} = 1;", K::HiddenText),
         ("a.ts", "/* \u{202e} */", K::HiddenText),
         ("a\u{202e}.ts", "", K::HiddenText),
         ("dist/a.js", &long, K::Minified),
-        ("a.js", &data, K::Obfuscated),
+        ("a.tsx", &lines, K::Minified),
+        ("a.rb", &names, K::Minified),
+        ("lib/plain", &names, K::Minified),
+        ("README.md", "ignore \u{e0041}", K::HiddenText),
+        ("locales/de.json", "{\"a\": \"\u{202e}\"}", K::HiddenText),
+        ("a.php", "<?php eval(base64_decode($x));", K::Obfuscated),
         ("a.js", "eval(atob(x))", K::Obfuscated),
         ("build/a.node", "", K::NativeCode),
         ("helper", elf, K::NativeCode),
+        ("A.NODE", "", K::NativeCode),
         ("package.json", r#"{"scripts": {"postinstall": "node x"}}"#, K::InstallScript),
+        ("deep/er/package.json", r#"{"scripts": {"prepublish": "node x"}}"#, K::InstallScript),
+        ("binding.gyp", "{}", K::InstallScript),
         ("a.ts", "await fetch(url)", K::Network),
+        ("a.tsx", "await fetch(url)", K::Network),
+        ("a.rb", "Net::HTTP.get(uri)", K::Network),
+        ("a.pl", "use LWP::UserAgent;", K::Network),
+        ("a.php", "$c = curl_init($u);", K::Network),
+        ("a.PS1", "Invoke-WebRequest $u", K::Network),
+        ("lib/client", "await fetch(url)", K::Network),
+        ("lib/client.odd", "await fetch(url)", K::Network),
+        ("notes.md", "#!/usr/bin/env node\nfetch(1)", K::Network),
         ("hook", "#!/usr/bin/env python3\nimport socket\n", K::Network),
     ] {
         assert_eq!(found(&[(name, text)]), [(kind, vec![backstop_yaml::quote(name)])], "{name} {text:.40}");
     }
+    // A line that long is no line of a person's either.
+    let both = [K::Minified, K::Obfuscated].map(|kind| (kind, vec!["a.js".to_owned()]));
+    assert_eq!(found(&[("a.js", data.as_str())]), both);
     let brought: Vec<_> =
         ["a.js", "lib/b.js"].map(|file| format!("node_modules/x/node_modules/@s/p/{file}")).into();
     let files: Vec<_> = brought.iter().map(|name| (name.as_str(), "fetch(1)")).collect();
@@ -148,6 +170,9 @@ fn findings_are_told_by_file_and_by_package() {
     for harmless in [
         ("a.ts", "const a = 1;\n"),
         ("README.md", "fetch(x)"),
+        ("README.md", "\u{1f469}\u{200d}\u{1f4bb} writes"),
+        ("data.json", &long),
+        ("LICENSE", "a b c d"),
         ("package.json", r#"{"scripts": {"test": "x"}}"#),
     ] {
         assert_eq!(found(&[harmless]), [], "{harmless:?}");
@@ -160,6 +185,54 @@ fn findings_are_told_by_file_and_by_package() {
         (8, 12),
         "what is not told is counted"
     );
+}
+
+/// What is found in source is found whatever its file is called, and whatever readable text is put before, between or after it.
+#[test]
+fn neither_another_name_nor_padding_makes_findings_fewer() {
+    let minified = "const a=(b,c)=>b?c(b):a(c,b);".repeat(60);
+    let pretty = minified.replace(';', ";\n");
+    let comment = "// This function adds the numbers that it is given and returns their sum to the caller.\n";
+    let padding = comment.repeat(40);
+    for (code, kind) in [
+        (minified.as_str(), FindingKind::Minified),
+        (pretty.as_str(), FindingKind::Minified),
+        ("eval(atob(x));\n", FindingKind::Obfuscated),
+        ("fetch(1);\n", FindingKind::Network),
+        ("const x\u{200b} = 1;\n", FindingKind::HiddenText),
+    ] {
+        for name in ["a.js", "a.tsx", "a.rb", "a.pl", "a.php", "a.ps1", "a", "a.b.c", "lib/.hidden", "a.JS"] {
+            let kinds =
+                |text: &str| -> Vec<_> { found(&[(name, text)]).into_iter().map(|(kind, _)| kind).collect() };
+            assert_eq!(kinds(code), [kind], "{name}");
+            for padded in [
+                format!("{padding}{code}"),
+                format!("{code}\n{padding}"),
+                format!("{padding}{code}\n{padding}"),
+            ] {
+                assert_eq!(kinds(&padded), [kind], "{name}: {padded:.80}");
+            }
+        }
+    }
+    assert_eq!(found(&[("a.js", padding.as_str())]), []);
+}
+
+#[test]
+fn what_is_no_text_is_a_finding_unless_it_is_a_picture_a_sound_or_a_font() {
+    for (name, kinds) in [
+        ("payload.dat", &[FindingKind::Unreadable][..]),
+        ("payload", &[FindingKind::Unreadable]),
+        ("data.json", &[FindingKind::Unreadable]),
+        ("a.js", &[FindingKind::Obfuscated]),
+        ("logo.png", &[]),
+        ("font.WOFF2", &[]),
+    ] {
+        let folder = folder(&[(name, "")]);
+        fs::write(folder.path().join(name), [0x89, 0xff, 0xfe, 0x00]).unwrap();
+        let package = Package::read(folder.path(), &Bounds::default()).unwrap();
+        let found: Vec<_> = package.findings.iter().map(|finding| finding.kind).collect();
+        assert_eq!(found, kinds, "{name}");
+    }
 }
 
 #[test]

@@ -179,6 +179,7 @@ const fn severity(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::HiddenText | FindingKind::Obfuscated => "critical",
         FindingKind::Minified
+        | FindingKind::Unreadable
         | FindingKind::NativeCode
         | FindingKind::InstallScript
         | FindingKind::LookAlike => "warn",
