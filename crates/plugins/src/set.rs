@@ -13,11 +13,10 @@
 //! out of a home that agents write in; where else an interpreter looks (Node.js in the folders above) is not held.
 
 mod error;
+mod programs;
 mod scripts;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,10 +24,11 @@ use backstop_engine::Snapshot;
 use backstop_hooks::{CallContext, HookId, Json, PointId, Secret};
 
 pub use self::error::{SetError, Why};
+use self::programs::{variables, words, words_in_session};
 pub use self::scripts::RunsIn;
 use self::scripts::Scripts;
 use crate::config_schema::{self, BadConfig};
-use crate::external::command::{CommandSettings, Commands};
+use crate::external::command::{CommandSettings, Commands, Dialect};
 use crate::external::http::{Authorization, HttpHook, HttpSettings};
 use crate::external::process::{Limits, ProcessPlugin, ProcessSettings};
 use crate::manifest::{Api, Kind, Manifest, PluginId};
@@ -37,18 +37,12 @@ use crate::openclaw::{self, Facts, Scripted, Services};
 use crate::permissions::{Access, Effective, Folders, Host, Permissions};
 use crate::probe::{self, Fired, Judged, NoEvent, Shape};
 use crate::registration::{HookSpec, OfferKind, Registration, Seated};
-use crate::trust::{Installed, State};
+use crate::trust::{Installed, LoadKey, State};
 
 /// How long a server may take, where the budget of the hook is longer.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether somebody still asks a program that is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// What every program needs of the environment in order to start.
-const PLAIN_VARIABLES: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
-
-/// Keeps Python from writing beside the code that it runs, which would be a change of it, and from running what lies in the user's
-/// home, where agents write.
-const PYTHON: [(&str, &str); 2] = [("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONNOUSERSITE", "1")];
 /// Where interpreters look for packages and settings of the user's. Without it many ask the system for the user's home.
 const HOME: &str = "HOME";
 
@@ -65,6 +59,30 @@ pub struct Wanted {
     pub optional_tools: Vec<String>,
     /// What runs its code, if it is a script.
     pub runtime: RunsIn,
+}
+
+impl Wanted {
+    /// Whether it may have a hook at one of these points, as far as is known of what it is loaded with.
+    pub fn may_stand_at(&self, points: &[PointId], surroundings: &Surroundings<'_>) -> bool {
+        self.installed.may_stand_at(points, self.key(surroundings))
+    }
+
+    /// Everything that its code is loaded with, and may choose its hooks by.
+    fn key(&self, surroundings: &Surroundings<'_>) -> LoadKey {
+        let granted = &self.granted;
+        let names = granted.env.iter().map(String::as_str).chain(granted.user.then_some(HOME));
+        let variables = names.map(|name| format!("{name}={:?}", (surroundings.environment)(name)));
+        let parts = [
+            self.installed.record.hash.to_string(),
+            self.config.to_string(),
+            format!("{granted:?}"),
+            self.runtime.word().to_owned(),
+            format!("{:?}", surroundings.workspace),
+        ];
+        let all: Vec<String> =
+            parts.into_iter().chain(variables).chain(surroundings.tools.iter().cloned()).collect();
+        LoadKey::of(all.iter().map(String::as_str))
+    }
 }
 
 /// What the plugins of a process have in common.
@@ -256,6 +274,7 @@ impl PluginSet {
 
 async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Scripts) -> Result<Running, Why> {
     let environment = surroundings.environment;
+    let key = wanted.key(surroundings);
     let Wanted { installed, config, granted, optional_tools, runtime } = wanted;
     let seal = installed.seal().map_err(|state| match state {
         State::Changed(now) => Why::NotTrusted(format!("they are `{now}` now")),
@@ -318,14 +337,17 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
             process = Some(started);
         }
         Kind::Command { command, dialect } => {
-            let (program, arguments) = words(command, root);
+            // As the client does for whose scripts these words were made.
+            let in_session = *dialect == Dialect::Claude;
+            let (program, arguments) =
+                if in_session { words_in_session(command, root)? } else { words(command, root) };
             let settings = CommandSettings {
                 program,
                 arguments,
                 directory: root.clone(),
                 environment: variables(&got.given, &installed.data, environment),
                 dialect: *dialect,
-                in_session: false,
+                in_session,
                 seal: Some(seal),
             };
             let commands = Commands::default();
@@ -367,6 +389,13 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     };
     if let Some(spec) = registration.hooks().find(is_policy) {
         return Err(Why::UndeclaredPolicy(spec.registration.clone()));
+    }
+    if points.is_none() {
+        let at = registration.hooks().map(|spec| spec.point).collect();
+        installed.note_points(at, key).map_err(|others| Why::Elsewhere {
+            id: installed.id.clone(),
+            points: backstop_yaml::quoted_list(others.iter().map(|point| point.name())),
+        })?;
     }
     let is_named =
         |spec: &HookSpec| points.is_none_or(|points| points.iter().any(|at| at.point == spec.point));
@@ -548,30 +577,6 @@ fn needs(missing: &Permissions, id: &PluginId) -> Result<(), Why> {
         Some((key, word)) => Err(Why::NotGranted { id: id.clone(), what: what(), key, word }),
         None => Ok(()),
     }
-}
-
-/// A command's program and arguments, with the plugin's folder filled in.
-fn words(command: &[String], root: &Path) -> (OsString, Vec<OsString>) {
-    let fill = |word: &String| OsString::from(word.replace("${plugin}", &root.to_string_lossy()));
-    let program = match command.first() {
-        Some(program) if program.contains('/') => root.join(program).into_os_string(),
-        Some(program) => program.into(),
-        None => OsString::new(),
-    };
-    (program, command.iter().skip(1).map(fill).collect())
-}
-
-/// The environment of a program whose home is `home`, if it is granted no other.
-fn variables(
-    given: &Permissions,
-    home: &Path,
-    environment: &(dyn Fn(&str) -> Option<String> + Sync),
-) -> BTreeMap<OsString, OsString> {
-    let names = PLAIN_VARIABLES.into_iter().chain(given.env.iter().map(String::as_str));
-    let found = names.filter_map(|name| Some((name.into(), environment(name)?.into())));
-    let fixed = PYTHON.map(|(name, value)| (name.into(), value.into()));
-    // The later one counts.
-    std::iter::once((HOME.into(), home.into())).chain(found).chain(fixed).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! installs at a time: a second one is an error, and no queue, since a person may be thinking over the first.
 
 mod rooms;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::rooms::Purpose;
 pub(crate) use self::rooms::Room;
+pub(crate) use self::standing::LoadKey;
 use crate::install::{FetchError, Origin, Replaced};
 use crate::manifest::{Manifest, ManifestError, PluginId};
 use crate::package::{self, Bounds, ContentHash, Finding, Package, PackageError, Seal};
@@ -202,10 +204,9 @@ impl Installed {
         Ok(Self { id: manifest.id, record, root, data, store: home.0.clone() })
     }
 
-    /// Whether it may have a hook at one of these points, as far as was known when it was trusted. A plugin of which only its code knows
-    /// may have one anywhere.
-    pub fn may_stand_at(&self, points: &[PointId]) -> bool {
-        self.record.points.as_ref().is_none_or(|known| known.iter().any(|point| points.contains(point)))
+    /// Whether it is one of the list, and not somebody's folder.
+    fn is_of_list(&self) -> bool {
+        self.root.starts_with(self.store.join(CODE))
     }
 
     /// Compares its files with what is trusted.
@@ -223,8 +224,7 @@ impl Installed {
     /// How it stands, where that is not as it is trusted.
     pub fn seal(&self) -> Result<Seal, State> {
         // What is no plugin of the list, but somebody's folder, is read whole.
-        let is_ours = self.root.starts_with(self.store.join(CODE));
-        let looked = match is_ours {
+        let looked = match self.is_of_list() {
             true => Seal::of_kept(&self.root, self.record.hash, &looks(&self.store, &self.id)),
             false => Seal::of(&self.root),
         };
@@ -430,6 +430,7 @@ impl Home {
                 why: format!("`{place}` is `{}` now", manifest.id),
             });
         }
+        let _ = fs::remove_file(standing::path(&self.0, id));
         self.change(id, |record| {
             (record.hash, record.trusted_at) = (hash, now);
             record.points = points(&manifest);
@@ -480,6 +481,7 @@ impl Home {
         self.write(list)?;
         let _ = fs::remove_dir_all(&installed.data);
         let _ = fs::remove_file(looks(&self.0, &installed.id));
+        let _ = fs::remove_file(standing::path(&self.0, &installed.id));
         self.sweep();
         Ok(())
     }

@@ -42,10 +42,7 @@ pub(crate) async fn load(
     let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
     let (installed, off): (Vec<_>, Vec<_>) = installed.into_iter().partition(|plugin| is_on(loaded, plugin));
     let switched_off = off.into_iter().map(|plugin| plugin.id).collect();
-    let (here, elsewhere): (Vec<_>, Vec<_>) =
-        installed.into_iter().partition(|plugin| points.is_none_or(|points| plugin.may_stand_at(points)));
-    let set = load_these(loaded, here, workspace, store, Box::new(|_| {})).await?;
-    let elsewhere = elsewhere.into_iter().map(|plugin| plugin.id.to_string()).collect();
+    let (set, elsewhere) = load_at(loaded, installed, workspace, store, Box::new(|_| {}), points).await?;
     Ok(Found { set, installed: installed_ids, switched_off, elsewhere })
 }
 
@@ -84,6 +81,19 @@ pub(super) async fn load_these(
     store: &Arc<dyn Store>,
     print: Print,
 ) -> Result<PluginSet, BuildError> {
+    let (set, _) = load_at(loaded, installed, workspace, store, print, None).await?;
+    Ok(set)
+}
+
+/// As [`load_these`], without those that have no hook at `points`, if there are such. Answers their ids, too.
+async fn load_at(
+    loaded: &Loaded,
+    installed: Vec<Installed>,
+    workspace: Option<PathBuf>,
+    store: &Arc<dyn Store>,
+    print: Print,
+    points: Option<&[PointId]>,
+) -> Result<(PluginSet, Vec<String>), BuildError> {
     let entry = |id: &PluginId| loaded.config.plugins.entries.get(id.as_str());
     let mut wanted = Vec::with_capacity(installed.len());
     for plugin in installed {
@@ -120,7 +130,11 @@ pub(super) async fn load_these(
         own_commands: OWN_COMMANDS.to_vec(),
         services,
     };
-    PluginSet::load(wanted, &surroundings).await.map_err(|error| placed(loaded, error))
+    let (here, elsewhere): (Vec<_>, Vec<_>) = wanted
+        .into_iter()
+        .partition(|wanted| points.is_none_or(|points| wanted.may_stand_at(points, &surroundings)));
+    let set = PluginSet::load(here, &surroundings).await.map_err(|error| placed(loaded, error))?;
+    Ok((set, elsewhere.into_iter().map(|wanted| wanted.installed.id.to_string()).collect()))
 }
 
 /// What is wrong with a plugin's options stands where the operator wrote them.

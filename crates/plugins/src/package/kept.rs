@@ -14,6 +14,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{ContentHash, Entry, Stamp, open_itself};
@@ -40,17 +41,7 @@ struct File {
 impl Kept {
     /// What was kept there; nothing where there is nothing that was.
     pub(super) fn read(path: &Path) -> Self {
-        let read = || {
-            let file = open_itself(path).ok()?;
-            let found = file.metadata().ok()?;
-            if !found.is_file() || found.len() > MOST_BYTES {
-                return None;
-            }
-            let mut text = Vec::new();
-            file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-            serde_json::from_slice::<Self>(&text).ok().filter(|kept| kept.form == FORM)
-        };
-        read().unwrap_or_default()
+        read_json::<Self>(path, MOST_BYTES).filter(|kept| kept.form == FORM).unwrap_or_default()
     }
 
     /// The digest of a file that is untouched since it was read.
@@ -74,17 +65,34 @@ impl Kept {
 
     /// Writes it, whole or not at all. Where that fails, the next look reads every file.
     pub(super) fn write(&self, path: &Path) {
-        let Some(folder) = path.parent() else { return };
-        let Ok(text) = serde_json::to_vec(self) else { return };
-        if u64::try_from(text.len()).is_ok_and(|length| length <= MOST_BYTES) {
-            let next = folder.join(format!("{}.next", uuid::Uuid::new_v4().simple()));
-            let written = fs::create_dir_all(folder)
-                .and_then(|()| super::write_file(&next, &text, false))
-                .and_then(|()| fs::rename(&next, path));
-            if written.is_err() {
-                // It may not even be there.
-                let _ = fs::remove_file(&next);
-            }
+        write_json(path, self, MOST_BYTES);
+    }
+}
+
+/// What was written there by [`write_json`]; `None` for a link, for more than `most` bytes, and for what can't be read.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Option<T> {
+    let file = open_itself(path).ok()?;
+    let found = file.metadata().ok()?;
+    if !found.is_file() || found.len() > most {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(most).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Writes what may as well not be there, whole or not at all. More than `most` bytes are not written.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T, most: u64) {
+    let Some(folder) = path.parent() else { return };
+    let Ok(text) = serde_json::to_vec(value) else { return };
+    if u64::try_from(text.len()).is_ok_and(|length| length <= most) {
+        let next = folder.join(format!("{}.next", uuid::Uuid::new_v4().simple()));
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| super::write_file(&next, &text, false))
+            .and_then(|()| fs::rename(&next, path));
+        if written.is_err() {
+            // It may not even be there.
+            let _ = fs::remove_file(&next);
         }
     }
 }

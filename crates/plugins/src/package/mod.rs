@@ -25,6 +25,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::findings::Findings;
 pub use self::findings::{Finding, FindingKind};
+pub(crate) use self::kept::{read_json, write_json};
 pub use self::seal::Seal;
 
 /// How large a plugin may be.
@@ -50,6 +51,13 @@ impl Default for Bounds {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The digest of something else that is kept beside content hashes.
+    pub(crate) const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+}
 
 /// A text that is no content hash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -83,6 +83,21 @@ pub enum Why {
         "its code has a hook at `{0}`, which its manifest does not name\nhint: add it to `points`; people consent to what stands there"
     )]
     Undeclared(String),
+    /// Its code has other hooks than when it was loaded before.
+    #[error(
+        "its code has a hook at {points}, and had none there when it was loaded before with the same options and grants, so that the hook may have been skipped\nhint: name its `points` in its manifest, or have it looked at anew with `backstop plugins trust {id}`"
+    )]
+    Elsewhere {
+        /// The plugin.
+        id: PluginId,
+        /// Where its new hooks are.
+        points: String,
+    },
+    /// A file of the plugin by a name that another file can have.
+    #[error(
+        "`{0}` in its `command` is a file of the plugin, and a hook of `dialect: claude` works in the folder of the session, where another file may have this name\nhint: write `${{plugin}}/{0}`"
+    )]
+    FileOfSession(String),
     /// Its code has other tools than its manifest.
     #[error(
         "its code has a tool `{0}`, which its manifest does not name\nhint: add it to `contracts.tools`; people consent to what stands there"

@@ -3,7 +3,9 @@ use std::fs;
 use backstop_engine::{Attendance, Engine, Hosts, OperatorSettings};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, HostProfile, Params, PointId};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use std::path::Path;
 
 use super::*;
 use crate::permissions::Words;
@@ -149,6 +151,132 @@ fn a_program_has_a_home_where_no_agent_writes_and_python_takes_no_code_from_any(
     assert_eq!(told(&given, &with_home), "/h False");
     // One that is granted and not there is not made up out of the user's entry in the list of users.
     assert_eq!(told(&given, &environment), "/d/own False");
+}
+
+/// A script that was written as a hook of Claude Code finds what that client gives it: the folder of the session to work in, and the user's
+/// home, if that is granted.
+#[tokio::test]
+async fn a_script_of_claude_code_works_in_the_folder_of_the_session_and_starts_nothing_that_lies_there() {
+    let session = tempfile::tempdir().unwrap();
+    fs::write(session.path().join("hook.sh"), "exit 2").unwrap();
+    let manifest = |dialect: &str, file: &str| {
+        json!({ "id": "mine", "version": "1", "kind": "command", "command": ["sh", file], "dialect": dialect,
+            "points": [{ "point": "before_tool_call" }], "permissions": { "user": true } })
+        .to_string()
+    };
+    let told = "printf '%s ' \"$PWD\" \"$HOME\" \"$PATH\" > \"$OUT/told\"; exit 0";
+    let path = std::env::var("PATH").unwrap();
+    let with_home = move |name: &str| match name {
+        "HOME" => Some("/home/ann".to_owned()),
+        "PATH" => Some(format!(".:{path}:bin")),
+        name => environment(name),
+    };
+    let path = std::env::var("PATH").unwrap();
+    for (dialect, file, grants) in [
+        ("claude", "${plugin}/hook.sh", "{}"),
+        ("claude", "./hook.sh", r#"{"user": true}"#),
+        ("backstop", "hook.sh", r#"{"user": true}"#),
+    ] {
+        let out = session.path().display().to_string();
+        let script = told.replace("$OUT", &out);
+        let files = [("backstop.plugin.json", manifest(dialect, file)), ("hook.sh", script)];
+        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let (_folder, plugin) = wanted(&files, grants);
+        let (root, data) = (plugin.installed.root.clone(), plugin.installed.data.clone());
+        let surroundings = Surroundings { environment: &with_home, ..surroundings() };
+        let set = PluginSet::load(vec![plugin], &surroundings).await.unwrap();
+        let mut snapshot = Snapshot::empty(OperatorSettings::default());
+        set.seat(&mut snapshot).unwrap();
+        let engine = Engine::builder().snapshot(snapshot).build();
+        let context = CallContext { workspace_dir: Some(out), ..CallContext::default() };
+        let event = ToolCallEvent::new("exec", Params::default());
+        let judged = engine.permit_tool_call(event, &context, &Attendance::Nobody).await;
+        assert!(judged.permit.is_ok(), "{dialect} {file}");
+        let place = if dialect == "claude" { session.path() } else { root.as_path() };
+        let home = if grants == "{}" { data.as_path() } else { Path::new("/home/ann") };
+        let written = fs::read_to_string(session.path().join("told")).unwrap();
+        assert_eq!(written, format!("{} {} {path} ", place.display(), home.display()));
+    }
+    // By this name the session's own file would be started.
+    let manifest = manifest("claude", "hook.sh");
+    let (_folder, plugin) = wanted(&[("backstop.plugin.json", &manifest), ("hook.sh", "exit 0")], "{}");
+    let error = loaded(plugin).await.unwrap_err();
+    assert!(error.contains("write `${plugin}/hook.sh`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plugin_is_skipped_where_its_code_had_no_hook_when_it_was_loaded_with_the_same() {
+    let code = "export default { id: 'mine', register(api) {
+        api.on(api.pluginConfig?.point ?? 'session_start', () => undefined);
+        if (process.env.GIVEN === 'given') api.on('before_tool_call', () => undefined);
+    } };";
+    let manifest = r#"{"id": "mine", "version": "1", "kind": "script", "entry": "a.js", "api": "openclaw",
+        "permissions": {"env": ["GIVEN"]}}"#;
+    let files = [("backstop.plugin.json", manifest), ("a.js", code)];
+    let (_folder, plugin) = wanted(&files, "{}");
+    let stands = |plugin: &Wanted| {
+        [PointId::SessionStart, PointId::BeforeToolCall]
+            .map(|point| plugin.may_stand_at(&[point], &surroundings()))
+    };
+    assert_eq!(stands(&plugin), [true, true], "nobody knows yet");
+    loaded(plugin.clone()).await.unwrap();
+    assert_eq!(stands(&plugin), [true, false]);
+    // With anything else, it may have others.
+    let options = Json::new(serde_json::json!({ "point": "session_end" }));
+    let granted = Permissions { env: ["GIVEN".to_owned()].into(), ..Permissions::default() };
+    let others = [
+        Wanted { config: options, ..plugin.clone() },
+        Wanted { granted, ..plugin.clone() },
+        Wanted { runtime: RunsIn::Apart, ..plugin.clone() },
+    ];
+    for other in &others {
+        assert_eq!(stands(other), [true, true]);
+    }
+    let at = Surroundings { workspace: Some("/elsewhere".into()), ..surroundings() };
+    assert!(plugin.may_stand_at(&[PointId::BeforeToolCall], &at));
+    let value = |name: &str| (name == "GIVEN").then(|| "another".to_owned());
+    loaded(others[1].clone()).await.unwrap();
+    assert_eq!(stands(&others[1]), [true, true], "it has both");
+    let at = Surroundings { environment: &value, ..surroundings() };
+    assert!(others[1].may_stand_at(&[PointId::MessageSent], &at), "with another value it is not known");
+    assert_eq!(stands(&plugin), [true, false], "each is noted beside the others");
+    // Trusting it anew forgets what was noted.
+    let home = Home::new(&plugin.installed.store);
+    home.trust(&plugin.installed.id, plugin.installed.record.hash, 2).unwrap();
+    assert_eq!(stands(&plugin), [true, true]);
+    loaded(plugin.clone()).await.unwrap();
+    fs::write(plugin.installed.store.join("points/mine.json"), "{}").unwrap();
+    assert_eq!(stands(&plugin), [true, true], "what can't be read is not there");
+}
+
+#[tokio::test]
+async fn law_07_code_that_has_a_hook_where_it_had_none_before_is_refused() {
+    let code = "import fs from 'node:fs';
+        export default { id: 'mine', register(api) {
+            api.on('session_start', () => undefined);
+            if (fs.existsSync(api.pluginConfig.file)) api.on('before_tool_call', () => ({ block: true }));
+        } };";
+    let manifest = r#"{"id": "mine", "version": "1", "kind": "script", "entry": "a.js", "api": "openclaw",
+        "permissions": {"files": {"read": ["${data}"]}}}"#;
+    let files = [("backstop.plugin.json", manifest), ("a.js", code)];
+    let (_folder, mut plugin) = wanted(&files, r#"{"files": {"read": ["${data}"]}}"#);
+    let file = plugin.installed.data.join("there");
+    plugin.config = Json::new(serde_json::json!({ "file": file }));
+    loaded(plugin.clone()).await.unwrap();
+    loaded(plugin.clone()).await.unwrap();
+    fs::create_dir_all(&plugin.installed.data).unwrap();
+    fs::write(&file, "").unwrap();
+    let error = loaded(plugin.clone()).await.unwrap_err();
+    for words in ["`mine`", "`before_tool_call`", "may have been skipped", "backstop plugins trust mine"] {
+        assert!(error.contains(words), "{error}");
+    }
+    // Fewer hooks are what the code says, as ever.
+    let home = Home::new(&plugin.installed.store);
+    home.trust(&plugin.installed.id, plugin.installed.record.hash, 2).unwrap();
+    loaded(plugin.clone()).await.unwrap();
+    fs::remove_file(&file).unwrap();
+    loaded(plugin.clone()).await.unwrap();
+    assert!(plugin.may_stand_at(&[PointId::BeforeToolCall], &surroundings()));
 }
 
 #[tokio::test]
