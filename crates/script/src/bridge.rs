@@ -5,6 +5,7 @@
 //! [`Bridge::request`]. A script's own modules have no `import.meta.host`, so a script reaches the bridge only
 //! through what the bridge's modules export.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -87,6 +88,12 @@ pub trait Bridge: Send + Sync + 'static {
     fn module(&self, specifier: &str) -> Option<Provided> {
         let _ = specifier;
         None
+    }
+
+    /// A module of the script takes these names of the module `module`, which has them not: they throw when they are used.
+    /// There are none where all of `module` is not provided and nothing is taken of it by name. Said when it is imported.
+    fn absent(&self, module: &str, names: &BTreeSet<String>) {
+        let _ = (module, names);
     }
 
     /// A call that is answered at once.

@@ -2,7 +2,7 @@
 //!
 //! Bounds: of the host's modules [`MOST_MODULES`] are remembered; of what was denied [`MOST_DENIED`] grants are told one by one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::pipe::Pipe;
-use super::wire::{Denied, Done, Line, Wanted};
+use super::wire::{Absent, Denied, Done, Line, Wanted};
 use super::{Failure, Plugin};
 
 /// Names of modules of which it is remembered what the host said.
@@ -151,6 +151,10 @@ impl Bridge for Far {
             modules.insert(specifier.to_owned(), provided.clone());
         }
         provided
+    }
+
+    fn absent(&self, module: &str, names: &BTreeSet<String>) {
+        self.pipe.tell("absent", &json!(Absent { module: module.to_owned(), names: names.clone() }));
     }
 
     fn call(&self, _: &CallScope, name: &str, arguments: JsonText) -> Result<JsonText, HostError> {

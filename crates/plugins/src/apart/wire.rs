@@ -1,6 +1,6 @@
 //! What a plugin's process and its host say to each other, beside what every program of a plugin says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,6 +130,13 @@ impl Done {
         let (stdout, stderr) = (STANDARD.decode(stdout).ok()?, STANDARD.decode(stderr).ok()?);
         Some(ProgramOutput { code, signal, stdout, stderr })
     }
+}
+
+/// Names that it takes of a module that has them not.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Absent {
+    pub(crate) module: String,
+    pub(crate) names: BTreeSet<String>,
 }
 
 /// A grant that was missing, so often.

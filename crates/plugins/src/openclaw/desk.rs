@@ -74,7 +74,7 @@ pub(super) struct Desk {
     /// The namespaces of its session extensions.
     namespaces: Mutex<BTreeSet<String>>,
     programs: Programs,
-    /// Parts of the SDK that it imports while it is loaded and that are not provided; one more of them than are listed.
+    /// What it imports while it is loaded and that is not provided; one more than are listed.
     absent: Mutex<BTreeSet<String>>,
     /// What it asked for that no grant names, and how often.
     denied: Mutex<BTreeMap<String, u64>>,
@@ -276,19 +276,14 @@ impl Desk {
         }
     }
 
-    /// Lists a part of the SDK that is not provided. Whoever imports may name any number of them, at any length, also later.
-    fn note_absent(&self, specifier: &str) {
-        if self.registered.load(Ordering::Acquire) != 0 {
-            return;
-        }
-        let name: String = specifier.chars().take(LONGEST_WORDS).collect();
-        let what = format!("`{name}`");
+    /// Lists what is imported and not provided. Whoever imports may name any number of things, at any length, also later.
+    fn note_absent(&self, what: String, why: &str) {
+        let what: String = what.chars().take(LONGEST_WORDS).collect();
         let is_new = {
             let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
-            absent.len() <= MOST_LEFT_OUT && absent.insert(name)
+            absent.len() <= MOST_LEFT_OUT && absent.insert(what.clone())
         };
         if is_new {
-            let why = "this part of the SDK is not provided: what is imported from it throws when it is used";
             self.keep_left_out(LeftOut { what, why: why.to_owned() });
         }
     }
@@ -455,10 +450,25 @@ impl Bridge for Desk {
             "/retry-runtime" => source(include_str!("js/sdk/retry.js")),
             "/keyed-async-queue" => source(include_str!("js/sdk/keyed_async_queue.js")),
             "/text-chunking" => source(include_str!("js/sdk/text_chunking.js")),
-            _ => {
-                self.note_absent(specifier);
-                Some(Provided::Absent(format!("of `{specifier}` is not provided")))
+            _ => Some(Provided::Absent("this part of the SDK has no counterpart here".to_owned())),
+        }
+    }
+
+    fn absent(&self, module: &str, names: &BTreeSet<String>) {
+        if self.registered.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let why = match module.starts_with("node:") {
+            true => {
+                "scripts are not provided with it here: it throws when it is used; a plugin that needs it can run under the machine's Node (`runtime: node`)"
             }
+            false => "this part of the SDK is not provided: what is imported from it throws when it is used",
+        };
+        if names.is_empty() {
+            self.note_absent(format!("`{module}`"), why);
+        }
+        for name in names {
+            self.note_absent(format!("`{name}` of `{module}`"), why);
         }
     }
 

@@ -353,15 +353,23 @@ async fn parts_of_the_sdk_that_are_not_provided_are_listed_when_the_plugin_is_lo
     let source = r#"
         import { loadConfig } from "openclaw/plugin-sdk/config-runtime";
         import * as other from "openclaw/plugin-sdk/nothing";
-        import { definePluginEntry } from "openclaw/plugin-sdk/core";
+        import { definePluginEntry, notOfIt } from "openclaw/plugin-sdk/core";
         export default definePluginEntry({ id: "mine", register(api) {
             api.on("before_tool_call", () => { loadConfig(); });
+            api.on("tool_result_persist", () => { notOfIt(); });
         } });
     "#;
     let plugin = Plugins::new().load("mine", OpenClaw, source).await.unwrap();
     let (engine, seated) = engine(&[&plugin]);
     let what: Vec<_> = seated[0].left_out.iter().map(|left_out| left_out.what.as_str()).collect();
-    assert_eq!(what, ["`openclaw/plugin-sdk/config-runtime`", "`openclaw/plugin-sdk/nothing`"]);
+    assert_eq!(
+        what,
+        [
+            "`loadConfig` of `openclaw/plugin-sdk/config-runtime`",
+            "`openclaw/plugin-sdk/nothing`",
+            "`notOfIt` of `openclaw/plugin-sdk/core`"
+        ]
+    );
     let reviewed = engine.review_tool_call(call("exec", json!({})), &context(), false).await;
     assert_eq!(reviewed.receipt.verdict, Verdict::Block, "what is used throws");
 }

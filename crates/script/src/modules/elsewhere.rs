@@ -4,14 +4,14 @@
 //! at, and TypeScript is blanked by the same code. What Node brings itself is Node's, and whoever asks knows it. Packages are found as Node
 //! finds them: with its conditions, without what is meant for browsers.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::absent::{Absent, Lacking};
 use super::package::{Asked, Platform};
 use super::resolve::{Files, Found};
 use super::source::{self, Kind};
-use super::{EMPTY, ENTRY, FOR, MOST_ABSENT, MOST_SPECIFIER, Modules, OURS};
+use super::{EMPTY, ENTRY, MOST_SPECIFIER, Modules, OURS};
 use crate::bridge::{Bridge, Provided};
 use crate::error::ScriptError;
 use crate::limits::Limits;
@@ -58,9 +58,7 @@ struct Inner {
     limits: Limits,
     bridge: Arc<dyn Bridge>,
     loaded: usize,
-    /// The texts of modules that are not provided.
-    absent: HashMap<String, String>,
-    bytes: usize,
+    absent: Absent,
     failure: Option<ScriptError>,
 }
 
@@ -78,8 +76,8 @@ impl Sources {
             reason: format!("its folder cannot be read ({error})"),
         })?;
         let entry = source.entry.clone();
-        let (absent, bytes, failure) = (HashMap::new(), 0, None);
-        let inner = Inner { files, entry, limits, bridge, loaded: 0, absent, bytes, failure };
+        let (absent, failure) = (Absent::default(), None);
+        let inner = Inner { files, entry, limits, bridge, loaded: 0, absent, failure };
         Ok(Self(Arc::new(Mutex::new(inner))))
     }
 
@@ -165,10 +163,10 @@ impl Inner {
         };
         if !specifier.starts_with(OURS) || importer.starts_with(OURS) {
             match self.bridge.module(specifier) {
-                Some(Provided::Source(_)) => return Ok(specifier.to_owned()),
-                Some(Provided::Absent(reason)) => {
-                    return self.absent(importer, specifier, &reason).map_err(Err);
+                Some(provided) if is_required && matches!(provided, Provided::Source(_)) => {
+                    return Ok(specifier.to_owned());
                 }
+                Some(provided) => return self.provided(importer, specifier, &provided).map_err(Err),
                 None => {}
             }
         }
@@ -180,22 +178,30 @@ impl Inner {
         }
     }
 
-    fn absent(&mut self, importer: &str, specifier: &str, reason: &str) -> Result<String, ScriptError> {
-        let name = format!("{specifier}{FOR}{importer}");
-        if self.absent.contains_key(&name) {
-            return Ok(name);
-        }
-        let names =
-            self.text(importer).map(|text| typescript::imported_names(&text, specifier)).unwrap_or_default();
-        let text = source::absent(&name, reason, &names);
-        let bytes = name.len() + text.len();
-        if self.absent.len() >= self.limits.modules || self.bytes + bytes > MOST_ABSENT {
-            let reason = "more names of modules that are not provided were asked for than are remembered";
-            return Err(Modules::refused(importer, specifier, reason));
-        }
-        self.bytes += bytes;
-        self.absent.insert(name.clone(), text);
-        Ok(name)
+    /// A module of the bridge, for whoever takes these names of it.
+    fn provided(
+        &mut self,
+        importer: &str,
+        specifier: &str,
+        provided: &Provided,
+    ) -> Result<String, ScriptError> {
+        let text = self.text(importer).and_then(|text| source::javascript(importer, &text));
+        let wanted = text.map(|text| typescript::imports(&text)).unwrap_or_default();
+        let mut names = wanted.get(specifier).cloned().unwrap_or_default();
+        let lacking = match provided {
+            Provided::Absent(reason) => Lacking::Whole(reason),
+            Provided::Source(text) => {
+                let exports = super::exports_of(self.bridge.as_ref(), text);
+                names.retain(|name| !exports.contains(name));
+                if names.is_empty() {
+                    return Ok(specifier.to_owned());
+                }
+                Lacking::Names { has_default: exports.contains("default") }
+            }
+        };
+        self.bridge.absent(specifier, &names);
+        let added = self.absent.add(importer, specifier, &lacking, &names, self.limits.modules);
+        added.map_err(|reason| Modules::refused(importer, specifier, reason))
     }
 
     fn text(&self, name: &str) -> Result<String, ScriptError> {
@@ -214,7 +220,7 @@ impl Inner {
         if name == EMPTY {
             return of_ours("export default {};".to_owned());
         }
-        if let Some(text) = self.absent.get(name) {
+        if let Some(text) = self.absent.text(name) {
             return of_ours(text.clone());
         }
         if let Some(Provided::Source(text)) = self.bridge.module(name) {

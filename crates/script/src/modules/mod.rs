@@ -7,6 +7,8 @@
 //!
 //! Modules of ours (boot, bridge, `node:`) have `import.meta.host`; a script's own have `import.meta.url`.
 //!
+//! Names that a module of ours does not have link as well (see `absent`).
+//!
 //! ES modules, CommonJS and JSON may import each other. A CommonJS module is run when it is linked into an ES module,
 //! so that the names it exports are known; what it exports as a whole is the default export, as in Node.
 //!
@@ -14,6 +16,7 @@
 //! ([`Limits`]), and so is how deep loads stand inside of loads, how long a name may be that is imported, and what is
 //! remembered of names and packages.
 
+mod absent;
 mod elsewhere;
 mod native;
 mod package;
@@ -21,7 +24,7 @@ mod resolve;
 mod source;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,16 +32,17 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Exception, Function, Module, Object, Persistent, Value};
 
+use self::absent::{Absent, Lacking};
 use self::package::{Asked, Platform};
 use self::resolve::{Files, Found};
 use self::source::Kind;
-use crate::bridge::Provided;
+use crate::bridge::{Bridge, Provided};
 use crate::error::{ScriptError, bounded};
 use crate::limits::Limits;
-use crate::node;
+use crate::node::{self, Exported};
 use crate::realm::HostScope;
 use crate::source::ScriptSource;
-use crate::typescript;
+use crate::typescript::{self, Imports};
 use crate::workers::stack_is_short;
 
 pub use self::elsewhere::{ModuleKind, ModuleText, Sources};
@@ -56,9 +60,6 @@ const FOR: &str = " for ";
 
 /// Bytes of a name that is imported, or of a path that something is required for.
 const MOST_SPECIFIER: usize = 4096;
-
-/// Bytes of all names of modules that are not provided.
-const MOST_ABSENT: usize = 4 << 20;
 
 /// The functions of `commonjs.js`.
 #[derive(Clone)]
@@ -78,13 +79,17 @@ pub(crate) struct Modules {
     commonjs: RefCell<Option<CommonJs>>,
     failure: RefCell<Option<ScriptError>>,
     absent: RefCell<Absent>,
+    /// By name.
+    linking: RefCell<HashMap<String, Linking>>,
+    /// What modules of ours have.
+    exports: RefCell<HashMap<String, Rc<Exported>>>,
 }
 
-/// Names that importers want of modules that are not provided.
-#[derive(Default)]
-struct Absent {
-    of: HashMap<String, (String, Vec<String>)>,
-    bytes: usize,
+/// A module whose imports are being linked.
+struct Linking {
+    text: Arc<str>,
+    /// What it takes of other modules, once that was asked.
+    takes: Option<Rc<Imports>>,
 }
 
 impl Modules {
@@ -110,6 +115,8 @@ impl Modules {
             commonjs: RefCell::default(),
             failure: RefCell::default(),
             absent: RefCell::default(),
+            linking: RefCell::default(),
+            exports: RefCell::default(),
         })
     }
 
@@ -232,31 +239,85 @@ impl Modules {
         match self.scope.bridge.module(specifier) {
             None => Ok(None),
             Some(Provided::Source(_)) => Ok(Some(specifier.to_owned())),
-            Some(Provided::Absent(reason)) => self.absent(importer, specifier, reason).map(Some),
+            Some(Provided::Absent(reason)) => self.absent(importer, specifier, &reason).map(Some),
         }
     }
 
-    /// The name of a module that is not provided. Its names are those that the importer wants, so it is one for each
-    /// importer.
-    fn absent(&self, importer: &str, specifier: &str, reason: String) -> Result<String, ScriptError> {
-        let name = format!("{specifier}{FOR}{importer}");
-        let mut absent = self.absent.borrow_mut();
-        if absent.of.contains_key(&name) {
+    /// The name of a module that is not provided.
+    fn absent(&self, importer: &str, specifier: &str, reason: &str) -> Result<String, ScriptError> {
+        let names = self.taken(importer, specifier);
+        self.lacking(importer, specifier, &Lacking::Whole(reason), &names)
+    }
+
+    /// The names that `importer`, which is being linked, takes of what it calls `specifier`.
+    fn taken(&self, importer: &str, specifier: &str) -> BTreeSet<String> {
+        let mut linking = self.linking.borrow_mut();
+        let Some(module) = linking.get_mut(importer) else { return BTreeSet::new() };
+        let takes = module.takes.get_or_insert_with(|| Rc::new(typescript::imports(&module.text)));
+        takes.get(specifier).cloned().unwrap_or_default()
+    }
+
+    fn lacking(
+        &self,
+        importer: &str,
+        module: &str,
+        lacking: &Lacking<'_>,
+        names: &BTreeSet<String>,
+    ) -> Result<String, ScriptError> {
+        self.scope.bridge.absent(module, names);
+        let added = self.absent.borrow_mut().add(importer, module, lacking, names, self.limits.modules);
+        added.map_err(|reason| Self::refused(importer, module, reason))
+    }
+
+    /// The module that `importer` gets for `specifier`, which is the module `name`: another one, if that is ours and lacks
+    /// something that is taken of it.
+    fn complete(
+        &self,
+        ctx: &Ctx<'_>,
+        importer: &str,
+        specifier: &str,
+        name: String,
+    ) -> rquickjs::Result<String> {
+        if importer.starts_with(OURS) || !self.is_ours(&name) {
             return Ok(name);
         }
-        let path = self.files.path(importer);
-        let names = self
-            .read(importer, &path)
-            .map(|text| typescript::imported_names(&text, specifier))
-            .unwrap_or_default();
-        let bytes = name.len() + reason.len() + names.iter().map(String::len).sum::<usize>();
-        if absent.of.len() >= self.limits.modules || absent.bytes + bytes > MOST_ABSENT {
-            let reason = "more names of modules that are not provided were asked for than are remembered";
-            return Err(Self::refused(importer, specifier, reason));
+        let taken = self.taken(importer, specifier);
+        if taken.is_empty() {
+            return Ok(name);
         }
-        absent.bytes += bytes;
-        absent.of.insert(name.clone(), (reason, names));
-        Ok(name)
+        let known = self.exports.borrow().get(&name).cloned();
+        let exports = match known {
+            Some(exports) => exports,
+            None => {
+                let exports = Rc::new(self.exported(ctx, &name)?);
+                self.exports.borrow_mut().insert(name.clone(), Rc::clone(&exports));
+                exports
+            }
+        };
+        let (missing, refusing): (BTreeSet<_>, BTreeSet<_>) = taken
+            .into_iter()
+            .filter(|taken| !exports.names.contains(taken) || exports.refusing.contains(taken))
+            .partition(|taken| !exports.names.contains(taken));
+        if !refusing.is_empty() {
+            self.scope.bridge.absent(&name, &refusing);
+        }
+        if missing.is_empty() {
+            return Ok(name);
+        }
+        let lacking = Lacking::Names { has_default: exports.names.contains("default") };
+        self.lacking(importer, &name, &lacking, &missing).map_err(|error| self.fail(ctx, error))
+    }
+
+    /// What a module of ours has.
+    fn exported(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<Exported> {
+        let host = self.host.borrow().clone();
+        if let Some(host) = host
+            && let Some(exported) = node::exports(ctx, &host.restore(ctx)?, name)?
+        {
+            return Ok(exported);
+        }
+        let source = self.our_source(ctx, name)?.unwrap_or_default();
+        Ok(Exported { names: exports_of(&*self.scope.bridge, &source), refusing: BTreeSet::new() })
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
@@ -264,9 +325,9 @@ impl Modules {
         if name == EMPTY {
             return Module::declare(ctx.clone(), name, "export default {};");
         }
-        let absent = self.absent.borrow().of.get(name).cloned();
-        if let Some((reason, names)) = absent {
-            return Module::declare(ctx.clone(), name, source::absent(name, &reason, &names));
+        let absent = self.absent.borrow().text(name).cloned();
+        if let Some(text) = absent {
+            return Module::declare(ctx.clone(), name, text);
         }
         if let Some(source) = self.our_source(ctx, name)? {
             let module = Module::declare(ctx.clone(), name, &*source)?;
@@ -338,7 +399,12 @@ impl Modules {
         text: String,
     ) -> rquickjs::Result<Module<'js, Declared>> {
         self.failure.replace(None);
-        Module::declare(ctx.clone(), name, text).map_err(|error| self.explain(ctx, error))
+        let text: Arc<str> = text.into();
+        let linking = Linking { text: Arc::clone(&text), takes: None };
+        self.linking.borrow_mut().insert(name.to_owned(), linking);
+        let declared = Module::declare(ctx.clone(), name, &*text);
+        self.linking.borrow_mut().remove(name);
+        declared.map_err(|error| self.explain(ctx, error))
     }
 
     /// Says a syntax error with its place. An error of a module inside of this one has been said already.
@@ -374,6 +440,24 @@ impl Modules {
     }
 }
 
+/// The names that a module of the bridge exports, with what it passes on of others.
+fn exports_of(bridge: &dyn Bridge, source: &str) -> BTreeSet<String> {
+    /// Modules that it passes on, and they.
+    const MOST: usize = 32;
+    let mut names = BTreeSet::new();
+    let mut sources = vec![Arc::<str>::from(source)];
+    for _ in 0..MOST {
+        let Some(source) = sources.pop() else { break };
+        let exports = typescript::exports(&source);
+        names.extend(exports.names);
+        sources.extend(exports.all_of.iter().filter_map(|name| match bridge.module(name) {
+            Some(Provided::Source(source)) => Some(source),
+            _ => None,
+        }));
+    }
+    names
+}
+
 /// The resolver of a runtime.
 pub(crate) struct Resolve(pub(crate) Rc<Modules>);
 
@@ -385,7 +469,8 @@ impl Resolver for Resolve {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
-        self.0.resolve(base, name, Asked::Import).map_err(|error| self.0.fail(ctx, error))
+        let found = self.0.resolve(base, name, Asked::Import).map_err(|error| self.0.fail(ctx, error))?;
+        self.0.complete(ctx, base, name, found)
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn commonjs<'js>(ctx: &Ctx<'js>, modules: &Rc<Modules>) -> rquickjs::
 
 impl Modules {
     fn kind_of(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<&'static str> {
-        if self.is_ours(name) || self.absent.borrow().of.contains_key(name) || name == super::EMPTY {
+        if self.is_ours(name) || self.absent.borrow().text(name).is_some() || name == super::EMPTY {
             return Ok("ours");
         }
         let text = self.read(name, &self.files.path(name)).map_err(|error| self.fail(ctx, error))?;

@@ -109,26 +109,3 @@ pub(super) fn wrapper(names: &[String]) -> String {
     }
     source
 }
-
-/// A module whose exports throw when they are used.
-pub(super) fn absent(name: &str, reason: &str, names: &[String]) -> String {
-    let from = name.split(super::FOR).next().unwrap_or(name);
-    let quote = |text: &str| serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
-    let mut source = format!(
-        "const refuse = (name) => {{
-           const fail = () => {{ throw new Error(`${{name}} of {} is not provided: ${{{}}}`) }};
-           return new Proxy(function () {{}}, {{
-             apply: fail, construct: fail, set: fail,
-             get: (target, key) => (typeof key === 'symbol' || key === 'then' || key === 'prototype' ? target[key] : fail()),
-           }});
-         }};
-         export default refuse('default');",
-        from.replace(['`', '$', '\\'], ""),
-        quote(reason),
-    );
-    for (index, name) in names.iter().filter(|name| *name != "default" && is_name(name)).enumerate() {
-        source
-            .push_str(&format!("const v{index} = refuse({}); export {{ v{index} as {name} }};", quote(name)));
-    }
-    source
-}

@@ -14,8 +14,9 @@
 //! them, or lays hands on a function of `host`, has won nothing: each does what the permissions say and no more. The
 //! functions of the [bridge](crate::Bridge) are not on `host`.
 //!
-//! **Limits.** What of Node is missing says so when it is called, and not when it is imported: code for a command
-//! line imports at the top what it never uses here.
+//! **Limits.** What of Node is missing says so when it is used, and not when it is imported: code for a command
+//! line imports at the top what it never uses here. The host is told of it when it is imported by name
+//! ([`Bridge::absent`](crate::Bridge::absent)): also of functions here that only say that they are missing, which `absent` makes.
 
 mod address;
 mod bytes;
@@ -28,6 +29,7 @@ mod programs;
 mod system;
 mod underway;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -158,20 +160,58 @@ pub(crate) fn facade<'js>(ctx: &Ctx<'js>, internals: &Object<'js>, name: &str) -
         // It is made of functions of the loader, which are no host functions of the surface.
         return Ok(MODULE.to_owned());
     }
-    let builtin: Function<'js> = internals.get("builtin")?;
-    let exports: Value<'js> = builtin.call((name,))?;
     let mut source = format!("const it = import.meta.host.builtin({name:?}); export default it;");
-    let Some(exports) = exports.as_object() else {
-        return Err(Exception::throw_internal(ctx, "a module exports nothing"));
-    };
-    for key in exports.own_keys::<String>(Filter::new().string().enum_only()) {
-        let key = key?;
-        // The names are ours: none is a keyword but `default`, and one that is no identifier is left out.
-        if key != "default" && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            source.push_str(&format!("const {key}_ = it.{key}; export {{ {key}_ as {key} }};"));
-        }
+    for key in names(&made(ctx, internals, name)?)? {
+        source.push_str(&format!("const {key}_ = it.{key}; export {{ {key}_ as {key} }};"));
     }
     Ok(source)
+}
+
+/// What a module of the surface has.
+#[derive(Debug, Default)]
+pub(crate) struct Exported {
+    /// The names that can be imported.
+    pub(crate) names: BTreeSet<String>,
+    /// Those of them that only say that they are not provided.
+    pub(crate) refusing: BTreeSet<String>,
+}
+
+/// What the module of the canonical name `name` exports now, if it is one of the table.
+pub(crate) fn exports<'js>(
+    ctx: &Ctx<'js>,
+    internals: &Object<'js>,
+    name: &str,
+) -> rquickjs::Result<Option<Exported>> {
+    let Some(name) = name.strip_prefix("node:").filter(|name| *name != "module") else { return Ok(None) };
+    let builtin: Function<'js> = internals.get("builtin")?;
+    let refuses: Function<'js> = builtin.call::<_, Object<'js>>(("absent",))?.get("is")?;
+    let made = made(ctx, internals, name)?;
+    let mut all = Exported::default();
+    for key in names(&made)? {
+        if refuses.call((made.get::<_, Value<'js>>(key.as_str())?,))? {
+            all.refusing.insert(key.clone());
+        }
+        all.names.insert(key);
+    }
+    all.names.insert("default".to_owned());
+    Ok(Some(all))
+}
+
+/// The exports of a module of the table.
+fn made<'js>(ctx: &Ctx<'js>, internals: &Object<'js>, name: &str) -> rquickjs::Result<Object<'js>> {
+    let builtin: Function<'js> = internals.get("builtin")?;
+    let exports: Value<'js> = builtin.call((name,))?;
+    exports.into_object().ok_or_else(|| Exception::throw_internal(ctx, "a module exports nothing"))
+}
+
+/// The names that can be imported of these exports. They are ours: none is a keyword but `default`, and one that is no identifier
+/// is left out.
+fn names(exports: &Object<'_>) -> rquickjs::Result<Vec<String>> {
+    let is_name = |key: &String| {
+        key != "default" && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let keys = exports.own_keys::<String>(Filter::new().string().enum_only());
+    keys.filter(|key| key.as_ref().map_or(true, is_name)).collect()
 }
 
 /// Puts the globals into the realm, and `builtin`, which gives the module of a name, on `internals`.

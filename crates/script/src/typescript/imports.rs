@@ -1,6 +1,6 @@
 //! Imports and exports that name types only.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use oxc_ast::ast::*;
 use oxc_span::GetSpan as _;
@@ -87,26 +87,70 @@ fn local<'a>(specifier: &'a ImportDeclarationSpecifier<'_>) -> (&'a str, bool) {
     }
 }
 
-/// The names that `program` takes from the module `specifier`, by import or by passing them on.
-pub(super) fn names_of(program: &Program<'_>, specifier: &str) -> Vec<String> {
-    let mut names = Vec::new();
+/// The names that a module takes, by the module that it takes them from.
+pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// What a module exports.
+#[derive(Debug, Default)]
+pub(crate) struct Exports {
+    /// By name.
+    pub(crate) names: BTreeSet<String>,
+    /// The modules of which it passes on everything.
+    pub(crate) all_of: Vec<String>,
+}
+
+/// The names that `program` takes from other modules, by import or by passing them on.
+pub(super) fn imports_of(program: &Program<'_>) -> Imports {
+    let mut all = Imports::new();
     for statement in &program.body {
         match statement {
-            Statement::ImportDeclaration(import) if import.source.value == specifier => {
-                names.extend(import.specifiers.iter().flatten().filter_map(|specifier| match specifier {
+            Statement::ImportDeclaration(import) => {
+                let names = import.specifiers.iter().flatten().filter_map(|specifier| match specifier {
                     ImportDeclarationSpecifier::ImportSpecifier(it) => Some(it.imported.name().to_string()),
-                    _ => None,
-                }));
+                    ImportDeclarationSpecifier::ImportDefaultSpecifier(_) => Some("default".to_owned()),
+                    ImportDeclarationSpecifier::ImportNamespaceSpecifier(_) => None,
+                });
+                all.entry(import.source.value.to_string()).or_default().extend(names);
             }
-            Statement::ExportFromDeclaration(export) if export.source.value == specifier => {
-                names.extend(export.specifiers.iter().map(|specifier| specifier.local.name().to_string()));
+            Statement::ExportFromDeclaration(export) => {
+                let names = export.specifiers.iter().map(|specifier| specifier.local.name().to_string());
+                all.entry(export.source.value.to_string()).or_default().extend(names);
             }
             _ => {}
         }
     }
-    names.sort_unstable();
-    names.dedup();
-    names
+    all
+}
+
+/// What `program` exports.
+pub(super) fn exports_of(program: &Program<'_>) -> Exports {
+    let mut all = Exports::default();
+    for statement in &program.body {
+        match statement {
+            Statement::ExportDeclaration(export) => {
+                let mut declared = Names::default();
+                declared.declare(&export.declaration);
+                all.names.extend(declared.values);
+            }
+            Statement::ExportDefaultDeclaration(_) => {
+                all.names.insert("default".to_owned());
+            }
+            Statement::ExportNamedDeclaration(export) => {
+                all.names.extend(export.specifiers.iter().map(|it| it.exported.name().to_string()));
+            }
+            Statement::ExportFromDeclaration(export) => {
+                all.names.extend(export.specifiers.iter().map(|it| it.exported.name().to_string()));
+            }
+            Statement::ExportAllDeclaration(export) => match &export.exported {
+                Some(name) => {
+                    all.names.insert(name.name().to_string());
+                }
+                None => all.all_of.push(export.source.value.to_string()),
+            },
+            _ => {}
+        }
+    }
+    all
 }
 
 impl Blanker<'_> {

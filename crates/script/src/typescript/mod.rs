@@ -18,9 +18,12 @@ mod imports;
 mod visitor;
 
 use oxc_allocator::Allocator;
+use oxc_ast::ast::Program;
 use oxc_ast_visit::Visit as _;
 use oxc_parser::Parser;
 use oxc_span::SourceType;
+
+pub(crate) use self::imports::{Exports, Imports};
 
 /// Bytes of native stack for parsing: enough for [`depth::MOST_DEPTH`], without optimisation as well.
 const STACK: usize = 256 << 20;
@@ -83,18 +86,24 @@ pub(crate) fn wrong(source: &str) -> Option<Problem> {
     })
 }
 
-/// The names that a module wants of the module `specifier`. Nothing, if its source can't be read.
-pub(crate) fn imported_names(source: &str, specifier: &str) -> Vec<String> {
-    if depth::check(source).is_err() {
-        return Vec::new();
-    }
+/// The names that a module takes from each module that it imports from, in JavaScript. Nothing, if it can't be read.
+pub(crate) fn imports(source: &str) -> Imports {
+    parsed(source, imports::imports_of).unwrap_or_default()
+}
+
+/// The names that a module in JavaScript exports. Nothing, if it can't be read.
+pub(crate) fn exports(source: &str) -> Exports {
+    parsed(source, imports::exports_of).unwrap_or_default()
+}
+
+fn parsed<T: Send>(source: &str, look: impl FnOnce(&Program<'_>) -> T + Send) -> Option<T> {
+    depth::check(source).ok()?;
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
             let allocator = Allocator::default();
-            let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
-            imports::names_of(&parsed.program, specifier)
+            look(&Parser::new(&allocator, source, SourceType::mjs()).parse().program)
         });
-        thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        thread.ok()?.join().ok()
     })
 }
 

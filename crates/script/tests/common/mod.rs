@@ -1,5 +1,6 @@
 //! A folder with files, and workers.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -91,6 +92,7 @@ pub(crate) struct Recorder {
     pub(crate) modules: Mutex<Vec<(String, Provided)>>,
     pub(crate) times: Mutex<u32>,
     pub(crate) denied: Mutex<Vec<String>>,
+    pub(crate) absent: Mutex<Vec<(String, Vec<String>)>>,
     pub(crate) programs: Mutex<Vec<ProgramRequest>>,
 }
 
@@ -105,6 +107,10 @@ impl Bridge for Recorder {
     fn module(&self, specifier: &str) -> Option<Provided> {
         let modules = self.modules.lock().unwrap();
         modules.iter().find(|(name, _)| name == specifier).map(|(_, module)| module.clone())
+    }
+
+    fn absent(&self, module: &str, names: &BTreeSet<String>) {
+        self.absent.lock().unwrap().push((module.to_owned(), names.iter().cloned().collect()));
     }
 
     fn call(&self, _: &CallScope, name: &str, arguments: JsonText) -> Result<JsonText, HostError> {

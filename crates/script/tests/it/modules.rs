@@ -258,6 +258,77 @@ async fn modules_of_the_bridge_reach_the_host_and_those_of_a_script_do_not() {
 }
 
 #[tokio::test]
+async fn what_a_module_of_ours_lacks_links_throws_by_name_and_is_told_when_it_is_imported() {
+    let script = Script::new(&[
+        (
+            "main.ts",
+            "import { join, nothingOfIt as wanted } from 'path'; import * as other from './other.js';
+             import type { OnlyAType } from 'node:http'; import { AlsoAType, createServer } from 'node:http';
+             import whole, { echo, later, Later, type T } from 'sdk'; import passedOn, { gone } from 'sdk/passing';
+             const caught = (run: () => unknown) => { try { return run(); } catch (error) { const { message, code } = error as any; return [message.split('\\n')[0], code]; } };
+             const typed: AlsoAType | undefined = undefined;
+             class Below extends Later {}
+             export default () => [join('a', 'b'), caught(() => wanted.x), caught(() => wanted()), caught(() => new Below()), caught(() => createServer()),
+               other.default === join, other.answer, echo(5), caught(() => later()), caught(() => whole.x()), {} instanceof Later, passedOn, caught(() => gone())];",
+        ),
+        ("other.js", "import path from 'node:path'; export const answer = 'other'; export default path.join; export { nothing } from 'node:os';"),
+    ]);
+    {
+        let mut modules = script.bridge.modules.lock().unwrap();
+        let mut source =
+            |name: &str, text: &str| modules.push((name.to_owned(), Provided::Source(text.into())));
+        source("sdk", "export const echo = (value) => value;");
+        source("sdk/passing", "export * from 'sdk/inner'; export default 7;");
+        source("sdk/inner", "export const { kept } = { kept: 1 };");
+    }
+    let loaded = script.load("main.ts").await.unwrap();
+    let told = std::mem::take(&mut *script.bridge.absent.lock().unwrap());
+    let code = "ERR_METHOD_NOT_IMPLEMENTED";
+    let absent = |name: &str, module: &str| json!([format!("{name} of {module} is not provided here"), code]);
+    assert_eq!(
+        ask(&loaded, "default", &Value::Null).await.unwrap().unwrap(),
+        json!([
+            "a/b",
+            absent("nothingOfIt", "node:path"),
+            absent("nothingOfIt", "node:path"),
+            absent("Later", "sdk"),
+            ["http.createServer is not provided to scripts", code],
+            true,
+            "other",
+            5,
+            absent("later", "sdk"),
+            absent("x", "sdk"),
+            false,
+            7,
+            absent("gone", "sdk/passing"),
+        ])
+    );
+    let mut told: Vec<_> = told.iter().map(|(module, names)| (module.as_str(), names.join(" "))).collect();
+    told.sort();
+    let expected = [
+        ("node:http", "createServer"),
+        ("node:os", "nothing"),
+        ("node:path", "nothingOfIt"),
+        ("sdk", "Later default later"),
+        ("sdk/passing", "gone"),
+    ];
+    assert_eq!(told, expected.map(|(module, names)| (module, names.to_owned())));
+    assert!(script.bridge.absent.lock().unwrap().is_empty(), "it is told when it is imported");
+}
+
+#[tokio::test]
+async fn the_place_of_an_error_about_what_is_not_provided_is_where_it_is_used() {
+    let script = Script::new(&[(
+        "main.js",
+        "import { nothing } from 'node:path';\n\nexport default () => {\n  nothing();\n};",
+    )]);
+    let loaded = script.load("main.js").await.unwrap();
+    let error = ask(&loaded, "default", &Value::Null).await.unwrap_err();
+    let ScriptError::Thrown { place: Some(place), .. } = &error else { panic!("{error:?}") };
+    assert_eq!((place.file.as_str(), place.line), ("main.js", 4), "{error}");
+}
+
+#[tokio::test]
 async fn a_boot_module_imports_the_entry_and_hands_over_functions() {
     let script = Script::new(&[("plugin.js", "export default (api) => api.on((x) => ({ seen: x }));")]);
     let source: ScriptSource = script.source("plugin.js").boot(

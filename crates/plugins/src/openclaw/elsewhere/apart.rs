@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Host, Kind, OneLife, START, STUCK, refused};
-use crate::apart::wire::{Denied, Done, Greeting, Line, MOST_LINE, Wanted};
+use crate::apart::wire::{Absent, Denied, Done, Greeting, Line, MOST_LINE, Wanted};
 use crate::apart::{IS_HOST, WORD};
 use crate::external::process::life::Question;
 use crate::external::process::{Fault, Limits, ProcessPlugin, ProcessSettings};
@@ -230,6 +230,11 @@ impl OneLife {
                 let Named { name } = Self::read(params)?;
                 let digest = self.host.source.seen.as_ref().and_then(|seen| seen.digest(&name));
                 question.answer(Ok(json!(digest)));
+            }
+            "absent" => {
+                let Absent { module, names } = Self::read(params)?;
+                bridge.absent(&module, &names);
+                question.answer(Ok(Value::Null));
             }
             "denied" => {
                 let Denied { grant, times } = Self::read(params)?;

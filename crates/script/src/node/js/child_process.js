@@ -149,7 +149,5 @@ for (const act of [exec, execFile]) {
   const promised = (...args) => new Promise((ok, no) => act(...args, (error, stdout, stderr) => (error ? no(Object.assign(error, { stdout, stderr })) : ok({ stdout, stderr }))));
   Object.defineProperty(act, custom, { __proto__: null, value: promised });
 }
-const missing = (name) => () => {
-  throw fault(`child_process.${name} is not provided to scripts: nothing here waits for a program; use the form that answers later`, "ERR_METHOD_NOT_IMPLEMENTED", Error);
-};
+const missing = (name) => require("absent").refusing(`child_process.${name}`, ": nothing here waits for a program; use the form that answers later");
 return { ChildProcess, spawn, execFile, exec, fork: missing("fork"), spawnSync: missing("spawnSync"), execSync: missing("execSync"), execFileSync: missing("execFileSync") };

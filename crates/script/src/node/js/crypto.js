@@ -103,9 +103,8 @@ const timingSafeEqual = (a, b) => {
   for (let i = 0; i < one.length; i++) differ |= one[i] ^ other[i];
   return differ === 0;
 };
-const missing = (name) => () => {
-  throw fault(`crypto.${name} is not provided to scripts`, "ERR_METHOD_NOT_IMPLEMENTED", Error);
-};
+const { refusing, refusingLater } = require("absent");
+const missing = (name) => refusing(`crypto.${name}`);
 const subtle = {
   async digest(algorithm, data) {
     const name = named(typeof algorithm === "string" ? algorithm : algorithm?.name ?? "");
@@ -114,7 +113,7 @@ const subtle = {
     return made.buffer.slice(made.byteOffset, made.byteOffset + made.length);
   },
 };
-for (const name of ["encrypt", "decrypt", "sign", "verify", "generateKey", "importKey", "exportKey", "deriveBits", "deriveKey", "wrapKey", "unwrapKey"]) subtle[name] = async () => missing(`subtle.${name}`)();
+for (const name of ["encrypt", "decrypt", "sign", "verify", "generateKey", "importKey", "exportKey", "deriveBits", "deriveKey", "wrapKey", "unwrapKey"]) subtle[name] = refusingLater(`crypto.subtle.${name}`);
 const randomUUID = () => host.uuid();
 const crypto = {
   createHash, createHmac, randomBytes, pseudoRandomBytes: randomBytes, randomInt, randomUUID, getRandomValues, timingSafeEqual, subtle,

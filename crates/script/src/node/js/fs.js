@@ -203,9 +203,8 @@ const look = (path, follow, options) => {
   }
 };
 
-const missing = (name) => () => {
-  throw Object.assign(new Error(`fs.${name} is not provided to scripts`), { code: "ERR_METHOD_NOT_IMPLEMENTED" });
-};
+const { refusing, refusingLater } = require("absent");
+const missing = (name) => refusing(`fs.${name}`);
 const absent = ["watch", "watchFile", "unwatchFile", "symlink", "link", "chown", "lchown", "fchown", "fchmod", "utimes", "futimes", "lutimes", "opendir", "cp", "statfs", "readv", "writev"];
 const constants = { F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1, COPYFILE_EXCL: 1, COPYFILE_FICLONE: 2, COPYFILE_FICLONE_FORCE: 4, O_RDONLY: 0, O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024, S_IFMT: 61440, S_IFREG: 32768, S_IFDIR: 16384, S_IFLNK: 40960 };
 
@@ -234,7 +233,7 @@ for (const name of Object.keys(sync)) {
 fs.realpathSync.native = sync.realpath;
 for (const name of absent) {
   fs[name] = missing(name);
-  if (!/^(un)?watchFile$|^f/.test(name)) promises[name] = async () => missing(name)();
+  if (!/^(un)?watchFile$|^f/.test(name)) promises[name] = refusingLater(`fs.promises.${name}`);
   if (!/atch/.test(name)) fs[`${name}Sync`] = missing(`${name}Sync`);
 }
 

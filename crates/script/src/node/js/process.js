@@ -36,9 +36,9 @@ class ProcessExit extends Error {
     return "ProcessExit";
   }
 }
-const refused = (name) => () => {
+const refused = (name) => require("absent").mark(() => {
   throw Object.assign(new Error(`process.${name} is not provided to scripts`), { code: "ERR_ACCESS_DENIED", permission: `process.${name} cannot be granted` });
-};
+});
 const hrtime = (since) => {
   const now = host.now();
   let seconds = Math.floor(now / 1000), nanos = Math.floor((now % 1000) * 1e6);

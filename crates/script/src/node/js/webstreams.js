@@ -95,9 +95,5 @@ class ReadableStream {
   }
 }
 streamOf = (chunks) => ReadableStream.from(chunks.filter((chunk) => chunk.length > 0));
-const missing = (name) => class {
-  constructor() {
-    throw Object.assign(new Error(`${name} is not provided`), { code: "ERR_METHOD_NOT_IMPLEMENTED" });
-  }
-};
+const missing = require("absent").refusing;
 return { ReadableStream, WritableStream: missing("WritableStream"), TransformStream: missing("TransformStream"), streamOf };

@@ -19,7 +19,5 @@ for (const name of ["gzip", "gunzip", "deflate", "inflate", "deflateRaw", "infla
   };
 }
 for (const name of ["Gzip", "Gunzip", "Deflate", "Inflate", "DeflateRaw", "InflateRaw", "Unzip", "BrotliCompress", "BrotliDecompress"])
-  zlib[`create${name}`] = () => {
-    throw Object.assign(new Error(`zlib.create${name} is not provided to scripts; use the form that takes all of the data`), { code: "ERR_METHOD_NOT_IMPLEMENTED" });
-  };
+  zlib[`create${name}`] = require("absent").refusing(`zlib.create${name}`, "; use the form that takes all of the data");
 return zlib;
