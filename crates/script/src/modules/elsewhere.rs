@@ -4,10 +4,11 @@
 //! at, and TypeScript is blanked by the same code. What Node brings itself is Node's, and whoever asks knows it. Packages are found as Node
 //! finds them: with its conditions, without what is meant for browsers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::absent::{Absent, Lacking};
+use super::absent::{self, Absent, Lacking};
 use super::package::{Asked, Platform};
 use super::resolve::{Files, Found};
 use super::source::{self, Kind};
@@ -186,17 +187,21 @@ impl Inner {
         provided: &Provided,
     ) -> Result<String, ScriptError> {
         let text = self.text(importer).and_then(|text| source::javascript(importer, &text));
-        let wanted = text.map(|text| typescript::imports(&text)).unwrap_or_default();
-        let mut names = wanted.get(specifier).cloned().unwrap_or_default();
-        let lacking = match provided {
-            Provided::Absent(reason) => Lacking::Whole(reason),
-            Provided::Source(text) => {
-                let exports = super::exports_of(self.bridge.as_ref(), text);
-                names.retain(|name| !exports.contains(name));
-                if names.is_empty() {
+        let text = text.unwrap_or_default();
+        let taken = || typescript::imports(&text).remove(specifier).unwrap_or_default();
+        let (lacking, names) = match provided {
+            Provided::Absent(reason) => (Lacking::Whole(reason), taken()),
+            Provided::Source(source) => {
+                let exports = absent::exports_of(self.bridge.as_ref(), source);
+                let seen = absent::named(&text, specifier);
+                if seen.is_some_and(|seen| seen.iter().all(|name| exports.contains(*name))) {
                     return Ok(specifier.to_owned());
                 }
-                Lacking::Names { has_default: exports.contains("default") }
+                let missing: BTreeSet<_> = taken().difference(&exports).cloned().collect();
+                if missing.is_empty() {
+                    return Ok(specifier.to_owned());
+                }
+                (Lacking::Names { has_default: exports.contains("default") }, missing)
             }
         };
         self.bridge.absent(specifier, &names);

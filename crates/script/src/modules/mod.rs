@@ -36,7 +36,7 @@ use self::absent::{Absent, Lacking};
 use self::package::{Asked, Platform};
 use self::resolve::{Files, Found};
 use self::source::Kind;
-use crate::bridge::{Bridge, Provided};
+use crate::bridge::Provided;
 use crate::error::{ScriptError, bounded};
 use crate::limits::Limits;
 use crate::node::{self, Exported};
@@ -281,8 +281,11 @@ impl Modules {
         if importer.starts_with(OURS) || !self.is_ours(&name) {
             return Ok(name);
         }
-        let taken = self.taken(importer, specifier);
-        if taken.is_empty() {
+        let Some(text) = self.linking.borrow().get(importer).map(|module| Arc::clone(&module.text)) else {
+            return Ok(name);
+        };
+        let seen = absent::named(&text, specifier);
+        if seen.as_ref().is_some_and(Vec::is_empty) {
             return Ok(name);
         }
         let known = self.exports.borrow().get(&name).cloned();
@@ -294,7 +297,12 @@ impl Modules {
                 exports
             }
         };
-        let (missing, refusing): (BTreeSet<_>, BTreeSet<_>) = taken
+        let is_there = |name: &&str| exports.names.contains(*name) && !exports.refusing.contains(*name);
+        if seen.is_some_and(|seen| seen.iter().all(is_there)) {
+            return Ok(name);
+        }
+        let (missing, refusing): (BTreeSet<_>, BTreeSet<_>) = self
+            .taken(importer, specifier)
             .into_iter()
             .filter(|taken| !exports.names.contains(taken) || exports.refusing.contains(taken))
             .partition(|taken| !exports.names.contains(taken));
@@ -317,7 +325,7 @@ impl Modules {
             return Ok(exported);
         }
         let source = self.our_source(ctx, name)?.unwrap_or_default();
-        Ok(Exported { names: exports_of(&*self.scope.bridge, &source), refusing: BTreeSet::new() })
+        Ok(Exported { names: absent::exports_of(&*self.scope.bridge, &source), refusing: BTreeSet::new() })
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
@@ -438,24 +446,6 @@ impl Modules {
         module.meta()?.set("value", value)?;
         Ok(module)
     }
-}
-
-/// The names that a module of the bridge exports, with what it passes on of others.
-fn exports_of(bridge: &dyn Bridge, source: &str) -> BTreeSet<String> {
-    /// Modules that it passes on, and they.
-    const MOST: usize = 32;
-    let mut names = BTreeSet::new();
-    let mut sources = vec![Arc::<str>::from(source)];
-    for _ in 0..MOST {
-        let Some(source) = sources.pop() else { break };
-        let exports = typescript::exports(&source);
-        names.extend(exports.names);
-        sources.extend(exports.all_of.iter().filter_map(|name| match bridge.module(name) {
-            Some(Provided::Source(source)) => Some(source),
-            _ => None,
-        }));
-    }
-    names
 }
 
 /// The resolver of a runtime.

@@ -1,12 +1,23 @@
 // What Node and the Node surface must say alike. It runs under both; each line of the answer is one question.
 import assert from "node:assert";
-import { Buffer } from "node:buffer";
-import { EventEmitter, once } from "node:events";
+import { AsyncResource } from "node:async_hooks";
+import { Buffer, isAscii, isUtf8 } from "node:buffer";
+import crypto from "node:crypto";
+import channels from "node:diagnostics_channel";
+import dns from "node:dns";
+import { EventEmitter, addAbortListener, once } from "node:events";
+import http from "node:http";
+import net from "node:net";
 import path from "node:path";
 import querystring from "node:querystring";
+import { Readable, Writable, isErrored, isReadable, isWritable } from "node:stream";
+import consumers from "node:stream/consumers";
 import { StringDecoder } from "node:string_decoder";
+import tty from "node:tty";
 import { URL, URLSearchParams, fileURLToPath, pathToFileURL, domainToASCII } from "node:url";
 import util from "node:util";
+import worker from "node:worker_threads";
+import zlib from "node:zlib";
 
 export async function main(seed) {
   let state = (seed || 1) >>> 0;
@@ -219,5 +230,30 @@ export async function main(seed) {
   ask("throws", () => { assert.throws(() => { throw new TypeError("bad value"); }, /bad/); assert.throws(() => { throw new TypeError("x"); }, { name: "TypeError", message: "x" }); return "held"; });
   ask("throws not", () => assert.throws(() => {}));
   lines.push(`promisify => ${await util.promisify((a, back) => back(null, a + 1))(1)} ${await util.promisify((back) => back(new Error("no")))().catch((error) => error.message)}`);
+  ask("status codes", () => http.STATUS_CODES);
+  ask("methods", () => ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "M-SEARCH"].map((method) => http.METHODS.includes(method)));
+  for (const name of ["x-a", "a b", "", "ü", "a\n"]) ask(`header ${JSON.stringify(name)}`, () => http.validateHeaderName(name));
+  for (const text of ["a", "a\r\nb", "ÿ", "日", undefined]) ask(`value ${JSON.stringify(text)}`, () => http.validateHeaderValue("x", text));
+  for (const text of ["127.0.0.1", "127.1", "01.2.3.4", "256.1.1.1", "1.2.3.4.5", "::", "::1", "1::2::3", "::ffff:1.2.3.4", "::1.2.3.400", "fe80::1%eth0", "fe80::1%", "[::1]", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8:9", "12345::", "", "a", "0x7f.1", " ::1"])
+    ask(`address ${text}`, () => [net.isIP(text), net.isIPv4(text), net.isIPv6(text)]);
+  ask("no terminal", () => [tty.isatty(99), worker.isMainThread, worker.threadId, worker.parentPort, worker.workerData, worker.SHARE_ENV.toString()]);
+  ask("dns", () => [dns.NOTFOUND, dns.ADDRCONFIG, dns.ALL, dns.V4MAPPED, typeof dns.promises.lookup, Object.keys(dns.promises).includes("NODATA")]);
+  for (const text of ["", "hello", "ü€"]) ask(`crc32 ${text}`, () => [zlib.crc32(text), zlib.crc32(Buffer.from(text), 7)]);
+  for (const [hash, length] of [["sha256", 42], ["sha512", 200], ["sha1", 0], ["sha1", 5101], ["none", 1], ["sha256", -1]])
+    ask(`hkdf ${hash} ${length}`, () => Buffer.from(crypto.hkdfSync(hash, "key", "", "info", length)).toString("hex"));
+  ask("hkdf salted", () => Buffer.from(crypto.hkdfSync("sha256", Buffer.from("key"), "salt", new Uint8Array([1, 2]), 70)).toString("hex"));
+  ask("digest classes", () => [crypto.createHash("sha1") instanceof crypto.Hash, crypto.createHmac("sha1", "k") instanceof crypto.Hmac, crypto.createHash("sha1") instanceof crypto.Hmac, crypto.createSecretKey("k", "utf8") instanceof crypto.KeyObject]);
+  lines.push(`filled => ${await new Promise((ok) => crypto.randomFill(new Uint8Array(9), (error, bytes) => ok([error, bytes.length])))}`);
+  ask("readable", () => { const stream = Readable.from(["a"]); const before = [isReadable(stream), isWritable(new Writable()), isErrored(stream)]; stream.destroy(); return [before, isReadable(stream)]; });
+  lines.push(`consumed => ${JSON.stringify([await consumers.text(Readable.from(["a", "ü"])), await consumers.json(Readable.from(['{"a":', "1}"])), (await consumers.buffer(Readable.from([Buffer.from("x")]))).toString(), (await consumers.arrayBuffer(Readable.from([Buffer.from("xyz")]))).byteLength])}`);
+  const spoken = [];
+  const hear = (message, name) => spoken.push([message, name]);
+  channels.subscribe("a", hear);
+  channels.channel("a").publish(1);
+  ask("channels", () => [spoken, channels.hasSubscribers("a"), channels.unsubscribe("a", hear), channels.unsubscribe("a", hear), channels.hasSubscribers("a"), channels.channel("a") === channels.channel("a")]);
+  ask("resource", () => { const resource = new AsyncResource("x"); return [resource.runInAsyncScope(function (a) { return [this.k, a]; }, { k: 1 }, 2), resource.bind((a) => a + 1)(4), AsyncResource.bind((a) => a)(6)]; });
+  ask("abort", () => { const aborter = new AbortController(); let heard = 0; addAbortListener(aborter.signal, () => heard++); aborter.abort(); return heard; });
+  ask("texts", () => [isAscii(Buffer.from("a")), isAscii(Buffer.from("ü")), isUtf8(Buffer.from("ü")), isUtf8(Buffer.from([255]))]);
+  ask("util", () => [util.isBuffer(Buffer.alloc(1)), util.isBuffer(new Uint8Array(1)), util._extend({ a: 1 }, { b: 2 }), util._extend({ a: 1 }, null)]);
   return lines.map((line) => line.toWellFormed());
 }

@@ -284,6 +284,15 @@ const { atob, btoa } = require("encoding");
 return {
   Buffer: callable, SlowBuffer: callable, kMaxLength: most, kStringMaxLength: (1 << 29) - 24, INSPECT_MAX_BYTES: 50,
   constants: { MAX_LENGTH: most, MAX_STRING_LENGTH: (1 << 29) - 24 }, atob, btoa, binary, view,
+  isAscii: (bytes) => view(bytes).every((byte) => byte < 128),
+  isUtf8(bytes) {
+    try {
+      new TextDecoder("utf-8", { fatal: true }).decode(view(bytes));
+      return true;
+    } catch {
+      return false;
+    }
+  },
   get Blob() {
     return require("blob").Blob;
   },

@@ -5,7 +5,7 @@ const fault = (message, code, Kind = TypeError) => Object.assign(new Kind(messag
 const bytesOf = (data, encoding, name = "data") => {
   if (typeof data === "string") return Buffer.from(data, encoding === "buffer" ? undefined : encoding);
   if (ArrayBuffer.isView(data) || data instanceof ArrayBuffer) return view(data);
-  if (data instanceof Key) return data.bytes;
+  if (data instanceof KeyObject) return data.bytes;
   throw fault(`The "${name}" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${require("inspect").inspect(data)}`, "ERR_INVALID_ARG_TYPE");
 };
 const wrapped = (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -14,7 +14,7 @@ const named = (algorithm) => {
   return algorithm.toLowerCase().replace(/^(rsa-)?sha-?(1|256|384|512)$/, "sha$2");
 };
 const known = ["md5", "sha1", "sha256", "sha384", "sha512"];
-class Key {
+class KeyObject {
   constructor(bytes) {
     Object.defineProperty(this, "bytes", { __proto__: null, value: bytes });
     this.type = "secret";
@@ -43,7 +43,7 @@ class Digest {
     return encoding === undefined || encoding === "buffer" ? made : made.toString(encoding);
   }
   copy() {
-    return new Digest(this.#finish, [...this.#pieces]);
+    return new this.constructor(this.#finish, [...this.#pieces]);
   }
   write(data) {
     this.update(data);
@@ -53,20 +53,22 @@ class Digest {
     if (data !== undefined) this.update(data);
   }
 }
+class Hash extends Digest {}
+class Hmac extends Digest {}
 const createHash = (algorithm) => {
   const name = named(algorithm);
   if (!known.includes(name)) throw new Error("Digest method not supported");
-  return new Digest((text) => host.digest(name, text));
+  return new Hash((text) => host.digest(name, text));
 };
 const createHmac = (algorithm, key) => {
   const name = named(algorithm);
   const secret = binary(bytesOf(key, undefined, "key"));
   if (!known.includes(name)) throw fault(`Invalid digest: ${algorithm}`, "ERR_CRYPTO_INVALID_DIGEST");
-  if (name !== "md5") return new Digest((text) => host.hmac(name, secret, text));
+  if (name !== "md5") return new Hmac((text) => host.hmac(name, secret, text));
   // What is no longer offered elsewhere is made of its parts.
   const short = secret.length > 64 ? binary(host.digest("md5", secret)) : secret;
   const pad = (byte) => Array.from({ length: 64 }, (_, i) => String.fromCharCode((short.charCodeAt(i) || 0) ^ byte)).join("");
-  return new Digest((text) => host.digest("md5", pad(0x5c) + binary(host.digest("md5", pad(0x36) + text))));
+  return new Hmac((text) => host.digest("md5", pad(0x5c) + binary(host.digest("md5", pad(0x36) + text))));
 };
 const sized = (size) => {
   if (typeof size !== "number") throw fault(`The "size" argument must be of type number. Received ${require("inspect").inspect(size)}`, "ERR_INVALID_ARG_TYPE");
@@ -115,12 +117,39 @@ const subtle = {
 };
 for (const name of ["encrypt", "decrypt", "sign", "verify", "generateKey", "importKey", "exportKey", "deriveBits", "deriveKey", "wrapKey", "unwrapKey"]) subtle[name] = refusingLater(`crypto.subtle.${name}`);
 const randomUUID = () => host.uuid();
+const randomFillSync = (into, offset = 0, size = into.byteLength - offset) => (view(into).subarray(offset, offset + size).set(host.random(size)), into);
+const randomFill = (into, ...rest) => {
+  const back = rest.pop();
+  if (typeof back !== "function") throw fault('The "callback" argument must be of type function', "ERR_INVALID_ARG_TYPE");
+  const made = randomFillSync(into, ...rest);
+  queueMicrotask(() => back(null, made));
+};
+// RFC 5869: the key is drawn together, and then drawn out.
+const hkdfSync = (algorithm, key, salt, info, length) => {
+  const name = named(algorithm);
+  if (!known.includes(name)) throw fault(`Invalid digest: ${algorithm}`, "ERR_CRYPTO_INVALID_DIGEST");
+  const size = createHash(name).digest().length;
+  if (!(Number.isInteger(length) && length >= 0)) throw fault(`The value of "length" is out of range. Received ${length}`, "ERR_OUT_OF_RANGE", RangeError);
+  if (length > 255 * size) throw fault("Invalid key length", "ERR_CRYPTO_INVALID_KEYLEN", RangeError);
+  const given = bytesOf(salt, undefined, "salt");
+  const drawn = createHmac(name, given.length > 0 ? given : Buffer.alloc(size)).update(bytesOf(key, undefined, "ikm")).digest();
+  const blocks = [];
+  for (let last = Buffer.alloc(0); blocks.length * size < length; blocks.push(last)) {
+    last = createHmac(name, drawn).update(last).update(bytesOf(info, undefined, "info")).update(Buffer.from([blocks.length + 1])).digest();
+  }
+  const made = Buffer.concat(blocks);
+  return made.buffer.slice(made.byteOffset, made.byteOffset + length);
+};
+const hkdf = (algorithm, key, salt, info, length, back) => {
+  const made = hkdfSync(algorithm, key, salt, info, length);
+  queueMicrotask(() => back(null, made));
+};
 const crypto = {
   createHash, createHmac, randomBytes, pseudoRandomBytes: randomBytes, randomInt, randomUUID, getRandomValues, timingSafeEqual, subtle,
-  randomFillSync: (into, offset = 0, size = into.byteLength - offset) => (view(into).subarray(offset, offset + size).set(host.random(size)), into),
+  randomFill, randomFillSync, hkdf, hkdfSync, Hash, Hmac, KeyObject, getCurves: () => [], getFips: () => 0, getCipherInfo: () => undefined,
   hash: (algorithm, data, encoding = "hex") => createHash(algorithm).update(data).digest(encoding),
-  createSecretKey: (key, encoding) => new Key(Buffer.from(bytesOf(key, encoding, "key"))),
+  createSecretKey: (key, encoding) => new KeyObject(Buffer.from(bytesOf(key, encoding, "key"))),
   getHashes: () => [...known], getCiphers: () => [], constants: {}, webcrypto: { subtle, getRandomValues, randomUUID },
 };
-for (const name of ["createCipheriv", "createDecipheriv", "createSign", "createVerify", "createPrivateKey", "createPublicKey", "createDiffieHellman", "createECDH", "generateKeyPair", "generateKeyPairSync", "generateKeySync", "hkdfSync", "pbkdf2", "pbkdf2Sync", "scrypt", "scryptSync", "sign", "verify", "publicEncrypt", "privateDecrypt"]) crypto[name] = missing(name);
+for (const name of ["createCipheriv", "createDecipheriv", "createSign", "createVerify", "createPrivateKey", "createPublicKey", "createDiffieHellman", "createECDH", "generateKeyPair", "generateKeyPairSync", "generateKeySync", "pbkdf2", "pbkdf2Sync", "scrypt", "scryptSync", "sign", "verify", "publicEncrypt", "privateDecrypt"]) crypto[name] = missing(name);
 return crypto;

@@ -189,4 +189,10 @@ return Object.assign(EventEmitter, {
   setMaxListeners: (most, ...emitters) => emitters.forEach((emitter) => emitter.setMaxListeners?.(most)),
   getMaxListeners: (emitter) => emitter.getMaxListeners?.() ?? 10,
   EventEmitterAsyncResource: EventEmitter,
+  addAbortListener(signal, listener) {
+    const aborted = () => listener(new Event("abort"));
+    if (signal.aborted) queueMicrotask(aborted);
+    else signal.addEventListener("abort", listener, { once: true });
+    return { [Symbol.dispose ?? Symbol.for("Symbol.dispose")]: () => signal.removeEventListener("abort", listener) };
+  },
 });

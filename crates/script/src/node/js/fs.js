@@ -205,7 +205,7 @@ const look = (path, follow, options) => {
 
 const { refusing, refusingLater } = require("absent");
 const missing = (name) => refusing(`fs.${name}`);
-const absent = ["watch", "watchFile", "unwatchFile", "symlink", "link", "chown", "lchown", "fchown", "fchmod", "utimes", "futimes", "lutimes", "opendir", "cp", "statfs", "readv", "writev"];
+const absent = ["watch", "watchFile", "unwatchFile", "symlink", "link", "chown", "lchown", "fchown", "fchmod", "utimes", "futimes", "lutimes", "opendir", "cp", "statfs", "readv", "writev", "lchmod"];
 const constants = { F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1, COPYFILE_EXCL: 1, COPYFILE_FICLONE: 2, COPYFILE_FICLONE_FORCE: 4, O_RDONLY: 0, O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024, S_IFMT: 61440, S_IFREG: 32768, S_IFDIR: 16384, S_IFLNK: 40960 };
 
 const fs = { constants, Stats, Dirent, F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1 };
@@ -283,6 +283,19 @@ class FileHandle {
 }
 promises.open = async (...args) => new FileHandle(sync.open(...args));
 fs.promises = promises;
+fs.Dir = missing("Dir");
+// Streams of files are made as streams are; their classes say which of them are of files.
+function ReadStream(path, options) {
+  return fs.createReadStream(path, options);
+}
+function WriteStream(path, options) {
+  return fs.createWriteStream(path, options);
+}
+const ofFile = (stream, Kind, Above) => {
+  if (Object.getPrototypeOf(Kind.prototype) !== Above.prototype) Object.setPrototypeOf(Kind.prototype, Above.prototype);
+  return Object.setPrototypeOf(stream, Kind.prototype);
+};
+Object.assign(fs, { ReadStream, WriteStream, FileReadStream: ReadStream, FileWriteStream: WriteStream });
 
 fs.createReadStream = (path, options) => {
   const { Readable } = require("stream");
@@ -305,7 +318,7 @@ fs.createReadStream = (path, options) => {
   });
   if (encoding) stream.setEncoding(encoding);
   stream.path = path;
-  return stream;
+  return ofFile(stream, ReadStream, Readable);
 };
 fs.createWriteStream = (path, options) => {
   const { Writable } = require("stream");
@@ -334,6 +347,6 @@ fs.createWriteStream = (path, options) => {
   });
   stream.bytesWritten = 0;
   stream.path = path;
-  return stream;
+  return ofFile(stream, WriteStream, Writable);
 };
 return fs;

@@ -102,8 +102,8 @@ function format({ root = "", dir, base, name = "", ext = "" }) {
 const toNamespacedPath = (path) => path;
 
 // Paths of Windows are not taken apart here: whatever asks for them is told so.
-const elsewhere = (name) => (...args) => require("absent").refusing(`path.win32.${name}`)(...args);
-const path = { sep, delimiter, isAbsolute, normalize, join, resolve, dirname, basename, extname, relative, parse, format, toNamespacedPath };
+const elsewhere = (name) => require("absent").refusing(`path.win32.${name}`);
+const path = { sep, delimiter, isAbsolute, normalize, join, resolve, dirname, basename, extname, relative, parse, format, toNamespacedPath, _makeLong: toNamespacedPath };
 const win32 = { sep: "\\", delimiter: ";" };
 for (const name of Object.keys(path)) win32[name] ??= elsewhere(name);
 path.posix = path;

@@ -1,6 +1,6 @@
 // `node:readline`: lines of a stream that is given. There is no terminal to ask at.
 const EventEmitter = require("events");
-const refused = () => Object.assign(new Error("readline has no terminal to ask at: scripts have no standard input"), { code: "ERR_METHOD_NOT_IMPLEMENTED" });
+const refused = () => Object.assign(new Error("readline has no terminal to ask at: scripts have no standard input"), { code: "ENOTTY" });
 class Interface extends EventEmitter {
   #input;
   terminal = false;

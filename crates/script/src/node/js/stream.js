@@ -353,4 +353,8 @@ return Object.assign(Stream, {
   Stream, Readable, Writable, Duplex, Transform, PassThrough, finished, pipeline, promises,
   addAbortSignal: (signal, stream) => (signal.addEventListener("abort", () => stream.destroy(fault("The operation was aborted", "ABORT_ERR")), { once: true }), stream),
   getDefaultHighWaterMark: () => 16,
+  isReadable: (stream) => (stream?.readable === undefined ? null : stream.readable && !stream.destroyed && !stream.readableEnded),
+  isWritable: (stream) => (stream?.writable === undefined ? null : stream.writable && !stream.destroyed && !stream.writableEnded),
+  isErrored: (stream) => stream?.errored !== undefined && stream.errored !== null,
+  isDestroyed: (stream) => stream?.destroyed ?? null,
 });

@@ -78,6 +78,8 @@ function parseArgs({ args = [], options = {}, strict = true, allowPositionals = 
 
 return {
   inspect, format, formatWithOptions, types, TextEncoder, TextDecoder, isDeepStrictEqual, promisify, callbackify, inherits, deprecate,
+  _extend: (target, source) => (source !== null && typeof source === "object" ? Object.assign(target, source) : target),
+  isBuffer: (value) => require("buffer").Buffer.isBuffer(value), log: (...args) => console.log(format(...args)),
   debuglog, debug: debuglog, stripVTControlCharacters, toUSVString, aborted, styleText, parseArgs,
   isArray: Array.isArray,
   isBoolean: (value) => typeof value === "boolean",

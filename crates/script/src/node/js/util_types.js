@@ -46,6 +46,8 @@ const types = {
   isSymbolObject: takes((value) => Symbol.prototype.valueOf.call(value)),
   isBigIntObject: takes((value) => BigInt.prototype.valueOf.call(value)),
   isExternal: () => false,
+  isKeyObject: (value) => value instanceof require("crypto").KeyObject,
+  isCryptoKey: () => false,
 };
 types.isBoxedPrimitive = (value) => types.isNumberObject(value) || types.isStringObject(value) || types.isBooleanObject(value) || types.isSymbolObject(value) || types.isBigIntObject(value);
 for (const name of ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"]) types[`is${name}`] = (value) => kind(value) === name;

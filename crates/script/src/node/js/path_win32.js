@@ -1,0 +1,2 @@
+// `node:path/win32`.
+return require("path").win32;

@@ -1,0 +1,2 @@
+// `node:sys`: the old name of `node:util`.
+return require("util");

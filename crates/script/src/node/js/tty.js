@@ -1,0 +1,2 @@
+// `node:tty`: there is no terminal.
+return Object.assign(require("absent")("tty", ["ReadStream", "WriteStream"]), { isatty: () => false });
