@@ -221,6 +221,9 @@ pub enum HookError {
     /// What the hook depends on (a server, a process) can't be reached.
     #[error("unreachable: {0}")]
     Unreachable(String),
+    /// The hook noticed itself that it would not answer in its time.
+    #[error("{0}")]
+    TimedOut(String),
     /// The hook answered something that is not an outcome of its point.
     #[error(transparent)]
     Malformed(#[from] Malformed),

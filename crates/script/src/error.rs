@@ -24,23 +24,97 @@ impl fmt::Display for Place {
 }
 
 /// Why a runtime was ended although its script did not ask for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// It wanted more memory than its limit.
-    OutOfMemory,
+    OutOfMemory {
+        /// The limit, in bytes.
+        most: usize,
+        /// Where it was, if the engine had the room to say so.
+        at: Option<Place>,
+    },
     /// Its jobs (promises, microtasks) went on without an end.
-    EndlessJobs,
-    /// A timer or a continuation kept the thread longer than a slice.
-    SliceOver,
+    EndlessJobs {
+        /// How long they were let go on.
+        within: Duration,
+    },
+    /// A timer, a continuation or code of a load kept the thread longer than a slice.
+    SliceOver {
+        /// The slice.
+        within: Duration,
+        /// Where it was.
+        at: Option<Place>,
+    },
+}
+
+impl Ended {
+    /// Where the script was, if that is known.
+    fn at(&self) -> Option<&Place> {
+        match self {
+            Self::OutOfMemory { at, .. } | Self::SliceOver { at, .. } => at.as_ref(),
+            Self::EndlessJobs { .. } => None,
+        }
+    }
+
+    /// What its author can do.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::OutOfMemory { .. } => "hold less at once, and let go of what is done with",
+            Self::EndlessJobs { .. } => "end the chain of promises, or have it wait for a timer",
+            Self::SliceOver { .. } => "end the loop, or the regular expression, that runs there",
+        }
+    }
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfMemory => "it ran out of memory, or threw `null`, which is what that looks like",
-            Self::EndlessJobs => "its promises and microtasks went on without an end",
-            Self::SliceOver => "a timer or a continuation of it did not end in time",
-        })
+        match self {
+            Self::OutOfMemory { most, .. } => {
+                write!(
+                    f,
+                    "it ran out of its {} MB of memory (or threw `null`, which looks the same)",
+                    most >> 20
+                )
+            }
+            Self::EndlessJobs { within } => {
+                write!(f, "its promises and microtasks went on for {} ms without an end", within.as_millis())
+            }
+            Self::SliceOver { within, .. } => {
+                write!(f, "it kept its thread for more than {} ms", within.as_millis())
+            }
+        }
+    }
+}
+
+/// When there is a runtime again.
+fn pause(again_in: Duration) -> String {
+    match again_in.as_millis() {
+        0 => String::new(),
+        pause => format!("; it is loaded again at a call in {pause} ms or later"),
+    }
+}
+
+/// A place as the beginning of a message.
+fn before(place: Option<&Place>) -> String {
+    place.map(|place| format!("{place}: ")).unwrap_or_default()
+}
+
+/// What the engine says of calls that stand too deep in each other.
+const TOO_DEEP: &str = "Maximum call stack size exceeded";
+
+/// The hint of an error that a script threw, if it is one of the engine's whose reason its author may not see.
+fn hint_of(message: &str) -> &'static str {
+    match message.ends_with(TOO_DEEP) {
+        true => "\n  hint: make the recursion a loop; how deep calls may stand in each other is bounded",
+        false => "",
+    }
+}
+
+/// The hint of an answer that did not come in time.
+fn hint_of_late(at: Option<&Place>) -> &'static str {
+    match at {
+        Some(_) => "it was still running there: end the loop, or the regular expression",
+        None => "it waited for something that did not come in time, or ran code that can't be interrupted",
     }
 }
 
@@ -66,7 +140,7 @@ pub enum ScriptError {
         reason: String,
     },
     /// The script threw, or rejected its promise.
-    #[error("{}{message}", place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default())]
+    #[error("{}{message}{}", before(place.as_ref()), hint_of(message))]
     Thrown {
         /// Name and message of the error, or the value.
         message: String,
@@ -78,13 +152,21 @@ pub enum ScriptError {
         stack: String,
     },
     /// No answer in time. The script was interrupted, or its answer, when it comes, is dropped.
-    #[error("no answer within {} ms", budget.as_millis())]
+    #[error(
+        "{}no answer within {} ms\n  hint: {}",
+        before(at.as_ref()), budget.as_millis(), hint_of_late(at.as_ref())
+    )]
     TimedOut {
         /// The time that it had.
         budget: Duration,
+        /// Where it was interrupted, if it ran.
+        at: Option<Place>,
     },
     /// The runtime was ended; the next call makes a new one, not before `again_in`.
-    #[error("the runtime was ended: {why}; it is loaded again at a call in {} ms or later", again_in.as_millis())]
+    #[error(
+        "{}the runtime was ended: {why}{}\n  hint: {}",
+        before(why.at()), pause(*again_in), why.hint()
+    )]
     Ended {
         /// Why.
         why: Ended,

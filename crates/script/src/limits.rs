@@ -13,7 +13,7 @@ pub struct Limits {
     /// The longest time from the start of a load to its end, with everything that it awaits.
     pub load: Duration,
     /// The longest time that the script may keep its thread without giving it back: a stretch of code between
-    /// two awaits.
+    /// two awaits. While it is loaded, that is what is left of [`Limits::load`].
     pub slice: Duration,
     /// Bytes of the JSON of one answer, and of one argument of a host's function.
     pub answer_bytes: usize,

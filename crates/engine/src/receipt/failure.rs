@@ -159,6 +159,7 @@ impl Failure {
     pub(crate) fn of<E: Serialize>(error: &HookError, event: &E) -> Self {
         let kind = match error {
             HookError::Unreachable(_) => FailureKind::Unreachable,
+            HookError::TimedOut(_) => FailureKind::TimedOut,
             HookError::Malformed(_) => FailureKind::Malformed,
             HookError::Overloaded(_) => FailureKind::Overloaded,
             HookError::Panicked => FailureKind::Panicked,

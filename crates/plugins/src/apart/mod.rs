@@ -263,6 +263,9 @@ struct Asked {
     arguments: Vec<Given>,
     #[serde(default)]
     keep: Vec<String>,
+    /// How long its answer is waited for.
+    #[serde(default)]
+    millis: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -379,7 +382,8 @@ impl Asked {
         let arguments: Vec<Argument> = arguments
             .collect::<Result<_, _>>()
             .map_err(|_| ScriptError::Runtime { reason: "an argument is no JSON".to_owned() })?;
-        loaded.call(callee, &Arguments::new(arguments).keeping(self.keep), LONGEST).await
+        let budget = self.millis.map_or(LONGEST, Duration::from_millis);
+        loaded.call(callee, &Arguments::new(arguments).keeping(self.keep), budget).await
     }
 }
 

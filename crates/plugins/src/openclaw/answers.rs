@@ -51,22 +51,44 @@ pub(super) fn outcome<P: Point>(
     answer: Answer,
 ) -> HookResult<P> {
     let Answer { json, functions } = answer;
-    let value: Value = json.read().map_err(|_| Malformed::new("the answer is no JSON"))?;
-    let value = match (dialect, value) {
-        (Dialect::OpenClaw, Value::Object(answer)) => {
-            let mut answer = translated::<P>(answer, event)?;
-            inform::<P>(&mut answer, desk);
-            Value::Object(answer)
-        }
-        (_, value) => value,
+    let read = || -> Result<Value, HookError> {
+        let value: Value = json.read().map_err(|_| Malformed::new("the answer is no JSON"))?;
+        Ok(match (dialect, value) {
+            (Dialect::OpenClaw, Value::Object(answer)) => {
+                let mut answer = translated::<P>(answer, event)?;
+                inform::<P>(&mut answer, desk);
+                Value::Object(answer)
+            }
+            (_, value) => value,
+        })
     };
-    let mut outcome = P::Outcome::from_json(value)?;
+    let mut outcome = match P::Outcome::from_json(read()?) {
+        Ok(outcome) => outcome,
+        Err(wrong) => return Err(located::<P>(read()?, &wrong).into()),
+    };
     if let Some(outcome) = &mut outcome {
         for function in functions {
             outcome.listen(&listener(script.clone(), function.id));
         }
     }
     Ok(outcome)
+}
+
+/// What is wrong with an answer, with the field that it is about.
+fn located<P: Point>(value: Value, wrong: &Malformed) -> Malformed {
+    let Value::Object(fields) = value else {
+        let point = P::INFO.name;
+        return Malformed::new(format!(
+            "`answer` is no object\n  hint: a hook at {point} answers an object with fields, or nothing"
+        ));
+    };
+    let alone = |(name, value): (String, Value)| {
+        let error = P::Outcome::from_json(Value::Object(Map::from_iter([(name.clone(), value)]))).err()?;
+        // A name that is none may be anything that the hook was told.
+        let is_name = name.len() <= 40 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        (error == *wrong && is_name).then(|| Malformed::new(format!("`answer.{name}`: {}", error.message())))
+    };
+    fields.into_iter().find_map(alone).unwrap_or_else(|| wrong.clone())
 }
 
 fn translated<P: Point>(

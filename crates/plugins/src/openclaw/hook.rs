@@ -72,7 +72,7 @@ impl<P: Point> Hook<P> for Standing<P> {
             let budget = cx.remaining().unwrap_or_else(|| P::INFO.budget());
             let _open = hook.desk.answering().open(cx.call.session_key.as_ref());
             let said = hook.script.call(hook.function, &arguments, budget).await;
-            answered::<P>(hook, event, said)
+            answered::<P>(hook, event, said, budget)
         }))
     }
 
@@ -166,16 +166,17 @@ fn answered<P: Point>(
     hook: &Function,
     event: &P::Event,
     said: Result<Option<backstop_script::Answer>, ScriptError>,
+    budget: Duration,
 ) -> HookResult<P> {
     match said {
         Ok(None) => Ok(None),
         Ok(Some(answer)) => outcome::<P>(&hook.script, hook.dialect, &hook.desk, event, answer),
-        Err(error) => Err(failure(&error)),
+        Err(error) => Err(failure(&error, budget)),
     }
 }
 
-/// What a script's failure is among the failures of hooks.
-fn failure(error: &ScriptError) -> HookError {
+/// What a script's failure is among the failures of hooks, where it had this time.
+fn failure(error: &ScriptError, budget: Duration) -> HookError {
     match error {
         ScriptError::Malformed { .. } => {
             HookError::Malformed(backstop_hooks::Malformed::new(error.to_string()))
@@ -184,6 +185,8 @@ fn failure(error: &ScriptError) -> HookError {
             HookError::Malformed(backstop_hooks::Malformed::new(reason.clone()))
         }
         ScriptError::Busy { .. } => HookError::Overloaded(error.to_string()),
+        // What was interrupted before its time, since it held the thread, has failed: it was not late.
+        ScriptError::TimedOut { budget: had, .. } if *had >= budget => HookError::TimedOut(error.to_string()),
         ScriptError::Stuck
         | ScriptError::TooManyStuck { .. }
         | ScriptError::Ended { .. }
@@ -286,7 +289,7 @@ async fn together<P: Point>(
         silent.extend(before.take(at));
         let took = outcome.took.get(at).copied().unwrap_or_default();
         let said = match run.get(at) {
-            Some((hook, _)) => answered::<P>(hook, event, ended.map(Some)),
+            Some((hook, budget)) => answered::<P>(hook, event, ended.map(Some), *budget),
             None => Err(HookError::failed("the workers answered for a hook that was not asked")),
         };
         return BatchAnswer { silent, said: Some((said, took)) };

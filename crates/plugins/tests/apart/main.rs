@@ -16,6 +16,8 @@ mod own;
 mod answers;
 #[path = "../node/asking.rs"]
 mod asking;
+#[path = "../openclaw/bad_input.rs"]
+mod bad_input;
 #[path = "../openclaw/batches.rs"]
 mod batches;
 #[path = "../../../script/tests/escapes/mod.rs"]

@@ -102,7 +102,7 @@ async fn one_that_runs_out_of_memory_goes_with_its_process_and_says_why() {
     let pid = host();
     let (kind, words) = said(&engine, "fill").await.unwrap_err();
     assert_eq!(kind, FailureKind::Unreachable);
-    assert!(words.contains("ran out of memory"), "{words}");
+    assert!(words.contains("ran out of its 64 MB of memory"), "{words}");
     until("it ends", || !exists(&pid)).await;
     assert_eq!(answers_again(&engine, "").await, "asked 1");
 }

@@ -13,6 +13,7 @@ async fn runtime<'a>(_: &Path, workers: &'a Workers) -> Runtime<'a> {
 }
 
 mod answers;
+mod bad_input;
 mod batches;
 mod events;
 mod interceptors;

@@ -3,7 +3,8 @@
 use rquickjs::{CaughtError, Ctx, Object, Value};
 
 use super::Clock;
-use crate::error::{Place, ScriptError, bounded};
+use crate::error::{Ended, Place, ScriptError, bounded};
+use crate::limits::Limits;
 
 const MOST_MESSAGE: usize = 2 << 10;
 const MOST_STACK: usize = 4 << 10;
@@ -16,25 +17,37 @@ pub(crate) struct Failure {
     pub(crate) interrupted: bool,
     /// The heap is, or may be, full.
     pub(crate) out_of_memory: bool,
+    /// Where it was, if the stack says.
+    pub(crate) at: Option<Box<Place>>,
 }
 
 impl Failure {
     pub(crate) fn plain(error: ScriptError) -> Self {
-        Self { error, interrupted: false, out_of_memory: false }
+        Self { error, interrupted: false, out_of_memory: false, at: None }
     }
 
     /// The error, where `budget` was the time that it had.
     pub(crate) fn said(self, budget: std::time::Duration) -> ScriptError {
-        if self.interrupted { ScriptError::TimedOut { budget } } else { self.error }
+        if self.interrupted {
+            ScriptError::TimedOut { budget, at: self.at.map(|at| *at) }
+        } else {
+            self.error
+        }
+    }
+
+    /// The error, where it was a load that failed.
+    pub(crate) fn of_load(self, limits: &Limits) -> ScriptError {
+        if self.out_of_memory {
+            let why = Ended::OutOfMemory { most: limits.memory, at: self.at.map(|at| *at) };
+            return ScriptError::Ended { why, again_in: std::time::Duration::ZERO };
+        }
+        self.said(limits.load)
     }
 
     /// The clock ended it. The worker, which knows the budget, says the error.
-    pub(crate) fn interrupted() -> Self {
-        Self {
-            error: ScriptError::TimedOut { budget: std::time::Duration::ZERO },
-            interrupted: true,
-            out_of_memory: false,
-        }
+    pub(crate) fn interrupted(at: Option<Place>) -> Self {
+        let error = ScriptError::TimedOut { budget: std::time::Duration::ZERO, at: None };
+        Self { interrupted: true, at: at.map(Box::new), ..Self::plain(error) }
     }
 }
 
@@ -42,7 +55,12 @@ impl Failure {
 pub(crate) fn failure(ctx: &Ctx<'_>, clock: &Clock, error: rquickjs::Error) -> Failure {
     let caught = CaughtError::from_error(ctx, error);
     if clock.has_tripped() {
-        return Failure::interrupted();
+        // What was interrupted can't be caught, so this is the error that the engine made for it, with its stack.
+        let stack = match &caught {
+            CaughtError::Exception(exception) => field(exception.as_object(), "stack"),
+            CaughtError::Error(_) | CaughtError::Value(_) => None,
+        };
+        return Failure::interrupted(stack.and_then(|stack| stack.lines().find_map(place_in)));
     }
     match caught {
         CaughtError::Error(rquickjs::Error::Allocation) => {
@@ -52,7 +70,7 @@ pub(crate) fn failure(ctx: &Ctx<'_>, clock: &Clock, error: rquickjs::Error) -> F
         CaughtError::Exception(exception) => {
             let failure = from_object(exception.as_object());
             // What an error says of itself may be a getter, which is held to the clock as well.
-            if clock.has_tripped() { Failure::interrupted() } else { failure }
+            if clock.has_tripped() { Failure { interrupted: true, ..failure } } else { failure }
         }
         CaughtError::Value(value) => from_value(&value),
     }
@@ -96,12 +114,13 @@ fn from_object(object: &Object<'_>) -> Failure {
     Failure {
         error: ScriptError::Thrown {
             message: bounded(&message, MOST_MESSAGE),
-            place,
+            place: place.clone(),
             code: code.map(|code| bounded(&code, 64)),
             stack: bounded(stack.trim_end(), MOST_STACK),
         },
         interrupted: false,
         out_of_memory,
+        at: place.map(Box::new),
     }
 }
 

@@ -26,7 +26,7 @@ use super::Clock;
 use super::outside::{Held, Ledger};
 use super::timers::Timers;
 use crate::bridge::{Bridge, CallScope, HostError, LogLevel};
-use crate::error::bounded;
+use crate::error::{Place, bounded};
 use crate::json::JsonText;
 use crate::limits::Limits;
 use crate::permissions::Permissions;
@@ -64,6 +64,8 @@ pub(crate) struct HostScope {
     labels: AtomicUsize,
     outbox: Mutex<Outbox>,
     log: Mutex<LogWindow>,
+    /// Where code was interrupted whose promise took the blame.
+    interrupted: Mutex<Option<Place>>,
 }
 
 struct LogWindow {
@@ -89,6 +91,7 @@ impl HostScope {
             requests: Ledger::new(limits.pending, "requests under way"),
             labels: AtomicUsize::new(0),
             outbox: Mutex::default(),
+            interrupted: Mutex::default(),
             log: Mutex::new(LogWindow { since: Instant::now(), lines: 0, dropped: 0 }),
         }
     }
@@ -154,6 +157,11 @@ impl HostScope {
             self.bridge.log(&self.scope, LogLevel::Warn, &format!("{dropped} lines were left out"));
         }
         self.bridge.log(&self.scope, level, &bounded(line, self.limits.log_bytes));
+    }
+
+    /// Where code was interrupted since this was asked last, if a promise took the blame.
+    pub(crate) fn take_interrupted(&self) -> Option<Place> {
+        self.interrupted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A line that the runtime says about the script.
@@ -248,12 +256,18 @@ fn within(limits: &Limits, name: &str, text: &str) -> Result<(), HostError> {
     Err(HostError::new("ERR_OUT_OF_RANGE", message))
 }
 
-/// Logs rejections that nobody handles.
-pub(super) fn track_rejections(runtime: &Runtime, scope: &Arc<HostScope>) {
-    let scope = Arc::clone(scope);
+/// Logs rejections that nobody handles. One for an interruption is noted: it says where that was.
+pub(super) fn track_rejections(runtime: &Runtime, scope: &Arc<HostScope>, clock: &Arc<Clock>) {
+    let (scope, clock) = (Arc::clone(scope), Arc::clone(clock));
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, reason, handled| {
         if handled {
             return;
+        }
+        if clock.has_tripped()
+            && let Some(stack) = reason.as_exception().and_then(Exception::stack)
+        {
+            let place = stack.lines().find_map(super::place_in);
+            *scope.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = place;
         }
         // No code of the script may run here, so what is said is read from plain own texts only.
         let text = reason

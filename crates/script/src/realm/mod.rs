@@ -14,10 +14,11 @@ mod host;
 mod outside;
 mod timers;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
@@ -81,6 +82,8 @@ pub(crate) struct Realm {
     scope: Arc<HostScope>,
     modules: Rc<Modules>,
     limits: Limits,
+    /// How long what runs may keep the thread.
+    held: Cell<Duration>,
 }
 
 impl Drop for Realm {
@@ -109,7 +112,7 @@ impl Realm {
         runtime.set_interrupt_handler(Some(Box::new(move || handler.is_over())));
         let modules = Rc::new(Modules::new(source, limits, Arc::clone(&scope))?);
         runtime.set_loader(modules::Resolve(Rc::clone(&modules)), modules::Load(Rc::clone(&modules)));
-        host::track_rejections(&runtime, &scope);
+        host::track_rejections(&runtime, &scope, &clock);
         let context = Context::full(&runtime).map_err(broken)?;
         let mut realm = Self {
             tools: None,
@@ -121,6 +124,7 @@ impl Realm {
             scope,
             modules,
             limits,
+            held: Cell::new(limits.load),
         };
         let tools = realm.context.with(|ctx| {
             realm.begin(&ctx).map_err(|error| ScriptError::Runtime {
@@ -258,7 +262,7 @@ impl Realm {
             };
             let value = match run() {
                 Ok(Ok(value)) if !self.clock.has_tripped() => value,
-                Ok(Ok(_)) => return Started::Done(Err(Failure::interrupted())),
+                Ok(Ok(_)) => return Started::Done(Err(Failure::interrupted(None))),
                 Ok(Err(error)) => return Started::Done(Err(Failure::plain(error))),
                 Err(error) => return Started::Done(Err(errors::failure(&ctx, &self.clock, error))),
             };
@@ -330,7 +334,7 @@ impl Realm {
     ) -> Result<Option<Answer>, Failure> {
         let reader = answer::Reader::new(ctx, tools, &self.limits, keep);
         match reader.and_then(|reader| reader.read(value)) {
-            Ok(_) if self.clock.has_tripped() => Err(Failure::interrupted()),
+            Ok(_) if self.clock.has_tripped() => Err(Failure::interrupted(None)),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Failure::plain(error)),
             Err(error) => Err(errors::failure(ctx, &self.clock, error)),
@@ -363,26 +367,49 @@ impl Realm {
     /// Runs jobs until none is left. Jobs alone never trip the interrupt handler, so the clock is looked at
     /// between them.
     pub(crate) fn run_jobs(&self) -> Result<(), Ended> {
+        let mut longest = Duration::ZERO;
         while self.runtime.is_job_pending() {
             if self.clock.is_over() {
-                return Err(Ended::EndlessJobs);
+                return Err(self.endless(longest, Failure::interrupted(self.scope.take_interrupted())));
             }
-            if let Err(job) = self.runtime.execute_pending_job() {
+            let began = Instant::now();
+            let ran = self.runtime.execute_pending_job();
+            longest = longest.max(began.elapsed());
+            if let Err(job) = ran {
                 let failure =
                     job.0.with(|ctx| errors::failure(&ctx, &self.clock, rquickjs::Error::Exception));
                 if failure.out_of_memory {
-                    return Err(Ended::OutOfMemory);
+                    return Err(self.ended(failure));
                 }
                 if self.clock.has_tripped() {
-                    return Err(Ended::SliceOver);
+                    return Err(self.endless(longest, failure));
                 }
             }
         }
         Ok(())
     }
 
-    /// Begins a slice that belongs to no call.
-    pub(crate) fn start_clock(&self, until: Instant) {
+    /// The time of jobs is up, of which the longest took this: it was one job that did not end, or there was always another.
+    /// The code of a job that was interrupted may have left that to a promise.
+    fn endless(&self, longest: Duration, failure: Failure) -> Ended {
+        match longest * 2 > self.held.get() {
+            true => self.ended(failure),
+            false => Ended::EndlessJobs { within: self.held.get() },
+        }
+    }
+
+    /// What a failure means for the runtime that a job or a timer had.
+    fn ended(&self, failure: Failure) -> Ended {
+        let at = failure.at.map(|at| *at);
+        match failure.out_of_memory {
+            true => Ended::OutOfMemory { most: self.limits.memory, at },
+            false => Ended::SliceOver { within: self.held.get(), at },
+        }
+    }
+
+    /// Begins a slice that belongs to no call, which may take `held` in all.
+    pub(crate) fn start_clock(&self, until: Instant, held: Duration) {
+        self.held.set(held);
         self.clock.start(until, None);
     }
 
@@ -393,14 +420,12 @@ impl Realm {
         let Some(tools) = &self.tools else { return Ok(()) };
         self.context.with(|ctx| {
             let Err(error) = run(&ctx, tools) else {
-                return if self.clock.has_tripped() { Err(Ended::SliceOver) } else { Ok(()) };
+                let over = || self.ended(Failure::interrupted(self.scope.take_interrupted()));
+                return if self.clock.has_tripped() { Err(over()) } else { Ok(()) };
             };
             let failure = errors::failure(&ctx, &self.clock, error);
-            if failure.out_of_memory {
-                return Err(Ended::OutOfMemory);
-            }
-            if failure.interrupted {
-                return Err(Ended::SliceOver);
+            if failure.out_of_memory || failure.interrupted {
+                return Err(self.ended(failure));
             }
             self.scope.warn(&format!("uncaught: {}", failure.error));
             Ok(())

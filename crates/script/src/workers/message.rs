@@ -122,9 +122,9 @@ impl Run {
         self.item().map(|item| item.budget).unwrap_or_default()
     }
 
-    /// When the time of the function is up whose turn it is.
-    pub(crate) fn until(&self) -> Instant {
-        crate::realm::after(self.since, self.budget())
+    /// When the part of its time is up that the function gets whose turn it is.
+    pub(crate) fn until(&self, part: fn(Duration) -> Duration) -> Instant {
+        crate::realm::after(self.since, part(self.budget()))
     }
 
     /// The function whose turn it was has no opinion.

@@ -32,6 +32,12 @@ use crate::loaded::{Loaded, Slot};
 use crate::permissions::Permissions;
 use crate::source::{Placement, ScriptSource};
 
+/// The longest that is waited for code that is interrupted to say where it was.
+const LAST_WORD: Duration = Duration::from_millis(250);
+
+/// The same of code that is loaded.
+const LAST_WORD_OF_LOAD: Duration = Duration::from_secs(1);
+
 /// How many threads, and how patient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerSettings {
@@ -125,12 +131,16 @@ impl Workers {
         let (reply, answer) = oneshot::channel();
         let lane = slot.lane()?;
         lane.send(Message::Load { slot: Arc::clone(slot.core()), reply: Some(reply) });
-        match tokio::time::timeout(limits.load, answer).await {
+        let mut answer = answer;
+        match tokio::time::timeout(limits.load, &mut answer).await {
             Ok(Ok(result)) => result.map(|()| loaded),
             Ok(Err(_)) => Err(ScriptError::Gone),
             Err(_) => {
                 Inner::watch(&self.0, &lane);
-                Err(ScriptError::TimedOut { budget: limits.load })
+                // A late end of a load is none: it only says where its code was.
+                let late = tokio::time::timeout(LAST_WORD_OF_LOAD, answer).await.ok().and_then(Result::ok);
+                let error = late.and_then(Result::err);
+                Err(error.unwrap_or(ScriptError::TimedOut { budget: limits.load, at: None }))
             }
         }
     }
@@ -249,10 +259,22 @@ impl Inner {
                 Err(_) => {
                     drop(guard);
                     Self::watch(inner, lane);
-                    return Reply::failed(at, ScriptError::TimedOut { budget });
+                    let late = inner.heard_late(lane, &mut answer).await.and_then(|reply| reply.ended_at);
+                    let place = late.and_then(|(_, said)| match said {
+                        Err(ScriptError::TimedOut { at: place, .. }) => place,
+                        _ => None,
+                    });
+                    return Reply::failed(at, ScriptError::TimedOut { budget, at: place });
                 }
             }
         }
+    }
+
+    /// What is heard from a thread whose code is over its time, and which is interrupted now. A late answer is no answer: it only
+    /// says where the code was.
+    async fn heard_late<T>(&self, lane: &Lane, answer: &mut oneshot::Receiver<T>) -> Option<T> {
+        lane.gauge().running()?;
+        tokio::time::timeout(self.settings.grace.min(LAST_WORD), answer).await.ok()?.ok()
     }
 
     /// Gives the slice that runs on `lane` its grace, and the thread up if that was not enough.

@@ -130,6 +130,18 @@ impl Resident {
         self.resting = (took > QUICK).then(|| crate::realm::after(Instant::now(), took));
     }
 
+    /// Until when code may keep the thread that begins now, and how long that is in all: of a load, what is left of its time, since
+    /// what it evaluates is one stretch of code.
+    pub(super) fn slice(&self) -> (Instant, Duration) {
+        let limits = &self.slot.limits;
+        match &self.state {
+            State::Loading { until, .. } => (*until, limits.load),
+            State::Live | State::Ended { .. } => {
+                (crate::realm::after(Instant::now(), limits.slice), limits.slice)
+            }
+        }
+    }
+
     /// The script can be asked from now on.
     pub(super) fn is_live(&mut self) {
         self.state = State::Live;
@@ -189,7 +201,7 @@ impl Resident {
             return None;
         }
         Some(match error {
-            ScriptError::Ended { why, .. } => ScriptError::Ended { why: *why, again_in: left },
+            ScriptError::Ended { why, .. } => ScriptError::Ended { why: why.clone(), again_in: left },
             other => other.clone(),
         })
     }

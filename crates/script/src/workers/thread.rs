@@ -20,11 +20,23 @@ use super::resident::{OwnWork, Resident, State, Waiting};
 use crate::bridge::CallScope;
 use crate::call::{Answer, Callee, FunctionId};
 use crate::error::{Ended, ScriptError};
+use crate::limits::Limits;
 use crate::loaded::SlotCore;
 use crate::realm::{self, Failure, HostScope, Realm, Started, after};
 
 /// What a script that was interrupted gets to run the jobs that it left.
 const TIDYING: Duration = Duration::from_millis(50);
+
+/// What code that runs gets of a time after which nobody waits for its answer: a little less, so that it is known by then where
+/// it was.
+fn short_of(budget: Duration) -> Duration {
+    budget - (budget / 16).min(Duration::from_millis(50))
+}
+
+/// The same of the time of a load, which more waits for.
+fn short_of_load(load: Duration) -> Duration {
+    load - (load / 8).min(Duration::from_millis(500))
+}
 
 /// How many messages are taken in one turn.
 const MOST_MESSAGES: usize = 1024;
@@ -160,7 +172,7 @@ impl Worker {
         let scope = CallScope { script: Arc::clone(&slot.source.name), generation: resident.generation };
         let scope =
             HostScope::new(scope, Arc::clone(&slot.permissions), Arc::clone(&slot.bridge), slot.limits);
-        let until = after(Instant::now(), slot.limits.load);
+        let until = after(Instant::now(), short_of_load(slot.limits.load));
         self.gauge.begin(script, until);
         let made = Realm::new(&slot.source, slot.limits, Arc::new(scope), self.gauge.abandoned());
         let started = made.map(|mut realm| {
@@ -172,7 +184,7 @@ impl Worker {
                 resident.realm = Some(realm);
                 resident.state = State::Loading { promise, until };
             }
-            Ok((_, Started::Done(Err(failure)))) => resident.load_failed(failure.said(slot.limits.load)),
+            Ok((_, Started::Done(Err(failure)))) => resident.load_failed(failure.of_load(&slot.limits)),
             Ok((_, Started::Done(Ok(_)))) => resident.load_failed(ScriptError::Gone),
             Err(error) => resident.load_failed(error),
         }
@@ -254,8 +266,8 @@ impl Worker {
                 State::Loading { until, .. } if Instant::now() < *until => return resident.queued.push(run),
                 State::Loading { .. } => {
                     let budget = resident.slot.limits.load;
-                    resident.load_failed(ScriptError::TimedOut { budget });
-                    return run.end(Err(ScriptError::TimedOut { budget }));
+                    resident.load_failed(ScriptError::TimedOut { budget, at: None });
+                    return run.end(Err(ScriptError::TimedOut { budget, at: None }));
                 }
                 State::Ended { error, .. } => {
                     let error = resident.refusal().unwrap_or_else(|| error.clone());
@@ -282,7 +294,7 @@ impl Worker {
         let slice_end = after(now, limits.slice);
         self.gauge.begin(script, slice_end);
         let Some(realm) = &mut resident.realm else { return None };
-        let until = run.until().min(slice_end);
+        let until = run.until(short_of).min(slice_end);
         let started =
             realm.call(run.id, callee, &run.arguments.list, &run.arguments.keep, until, run.progress.flag());
         let (outcome, why) = match started {
@@ -293,7 +305,7 @@ impl Worker {
                 return None;
             }
             Started::Done(Ok(answer)) => (Ok(answer), Ok(())),
-            Started::Done(Err(failure)) => Self::weigh(failure, run.budget().min(limits.slice)),
+            Started::Done(Err(failure)) => Self::weigh(failure, run.budget(), &limits),
         };
         let interrupted = matches!(outcome, Err(ScriptError::TimedOut { .. }));
         let why =
@@ -319,21 +331,26 @@ impl Worker {
     }
 
     /// What a failure means for the caller, and for the runtime.
-    fn weigh(failure: Failure, budget: Duration) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
+    fn weigh(
+        failure: Failure,
+        budget: Duration,
+        limits: &Limits,
+    ) -> (Result<Option<Answer>, ScriptError>, Result<(), Ended>) {
         if failure.out_of_memory {
-            let error = ScriptError::Ended { why: Ended::OutOfMemory, again_in: Duration::ZERO };
-            return (Err(error), Err(Ended::OutOfMemory));
+            let why = Ended::OutOfMemory { most: limits.memory, at: failure.at.map(|at| *at) };
+            let error = ScriptError::Ended { why: why.clone(), again_in: Duration::ZERO };
+            return (Err(error), Err(why));
         }
-        (Err(failure.said(budget)), Ok(()))
+        (Err(failure.said(budget.min(limits.slice))), Ok(()))
     }
 
     /// A slice that belongs to no call.
     fn slice(&mut self, script: u64, run: impl FnOnce(&Realm) -> Result<(), Ended>) {
         let Some(resident) = self.residents.get_mut(&script) else { return };
         let Some(realm) = &resident.realm else { return };
-        let until = after(Instant::now(), resident.slot.limits.slice);
+        let (until, held) = resident.slice();
         self.gauge.begin(script, until);
-        realm.start_clock(until);
+        realm.start_clock(until, held);
         let ran = run(realm);
         self.gauge.end();
         self.finish_slice(script, ran, until);
@@ -344,7 +361,7 @@ impl Worker {
         let Some(resident) = self.residents.get_mut(&script) else { return };
         let Some(realm) = &resident.realm else { return };
         self.gauge.begin(script, until);
-        realm.start_clock(until);
+        realm.start_clock(until, resident.slice().1);
         let ended = ran.and_then(|()| realm.run_jobs()).err();
         let settled = if ended.is_none() { Self::settled(resident) } else { Vec::new() };
         self.gauge.end();
@@ -392,8 +409,7 @@ impl Worker {
             }
             Ok(Some(answer)) => run.end(Ok(answer.of(generation))),
             Err(failure) => {
-                let budget = run.budget().min(resident.slot.limits.slice);
-                let (outcome, ended) = Self::weigh(failure, budget);
+                let (outcome, ended) = Self::weigh(failure, run.budget(), &resident.slot.limits);
                 why = why.or(ended.err());
                 if let Err(error) = outcome {
                     run.end(Err(error));
@@ -433,10 +449,16 @@ impl Worker {
         let load = resident.slot.limits.load;
         match realm.look(promise, None) {
             None if !late => {}
-            None => resident.load_failed(ScriptError::TimedOut { budget: load }),
-            Some(Err(failure)) => resident.load_failed(failure.said(load)),
+            None => resident.load_failed(ScriptError::TimedOut { budget: load, at: None }),
+            Some(Err(failure)) => {
+                let error = failure.of_load(&resident.slot.limits);
+                resident.load_failed(error);
+            }
             Some(Ok(_)) => match realm.loaded(resident.slot.source.boot.is_some()) {
-                Err(failure) => resident.load_failed(failure.said(load)),
+                Err(failure) => {
+                    let error = failure.of_load(&resident.slot.limits);
+                    resident.load_failed(error);
+                }
                 Ok(()) => {
                     resident.is_live();
                     if let Some(reply) = resident.reply.take() {

@@ -85,7 +85,7 @@ async fn an_answer_that_does_not_come_is_decided_in_time_and_the_script_is_told(
     )]);
     let loaded = script.load("main.js").await.unwrap();
     let error = loaded.call_export("wait", &Arguments::new([Argument::Signal]), SHORT).await.unwrap_err();
-    assert_eq!(error, ScriptError::TimedOut { budget: SHORT });
+    assert_eq!(error, ScriptError::TimedOut { budget: SHORT, at: None });
     // Messages of one thread keep their order, so the script has been told by now.
     assert_eq!(ask(&loaded, "told", &json!(1)).await.unwrap(), Some(json!("AbortError")));
 }

@@ -112,7 +112,7 @@ async fn a_run_ends_at_the_first_that_answers_or_fails() {
     let hanging = RunItem { budget: SHORT, ..item(&one, "hangs") };
     let outcome = script.workers.call_run(&[item(&one, "none"), hanging, item(&one, "no")], &none).await;
     assert!(
-        matches!(outcome.ended_at, Some((1, Err(ScriptError::TimedOut { budget: SHORT })))),
+        matches!(outcome.ended_at, Some((1, Err(ScriptError::TimedOut { budget: SHORT, .. })))),
         "{outcome:?}"
     );
 

@@ -458,7 +458,12 @@ fn elsewhere(error: HookError) -> ScriptError {
 }
 
 impl Place {
-    async fn ask(&self, callee: &Callee, arguments: &Arguments) -> Result<Option<Answer>, ScriptError> {
+    async fn ask(
+        &self,
+        callee: &Callee,
+        arguments: &Arguments,
+        budget: Duration,
+    ) -> Result<Option<Answer>, ScriptError> {
         let session = self.process.session().await.map_err(elsewhere)?;
         let generation = session.life().map(|life| life.generation()).unwrap_or_default();
         let (which, name, called) = match callee {
@@ -468,7 +473,10 @@ impl Place {
             }
             Callee::Export(name) => ("export", json!(name), format!("`{name}` among its exports")),
         };
-        let params = json!({ (which): name, "arguments": plain(arguments)?, "keep": arguments.kept() });
+        let millis = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
+        let params = json!({
+            (which): name, "arguments": plain(arguments)?, "keep": arguments.kept(), "millis": millis,
+        });
         let said = session.ask("call", &params).await.map_err(elsewhere)?;
         told::answer(said, generation, &called, arguments.kept())
     }
@@ -504,8 +512,8 @@ impl Elsewhere for Place {
         arguments: &Arguments,
         budget: Duration,
     ) -> Result<Option<Answer>, ScriptError> {
-        let asked = tokio::time::timeout(budget, self.ask(&callee, arguments)).await;
-        asked.unwrap_or(Err(ScriptError::TimedOut { budget }))
+        let asked = tokio::time::timeout(budget, self.ask(&callee, arguments, budget)).await;
+        asked.unwrap_or(Err(ScriptError::TimedOut { budget, at: None }))
     }
 
     fn release(&self, function: FunctionId) {

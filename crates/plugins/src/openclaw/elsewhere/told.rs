@@ -55,10 +55,10 @@ pub(crate) enum Wrong {
     },
     Late {
         millis: u64,
+        #[serde(default)]
+        place: Option<Where>,
     },
-    Ended {
-        why: WhyEnded,
-    },
+    Ended(WhyEnded),
     Busy {
         limit: usize,
     },
@@ -68,12 +68,15 @@ pub(crate) enum Wrong {
 }
 
 /// Why a runtime was ended.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "lowercase")]
 pub(crate) enum WhyEnded {
-    Memory,
-    Jobs,
-    Slice,
+    /// Bytes that it might have.
+    Memory { most: u64, place: Option<Where> },
+    /// How long it might go on.
+    Jobs { millis: u64 },
+    /// How long it might go on.
+    Slice { millis: u64, place: Option<Where> },
 }
 
 impl Wrong {
@@ -90,20 +93,26 @@ impl Wrong {
             ScriptError::Module { specifier, importer, reason } => {
                 Self::Module { specifier, importer, reason }
             }
-            ScriptError::TimedOut { budget } => {
-                Self::Late { millis: u64::try_from(budget.as_millis()).unwrap_or(u64::MAX) }
+            ScriptError::TimedOut { budget, at: place } => {
+                Self::Late { millis: millis(budget), place: place.map(at) }
             }
-            ScriptError::Ended { why, .. } => Self::Ended {
-                why: match why {
-                    Ended::OutOfMemory => WhyEnded::Memory,
-                    Ended::EndlessJobs => WhyEnded::Jobs,
-                    Ended::SliceOver => WhyEnded::Slice,
-                },
-            },
+            ScriptError::Ended { why, .. } => Self::Ended(match why {
+                Ended::OutOfMemory { most, at: place } => {
+                    WhyEnded::Memory { most: u64::try_from(most).unwrap_or(u64::MAX), place: place.map(at) }
+                }
+                Ended::EndlessJobs { within } => WhyEnded::Jobs { millis: millis(within) },
+                Ended::SliceOver { within, at: place } => {
+                    WhyEnded::Slice { millis: millis(within), place: place.map(at) }
+                }
+            }),
             ScriptError::Busy { limit } => Self::Busy { limit },
             other => Self::Other { reason: other.to_string() },
         }
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn place(at: Where) -> Place {
@@ -161,12 +170,19 @@ pub(super) fn error(said: &Value) -> Option<ScriptError> {
         Wrong::Malformed { path, reason } => ScriptError::Malformed { path, reason },
         Wrong::None => ScriptError::NoFunction { name: String::new() },
         Wrong::Module { specifier, importer, reason } => ScriptError::Module { specifier, importer, reason },
-        Wrong::Late { millis } => ScriptError::TimedOut { budget: Duration::from_millis(millis) },
-        Wrong::Ended { why } => ScriptError::Ended {
+        Wrong::Late { millis, place: at } => {
+            ScriptError::TimedOut { budget: Duration::from_millis(millis), at: at.map(place) }
+        }
+        Wrong::Ended(why) => ScriptError::Ended {
             why: match why {
-                WhyEnded::Memory => Ended::OutOfMemory,
-                WhyEnded::Jobs => Ended::EndlessJobs,
-                WhyEnded::Slice => Ended::SliceOver,
+                WhyEnded::Memory { most, place: at } => Ended::OutOfMemory {
+                    most: usize::try_from(most).unwrap_or(usize::MAX),
+                    at: at.map(place),
+                },
+                WhyEnded::Jobs { millis } => Ended::EndlessJobs { within: Duration::from_millis(millis) },
+                WhyEnded::Slice { millis, place: at } => {
+                    Ended::SliceOver { within: Duration::from_millis(millis), at: at.map(place) }
+                }
             },
             again_in: Duration::ZERO,
         },
