@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rquickjs::context::EvalOptions;
 use rquickjs::{Ctx, Exception, Function, Object, Runtime, Value};
 
 use super::Clock;
@@ -176,6 +177,17 @@ pub(crate) fn error_text(error: &HostError) -> String {
         .to_string()
 }
 
+/// The function that makes a part of the prelude, compiled when it is first used: most scripts need none.
+fn part<'js>(ctx: Ctx<'js>, name: String) -> rquickjs::Result<Function<'js>> {
+    let (file, source) = match name.as_str() {
+        "events" => ("backstop:events", include_str!("events.js")),
+        _ => ("backstop:console", include_str!("console.js")),
+    };
+    let mut options = EvalOptions::default();
+    options.filename = Some(file.to_owned());
+    ctx.eval_with_options(source, options)
+}
+
 /// The `native` of the prelude.
 pub(super) fn functions<'js>(
     ctx: &Ctx<'js>,
@@ -190,6 +202,7 @@ pub(super) fn functions<'js>(
     native.set("mostTimers", number(limits.timers))?;
     native.set("isProxy", Function::new(ctx.clone(), |value: Value<'js>| value.is_proxy())?)?;
     native.set("isPromise", Function::new(ctx.clone(), |value: Value<'js>| value.is_promise())?)?;
+    native.set("part", Function::new(ctx.clone(), part)?)?;
     let of = Arc::clone(clock);
     native.set("now", Function::new(ctx.clone(), move || of.millis())?)?;
     let to = Arc::clone(scope);

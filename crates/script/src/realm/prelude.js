@@ -180,216 +180,44 @@
     apply(then, settled, [() => void fn()]);
   });
 
-  // ---- Events that can be aborted -------------------------------------------------------------------------
-  class DOMException extends $Error {
-    #name;
-    #code;
-    constructor(message = "", options = undefined) {
-      super(message);
-      this.#name = typeof options === "string" ? options : options?.name ?? "Error";
-      this.#code = { __proto__: null, InvalidCharacterError: 5, AbortError: 20, TimeoutError: 23, DataCloneError: 25 }[this.#name] ?? 0;
-      if (options?.cause !== undefined) hidden(this, "cause", options.cause);
-    }
-    get name() {
-      return this.#name;
-    }
-    get code() {
-      return this.#code;
-    }
-  }
-  class Event {
-    #stopped = false;
-    #prevented = false;
-    constructor(type, options = {}) {
-      this.type = `${type}`;
-      this.bubbles = !!options?.bubbles;
-      this.cancelable = !!options?.cancelable;
-      this.target = null;
-      this.currentTarget = null;
-      this.timeStamp = native.now();
-    }
-    get defaultPrevented() {
-      return this.#prevented;
-    }
-    preventDefault() {
-      if (this.cancelable) this.#prevented = true;
-    }
-    stopPropagation() {}
-    stopImmediatePropagation() {
-      this.#stopped = true;
-    }
-    static stopped(event) {
-      return #stopped in event && event.#stopped;
-    }
-  }
-  const stopped = Event.stopped;
-  delete Event.stopped;
-  class EventTarget {
-    #listeners = [];
-    addEventListener(type, listener, options) {
-      if (listener === null || listener === undefined) return;
-      const all = this.#listeners;
-      for (let i = 0; i < all.length; i++) if (all[i].type === type && all[i].listener === listener) return;
-      if (all.length >= 1000) throw new $RangeError("1000 listeners are there already");
-      const entry = { __proto__: null, type, listener, once: typeof options === "object" && !!options?.once };
-      const signal = typeof options === "object" ? options?.signal : undefined;
-      if (signal?.aborted) return;
-      defineProperty(all, all.length, { __proto__: null, value: entry, writable: true, enumerable: true, configurable: true });
-      if (signal) signal.addEventListener("abort", () => this.removeEventListener(type, listener), { once: true });
-    }
-    removeEventListener(type, listener) {
-      const left = [];
-      const all = this.#listeners;
-      for (let i = 0; i < all.length; i++) if (all[i].type !== type || all[i].listener !== listener) left[left.length] = all[i];
-      this.#listeners = left;
-    }
-    dispatchEvent(event) {
-      event.target = event.currentTarget = this;
-      const own = this[`on${event.type}`];
-      if (typeof own === "function") report(() => apply(own, this, [event]));
-      const all = this.#listeners;
-      for (let i = 0; i < all.length && !stopped(event); i++) {
-        const { type, listener, once } = all[i];
-        if (type !== event.type) continue;
-        if (once) this.removeEventListener(type, listener);
-        report(() => (typeof listener === "function" ? apply(listener, this, [event]) : listener.handleEvent(event)));
-      }
-      return !event.defaultPrevented;
-    }
-  }
-  const report = (run) => {
-    try {
-      run();
-    } catch (error) {
-      native.log(3, `error in a listener: ${show(error)}`);
-    }
+  // ---- Parts that are made when they are first used --------------------------------------------------------
+  const taken = {
+    __proto__: null, $Error, $TypeError, $RangeError, $String, apply, ownKeys, isArray, defineProperty, getOwnPropertyDescriptor, stringify, hidden, start,
+    now: native.now, log: native.log, isProxy: native.isProxy, show: (value) => show(value),
   };
-  const door = {};
-  const abortOf = { __proto__: null };
-  class AbortSignal extends EventTarget {
-    #aborted = false;
-    #reason = undefined;
-    onabort = null;
-    constructor(key) {
-      if (key !== door) throw new $TypeError("Illegal constructor");
-      super();
-    }
-    get aborted() {
-      return this.#aborted;
-    }
-    get reason() {
-      return this.#reason;
-    }
-    throwIfAborted() {
-      if (this.#aborted) throw this.#reason;
-    }
-    static {
-      abortOf.abort = (signal, reason) => {
-        if (signal.#aborted) return;
-        signal.#aborted = true;
-        signal.#reason = reason === undefined ? new DOMException("This operation was aborted", "AbortError") : reason;
-        signal.dispatchEvent(new Event("abort"));
-      };
-    }
-    static abort(reason) {
-      const signal = new AbortSignal(door);
-      abortOf.abort(signal, reason);
-      return signal;
-    }
-    static timeout(ms) {
-      const signal = new AbortSignal(door);
-      const late = () => abortOf.abort(signal, new DOMException("The operation was aborted due to timeout", "TimeoutError"));
-      start(late, ms, [], false);
-      return signal;
-    }
-    static any(signals) {
-      const signal = new AbortSignal(door);
-      for (const one of signals) {
-        if (one.aborted) {
-          abortOf.abort(signal, one.reason);
-          break;
-        }
-        one.addEventListener("abort", () => abortOf.abort(signal, one.reason), { once: true });
-      }
-      return signal;
-    }
-  }
-  const { abort } = abortOf;
-  class AbortController {
-    #signal = new AbortSignal(door);
-    get signal() {
-      return this.#signal;
-    }
-    abort(reason) {
-      abort(this.#signal, reason);
-    }
-  }
-  const classes = { DOMException, Event, EventTarget, AbortSignal, AbortController };
-  for (const name in classes) hidden(globalThis, name, classes[name]);
+  const parts = { __proto__: null };
+  const part = (name) => {
+    if (parts[name] === undefined) parts[name] = native.part(name)(taken);
+    return parts[name];
+  };
+  const lazily = (name, read) =>
+    defineProperty(globalThis, name, {
+      __proto__: null,
+      get() {
+        const value = read();
+        hidden(globalThis, name, value);
+        return value;
+      },
+      set: (value) => void hidden(globalThis, name, value),
+      enumerable: false,
+      configurable: true,
+    });
+  lazily("DOMException", () => part("events").classes.DOMException);
+  lazily("Event", () => part("events").classes.Event);
+  lazily("EventTarget", () => part("events").classes.EventTarget);
+  lazily("AbortSignal", () => part("events").classes.AbortSignal);
+  lazily("AbortController", () => part("events").classes.AbortController);
+  lazily("console", () => part("console").console);
+  const show = (value) => part("console").show(value);
   const signals = { __proto__: null };
-  const signal = (callId) => (signals[callId] = new AbortSignal(door));
+  const signal = (callId) => (signals[callId] = part("events").signal());
   // The caller does not wait any more, or has its answer.
   const over = (callId, cancelled) => {
     const mine = signals[callId];
     if (mine === undefined) return;
     delete signals[callId];
-    if (cancelled) abort(mine, undefined);
+    if (cancelled) part("events").abort(mine, undefined);
   };
-
-  // ---- Console --------------------------------------------------------------------------------------------
-  const show = (value, depth = 0, quote = false) => {
-    switch (typeof value) {
-      case "string":
-        return quote ? stringify(value) : value;
-      case "bigint":
-        return `${value}n`;
-      case "symbol":
-        return $String(value);
-      case "function":
-        return `[Function: ${$String(getOwnPropertyDescriptor(value, "name")?.value ?? "")}]`;
-      case "object":
-        break;
-      default:
-        return $String(value);
-    }
-    if (value === null) return "null";
-    if (native.isProxy(value)) return "[Proxy]";
-    if (value instanceof $Error) {
-      const stack = getOwnPropertyDescriptor(value, "stack")?.value;
-      return `${value.name}: ${value.message}${typeof stack === "string" && stack !== "" ? `\n${stack}` : ""}`;
-    }
-    if (depth > 3) return isArray(value) ? "[Array]" : "[Object]";
-    const names = ownKeys(value);
-    let text = "";
-    let shown = 0;
-    for (let i = 0; i < names.length; i++) {
-      const property = getOwnPropertyDescriptor(value, names[i]);
-      if (property === undefined || !property.enumerable || typeof names[i] === "symbol") continue;
-      if (shown++ === 100) {
-        text += ", ...";
-        break;
-      }
-      if (shown > 1) text += ", ";
-      if (!isArray(value)) text += `${names[i]}: `;
-      text += "value" in property ? show(property.value, depth + 1, true) : "[Getter]";
-    }
-    return isArray(value) ? `[ ${text} ]` : `{ ${text} }`;
-  };
-  const format = (args) => {
-    let text = "";
-    for (let i = 0; i < args.length; i++) text += (i === 0 ? "" : " ") + show(args[i]);
-    return text;
-  };
-  const console = {};
-  const levels = { __proto__: null, debug: 0, trace: 0, log: 1, info: 1, dir: 1, table: 1, group: 1, warn: 2, error: 3 };
-  for (const name in levels) {
-    const level = levels[name];
-    hidden(console, name, (...args) => native.log(level, format(args)));
-  }
-  hidden(console, "assert", (held, ...args) => held || native.log(3, `assertion failed: ${format(args)}`));
-  const nothing = ["groupEnd", "time", "timeEnd", "timeLog", "count", "countReset", "clear"];
-  for (let i = 0; i < nothing.length; i++) hidden(console, nothing[i], () => {});
-  hidden(globalThis, "console", console);
 
   // ---- Built-ins that never look at the clock --------------------------------------------------------------
   // They go over a length in native code without asking whether the time is up. So they refuse lengths that no
@@ -554,7 +382,7 @@
   // ---- What is data ----------------------------------------------------------------------------------------
   const builtIn = [
     $Error, Map, Set, WeakMap, WeakSet, WeakRef, Date, RegExp, $Promise, ArrayBuffer, DataView, getPrototypeOf(Uint8Array),
-    $Number, $String, Boolean, Symbol, BigInt, Iterator, FinalizationRegistry, AbortSignal, EventTarget, Event, Timeout,
+    $Number, $String, Boolean, Symbol, BigInt, Iterator, FinalizationRegistry, Timeout,
   ];
   const behaving = { __proto__: null, length: 0 };
   for (let i = 0; i < builtIn.length; i++) behaving[behaving.length++] = builtIn[i].prototype;
@@ -567,6 +395,11 @@
     }
     return true;
   };
+  // There are none before their part is there.
+  const isEvent = (above) => {
+    const { AbortSignal, EventTarget, Event } = parts.events.classes;
+    return above === AbortSignal.prototype || above === EventTarget.prototype || above === Event.prototype;
+  };
   const plainHome = getPrototypeOf({});
   // Whether an object is nothing but its own properties: none of its prototypes is one of a built-in class, or has
   // something that would be lost without a word (a getter, a value, `toJSON`).
@@ -577,6 +410,7 @@
       above = getPrototypeOf(above);
       if (above === null) return true;
       for (let i = 0; i < behaving.length; i++) if (above === behaving[i]) return false;
+      if (parts.events !== undefined && isEvent(above)) return false;
       if (above !== plainHome && !hasMethodsOnly(above)) return false;
     }
     return false;
