@@ -9,7 +9,6 @@ use std::path::Path;
 use backstop_plugins::openclaw::{Apart, Runtime};
 use backstop_script::Workers;
 
-mod common;
 mod own;
 
 #[path = "../openclaw/answers.rs"]
@@ -20,10 +19,14 @@ mod asking;
 mod bad_input;
 #[path = "../openclaw/batches.rs"]
 mod batches;
+#[path = "../openclaw/common.rs"]
+mod common;
 #[path = "../../../script/tests/escapes/mod.rs"]
 mod escapes;
 #[path = "../openclaw/events.rs"]
 mod events;
+#[path = "../openclaw/hostile.rs"]
+mod hostile;
 #[path = "../openclaw/interceptors.rs"]
 mod interceptors;
 #[path = "../openclaw/methods.rs"]

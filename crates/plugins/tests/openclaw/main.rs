@@ -15,7 +15,11 @@ async fn runtime<'a>(_: &Path, workers: &'a Workers) -> Runtime<'a> {
 mod answers;
 mod bad_input;
 mod batches;
+mod common;
+#[path = "../../../script/tests/escapes/mod.rs"]
+mod escapes;
 mod events;
+mod hostile;
 mod interceptors;
 mod methods;
 mod programs;

@@ -1,5 +1,5 @@
 //! Ways out: what a hostile script with no grant, or with a small one, tries; and that each is refused, with the
-//! grant that is missing in words.
+//! grant that is missing in words. They are tried on a script by itself, and on plugins where they really run, inside and apart.
 
 mod files;
 mod network;

@@ -42,7 +42,9 @@ async fn replaced_built_ins_see_no_host_function_that_does_more_than_it_may() {
         const set = Object.defineProperty;
         for (const name of ['code', 'path', 'cwd', 'native', 'host', 'call', 'request']) { try { set(Object.prototype, name, { configurable: true, set(value) { note(this); note(value); }, get() { note(this); return undefined; } }) } catch {} }
         const parse = JSON.parse; JSON.parse = (...args) => { const value = parse(...args); note(value); return value; };
-        const acts = [() => fs.readFileSync('/etc/hostname'), () => fetch('http://127.0.0.1:9/'), async () => (await import('node:child_process')).execFile('echo', [], note), async () => (await import('node:crypto')).createHash('md5').update('x').digest('hex').length];
+        const acts = [() => fs.readFileSync('/etc/hostname'), () => fetch('http://127.0.0.1:9/'), async () => (await import('node:child_process')).execFile('echo', [], note), async () => (await import('node:crypto')).createHash('md5').update('x').digest('hex').length,
+            // What a plugin has besides.
+            () => api.resolvePath('x'), () => api.logger.info({ x: [1] }), () => api.runtime.system.enqueueSystemEvent('x', { sessionKey: 'chat' }), () => api.on('session_start', note), () => api.config.plugins];
         const all = []; for (const act of acts) { try { all.push(String(await act())) } catch (error) { note(error); all.push('refused') } }
         for (const name of ['code', 'path', 'cwd', 'native', 'host', 'call', 'request']) delete Object.prototype[name];
         let reached = 0, tries = 0;

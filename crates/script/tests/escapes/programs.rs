@@ -1,6 +1,8 @@
 //! Programs, variables and the process.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use backstop_script::Permissions;
 use serde_json::json;
@@ -32,21 +34,36 @@ async fn without_a_grant_there_is_no_program_no_variable_and_no_process() {
     assert_eq!(answer["pid"], json!(1));
 }
 
-#[tokio::test]
+/// Programs that stand in for others, in a folder of their own.
+fn stand_ins(folder: &Path) -> Vec<PathBuf> {
+    let make = |(name, code): (&str, &str)| {
+        let program = folder.join(name);
+        std::fs::write(&program, format!("#!/bin/sh\n{code}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    };
+    let all =
+        [("echo", "printf '%s' \"$*\"; cat"), ("sleep", "exec sleep 9"), ("fails", "echo no >&2; exit 3")];
+    all.into_iter().map(make).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_granted_program_gets_granted_variables_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
     let permissions = Permissions {
-        programs: vec!["/usr/bin/echo".into(), "/usr/bin/sleep".into(), "/usr/bin/fails".into()],
+        programs: stand_ins(&folder),
         env: BTreeMap::from([("LANG".to_owned(), "C".to_owned())]),
         ..Permissions::default()
     };
     let body = "
         const child = await import('node:child_process'), util = await import('node:util');
         const run = util.promisify(child.execFile);
-        const spawned = () => new Promise((ok, no) => { const p = child.spawn('/usr/bin/echo', ['a', 'b']); let out = ''; p.stdout.on('data', (d) => out += d); p.on('close', (code) => ok([code, out])); p.on('error', no); p.stdin.end('!'); });
+        const spawned = () => new Promise((ok, no) => { const p = child.spawn(`${given}/echo`, ['a', 'b']); let out = ''; p.stdout.on('data', (d) => out += d); p.on('close', (code) => ok([code, out])); p.on('error', no); p.stdin.end('!'); });
         const aborted = new AbortController(); setTimeout(() => aborted.abort());
         return [(await run('echo', ['hello'])).stdout, await refused(() => run('echo', [], { env: { LANG: 'C', LD_PRELOAD: '/x.so' } })), await refused(() => run('echo', [], { cwd: '/etc' })),
             await refused(() => run('/tmp/echo')), await spawned(), await refused(() => run('fails')), await refused(() => run('sleep', ['9'], { signal: aborted.signal })), await refused(() => run('sh', ['-c', 'x']))];";
-    let (answer, denied) = tried(permissions, body, &json!(null)).await;
+    let (answer, denied) = tried(permissions, body, &json!(folder)).await;
     assert_eq!(answer[0], json!("hello"));
     assert_eq!(answer[4], json!([0, "a b!"]));
     assert_eq!(answer[1]["permission"], json!("env: LD_PRELOAD"), "{answer}");
