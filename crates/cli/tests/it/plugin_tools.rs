@@ -89,8 +89,14 @@ fn a_tool_of_a_script_is_offered_run_and_its_answer_read() {
     // Whose tool it was is in the record.
     let audit = user.run(&["audit", "list", "--json"]).succeeded().out;
     assert!(audit.contains("\"toolOwner\":\"loud\"") || audit.contains("\"toolOwner\": \"loud\""), "{audit}");
+    // One that is switched off is not there to be called.
     user.run(&["plugins", "disable", "loud"]).succeeded();
-    turn(&user);
+    let call = json!({ "tool_calls": [{ "name": "shout", "arguments": { "text": "hey" } }] });
+    let again = ModelServer::start(&user, &format!("{call}\n{}", json!({ "text": "done" })));
+    user.configure(&again.config(""));
+    let done = turn(&user);
+    let after = results(&user);
+    assert!(after.len() == 1 && after[0].1 && !after[0].0.contains("HEY"), "{after:?} {}", done.whole());
 }
 
 #[test]
