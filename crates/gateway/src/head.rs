@@ -11,6 +11,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
 use crate::auth::Authenticator;
+use crate::cloud::azure::OF_AZURE;
 use crate::cloud::sigv4::Signer;
 use crate::known::{KnownHeaders, is_of_maker};
 
@@ -21,7 +22,7 @@ pub(crate) const AZURE_KEY: HeaderName = HeaderName::from_static("api-key");
 const PAYERS: [&str; 2] = ["chatgpt-account-id", "x-goog-user-project"];
 /// What a client may say to a maker at the operator's cost, of the names that the maker has for its own: versions and forms of its
 /// API, and what else is to look at the text. Any other may name an organization, a project or a workspace that pays, or ask for more.
-const OF_MAKERS: [&str; 20] = [
+const OF_MAKERS: [&str; 19] = [
     "anthropic-beta",
     "anthropic-dangerous-direct-browser-access",
     "anthropic-version",
@@ -37,7 +38,6 @@ const OF_MAKERS: [&str; 20] = [
     "x-dashscope-sse",
     "x-dashscope-useragent",
     "x-github-api-version",
-    "x-ms-oai-image-generation-deployment",
     "x-openai-subagent",
     "x-openrouter-cache",
     "x-openrouter-title",
@@ -160,7 +160,9 @@ impl RequestHeaders<'_> {
 /// Whether a header says who else pays, or for what more, where the operator does.
 fn is_paying(name: &HeaderName) -> bool {
     let name = name.as_str();
-    PAYERS.contains(&name) || (is_of_maker(name) && !OF_MAKERS.contains(&name))
+    // What names a deployment of Azure's is refused where it is none that is known.
+    let is_open = is_of_maker(name) && !name.starts_with(OF_AZURE);
+    PAYERS.contains(&name) || (is_open && !OF_MAKERS.contains(&name))
 }
 
 /// Whether a header is one in which clients bring a key or a token.

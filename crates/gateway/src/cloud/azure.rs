@@ -43,7 +43,7 @@ pub(crate) fn of_deployment(path: &str) -> Option<&str> {
 /// The header in which a response names the deployment that draws its pictures.
 const IMAGES: &str = "x-ms-oai-image-generation-deployment";
 /// How the names of headers begin that only Azure reads, and by which it takes another deployment than the address's.
-const OF_AZURE: &str = "x-ms-oai-";
+pub(crate) const OF_AZURE: &str = "x-ms-oai-";
 
 /// The deployments that headers name: models, like that of the address.
 pub(crate) fn in_headers(headers: &HeaderMap) -> Vec<String> {

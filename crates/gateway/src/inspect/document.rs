@@ -10,7 +10,8 @@ use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
 use backstop_hooks::{CallContext, Text};
 
 use backstop_llm::Api;
-use backstop_llm::live::{LiveDocument, listed_result};
+use backstop_llm::live::{LiveDocument, TextTable, listed_result};
+use backstop_llm::sse::{SseDecoder, SseEvent};
 use backstop_llm::wire::openai_responses::listed_calls;
 use backstop_store::ToolDecision;
 use bytes::{Bytes, BytesMut};
@@ -21,6 +22,9 @@ use super::results;
 use super::settings::ToolCalls;
 use super::usage::usage_of;
 use crate::readable::{Answered, LOGPROBS};
+
+/// The event in which a stream says that it failed.
+const ERROR_EVENT: &str = "error";
 
 /// Fields in which a document lists items.
 const LISTS: [&str; 3] = ["data", "output", "items"];
@@ -76,7 +80,8 @@ impl DocumentJudge {
         let (table, has_items) = match self.answered {
             Answered::Nothing => return Ok(body),
             Answered::Error(_) if body.is_empty() => return Ok(body),
-            Answered::Texts(table) | Answered::Error(table) => (table, false),
+            Answered::Error(table) => return self.error(table, body, facts, call).await,
+            Answered::Texts(table) => (table, false),
             Answered::Items(table) => (table, true),
             Answered::Said(_) if self.is_plain => return self.plain(&body, facts, call).await,
             Answered::Said(table) => (table, false),
@@ -104,6 +109,35 @@ impl DocumentJudge {
         {
             document = LiveDocument::read(table, edited.to_string().into())?;
         }
+        self.texts(&document, facts, call).await
+    }
+
+    /// Judges what an error says, which may stand in an event.
+    async fn error(
+        &mut self,
+        table: &TextTable,
+        body: Bytes,
+        facts: &Facts,
+        call: &CallContext,
+    ) -> Result<Bytes, JudgeError> {
+        let Some(event) = only_event(&body) else {
+            let document = LiveDocument::read(table, body)?;
+            return self.texts(&document, facts, call).await;
+        };
+        let document = LiveDocument::read(table, Bytes::from(event.data))?;
+        let judged = self.texts(&document, facts, call).await?;
+        // Nothing else of the event was read.
+        let name = event.event.as_deref().filter(|name| *name == ERROR_EVENT);
+        Ok(SseEvent::new(name, str::from_utf8(&judged).unwrap_or_default()).encode())
+    }
+
+    /// Judges the texts of a document.
+    async fn texts(
+        &mut self,
+        document: &LiveDocument,
+        facts: &Facts,
+        call: &CallContext,
+    ) -> Result<Bytes, JudgeError> {
         self.said = document.texts().map(Text::from).collect();
         let mut texts = Vec::new();
         for text in document.texts() {
@@ -184,6 +218,13 @@ impl DocumentJudge {
         }
         Ok(())
     }
+}
+
+/// The one event that a body is; `None` if it is anything else.
+fn only_event(body: &[u8]) -> Option<SseEvent> {
+    let mut frames = SseDecoder::default().push(body).ok()?;
+    let event = frames.pop()?.event?;
+    frames.is_empty().then_some(event)
 }
 
 fn withheld(reason: String) -> Blocked {

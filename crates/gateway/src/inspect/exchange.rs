@@ -85,6 +85,8 @@ pub(super) struct InspectedExchange {
     again: Option<Again>,
     /// Set once `model_call_ended` has been emitted, or must not be.
     ended: bool,
+    /// The status with which the provider answered, if that is an error.
+    error_status: StatusCode,
 }
 
 /// A request that is sent to a model, with what is measured about it for the events of the call.
@@ -146,6 +148,7 @@ impl InspectedExchange {
             answer: Answer::None,
             again: None,
             ended: false,
+            error_status: StatusCode::BAD_GATEWAY,
         }
     }
 
@@ -342,9 +345,7 @@ impl InspectedExchange {
         };
         let document = readable::Answered::Error(&readable::ERROR);
         let (engine, is_plain) = (self.shared.engine.clone(), false);
-        if is_event_stream(answered.headers) {
-            return self.refuse("an error that is streamed can't be judged");
-        }
+        self.error_status = answered.status;
         self.answer = Answer::Document(Box::new(DocumentJudge::new(document, is_plain, engine, gates)));
         Watch::Look { keep_alive: None }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backstop_hooks::Trace;
 use backstop_hooks::points::{LlmOutput, ModelCallEnded};
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::{Answer, InspectedExchange};
 use crate::endpoint::{Endpoint, Family, Operation};
@@ -36,6 +36,7 @@ impl InspectedExchange {
             answer: Answer::None,
             again: None,
             ended: false,
+            error_status: StatusCode::BAD_GATEWAY,
         }
     }
 

@@ -230,7 +230,9 @@ impl Exchange for InspectedExchange {
             }
             match decided {
                 Ok(body) => out.push(body),
-                Err(JudgeError::Wire(_)) if is_error => return self.end_with_error(&unread_error(out), out),
+                Err(JudgeError::Wire(_)) if is_error => {
+                    return self.end_with_error(&unread_error(self.error_status), out);
+                }
                 Err(error) => return self.fail(&error, out),
             }
             return Step::End;

@@ -10,7 +10,6 @@ use http::StatusCode;
 
 use super::super::identity::Identity;
 use super::super::judge::JudgeError;
-use crate::exchange::Outgoing;
 
 /// Feeds a chunk of an answer that nobody judges to the decoder that reads it for hooks that watch. Returns whether the
 /// answer is valid so far and stays within `limit` bytes.
@@ -63,8 +62,7 @@ pub(super) fn provider_error(error: &JudgeError) -> ProviderError {
 }
 
 /// What is told of an error that nobody can read.
-pub(super) fn unread_error(out: &mut Outgoing) -> ProviderError {
-    let status = out.head_mut().map_or(StatusCode::BAD_GATEWAY, |head| head.status);
+pub(super) fn unread_error(status: StatusCode) -> ProviderError {
     let kind = match status.as_u16() {
         401 | 403 => ProviderErrorKind::Auth,
         429 => ProviderErrorKind::RateLimit,

@@ -142,10 +142,12 @@ async fn what_an_error_of_the_provider_says_is_judged() {
     let json = format!(
         r#"{{"error":{{"message":"no such model: {SECRET}","type":"invalid_request_error","x":["{SECRET}"]}}}}"#
     );
+    let stream_body = format!("{SECRET}\n: {SECRET}\nevent: {SECRET}\ndata: {json}\n\n");
     let page = format!("<html>{SECRET}</html>");
     for (status, body, says) in [
         ("404 Not Found", json.as_str(), "no such model: [gone]"),
         ("400 Bad Request", page.as_str(), "an error that can't be judged"),
+        ("400 Bad Request", stream_body.as_str(), "no such model: [gone]"),
         ("413 Too Large", "", ""),
     ] {
         for api in LINED {
