@@ -15,9 +15,9 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -159,10 +159,10 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopped: watch::Recei
     // Without it events of a stream wait for each other; where it cannot be set they do.
     let _ = socket.set_nodelay(true);
     let service = service_fn(|request| handle(Arc::clone(&shared), request));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(socket), service);
+    // Amazon's SDK for Node begins with HTTP/2.
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    let connection = builder.serve_connection(TokioIo::new(socket), service);
     let mut connection = pin!(connection);
     tokio::select! {
         // A broken connection concerns the client only, which notices by itself.
@@ -207,7 +207,7 @@ fn route(request: &Request<Incoming>) -> Route {
         return Route { api, asked, target, enveloped: Some(enveloped) };
     }
     let address = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
-    let address = match of_deployment(path) {
+    let address = match at_azure(path) {
         Some(plain) => plain,
         None => address,
     };
@@ -238,10 +238,14 @@ fn route(request: &Request<Incoming>) -> Route {
     Route { api, asked, target, enveloped: None }
 }
 
-/// The address at OpenAI of what is asked of a deployment at Azure.
-fn of_deployment(path: &str) -> Option<String> {
-    let (_, asked) = path.strip_prefix("/openai/deployments/")?.split_once('/')?;
-    Some(format!("/v1/{asked}"))
+/// The address at OpenAI of what a client asks at Azure, of a deployment or of the service.
+fn at_azure(path: &str) -> Option<String> {
+    let rest = path.strip_prefix("/openai/")?;
+    let rest = match rest.strip_prefix("deployments/") {
+        Some(rest) => rest.split_once('/')?.1,
+        None => rest.strip_prefix("v1/").unwrap_or(rest),
+    };
+    Some(format!("/v1/{rest}"))
 }
 
 /// The wire of the client, as far as an address without a meaning tells.
