@@ -30,7 +30,7 @@ pub(crate) fn prepare() -> Result<(), Error> {
     })
 }
 
-/// Calls every method of the SDKs and says how many of them reach a provider; what is new fails.
+/// Calls every method of the SDKs' clients and compares which operations the gateway judges and sends on with what is written down.
 pub(crate) fn count() -> Result<(), Error> {
     let mut count = Command::new("cargo");
     count.args(["test", "--package", "backstop-cli", "--test", "sdk", "what_the_", "--", "--nocapture"]);

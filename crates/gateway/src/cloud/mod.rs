@@ -295,6 +295,9 @@ impl Plain<'_> {
             let target = vertex::google(&base, self)?;
             return Ok(Wrapped { target, body: None, headers: Vec::new() });
         }
+        if !matches!(self.endpoint.operation, Operation::Messages | Operation::CountTokens) {
+            return Err(Unspoken::Operation);
+        }
         let mut fields = Fields::of(self.body).ok_or(Unspoken::Body)?;
         let is_stream = fields.value(STREAM) == Some(true.into());
         let name = match self.endpoint.operation {

@@ -128,6 +128,11 @@ async fn other_operations_and_others_credentials_are_refused() {
         assert!([400, 403].contains(&answer.status()), "{rest}: {}", answer.text());
     }
     assert_eq!(talk(&gateway_of_cloud, post("/v1beta/models/m:embedContent", "{}")).await.status(), 400);
+    // Not a word of a body that it has not.
+    let models = post("/v1/models", "").replacen("POST", "GET", 1);
+    let models = models.replacen("\r\n", "\r\nanthropic-version: 2023-06-01\r\n", 1);
+    let answer = talk(&gateway_of_cloud, models).await;
+    assert!(answer.status() == 400 && answer.text().contains("no such operation"), "{}", answer.text());
     let to_maker = gateway(settings(&upstream)).await;
     let path = format!("{THEIRS}/google/models/m:generateContent");
     assert_eq!(talk(&to_maker, post(&path, "{}")).await.status(), 400);
