@@ -1,9 +1,23 @@
-// Messages by the official SDK: whole, streamed, and its accumulating stream helper.
+// Messages by the official SDK: whole, streamed, and its accumulating stream helper; of the maker, or in a cloud.
 
+import { AnthropicBedrock } from "@anthropic-ai/bedrock-sdk"
 import Anthropic from "@anthropic-ai/sdk"
-import { BASE, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
+import { AnthropicVertex } from "@anthropic-ai/vertex-sdk"
+import { BASE, CLOUD, GOOGLES, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
 
-const client = new Anthropic({ baseURL: BASE, apiKey: KEY, maxRetries: 0 })
+const clients = {
+  bedrock: () => {
+    // Whoever speaks to the proxy needs no key of Amazon's; the SDK wants one to sign with all the same.
+    const keys = { awsAccessKey: "nobody", awsSecretKey: "nothing", awsRegion: "us-east-1" }
+    return new AnthropicBedrock({ baseURL: BASE, maxRetries: 0, ...keys })
+  },
+  vertex: () => {
+    const cloud = { projectId: "p", region: "us-east5", authClient: GOOGLES }
+    return new AnthropicVertex({ baseURL: `${BASE}/v1`, maxRetries: 0, ...cloud })
+  },
+  maker: () => new Anthropic({ baseURL: BASE, apiKey: KEY, maxRetries: 0 }),
+}
+const client = clients[CLOUD ?? "maker"]()
 const tools = TOOLS.map(({ name, description, schema }) => ({ name, description, input_schema: schema }))
 const question = (prompt) => ({
   model: MODEL,

@@ -4,6 +4,13 @@
 export const BASE = process.env.BACKSTOP_TEST_URL
 export const KEY = process.env.BACKSTOP_TEST_KEY
 export const MODEL = "scripted-model"
+// In which cloud the SDK takes itself to be, where that is one.
+export const CLOUD = process.env.BACKSTOP_TEST_CLOUD
+// Credentials of Google's, without asking for any.
+export const GOOGLES = {
+  projectId: "p",
+  getRequestHeaders: async () => new Headers({ authorization: `Bearer ${KEY}` }),
+}
 
 const CASES = {
   text: "say hello",

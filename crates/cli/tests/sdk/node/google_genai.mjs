@@ -1,9 +1,11 @@
-// Gemini by the official SDK: whole, streamed, and chats that gather history.
+// Gemini by the official SDK: whole, streamed, and chats that gather history; of the maker, or in Vertex AI.
 
 import { GoogleGenAI } from "@google/genai"
-import { BASE, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
+import { BASE, CLOUD, GOOGLES, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
 
-const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: BASE } })
+const httpOptions = { baseUrl: BASE }
+const cloud = { vertexai: true, project: "p", location: "us-east5", googleAuthOptions: { authClient: GOOGLES } }
+const client = new GoogleGenAI(CLOUD === "vertex" ? { ...cloud, httpOptions } : { apiKey: KEY, httpOptions })
 const functionDeclarations = TOOLS.map(({ name, description, schema }) => ({
   name,
   description,

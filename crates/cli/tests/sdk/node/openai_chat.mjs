@@ -1,9 +1,13 @@
-// Chat Completions by the official SDK: whole, streamed, and its accumulating stream helper.
+// Chat Completions by the official SDK: whole, streamed, and its accumulating stream helper; of the maker, or at Azure.
 
-import OpenAI from "openai"
-import { BASE, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
+import OpenAI, { AzureOpenAI } from "openai"
+import { BASE, CLOUD, KEY, MODEL, TOOLS, run, told } from "./common.mjs"
 
-const client = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, maxRetries: 0 })
+const settings = { apiKey: KEY, maxRetries: 0 }
+const client =
+  CLOUD === "azure"
+    ? new AzureOpenAI({ ...settings, endpoint: BASE, apiVersion: "2025-04-01-preview" })
+    : new OpenAI({ ...settings, baseURL: `${BASE}/v1` })
 const tools = TOOLS.map(({ name, description, schema }) => ({
   type: "function",
   function: { name, description, parameters: schema, strict: true },

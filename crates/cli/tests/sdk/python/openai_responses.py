@@ -3,9 +3,14 @@
 import openai
 import pydantic
 
-from common import BASE, KEY, MODEL, TOOLS, run, told
+from common import BASE, CLOUD, KEY, MODEL, TOOLS, run, told
 
-SETTINGS = {"base_url": f"{BASE}/v1", "api_key": KEY, "max_retries": 0}
+if CLOUD == "azure":
+    Client, AsyncClient = openai.AzureOpenAI, openai.AsyncAzureOpenAI
+    SETTINGS = {"azure_endpoint": BASE, "api_key": KEY, "api_version": "2025-04-01-preview", "max_retries": 0}
+else:
+    Client, AsyncClient = openai.OpenAI, openai.AsyncOpenAI
+    SETTINGS = {"base_url": f"{BASE}/v1", "api_key": KEY, "max_retries": 0}
 FUNCTIONS = [
     {"type": "function", "name": t["name"], "description": t["description"], "parameters": t["schema"], "strict": True}
     for t in TOOLS
@@ -22,7 +27,7 @@ def answer(response):
 
 
 def whole(prompt):
-    return answer(openai.OpenAI(**SETTINGS).responses.create(**question(prompt)))
+    return answer(Client(**SETTINGS).responses.create(**question(prompt)))
 
 
 def collect(events):
@@ -46,23 +51,23 @@ def collect(events):
 
 
 def streamed(prompt):
-    return collect(openai.OpenAI(**SETTINGS).responses.create(**question(prompt), stream=True))
+    return collect(Client(**SETTINGS).responses.create(**question(prompt), stream=True))
 
 
 def helper(prompt):
-    with openai.OpenAI(**SETTINGS).responses.stream(**question(prompt)) as stream:
+    with Client(**SETTINGS).responses.stream(**question(prompt)) as stream:
         for _ in stream:
             pass
         return answer(stream.get_final_response())
 
 
 async def whole_async(prompt):
-    async with openai.AsyncOpenAI(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         return answer(await client.responses.create(**question(prompt)))
 
 
 async def streamed_async(prompt):
-    async with openai.AsyncOpenAI(**SETTINGS) as client:
+    async with AsyncClient(**SETTINGS) as client:
         events = await client.responses.create(**question(prompt), stream=True)
         return collect([event async for event in events])
 
@@ -73,11 +78,12 @@ class City(pydantic.BaseModel):
 
 
 def parsed(prompt):
-    answer = openai.OpenAI(**SETTINGS).responses.parse(model=MODEL, input=prompt, text_format=City)
+    answer = Client(**SETTINGS).responses.parse(model=MODEL, input=prompt, text_format=City)
     return answer.output_parsed.model_dump()
 
 
-run(
-    {"whole": whole, "streamed": streamed, "helper": helper, "whole_async": whole_async, "streamed_async": streamed_async},
-    structured={"parsed": parsed},
-)
+if __name__ == "__main__":
+    run(
+        {"whole": whole, "streamed": streamed, "helper": helper, "whole_async": whole_async, "streamed_async": streamed_async},
+        structured={"parsed": parsed},
+    )
