@@ -13,7 +13,9 @@ use backstop_llm::{Api, WireError};
 use serde_json::{Value, json};
 
 use self::corpus::{Adverse, FILES, SECRET, Written, corpus, tells};
-use super::support::{House, ask, path};
+use super::support::{House, ask, way};
+use crate::clouds::frames;
+use crate::matrix::unframed;
 use crate::support::{Answer, Script, Upstream, chunk, post, talk};
 
 /// Takes out every call, and the secret wherever it stands.
@@ -35,10 +37,17 @@ pub(crate) fn denying() -> House {
 }
 
 fn script(answer: &Adverse, size: usize) -> Script {
-    let kind = if answer.form == Written::Events { "text/event-stream" } else { "application/json" };
+    let (kind, bytes) = match answer.form {
+        Written::Events if answer.api == Api::BedrockConverse => {
+            let frames = frames::of_lines(answer.api, &answer.bytes);
+            ("application/vnd.amazon.eventstream", frames.concat())
+        }
+        Written::Events => ("text/event-stream", answer.bytes.clone()),
+        Written::Whole | Written::Array => ("application/json", answer.bytes.clone()),
+    };
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
     let mut script = Script::whole(head);
-    script.pieces.extend(answer.bytes.chunks(size).map(chunk));
+    script.pieces.extend(bytes.chunks(size).map(chunk));
     script.pieces.push(b"0\r\n\r\n".to_vec());
     script
 }
@@ -47,9 +56,10 @@ async fn sent(gateway: &Gateway, answer: &Adverse) -> Answer {
     let streams = answer.form != Written::Whole;
     let target = match answer.form {
         Written::Array => "/v1beta/models/m:streamGenerateContent".to_owned(),
-        Written::Events | Written::Whole => path(answer.api, streams),
+        Written::Events | Written::Whole => way(answer.api, streams),
     };
-    talk(gateway, post(&target, &ask(answer.api, streams, "hi").to_string())).await
+    let got = talk(gateway, post(&target, &ask(answer.api, streams, "hi").to_string())).await;
+    if got.head().contains("vnd.amazon.eventstream") { unframed(answer, got) } else { got }
 }
 
 /// What is wrong with what a client got.
@@ -158,4 +168,9 @@ async fn adversarial_answers_behind_a_refusal_tell_nothing_on_openai_responses()
 #[tokio::test]
 async fn adversarial_answers_behind_a_refusal_tell_nothing_on_gemini() {
     check_behind_a_refusal(Api::Gemini).await;
+}
+
+#[tokio::test]
+async fn adversarial_answers_behind_a_refusal_tell_nothing_on_converse() {
+    check_behind_a_refusal(Api::BedrockConverse).await;
 }

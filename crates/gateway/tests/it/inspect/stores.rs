@@ -17,7 +17,7 @@ use crate::support::Answer;
 
 /// What is wrong with the file.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+pub(crate) enum Fault {
     /// Questions can't be filed.
     NoQuestions,
     /// What was granted can't be read.
@@ -28,8 +28,15 @@ enum Fault {
     NoFile,
 }
 
+impl Fault {
+    pub(crate) const ALL: [Self; 4] = [Self::NoQuestions, Self::NoGrants, Self::Locked, Self::NoFile];
+}
+
+/// What no client may be told of a store.
+pub(crate) const UNTOLD: [&str; 6] = ["backstop.db", "/tmp", "database", "marker", "approvals", "exec"];
+
 /// A house over a file, in which `exec` is asked about, and who holds what is wrong with the file.
-async fn house(folder: &TempDir, fault: Fault) -> (House, Option<Connection>) {
+pub(crate) async fn house(folder: &TempDir, fault: Fault) -> (House, Option<Connection>) {
     let path = folder.path().join("backstop.db");
     let store = Arc::new(SqliteStore::with_busy_timeout(&path, Duration::from_millis(20)));
     let held = match fault {
@@ -63,7 +70,7 @@ fn is_unjudged(api: Api, stream: bool, answer: &Answer, context: &str) {
     let text = answer.text();
     assert!(text.contains("can't be reached"), "{context}: {text}");
     assert!(!text.contains("[backstop]"), "no words of the model: {context}: {text}");
-    for gone in ["backstop.db", "/tmp", "database", "marker", "approvals", "exec"] {
+    for gone in UNTOLD {
         assert!(!text.contains(gone), "{gone}: {context}: {text}");
     }
     if !stream {
@@ -85,7 +92,7 @@ fn is_unjudged(api: Api, stream: bool, answer: &Answer, context: &str) {
 
 #[tokio::test]
 async fn a_store_that_fails_is_no_decision_about_a_call() {
-    for fault in [Fault::NoQuestions, Fault::NoGrants, Fault::Locked, Fault::NoFile] {
+    for fault in Fault::ALL {
         for unasked in [Unasked::Deny, Unasked::Wait] {
             for (api, stream) in forms() {
                 let folder = TempDir::new().unwrap();

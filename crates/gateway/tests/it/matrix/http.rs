@@ -180,7 +180,7 @@ fn sent(transport: Transport, answer: &Adverse) -> (&'static str, Vec<u8>, Vec<u
 }
 
 /// An answer in frames as one in events, so that it is read like any other. What are no frames stays as it is.
-fn unframed(answer: &Adverse, got: Answer) -> Answer {
+pub(crate) fn unframed(answer: &Adverse, got: Answer) -> Answer {
     let body = frames::bytes(&got);
     let is_whole = got.body().1;
     let head = got.head().replace("transfer-encoding: chunked", "x-was: chunked");

@@ -19,6 +19,7 @@ mod lanes;
 use backstop_gateway::Cloud;
 use backstop_llm::Api;
 
+pub(crate) use self::http::unframed;
 pub(crate) use self::lanes::Transport;
 use crate::inspect::adversarial::corpus::Written;
 
