@@ -99,6 +99,8 @@ pub struct Call<'a> {
     pub permission: Permission,
     /// Whose request it is, if the client said so; never guessed.
     pub agent: Option<&'a AgentId>,
+    /// The session on a socket to which it belongs, where each request holds only what is new and does not name what it continues.
+    pub session: Option<&'a str>,
 }
 
 impl fmt::Debug for Call<'_> {

@@ -68,6 +68,8 @@ pub(super) struct InspectedExchange {
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
+    /// The session on a socket to which the request belongs.
+    session: Option<String>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
     /// The span in which it was counted, where that was another exchange.
@@ -139,6 +141,7 @@ impl InspectedExchange {
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
+            session: call.session.map(str::to_owned),
             headers: headers.collect(),
             span: None,
             is_utf8: charset::is_utf8(call.headers),
@@ -226,6 +229,12 @@ impl InspectedExchange {
         })
     }
 
+    /// Returns where a request belongs.
+    fn identify(&self, request: &ModelRequest) -> Identity {
+        let (agent, session) = (self.agent.as_ref(), self.session.as_deref());
+        identify(agent, &self.headers, request, session, &self.shared.links)
+    }
+
     /// Builds the call for a request of `bytes` bytes that goes to `provider`.
     fn model_call(
         &self,
@@ -262,7 +271,7 @@ impl InspectedExchange {
     fn fetched(&self, response: &str, provider: &str) -> ModelCall {
         let extra = serde_json::json!({ "previous_response_id": response });
         let request = ModelRequest { extra: extra.into(), ..ModelRequest::default() };
-        let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
+        let identity = self.identify(&request);
         let call = Arc::new(self.context(&identity, &request));
         self.model_call(call, identity, request, provider, 0)
     }
@@ -420,7 +429,11 @@ impl InspectedExchange {
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
                 let (agent, identity) = (self.agent.as_ref(), &model_call.identity);
-                self.shared.links.remember(agent, &response.id, &model_call.request, identity);
+                let links = &self.shared.links;
+                links.remember(agent, &response.id, &model_call.request, identity);
+                if let Some(session) = &self.session {
+                    links.remember_session(agent, session, identity);
+                }
                 if let Some(shown) = self.again.as_ref().and_then(Again::shown) {
                     self.shared.owed.goes_on(self.agent.as_ref(), shown, &response.id);
                 }

@@ -15,7 +15,8 @@
 //!
 //! A *run* is one turn: all requests whose last message of the human is the same one. The *iteration* is the
 //! number of answers that the conversation has already; 0 for the first call. Answers that a provider keeps are counted from the
-//! one that `previous_response_id` names, or in the `conversation`, as long as they are remembered.
+//! one that `previous_response_id` names, or in the `conversation`, as long as they are remembered. Requests of Gemini Live name
+//! nothing and are counted by their session.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -92,24 +93,32 @@ impl Links {
         }
     }
 
+    /// Remembers one more answer in a session on a socket, whose requests do not name what they continue.
+    pub(super) fn remember_session(&self, agent: Option<&AgentId>, session: &str, identity: &Identity) {
+        let answers = identity.iteration.saturating_add(1);
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.insert(of_agent(agent, "socket", session), Link { session: identity.session.clone(), answers });
+    }
+
     fn find(&self, agent: Option<&AgentId>, kind: &str, id: &str) -> Option<Link> {
         let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.get(&of_agent(agent, kind, id)).cloned()
     }
 }
 
-/// Says where a request belongs.
+/// Says where a request belongs. `session` is the one on a socket that it continues.
 pub(super) fn identify(
     agent: Option<&AgentId>,
     headers: &HeaderMap,
     request: &ModelRequest,
+    session: Option<&str>,
     links: &Links,
 ) -> Identity {
     let previous = field(request, &["previous_response_id"]);
     let link = previous.and_then(|id| links.find(agent, "answer", id));
     let kept = || conversation_of(request).and_then(|id| links.find(agent, "conversation", id));
-    let link = link.or_else(kept);
-    let answers = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+    let link = link.or_else(kept).or_else(|| links.find(agent, "socket", session?));
+    let answers = request.messages.iter().filter(|message| is_answer(message)).count();
     let before = link.as_ref().map_or(0, |link| link.answers);
     let iteration = before.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
     let session = named_by_header(headers)
@@ -187,6 +196,12 @@ fn run_of(
     RunId::new(named("run", &of_agent(agent, "run", &place)))
 }
 
+/// Whether a message is an answer of the model. Where nobody says anything, a request is made of an empty one.
+fn is_answer(message: &Message) -> bool {
+    let is_empty = matches!(message.content.as_slice(), [Part::Text { text, .. }] if text.is_empty());
+    message.role == Role::Assistant && !is_empty
+}
+
 /// Whether a message is the human's, and no result of a tool.
 pub(super) fn is_turn(message: &Message) -> bool {
     message.role == Role::User && message.content.iter().any(|part| !matches!(part, Part::ToolResult(_)))
@@ -213,7 +228,7 @@ mod tests {
     }
 
     fn of(request: &ModelRequest) -> Identity {
-        identify(Some(&"main".into()), &HeaderMap::new(), request, &Links::default())
+        identify(Some(&"main".into()), &HeaderMap::new(), request, None, &Links::default())
     }
 
     #[test]
@@ -235,8 +250,13 @@ mod tests {
             http::HeaderName::from_static("x-claude-code-session-id"),
             "abc-3".parse().unwrap(),
         )]);
-        let named =
-            identify(None, &headers, &request(&[], json!({"prompt_cache_key": "k1"})), &Links::default());
+        let named = identify(
+            None,
+            &headers,
+            &request(&[], json!({"prompt_cache_key": "k1"})),
+            None,
+            &Links::default(),
+        );
         assert_eq!(named.session.as_str(), "abc-3");
     }
 
@@ -256,6 +276,7 @@ mod tests {
             Some(&"other".into()),
             &HeaderMap::new(),
             &request(&[(Role::User, "hi")], Value::Null),
+            None,
             &Links::default(),
         );
         assert_ne!(other.session, first.session, "agents are apart");
@@ -264,13 +285,14 @@ mod tests {
     #[test]
     fn answers_lead_back_to_their_conversation() {
         let links = Links::default();
-        let first = identify(None, &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), &links);
+        let first =
+            identify(None, &HeaderMap::new(), &request(&[(Role::User, "hi")], Value::Null), None, &links);
         links.remember(None, "resp_1", &ModelRequest::default(), &first);
         let next = request(&[(Role::User, "more")], json!({"previous_response_id": "resp_1"}));
-        let second = identify(None, &HeaderMap::new(), &next, &links);
+        let second = identify(None, &HeaderMap::new(), &next, None, &links);
         assert_eq!(second.session, first.session);
         assert_eq!(second.iteration, 1);
-        let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &next, &links);
+        let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &next, None, &links);
         assert_ne!(stranger.session, first.session);
     }
 
@@ -280,11 +302,11 @@ mod tests {
             let links = Links::default();
             let asked = request(&[(Role::User, "hi")], json!({"conversation": conversation}));
             for iteration in 0..3 {
-                let identity = identify(None, &HeaderMap::new(), &asked, &links);
+                let identity = identify(None, &HeaderMap::new(), &asked, None, &links);
                 assert_eq!((identity.iteration, identity.session.as_str()), (iteration, "conv_1"));
                 links.remember(None, id, &asked, &identity);
             }
-            let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &asked, &links);
+            let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &asked, None, &links);
             assert_eq!(stranger.iteration, 0, "agents are apart");
         }
     }

@@ -272,6 +272,7 @@ async fn send(hooks: &Hooks, api: Api, body: &Value) -> Came {
         headers: &headers,
         permission: Permission::Read,
         agent: None,
+        session: None,
     };
     let Plan::Inspect(mut exchange) = hooks.begin(&call) else { panic!("nobody looks") };
     let bytes = Bytes::from(body.to_string());

@@ -153,6 +153,7 @@ impl Judges {
             headers: &headers,
             permission: Permission::Read,
             agent: None,
+            session: None,
         };
         let Plan::Inspect(mut exchange) = self.hooks.begin(&call) else { panic!("nobody looks") };
         let body = match api {

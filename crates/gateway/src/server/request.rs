@@ -21,7 +21,7 @@ use super::asking::Asking;
 use super::driver::{Asked, Driver, Unread, shown};
 use super::load::Buffered;
 use super::retries::{first_wait, is_denied, is_transient, wait_asked};
-use super::sockets::Offer;
+use super::sockets::{Offer, SocketSession};
 use crate::auth::Caller;
 use crate::cloud::{Envelope, NotSpoken, Spoken, azure, bedrock};
 use crate::endpoint::{Endpoint, Family, Operation};
@@ -98,6 +98,7 @@ impl<'a> ProxyRequest<'a> {
             headers: &head.headers,
             permission: proxied.permission,
             agent: agent.as_ref(),
+            session: head.extensions.get::<SocketSession>().map(|session| session.0.as_str()),
         });
         (proxied, plan)
     }

@@ -27,6 +27,7 @@ impl InspectedExchange {
             api: self.api,
             kind,
             agent: self.agent.clone(),
+            session: self.session.clone(),
             headers: self.headers.clone(),
             span: None,
             is_utf8: self.is_utf8,
@@ -55,6 +56,7 @@ impl InspectedExchange {
             headers: &headers,
             permission,
             agent,
+            session: None,
         };
         let form = Form::of(&call).filter(|_| permission == Permission::Read)?;
         let is_asked = match &form.kind {

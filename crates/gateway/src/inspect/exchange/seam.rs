@@ -15,7 +15,6 @@ use crate::exchange::{Answered, Body, Exchange, KeepAlive, Outgoing, Requested, 
 use crate::inspect::form::{AnswerForm, Kind};
 use crate::inspect::gate::Asking;
 use crate::inspect::heads::{is_event_stream, unjudgeable, upstream_id};
-use crate::inspect::identity::identify;
 use crate::inspect::incoming::Incoming;
 use crate::inspect::judge::{AnswerJudge, JudgeError};
 use crate::inspect::life;
@@ -51,7 +50,7 @@ impl Exchange for InspectedExchange {
         self.is_plain = live.is_plain();
         let mut request = live.request().clone();
         let form = self.kind.answer(live.is_stream());
-        let identity = identify(self.agent.as_ref(), &self.headers, &request, &self.shared.links);
+        let identity = self.identify(&request);
         let call = Arc::new(self.context(&identity, &request));
         if matches!(live, Incoming::Conversation(_)) {
             life::heard(&self.shared, &call, request.messages.len());

@@ -95,6 +95,10 @@ pub(super) struct Guest {
     changes: watch::Receiver<Arc<Shared>>,
 }
 
+/// The name of a session whose requests continue each other without saying so.
+#[derive(Clone)]
+pub(super) struct SocketSession(pub(super) String);
+
 /// What holds for all turns of a connection.
 struct Session {
     shared: Arc<Shared>,
@@ -259,14 +263,19 @@ impl Asked {
         }
     }
 
-    /// The head of all requests of the connection: they are one conversation, if nothing else says so.
+    /// The head of all requests of the connection. Those of Gemini Live continue each other without saying so, and are one
+    /// conversation if no header says which.
     fn named(&self, mut head: request::Parts) -> request::Parts {
+        if !matches!(self, Self::Live { .. }) {
+            return head;
+        }
         let is_named = SESSION_HEADERS.iter().any(|name| head.headers.contains_key(*name));
         let name = format!("live-{}", Uuid::new_v4().simple());
         let [header, ..] = SESSION_HEADERS;
-        if let (Self::Live { .. }, false, Ok(name)) = (self, is_named, HeaderValue::from_str(&name)) {
+        if let (false, Ok(name)) = (is_named, HeaderValue::from_str(&name)) {
             head.headers.insert(header, name);
         }
+        head.extensions.insert(SocketSession(name));
         head
     }
 

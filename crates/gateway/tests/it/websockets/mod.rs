@@ -6,19 +6,18 @@ mod live;
 mod openings;
 mod realtime;
 mod support;
+mod undecided;
 
 use std::time::Duration;
 
-use backstop_gateway::inspect::{BlockedForm, HookSettings, Hooks, Unasked};
+use backstop_gateway::inspect::{BlockedForm, HookSettings, Hooks};
 use backstop_gateway::{Gateway, Settings};
+use backstop_hooks::PointId;
 use backstop_hooks::conversation::Message as Said;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit, ResponseEmitOutcome};
-use backstop_hooks::{Decision, PointId};
-use backstop_store::Timestamp;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::inspect::approvals;
 use crate::inspect::support::{House, SECRET};
 use crate::support::{Answer, start};
 use support::*;
@@ -64,29 +63,6 @@ async fn what_is_allowed_passes_byte_for_byte_at_every_fragmentation() {
         assert_eq!(counted, (2, 2), "two requests, on one connection");
         assert_eq!(house.receipts.of(PointId::BeforeLlmCall).len(), 2);
         assert_eq!(provider.heads.lock().unwrap().len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_turn_waits_for_a_person_and_the_connection_goes_on() {
-    for (decision, passes) in [(Decision::AllowOnce, true), (Decision::Deny, false)] {
-        let provider = Provider::start(|number| {
-            let call = (number == 0).then(|| ("exec", json!({"command": "marker"})));
-            Play::events(&answer("I clean up.", call))
-        })
-        .await;
-        let house = approvals::asking(Duration::from_secs(60));
-        let gateway = gateway(&house, &provider, approvals::settings(Unasked::Wait)).await;
-        let mut client = Client::open(&gateway).await;
-        client.ask("one").await;
-        let record = approvals::question(&house).await;
-        let store = house.engine.answer_store();
-        store.resolve_approval(&record.id, decision, "a person", Timestamp::now()).await.unwrap();
-        let said = client.answer().await.concat();
-        assert_eq!(said.contains("\"function_call\""), passes, "{said}");
-        assert_eq!(said.contains("denied by a human"), !passes, "{said}");
-        client.ask("two").await;
-        assert_eq!(client.answer().await, answer("I clean up.", None));
     }
 }
 

@@ -1,5 +1,7 @@
 //! What passes, what is judged, and what is told of it.
 
+use std::sync::{Arc, Mutex};
+
 use backstop_gateway::Credential;
 use backstop_gateway::inspect::{BlockedForm, HookSettings};
 use backstop_hooks::PointId;
@@ -298,4 +300,45 @@ async fn a_session_goes_where_its_model_is_and_with_the_operators_key() {
     other.tell(user("hi")).await;
     let (said, goodbye) = other.rest().await;
     assert!(said.is_empty() && goodbye.1.contains("no configured provider"), "{goodbye:?}");
+}
+
+#[tokio::test]
+async fn the_answers_of_a_session_are_counted() {
+    for headers in ["", "x-backstop-session: mine\r\n"] {
+        let provider = provider((usize::MAX, true), |_| answer("Done.")).await;
+        let (house, iterations) = (house(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&iterations);
+        house.judge::<BeforeLlmCall>("counts", move |event| {
+            seen.lock().unwrap().push(event.iteration);
+            None
+        });
+        let gateway = gateway(&house, &provider, HookSettings::default()).await;
+        for _ in 0..2 {
+            let mut client = Client::try_open(&gateway, PATH, headers).await.unwrap();
+            client.tell(setup(json!({}))).await;
+            client.told().await;
+            for turn in ["one", "two", "three"] {
+                assert_eq!(text_of(&client.talk(user(turn)).await), "Done.");
+            }
+        }
+        assert_eq!(*iterations.lock().unwrap(), [0, 1, 2, 0, 1, 2], "each session by itself");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_a_client_brings_are_counted_once() {
+    let provider = provider((usize::MAX, true), |_| answer("Done.")).await;
+    let (house, iterations) = (house(), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&iterations);
+    house.judge::<BeforeLlmCall>("counts", move |event| {
+        seen.lock().unwrap().push(event.iteration);
+        None
+    });
+    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    let mut client = open(&gateway).await;
+    let before = |role: &str, text: &str| json!({"role": role, "parts": [{"text": text}]});
+    let turns = json!([before("user", "hi"), before("model", "ho"), before("user", "more")]);
+    client.talk(json!({"clientContent": {"turns": turns, "turnComplete": true}})).await;
+    client.talk(user("and more")).await;
+    assert_eq!(*iterations.lock().unwrap(), [1, 2]);
 }

@@ -3,6 +3,7 @@
 mod answers;
 pub(super) mod attacks;
 mod media;
+mod vertex;
 
 use backstop_gateway::Gateway;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::support::*;
 pub(super) const PATH: &str = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
 
 /// What a model says piece by piece, as Google documents it.
-fn said(text: &str) -> Vec<Value> {
+pub(super) fn said(text: &str) -> Vec<Value> {
     let pieces: Vec<char> = text.chars().collect();
     let piece = |piece: &[char]| {
         let text: String = piece.iter().collect();
@@ -23,7 +24,7 @@ fn said(text: &str) -> Vec<Value> {
 }
 
 /// The end of a turn.
-fn over() -> Vec<Value> {
+pub(super) fn over() -> Vec<Value> {
     let usage = json!({"promptTokenCount": 4, "responseTokenCount": 3, "totalTokenCount": 7,
         "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 4}], "responseTokensDetails": [{"modality": "TEXT", "tokenCount": 3}]});
     vec![
@@ -32,7 +33,7 @@ fn over() -> Vec<Value> {
     ]
 }
 
-fn calls(calls: &[(&str, &str, Value)]) -> Value {
+pub(super) fn calls(calls: &[(&str, &str, Value)]) -> Value {
     let calls: Vec<Value> =
         calls.iter().map(|(id, name, args)| json!({"id": id, "name": name, "args": args})).collect();
     json!({"toolCall": {"functionCalls": calls}})
@@ -45,7 +46,7 @@ fn answer(text: &str) -> Vec<Value> {
 
 /// A provider that opens a session and answers what asks it for the `n`th time with `answers(n)`, in fragments of so many bytes
 /// that make up text or bytes.
-async fn provider(
+pub(super) async fn provider(
     (size, is_binary): (usize, bool),
     answers: impl Fn(usize) -> Vec<Value> + Send + Sync + 'static,
 ) -> Provider {
@@ -83,13 +84,17 @@ pub(super) fn setup(more: Value) -> Value {
     json!({"setup": setup})
 }
 
-async fn open(gateway: &Gateway) -> Client {
+pub(super) async fn open(gateway: &Gateway) -> Client {
     open_with(gateway, json!({})).await
 }
 
 async fn open_with(gateway: &Gateway, more: Value) -> Client {
-    let mut client = Client::try_open(gateway, PATH, "").await.unwrap_or_else(|e| panic!("{e}"));
-    client.tell(setup(more)).await;
+    open_at(gateway, PATH, setup(more)).await
+}
+
+async fn open_at(gateway: &Gateway, path: &str, setup: Value) -> Client {
+    let mut client = Client::try_open(gateway, path, "").await.unwrap_or_else(|e| panic!("{e}"));
+    client.tell(setup).await;
     assert_eq!(client.told().await, json!({"setupComplete": {}}));
     client
 }

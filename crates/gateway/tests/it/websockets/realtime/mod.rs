@@ -23,7 +23,7 @@ use crate::inspect::support::{House, SECRET};
 use crate::support::{eventually, secret};
 
 /// The events of an answer that says something and calls a tool, as OpenAI documents them.
-fn spoken(id: &str, text: &str, call: Option<(&str, Value)>) -> Vec<String> {
+pub(super) fn spoken(id: &str, text: &str, call: Option<(&str, Value)>) -> Vec<String> {
     let mut events = Vec::new();
     let mut say = |kind: &str, mut fields: Value| {
         let event = fields.as_object_mut().unwrap();
@@ -102,7 +102,10 @@ fn denied() -> Vec<String> {
 }
 
 /// A provider that tells of its session, and answers request `n` with `answers(n)` in fragments of so many bytes.
-async fn provider(size: usize, answers: impl Fn(usize) -> Vec<String> + Send + Sync + 'static) -> Provider {
+pub(super) async fn provider(
+    size: usize,
+    answers: impl Fn(usize) -> Vec<String> + Send + Sync + 'static,
+) -> Provider {
     let created = json!({"type": "session.created", "event_id": "event_0", "session": {"type": "realtime", "instructions": SECRET}});
     let asked = std::sync::atomic::AtomicUsize::new(0);
     Provider::greeting(&[created.to_string()], move |_, said| match &*kind(said) {
@@ -127,7 +130,7 @@ async fn provider(size: usize, answers: impl Fn(usize) -> Vec<String> + Send + S
     .await
 }
 
-async fn open(gateway: &Gateway) -> Client {
+pub(super) async fn open(gateway: &Gateway) -> Client {
     let mut client = Client::try_open(gateway, "/v1/realtime?model=gpt-realtime", "")
         .await
         .unwrap_or_else(|e| panic!("{e}"));
