@@ -32,14 +32,26 @@ export type Handler<P extends keyof Points> = (
   scope: HookScope,
 ) => Answer<P> | Promise<Answer<P>>;
 
+type FieldsOf<O> = O extends object ? keyof O : never;
+/** Refuses answers with fields that the outcome does not have: a misspelt one fails the hook when it is asked. */
+type NoOtherFields<A, O> = [Exclude<FieldsOf<A>, FieldsOf<O>>] extends [never]
+  ? unknown
+  : { "the outcome has no such field": Exclude<FieldsOf<A>, FieldsOf<O>> };
+type Exact<P extends keyof Points, A> = ((event: Points[P]["event"], scope: HookScope) => A) &
+  NoOtherFields<Awaited<A>, Points[P]["outcome"]>;
+
 /** Registers a hook at a point. */
-export function hook<P extends keyof Points>(point: P, handler: Handler<P>): Handler<P>;
-export function hook<P extends keyof Points>(point: P, options: HookOptions, handler: Handler<P>): Handler<P>;
+export function hook<P extends keyof Points, A extends Answer<P> | Promise<Answer<P>>>(point: P, handler: Exact<P, A>): Handler<P>;
+export function hook<P extends keyof Points, A extends Answer<P> | Promise<Answer<P>>>(
+  point: P,
+  options: HookOptions,
+  handler: Exact<P, A>,
+): Handler<P>;
 
 /** Registers a tool of the agent. */
 export function tool(
   declaration: { name: string; description?: string; inputSchema?: unknown },
-  run: (args: any, scope: HookScope) => unknown,
+  run: (args: Arguments, scope: HookScope) => unknown,
 ): void;
 
 /** Sends a line to Backstop's log. */
@@ -48,12 +60,12 @@ export function log(message: unknown, level?: "debug" | "info" | "warn" | "error
 /** Serves the registered hooks until Backstop ends the program. */
 export function run(options?: { concurrency?: number; hooks?: readonly ToolCallHook[] }): Promise<void>;
 
-export type Arguments = Record<string, any>;
+export type Arguments = Record<string, unknown>;
 
 /** How a tool call went. */
 export interface CallResult {
   success: boolean;
-  output: any;
+  output: unknown;
   error?: string;
 }
 

@@ -371,8 +371,8 @@ export interface CallContext {
   requester?: Requester;
   /** For correlating with traces. */
   trace?: Trace;
-  /** The configuration of the hook's owner. */
-  pluginConfig: any;
+  /** The configuration of the hook's owner, if it has one. */
+  pluginConfig: null | Record<string, unknown>;
 }
 
 /** One call of a model within a run. */
@@ -547,7 +547,7 @@ export interface InboundClaimOutcome {
 export type InstallTarget = "skill" | "plugin";
 
 /** Any JSON value. */
-export type Json = any;
+export type Json = unknown;
 
 /** `llm_input`: what a model is given, for observers. */
 export interface LlmInputEvent {
@@ -849,7 +849,7 @@ export interface PairingRequestedEvent {
 }
 
 /** A JSON object, such as the arguments of a tool call. */
-export type Params = Record<string, any>;
+export type Params = Record<string, unknown>;
 
 /** `params.before`: the parameters of the turn are being fixed. */
 export interface ParamsBeforeEvent {

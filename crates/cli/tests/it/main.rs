@@ -9,6 +9,7 @@
 
 mod agent;
 mod approvals;
+mod author_types;
 mod authors;
 mod certificates;
 mod check;

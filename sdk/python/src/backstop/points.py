@@ -460,8 +460,8 @@ class BeforeResetEvent(_BeforeResetEventRequired, total=False):
 
 
 class _CallContextRequired(TypedDict):
-    # The configuration of the hook's owner.
-    pluginConfig: Any
+    # The configuration of the hook's owner, if it has one.
+    pluginConfig: Union[Literal[None], Dict[str, Any]]
 
 
 class CallContext(_CallContextRequired, total=False):

@@ -76,7 +76,13 @@ impl Model {
         let mut model = Self::default();
         let context = model.root(points::context_schema().as_value())?;
         debug_assert_eq!(context, CONTEXT);
-        model.add_field(CONTEXT, "pluginConfig", "The configuration of the hook's owner.", Shape::Any);
+        let config = Shape::Union(vec![Shape::Literal(vec![Value::Null]), Shape::Map(Box::new(Shape::Any))]);
+        model.add_field(
+            CONTEXT,
+            "pluginConfig",
+            "The configuration of the hook's owner, if it has one.",
+            config,
+        );
         for id in PointId::ALL.iter().copied() {
             let event = model.root(id.event_schema().as_value())?;
             let context = Shape::Named(CONTEXT.to_owned());

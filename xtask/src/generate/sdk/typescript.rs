@@ -65,7 +65,7 @@ fn typed(shape: &Shape) -> String {
         Shape::Text => "string".to_owned(),
         Shape::Integer | Shape::Number => "number".to_owned(),
         Shape::Boolean => "boolean".to_owned(),
-        Shape::Any => "any".to_owned(),
+        Shape::Any => "unknown".to_owned(),
         Shape::Literal(values) => joined(values.iter().map(ToString::to_string)),
         Shape::List(items) => format!("Array<{}>", typed(items)),
         Shape::Map(values) => format!("Record<string, {}>", typed(values)),
