@@ -12,6 +12,7 @@ mod clients;
 mod error;
 mod eval;
 mod generate;
+mod hook_sdks;
 mod mutants;
 mod sdks;
 mod setup;
@@ -35,6 +36,8 @@ commands:
   gen --check   says whether it is up to date, and changes nothing
   sdks          installs the SDKs that the gateway is tried with, as `test` does, calls all of
                 their methods, and counts what comes out behind the gateway
+  hook-sdks     tests our own SDKs, in which hooks are written: on Python (the oldest and the
+                default one), Node and Bun, with their types and the Python package
   eval [FILE]...
                 scores the guards on their cases, writes that into docs/guards.md, and
                 scores them on the labelled cases in these files too
@@ -77,6 +80,7 @@ fn run(args: &[&str]) -> Result<(), Error> {
         ["gen"] => generate::write(),
         ["gen", "--check"] => generate::check(),
         ["sdks"] => sdks::prepare().and_then(|()| sdks::count()),
+        ["hook-sdks"] => hook_sdks::run(),
         ["eval", files @ ..] => eval::run(files),
         ["bench"] => bench::run(None),
         ["bench", name] => bench::run(Some(name)),

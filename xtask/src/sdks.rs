@@ -4,7 +4,7 @@
 //! They are locked, hashes included, and installed once: a stamp beside each installation holds the lock file
 //! that it was made from.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::error::Error;
@@ -39,7 +39,11 @@ pub(crate) fn count() -> Result<(), Error> {
 }
 
 /// Runs `make` unless `made` was made from `lock` as it is now.
-fn install(lock: &str, made: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn install(
+    lock: &str,
+    made: &Path,
+    make: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
     let wanted = read(lock)?;
     let stamp = made.join(".made-from");
     if std::fs::read_to_string(&stamp).is_ok_and(|made_from| made_from == wanted) {
@@ -51,7 +55,7 @@ fn install(lock: &str, made: &Path, make: impl FnOnce(&Path) -> Result<(), Error
     std::fs::write(&stamp, wanted).map_err(|source| Error::File { path: stamp, source })
 }
 
-fn python(venv: &Path, lock: &str) -> Result<(), Error> {
+pub(crate) fn python(venv: &Path, lock: &str) -> Result<(), Error> {
     let missing = |_| Error::Missing {
         tool: "python3 with venv",
         hint: "the SDKs need Python 3.11 or newer; on Debian install python3 and python3-venv",
@@ -72,7 +76,7 @@ fn python(venv: &Path, lock: &str) -> Result<(), Error> {
     execute(check)
 }
 
-fn npm(folder: &PathBuf) -> Result<(), Error> {
+pub(crate) fn npm(folder: &Path) -> Result<(), Error> {
     let mut install = Command::new("npm");
     install.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
     install.current_dir(folder);

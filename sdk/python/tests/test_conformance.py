@@ -8,14 +8,16 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-CASES = json.loads((HERE.parent.parent / "conformance" / "cases.json").read_text("utf-8"))
+CONFORMANCE = HERE.parent.parent / "conformance"
+CASES = json.loads((CONFORMANCE / "cases.json").read_text("utf-8"))
+POINTS = json.loads((CONFORMANCE / "points.json").read_text("utf-8"))["points"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def converse(messages, answers):
+def converse(messages, answers, fixture="fixture.py"):
     """Sends messages and takes as many answers."""
     program = subprocess.Popen(
-        [sys.executable, str(HERE / "fixture.py")],
+        [sys.executable, str(HERE / fixture)],
         env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -77,6 +79,42 @@ class Conformance(unittest.TestCase):
             params = {"hook": "no_data", "point": "before_tool_call", "event": event}
             _, taken = converse([{"jsonrpc": "2.0", "id": 2, "method": "event", "params": params}], 1)
             self.assertIn("plain data", taken[0].get("error", {}).get("message", ""), kind)
+
+    def test_every_point(self):
+        messages, expected = [], {}
+
+        def ask(case, hook):
+            number = len(messages) + 2
+            event = {**case["event"], "context": {"sessionId": "s1", "pluginConfig": None}}
+            params = {"hook": f"{case['point']}/{hook}", "point": case["point"], "event": event}
+            messages.append({"jsonrpc": "2.0", "id": number, "method": "event", "params": params})
+            return number
+
+        for case in POINTS:
+            for number, answer in enumerate(case["answers"]):
+                expected[ask(case, number)] = ("result", answer)
+            expected[ask(case, "silent")] = ("result", case["silence"])
+            expected[ask(case, "fails")] = ("error", "out of order")
+        declared, taken = converse(messages, len(messages), "points_fixture.py")
+        hooks = {(hook["id"], hook["point"]) for hook in declared["result"]["hooks"]}
+        self.assertEqual(hooks, {(message["params"]["hook"], message["params"]["point"]) for message in messages})
+        by_id = {message["id"]: message for message in taken}
+        for message in messages:
+            kind, wanted = expected[message["id"]]
+            with self.subTest(message["params"]["hook"]):
+                got = by_id[message["id"]]
+                if kind == "error":
+                    self.assertIn(wanted, got.get("error", {}).get("message", got))
+                else:
+                    self.assertEqual(got.get("result", got), wanted)
+        self.assertEqual([case["point"] for case in POINTS], list(backstop_points()))
+
+
+def backstop_points():
+    sys.path.insert(0, str(HERE.parent / "src"))
+    from backstop.points import POINTS as names
+
+    return names
 
 
 if __name__ == "__main__":

@@ -8,12 +8,18 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-const FIXTURE = fileURLToPath(new URL("fixture.js", import.meta.url));
-const CASES = JSON.parse(readFileSync(new URL("../../conformance/cases.json", import.meta.url), "utf8"));
+import { POINTS } from "../src/index.js";
+
+const read = (name) => JSON.parse(readFileSync(new URL(`../../conformance/${name}`, import.meta.url), "utf8"));
+const CASES = read("cases.json");
+const { points } = read("points.json");
+/** What runs the programs: Node, or what is to be tried in its place. */
+const RUNTIME = process.env.BACKSTOP_TEST_RUNTIME ?? process.execPath;
 
 /** Sends messages and takes as many answers. */
-async function converse(messages, answers) {
-  const program = spawn(process.execPath, [FIXTURE], { stdio: ["pipe", "pipe", "ignore"] });
+async function converse(messages, answers, fixture = "fixture.js") {
+  const file = fileURLToPath(new URL(fixture, import.meta.url));
+  const program = spawn(RUNTIME, [file], { stdio: ["pipe", "pipe", "ignore"] });
   const ended = once(program, "exit");
   const lines = createInterface({ input: program.stdout })[Symbol.asyncIterator]();
   const send = (message) => program.stdin.write(`${JSON.stringify(message)}\n`);
@@ -76,4 +82,33 @@ test("what is no data fails, whatever the language calls it", async () => {
     const { error, result } = taken.get(id + 2);
     assert(error?.message.includes("plain data"), `${kind}: ${JSON.stringify(error ?? result)}`);
   }
+});
+
+test("every point", async () => {
+  const messages = [];
+  const expected = new Map();
+  const ask = ({ point, event }, hook, wanted) => {
+    const id = messages.length + 2;
+    const params = { hook: `${point}/${hook}`, point, event: { ...event, context: { sessionId: "s1", pluginConfig: null } } };
+    messages.push({ jsonrpc: "2.0", id, method: "event", params });
+    expected.set(id, wanted);
+  };
+  for (const each of points) {
+    each.answers.forEach((answer, number) => ask(each, number, { result: answer }));
+    ask(each, "silent", { result: each.silence });
+    ask(each, "fails", { error: "out of order" });
+  }
+  const { declared, taken } = await converse(messages, messages.length, "points.fixture.js");
+  const declares = declared.result.hooks.map(({ id, point }) => `${id} at ${point}`);
+  assert.deepEqual(declares.sort(), messages.map(({ params }) => `${params.hook} at ${params.point}`).sort());
+  for (const { id, params } of messages) {
+    const { error, result } = taken.get(id);
+    const wanted = expected.get(id);
+    if ("error" in wanted) {
+      assert(error?.message.includes(wanted.error), `${params.hook}: ${JSON.stringify(error ?? result)}`);
+    } else {
+      assert.deepEqual(result, wanted.result, `${params.hook}: ${error?.message}`);
+    }
+  }
+  assert.deepEqual(points.map(({ point }) => point), [...POINTS]);
 });

@@ -10,6 +10,7 @@
 mod bad_input;
 mod command;
 mod http;
+mod points;
 mod process;
 mod sdk;
 mod support;

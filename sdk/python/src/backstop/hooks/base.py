@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Awaitable, Dict, Optional, Union
 
 VERDICTS = ("approve", "deny", "modify", "ask")
 
@@ -33,14 +33,24 @@ class HookVerdict:
 class ToolCallHook:
     """A hook around tool calls. Its methods may be ``async`` or not."""
 
-    async def pre_call(self, tool_name: str, arguments: Dict[str, Any], session_id: str = "") -> HookVerdict:
-        """Is asked before a call."""
-        return HookVerdict(verdict="approve")
+    if TYPE_CHECKING:
+        # A type checker takes both for an override; an ``async def`` here would refuse a ``def``.
+        def pre_call(
+            self, tool_name: str, arguments: Dict[str, Any], session_id: str = ""
+        ) -> Union[HookVerdict, Awaitable[HookVerdict]]: ...
 
-    async def post_call(
-        self, tool_name: str, arguments: Dict[str, Any], result: Dict[str, Any], session_id: str = ""
-    ) -> None:
-        """Is told how a call went. ``result`` has ``success`` and ``output``, and ``error`` for a call that failed."""
+        def post_call(
+            self, tool_name: str, arguments: Dict[str, Any], result: Dict[str, Any], session_id: str = ""
+        ) -> Union[None, Awaitable[None]]: ...
+
+    else:
+
+        async def pre_call(self, tool_name, arguments, session_id=""):
+            """Is asked before a call."""
+            return HookVerdict(verdict="approve")
+
+        async def post_call(self, tool_name, arguments, result, session_id=""):
+            """Is told how a call went. ``result`` has ``success`` and ``output``, and ``error`` for a call that failed."""
 
 
 class PassthroughHook(ToolCallHook):
