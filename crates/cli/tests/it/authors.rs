@@ -155,8 +155,14 @@ fn a_hook_that_hangs_throws_or_answers_garbage_is_shown_as_that_and_the_others_a
             "api.on('before_agent_run', () => { throw new Error('oh no'); }, { registrationId: 'bad' });",
             "oh no",
         ),
-        ("api.on('before_llm_call', () => { for (;;) {} }, { registrationId: 'bad', timeoutMs: 50 });", "no answer within 50 ms"),
-        ("api.on('tool.after', () => ({ block: 'true' }), { registrationId: 'bad' });", "malformed answer: `answer.block`"),
+        (
+            "api.on('before_llm_call', () => { for (;;) {} }, { registrationId: 'bad', timeoutMs: 50 });",
+            "no answer within 50 ms",
+        ),
+        (
+            "api.on('tool.after', () => ({ block: 'true' }), { registrationId: 'bad' });",
+            "malformed answer: `answer.block`",
+        ),
     ] {
         // It reads the conversation, which the operator allows.
         user.configure("{}\n");

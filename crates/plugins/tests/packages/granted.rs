@@ -9,8 +9,8 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use backstop_engine::Receipt;
-use backstop_hooks::{ClaimPoint, DecidePoint, OwnerId, PointId, for_each_point, points};
-use backstop_plugins::openclaw::{EventSession, Offered, Printed, ServiceError};
+use backstop_hooks::{ClaimPoint, DecidePoint, OwnerId, PointId, SessionKey, for_each_point, points};
+use backstop_plugins::openclaw::{EventSession, Extensions, Offered, Printed, ServiceError};
 use backstop_script::{HostGrant, UserGrant};
 
 use super::*;
@@ -98,8 +98,8 @@ impl Services for Prints {
         Ok(json!({ "enqueued": true }))
     }
 
-    async fn extension(&self, _: &OwnerId, _: Value) -> Result<Value, ServiceError> {
-        Ok(Value::Null)
+    async fn extensions(&self, _: &OwnerId, _: &SessionKey) -> Result<Extensions, ServiceError> {
+        Ok(Extensions::new())
     }
 
     async fn patch(&self, _: &OwnerId, _: &EventSession, _: Value) -> Result<Value, ServiceError> {
