@@ -295,7 +295,8 @@ async fn show_all(api: Api) {
     let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
     for body in requests(api) {
         let came = send(&hooks, api, &body).await;
-        assert!(matches!(&came, Came::Left(left) if *left == body.to_string()), "{api}: {came:?}");
+        let sent = body.to_string();
+        assert!(matches!(&came, Came::Left(left) if *left == sent), "{api}: {came:?}");
     }
     let (mut tried, mut refused, mut unseen) = (0, 0, Vec::new());
     for (what, body) in all(api, WORD) {

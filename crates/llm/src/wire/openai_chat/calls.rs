@@ -88,20 +88,20 @@ pub(super) fn decode_call(value: &Value) -> Result<ToolCall, WireError> {
     }
 }
 
-/// What stands beside what is called, and beside its name and its arguments; an entry that is encoded anew is without the latter.
+/// What stands beside what is called, and under its form what no entry has: fields beside its name and its arguments, another
+/// type, a function's call. That is shown, and an entry that is encoded anew is without it.
 fn call_fields(
     call: Object<'_>,
     form: &str,
     mut beside: Map<String, Value>,
 ) -> Result<Map<String, Value>, WireError> {
-    if call.get(FUNCTION_CALL).is_some() {
-        return Err(call.error(FUNCTION_CALL, "stands in an entry of `tool_calls`"));
-    }
-    call.index("index")?;
-    let mut fields = call.rest(&["id", "type", form, "index", FUNCTION_CALL]);
     if let Some(other) = call.string("type")?.filter(|kind| !kind.is_empty() && *kind != form) {
         beside.insert("type".to_owned(), other.into());
     }
+    let strange = [FUNCTION_CALL, "index"].into_iter().filter_map(|field| Some((field, call.get(field)?)));
+    let strange = strange.filter(|(_, value)| !value.is_number());
+    beside.extend(strange.map(|(field, value)| (field.to_owned(), value.clone())));
+    let mut fields = call.rest(&["id", "type", form, "index", FUNCTION_CALL]);
     if !beside.is_empty() {
         fields.insert(form.to_owned(), beside.into());
     }
