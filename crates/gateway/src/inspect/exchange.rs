@@ -349,7 +349,9 @@ impl InspectedExchange {
     /// What watches an error of the provider's: where hooks judge texts its own are judged, too.
     fn error(&mut self, answered: &Answered<'_>) -> Watch {
         let gates = self.active_hooks.gates(&self.shared.settings);
-        let Some(gates) = gates.filter(|gates| gates.emit != ResponseGate::Open) else {
+        // An error in the place of an answer that goes on after a refusal is not shown.
+        let is_shown = self.joint().is_none();
+        let Some(gates) = gates.filter(|gates| is_shown && gates.emit != ResponseGate::Open) else {
             return Watch::Opaque;
         };
         let document = readable::Answered::Error(&readable::ERROR);
