@@ -24,11 +24,11 @@ use backstop_engine::Snapshot;
 use backstop_hooks::{CallContext, HookId, Json, PointId, Secret};
 
 pub use self::error::{SetError, Why};
-use self::programs::{variables, words, words_in_session};
+use self::programs::{variables, words};
 pub use self::scripts::RunsIn;
 use self::scripts::Scripts;
 use crate::config_schema::{self, BadConfig};
-use crate::external::command::{CommandSettings, Commands, Dialect};
+use crate::external::command::{CommandSettings, Commands};
 use crate::external::http::{Authorization, HttpHook, HttpSettings};
 use crate::external::process::{Limits, ProcessPlugin, ProcessSettings};
 use crate::manifest::{Api, Kind, Manifest, PluginId};
@@ -337,17 +337,16 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
             process = Some(started);
         }
         Kind::Command { command, dialect } => {
-            // As the client does for whose scripts these words were made.
-            let in_session = *dialect == Dialect::Claude;
-            let (program, arguments) =
-                if in_session { words_in_session(command, root)? } else { words(command, root) };
+            let (program, arguments) = words(command, root);
             let settings = CommandSettings {
                 program,
                 arguments,
                 directory: root.clone(),
                 environment: variables(&got.given, &installed.data, environment),
                 dialect: *dialect,
-                in_session,
+                // Interpreters and package managers take code and settings out of the folder that they are started in, and the agent
+                // writes in the session's.
+                in_session: false,
                 seal: Some(seal),
             };
             let commands = Commands::default();

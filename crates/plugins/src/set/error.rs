@@ -93,11 +93,6 @@ pub enum Why {
         /// Where its new hooks are.
         points: String,
     },
-    /// A file of the plugin by a name that another file can have.
-    #[error(
-        "`{0}` in its `command` is a file of the plugin, and a hook of `dialect: claude` works in the folder of the session, where another file may have this name\nhint: write `${{plugin}}/{0}`"
-    )]
-    FileOfSession(String),
     /// Its code has other tools than its manifest.
     #[error(
         "its code has a tool `{0}`, which its manifest does not name\nhint: add it to `contracts.tools`; people consent to what stands there"

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{HOME, Why};
+use super::HOME;
 use crate::permissions::Permissions;
 
 /// What every program needs of the environment in order to start.
@@ -25,25 +25,8 @@ pub(super) fn words(command: &[String], root: &Path) -> (OsString, Vec<OsString>
         Some(program) => program.into(),
         None => OsString::new(),
     };
-    (program, command.iter().skip(1).map(|word| filled(word, root)).collect())
-}
-
-/// As [`words`], for a program that works in the folder of a session: no file of the plugin goes by a name that a file there can have.
-pub(super) fn words_in_session(command: &[String], root: &Path) -> Result<(OsString, Vec<OsString>), Why> {
-    let (program, _) = words(command, root);
-    let whole = |word: &String| {
-        let is_file = !word.is_empty() && !word.starts_with('-') && root.join(word).exists();
-        match word.strip_prefix("./") {
-            _ if !is_file || Path::new(word).is_absolute() => Ok(filled(word, root)),
-            Some(file) => Ok(root.join(file).into_os_string()),
-            None => Err(Why::FileOfSession(backstop_yaml::quote(word))),
-        }
-    };
-    Ok((program, command.iter().skip(1).map(whole).collect::<Result<_, _>>()?))
-}
-
-fn filled(word: &str, root: &Path) -> OsString {
-    word.replace("${plugin}", &root.to_string_lossy()).into()
+    let filled = |word: &String| word.replace("${plugin}", &root.to_string_lossy()).into();
+    (program, command.iter().skip(1).map(filled).collect())
 }
 
 /// The environment of a program. Its home is the user's where that is granted, and `home` otherwise.

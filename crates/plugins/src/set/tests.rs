@@ -153,10 +153,9 @@ fn a_program_has_a_home_where_no_agent_writes_and_python_takes_no_code_from_any(
     assert_eq!(told(&given, &environment), "/d/own False");
 }
 
-/// A script that was written as a hook of Claude Code finds what that client gives it: the folder of the session to work in, and the user's
-/// home, if that is granted.
+/// The agent writes in the folder of the session, and interpreters take code out of the folder that they are started in.
 #[tokio::test]
-async fn a_script_of_claude_code_works_in_the_folder_of_the_session_and_starts_nothing_that_lies_there() {
+async fn law_12_a_program_of_a_plugin_starts_in_its_own_folder_and_runs_nothing_out_of_the_session_s() {
     let session = tempfile::tempdir().unwrap();
     fs::write(session.path().join("hook.sh"), "exit 2").unwrap();
     let manifest = |dialect: &str, file: &str| {
@@ -164,7 +163,7 @@ async fn a_script_of_claude_code_works_in_the_folder_of_the_session_and_starts_n
             "points": [{ "point": "before_tool_call" }], "permissions": { "user": true } })
         .to_string()
     };
-    let told = "printf '%s ' \"$PWD\" \"$HOME\" \"$PATH\" > \"$OUT/told\"; exit 0";
+    let told = "printf '%s ' \"$PWD\" \"$HOME\" \"$PATH\" \"$CLAUDE_PROJECT_DIR\" > \"$OUT/told\"; exit 0";
     let path = std::env::var("PATH").unwrap();
     let with_home = move |name: &str| match name {
         "HOME" => Some("/home/ann".to_owned()),
@@ -175,6 +174,7 @@ async fn a_script_of_claude_code_works_in_the_folder_of_the_session_and_starts_n
     for (dialect, file, grants) in [
         ("claude", "${plugin}/hook.sh", "{}"),
         ("claude", "./hook.sh", r#"{"user": true}"#),
+        ("claude", "hook.sh", r#"{"user": true}"#),
         ("backstop", "hook.sh", r#"{"user": true}"#),
     ] {
         let out = session.path().display().to_string();
@@ -188,20 +188,29 @@ async fn a_script_of_claude_code_works_in_the_folder_of_the_session_and_starts_n
         let mut snapshot = Snapshot::empty(OperatorSettings::default());
         set.seat(&mut snapshot).unwrap();
         let engine = Engine::builder().snapshot(snapshot).build();
-        let context = CallContext { workspace_dir: Some(out), ..CallContext::default() };
+        let context = CallContext { workspace_dir: Some(out.clone()), ..CallContext::default() };
         let event = ToolCallEvent::new("exec", Params::default());
         let judged = engine.permit_tool_call(event, &context, &Attendance::Nobody).await;
         assert!(judged.permit.is_ok(), "{dialect} {file}");
-        let place = if dialect == "claude" { session.path() } else { root.as_path() };
+        let project = if dialect == "claude" { out.as_str() } else { "" };
         let home = if grants == "{}" { data.as_path() } else { Path::new("/home/ann") };
         let written = fs::read_to_string(session.path().join("told")).unwrap();
-        assert_eq!(written, format!("{} {} {path} ", place.display(), home.display()));
+        assert_eq!(written, format!("{} {} {path} {project} ", root.display(), home.display()));
     }
-    // By this name the session's own file would be started.
-    let manifest = manifest("claude", "hook.sh");
-    let (_folder, plugin) = wanted(&[("backstop.plugin.json", &manifest), ("hook.sh", "exit 0")], "{}");
-    let error = loaded(plugin).await.unwrap_err();
-    assert!(error.contains("write `${plugin}/hook.sh`"), "{error}");
+    // Python looks for modules in the folder that it is started in first.
+    let manifest = r#"{"id": "mine", "version": "1", "kind": "command", "command": ["python3", "-m", "gate"], "dialect": "claude",
+        "points": [{"point": "before_tool_call"}]}"#;
+    fs::write(session.path().join("gate.py"), "").unwrap();
+    let files = [("backstop.plugin.json", manifest), ("gate.py", "import sys\nsys.exit(2)\n")];
+    let (_folder, plugin) = wanted(&files, "{}");
+    let set = loaded(plugin).await.unwrap();
+    let mut snapshot = Snapshot::empty(OperatorSettings::default());
+    set.seat(&mut snapshot).unwrap();
+    let engine = Engine::builder().snapshot(snapshot).build();
+    let folder = session.path().display().to_string();
+    let context = CallContext { workspace_dir: Some(folder), ..CallContext::default() };
+    let event = ToolCallEvent::new("exec", Params::default());
+    assert!(engine.permit_tool_call(event, &context, &Attendance::Nobody).await.permit.is_err());
 }
 
 #[tokio::test]
