@@ -67,21 +67,19 @@ impl Wanted {
         self.installed.may_stand_at(points, self.key(surroundings))
     }
 
-    /// Everything that its code is loaded with, and may choose its hooks by.
-    fn key(&self, surroundings: &Surroundings<'_>) -> LoadKey {
-        let granted = &self.granted;
-        let names = granted.env.iter().map(String::as_str).chain(granted.user.then_some(HOME));
-        let variables = names.map(|name| format!("{name}={:?}", (surroundings.environment)(name)));
+    /// Everything that its code is loaded with, and may choose its hooks by. There is none where the code may choose them by something else: a
+    /// file, a server, a program or a variable that it is granted, or anything that a process of its own finds on the machine.
+    fn key(&self, surroundings: &Surroundings<'_>) -> Option<LoadKey> {
+        if self.runtime != RunsIn::Here || self.granted != Permissions::default() {
+            return None;
+        }
         let parts = [
             self.installed.record.hash.to_string(),
             self.config.to_string(),
-            format!("{granted:?}"),
-            self.runtime.word().to_owned(),
             format!("{:?}", surroundings.workspace),
         ];
-        let all: Vec<String> =
-            parts.into_iter().chain(variables).chain(surroundings.tools.iter().cloned()).collect();
-        LoadKey::of(all.iter().map(String::as_str))
+        let all: Vec<String> = parts.into_iter().chain(surroundings.tools.iter().cloned()).collect();
+        Some(LoadKey::of(all.iter().map(String::as_str)))
     }
 }
 
@@ -389,7 +387,10 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     if let Some(spec) = registration.hooks().find(is_policy) {
         return Err(Why::UndeclaredPolicy(spec.registration.clone()));
     }
-    if points.is_none() {
+    if points.is_none()
+        && let Kind::Script { .. } = manifest.kind
+        && let Some(key) = key
+    {
         let at = registration.hooks().map(|spec| spec.point).collect();
         installed.note_points(at, key).map_err(|others| Why::Elsewhere {
             id: installed.id.clone(),

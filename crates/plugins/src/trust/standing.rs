@@ -1,15 +1,16 @@
 //! At which points a plugin's code had hooks when it was loaded, for a plugin whose manifest does not say it: so that a process that fires
 //! one event need not load the plugins that have no hook there.
 //!
-//! What code registers may depend on what it is given. So the points are noted for exactly that ([`LoadKey`]): its content, its options, its
-//! grants with the values of granted variables, the workspace, what runs it, and the version of Backstop. With anything else it is loaded,
-//! wherever its hooks may be. The law: *what is skipped has no hook there*. A load whose code has a hook at a point that was not noted is an
-//! error, since a process may have skipped that hook.
+//! What code registers may depend on what it is given. So the points are noted for exactly that ([`LoadKey`]): its content, its options, the
+//! workspace, and the version of Backstop. With anything else it is loaded, wherever its hooks may be. Points are noted only for scripts that
+//! run in this process without any grant: a file that is not there or a server that does not answer when the points are noted would otherwise
+//! have a gate skipped from then on. The law: *what is skipped has no hook there*. A load whose code has a hook at a point that was not noted
+//! is an error, since a process may have skipped that hook.
 //!
 //! The notes lie beside the list of what is trusted: whoever can write the one can write the other. What can't be read is as if it was not
 //! there, and trusting a plugin anew forgets its notes.
 //!
-//! Limits: the latest [`MOST_NOTES`] of a plugin.
+//! Limits: the latest [`MOST_NOTES`] of a plugin. Code that chooses its hooks by the clock or by chance has them where it had them first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub(crate) struct LoadKey(ContentHash);
 impl LoadKey {
     /// The key of these parts. Their order counts, and where one ends and the next begins.
     pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut digest = Sha256::new_with_prefix(b"backstop-points-1\0");
+        let mut digest = Sha256::new_with_prefix(b"backstop-points-2\0");
         for part in [env!("CARGO_PKG_VERSION")].into_iter().chain(parts) {
             digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             digest.update(part.as_bytes());
@@ -69,10 +70,11 @@ pub(super) fn path(store: &Path, id: &PluginId) -> PathBuf {
 impl Installed {
     /// Whether it may have a hook at one of these points when it is loaded with what `key` stands for. A plugin of which nothing is known may
     /// have one anywhere.
-    pub(crate) fn may_stand_at(&self, points: &[PointId], key: LoadKey) -> bool {
+    pub(crate) fn may_stand_at(&self, points: &[PointId], key: Option<LoadKey>) -> bool {
         match &self.record.points {
             Some(known) => known.iter().any(|point| points.contains(point)),
-            None => self.noted(key).is_none_or(|known| known.iter().any(|point| points.contains(point))),
+            None => (key.and_then(|key| self.noted(key)))
+                .is_none_or(|known| known.iter().any(|point| points.contains(point))),
         }
     }
 
