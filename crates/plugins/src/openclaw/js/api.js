@@ -326,9 +326,12 @@ export const makeApi = (about) => {
         Object.defineProperty(given, "args", { enumerable: true, configurable: true, get: args });
         const before = JSON.parse(JSON.stringify(result));
         const answer = await handler(given, { runtime: "openclaw", harness: "openclaw", agentId, sessionId, sessionKey, runId });
-        if (answer !== undefined && answer !== null) return answer;
-        // What it changed in place is its answer as well.
-        return isSame(given.result, before) ? undefined : { result: given.result };
+        const isAbsent = answer === undefined || answer === null;
+        // What it changed in place is its answer as well, unless it answers another result. A result that it took away is `null`, which is
+        // malformed: a field that is undefined would be dropped, and the model would read the result as it was.
+        const mayCarry = isAbsent || (typeof answer === "object" && !Array.isArray(answer) && !(hasOwn(answer, "result") && answer.result !== undefined));
+        if (!mayCarry || isSame(given.result, before)) return isAbsent ? undefined : answer;
+        return { ...answer, result: given.result ?? null };
       }, { priority, timeoutMs, matcher, registrationId: nameOf("tool-result-middleware") });
     },
     registerTrustedToolPolicy(policy) {
