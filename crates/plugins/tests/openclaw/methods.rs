@@ -188,14 +188,23 @@ async fn notes_about_a_run_are_kept_for_that_run_and_bounded() {
         all.push(get({ runId: "r", namespace: "n1" }), get({ runId: "r", namespace: "n2" }));
         clear({ runId: "r" });
         all.push(get({ runId: "r", namespace: "n2" }));
-        for (let n = 0; n < 600; n++) set({ runId: `run-${n}`, namespace: "n", value: n });
-        all.push(get({ runId: "run-87", namespace: "n" }), get({ runId: "run-88", namespace: "n" }));
+        for (let n = 0; n < 512; n++) set({ runId: `run-${n}`, namespace: "n", value: n });
+        all.push(get({ runId: "new", namespace: "n" }));
+        const ask = (runId, namespace) => { try { return get({ runId, namespace }); } catch (error) { return error.message; } };
+        // A run that is set again is the latest one, and the next oldest are forgotten.
+        set({ runId: "run-0", namespace: "n", value: "renewed" });
+        for (let n = 512; n < 600; n++) set({ runId: `run-${n}`, namespace: "n", value: n });
+        all.push(ask("run-0", "n"), ask("run-1", "n"), ask("run-88", "n"), ask("run-89", "n"), ask("new", "n"), ask(undefined, "n"));
+        // It was forgotten even if something else is noted about it now.
+        set({ runId: "run-1", namespace: "m", value: "later" });
+        all.push(ask("run-1", "m"), ask("run-1", "n"));
         throw new Error(JSON.stringify(all.map((one) => one ?? null)));
     "#;
     let said = Plugins::new().register("mine", Backstop, body).await.unwrap_err().to_string();
+    let lost = "what was noted about this run was forgotten: the 512 runs that were set last are remembered\nhint: call `clearRunContext` when a run has ended";
     let expected = json!([
         true, 1, null, null, 1, false, false, false, false, false, false, false, false, false, true, null,
-        63, null, null, 2, null, null, 88
+        63, null, null, 2, null, null, "renewed", lost, lost, 89, null, null, "later", lost
     ]);
     assert!(said.contains(&expected.to_string()), "{said}");
 }
