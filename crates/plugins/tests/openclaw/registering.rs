@@ -76,6 +76,14 @@ async fn what_an_author_does_wrong_is_said_in_words() {
             "api.interceptors.add({ id: \"i\", name: \"tool.before\", toolMatcher: /^nope$/, handler() {} });",
             "matches no tool",
         ),
+        (
+            "api.interceptors.add({ id: \"i\", name: \"message.before\", toolMatcher: /^exec$/, handler() {} });",
+            "`i` has a `toolMatcher`, which nothing is compared with at `message.before`",
+        ),
+        (
+            "api.interceptors.add({ id: \"i\", name: \"tool.after\", agentMatcher: /^main$/, handler() {} });",
+            "`i` has a `agentMatcher`, which nothing is compared with at `tool.after`",
+        ),
         ("api.interceptors.add({ id: \"i\", name: \"tool.befor\", handler() {} });", "tool.before"),
         (
             "const i = { id: \"i\", name: \"tool.before\", handler() {} }; api.interceptors.add(i); api.interceptors.add(i);",

@@ -216,6 +216,10 @@ export const makeApi = (about) => {
     if (fields === undefined) fail(`there is no interceptor \`${name}\`\nhint: ${Object.keys(OUTPUTS).join(", ")}`);
     if (!isFunction(handler)) fail(`the handler of interceptor \`${id}\` is no function`);
     if (interceptors.get(id)?.stands) fail(`there is already an interceptor \`${id}\``);
+    const unused = name.startsWith("tool.") ? "agentMatcher" : "toolMatcher";
+    if (registration[unused] !== undefined) {
+      fail(`interceptor \`${id}\` has a \`${unused}\`, which nothing is compared with at \`${name}\`\nhint: leave it out`);
+    }
     const isTool = matching(toolMatcher, "toolMatcher");
     const isAgent = matching(agentMatcher, "agentMatcher");
     if (toolMatcher !== undefined && !about.tools.some(isTool)) {
