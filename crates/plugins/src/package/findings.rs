@@ -4,11 +4,15 @@
 //! expect consequences of; whether that is fine is for the person who installs the plugin.
 //!
 //! Every file is read as code, whatever its name ends in, but for those whose ending says that they are prose or data
-//! ([`TEXTS`], [`MEDIA`]): what a plugin imports or starts may be called anything. Hidden text is looked for in prose and data as well.
+//! ([`TEXTS`], [`MEDIA`]). Those are read as code if the plugin's code or its manifest names them ([`named`]), since what is imported
+//! or started may be called anything; JSON is no code. Hidden text is looked for in prose and data as well, and pictures, sounds and
+//! fonts have to begin as such, and may not be archives too.
 //!
 //! Limits: findings are told by file for the plugin itself and by package for what lies in `node_modules`, at most [`MOST_PLACES`] of each kind,
 //! and how many more there are. Words are looked for as they are written: code that hides what it does is found as obfuscated, or not at all.
 
+mod media;
+mod named;
 mod readable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +20,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use self::media::is_media;
+use self::named::Names;
 use self::readable::is_minified;
 
 /// Most places that are told of one kind.
@@ -178,11 +184,21 @@ impl fmt::Display for Finding {
 
 /// Collects findings while files are read.
 #[derive(Debug, Default)]
-pub(super) struct Findings(BTreeMap<FindingKind, BTreeSet<String>>);
+pub(super) struct Findings {
+    kinds: BTreeMap<FindingKind, BTreeSet<String>>,
+    names: Names,
+    /// What is found in prose and media that code names. Which these are is known at the end.
+    if_named: Vec<(FindingKind, String)>,
+}
 
 impl Findings {
     fn found(&mut self, kind: FindingKind, name: &str) {
-        self.0.entry(kind).or_default().insert(backstop_yaml::quote(&place(name)));
+        self.kinds.entry(kind).or_default().insert(backstop_yaml::quote(&place(name)));
+    }
+
+    /// Looks at a link, by where it leads.
+    pub(super) fn look_at_link(&mut self, name: &str, target: &str) {
+        self.names.of_link(name, target);
     }
 
     /// Looks at one file.
@@ -194,13 +210,14 @@ impl Findings {
             return self.found(FindingKind::NativeCode, name);
         }
         let file = name.rsplit('/').next().unwrap_or(name);
-        let ending =
-            file.rsplit_once('.').map_or_else(String::new, |(_, ending)| ending.to_ascii_lowercase());
+        let ending = ending(name);
         let is_started = bytes.starts_with(b"#!");
         let Ok(text) = std::str::from_utf8(bytes) else {
             if is_started || SOURCES.contains(&ending.as_str()) {
                 self.found(FindingKind::Obfuscated, name);
-            } else if !MEDIA.contains(&ending.as_str()) {
+            } else if MEDIA.contains(&ending.as_str()) && is_media(bytes) {
+                self.if_named.push((FindingKind::Unreadable, name.to_owned()));
+            } else {
                 self.found(FindingKind::Unreadable, name);
             }
             return;
@@ -212,30 +229,62 @@ impl Findings {
         if has_hidden(text, is_code) {
             self.found(FindingKind::HiddenText, name);
         }
-        if !is_code {
+        match file {
+            "package.json" => self.names.of_package(text),
+            crate::manifest::OURS if name == file => self.names.of_manifest(text),
+            _ => {}
+        }
+        let found = in_code(text);
+        if is_code {
+            self.names.of_source(name, text);
+            found.for_each(|kind| self.found(kind, name));
             return;
         }
-        if is_minified(text) {
-            self.found(FindingKind::Minified, name);
-        }
-        let is_long = |word: &str| word.len() > LONG_WORD && word.bytes().all(is_of_data);
-        if OBFUSCATED.iter().any(|word| text.contains(word)) || text.split(['"', '\'', '`']).any(is_long) {
-            self.found(FindingKind::Obfuscated, name);
-        }
-        if NETWORK.iter().any(|word| text.contains(word)) {
-            self.found(FindingKind::Network, name);
+        let found: Vec<_> = found.map(|kind| (kind, name.to_owned())).collect();
+        if !found.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+            self.if_named.extend(found);
         }
     }
 
     /// What was found, the gravest first.
-    pub(super) fn finish(self) -> Vec<Finding> {
+    pub(super) fn finish(mut self) -> Vec<Finding> {
+        for (kind, name) in std::mem::take(&mut self.if_named) {
+            // A text in quotes may name a picture to show it.
+            let counts = match kind {
+                FindingKind::Unreadable => self.names.imports(&name),
+                _ => self.names.has(&name),
+            };
+            if counts {
+                self.found(kind, &name);
+            }
+        }
         let finding = |(kind, places): (FindingKind, BTreeSet<String>)| Finding {
             kind,
             more: places.len().saturating_sub(MOST_PLACES),
             places: places.into_iter().take(MOST_PLACES).collect(),
         };
-        self.0.into_iter().map(finding).collect()
+        self.kinds.into_iter().map(finding).collect()
     }
+}
+
+/// What is found in text that is read as code.
+fn in_code(text: &str) -> impl Iterator<Item = FindingKind> {
+    let is_long = |word: &str| word.len() > LONG_WORD && word.bytes().all(is_of_data);
+    let is_obfuscated =
+        OBFUSCATED.iter().any(|word| text.contains(word)) || text.split(['"', '\'', '`']).any(is_long);
+    [
+        (is_minified(text), FindingKind::Minified),
+        (is_obfuscated, FindingKind::Obfuscated),
+        (NETWORK.iter().any(|word| text.contains(word)), FindingKind::Network),
+    ]
+    .into_iter()
+    .filter_map(|(is_found, kind)| is_found.then_some(kind))
+}
+
+/// The ending of a file's name, in small letters.
+fn ending(name: &str) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.rsplit_once('.').map_or_else(String::new, |(_, ending)| ending.to_ascii_lowercase())
 }
 
 /// What a finding is told of: the file, or the package that brings it.

@@ -234,6 +234,11 @@ impl Package {
     pub fn read(root: &Path, bounds: &Bounds) -> Result<Self, PackageError> {
         let mut findings = Findings::default();
         let digested = digest(root, bounds, &|_, _| None, &mut |path, bytes| findings.look(path, bytes))?;
+        for (name, (entry, _)) in &digested.entries {
+            if let Entry::Link { target } = entry {
+                findings.look_at_link(name, target);
+            }
+        }
         let (hash, entries, bytes) = (digested.hash, digested.entries.len(), digested.bytes);
         Ok(Self { root: root.to_owned(), hash, entries, bytes, findings: findings.finish() })
     }

@@ -224,8 +224,9 @@ fn what_is_no_text_is_a_finding_unless_it_is_a_picture_a_sound_or_a_font() {
         ("payload", &[FindingKind::Unreadable]),
         ("data.json", &[FindingKind::Unreadable]),
         ("a.js", &[FindingKind::Obfuscated]),
-        ("logo.png", &[]),
-        ("font.WOFF2", &[]),
+        // Media has to begin as such.
+        ("logo.png", &[FindingKind::Unreadable]),
+        ("font.WOFF2", &[FindingKind::Unreadable]),
     ] {
         let folder = folder(&[(name, "")]);
         fs::write(folder.path().join(name), [0x89, 0xff, 0xfe, 0x00]).unwrap();
@@ -233,6 +234,70 @@ fn what_is_no_text_is_a_finding_unless_it_is_a_picture_a_sound_or_a_font() {
         let found: Vec<_> = package.findings.iter().map(|finding| finding.kind).collect();
         assert_eq!(found, kinds, "{name}");
     }
+}
+
+const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\xff";
+const MANIFEST: &str = "backstop.plugin.json";
+
+#[test]
+fn media_is_no_finding_unless_it_is_an_archive_or_is_started() {
+    let archive = [PICTURE, b"PK\x03\x04 __main__.py PK\x05\x06", &[0; 18]].concat();
+    let starts = |word: &str| format!(r#"{{"command": ["python3", "{word}"]}}"#);
+    for (bytes, file, text, is_found) in [
+        (PICTURE, "a.js", "show('./logo.png');".to_owned(), false),
+        (b"wOF2\xff", "a.js", String::new(), false),
+        (b"RIFF\xff\xff\xff\xffWEBP", "a.js", String::new(), false),
+        (&archive, "a.js", String::new(), true),
+        (PICTURE, MANIFEST, starts("${plugin}/logo.png"), true),
+        (PICTURE, MANIFEST, starts("${plugin}/other.png"), false),
+        (PICTURE, "a.cjs", "require('./lib/LOGO.png')".to_owned(), true),
+        (b"PK\x03\x04\xff", "a.js", String::new(), true),
+    ] {
+        let folder = folder(&[(file, &text)]);
+        fs::write(folder.path().join("logo.png"), bytes).unwrap();
+        let package = Package::read(folder.path(), &Bounds::default()).unwrap();
+        let found: Vec<_> = package.findings.iter().map(|one| (one.kind, one.places.join(" "))).collect();
+        let expected = is_found.then(|| (FindingKind::Unreadable, "logo.png".to_owned()));
+        assert_eq!(found, Vec::from_iter(expected), "{bytes:?} {file} {text}");
+    }
+}
+
+/// Prose that code or the manifest names is code, whatever it is called; prose that is only mentioned is not.
+#[test]
+fn prose_that_is_imported_or_started_is_read_as_code() {
+    let code = "eval(atob(x));";
+    for (file, text, is_found) in [
+        ("index.js", "import './NOTES.md';", true),
+        ("index.js", "export * from \"./NOTES.md\";", true),
+        ("index.js", "await import(`./notes.md?v=1`)", true),
+        ("z.cjs", "require('./docs/../NOTES.md')", true),
+        ("z.py", "runpy.run_path('NOTES.md')", true),
+        ("package.json", r#"{"main": "NOTES.md"}"#, true),
+        ("package.json", r#"{"exports": {".": {"import": "./NOTES.md"}}}"#, true),
+        ("package.json", r#"{"openclaw": {"extensions": ["./NOTES.md"]}}"#, true),
+        (MANIFEST, r#"{"entry": "NOTES.md"}"#, true),
+        (MANIFEST, r#"{"command": ["node", "${plugin}/NOTES.md"]}"#, true),
+        (MANIFEST, r#"{"command": ["python3", "-c", "exec(open('NOTES.md').read())"]}"#, true),
+        (MANIFEST, "\u{feff}{\"command\": [\"node\", \"./NOTES.md\"]}", true),
+        (MANIFEST, "command: [node, ./NOTES.md]", true),
+        ("index.js", "// NOTES.md says more, and so does './OTHER.md'.", false),
+        ("package.json", r#"{"files": ["NOTES.md"]}"#, false),
+        ("README.md", "import './NOTES.md';", false),
+        ("node_modules/x/a.js", "read('NOTES.md')", false),
+        ("node_modules/x/a.js", "import '../../NOTES.md'", true),
+    ] {
+        let found = found(&[(file, text), ("NOTES.md", code)]);
+        let expected = is_found.then(|| (FindingKind::Obfuscated, vec!["NOTES.md".to_owned()]));
+        assert_eq!(found, Vec::from_iter(expected), "{file} {text}");
+    }
+    let data = format!(r#"{{"data": "{}"}}"#, "QUJD".repeat(1_000));
+    assert_eq!(found(&[("a.js", "import './a.json'"), ("a.json", &data)]), [], "JSON is data");
+    let no_data = [("a.js", "import './a.json'"), ("a.json", code)];
+    assert_eq!(found(&no_data), [(FindingKind::Obfuscated, vec!["a.json".to_owned()])]);
+    let linked = folder(&[("index.js", "import './other.js';"), ("NOTES.md", code)]);
+    symlink("NOTES.md", linked.path().join("other.js")).unwrap();
+    let package = Package::read(linked.path(), &Bounds::default()).unwrap();
+    assert_eq!(package.findings.first().map(|finding| finding.kind), Some(FindingKind::Obfuscated));
 }
 
 #[test]
