@@ -38,7 +38,7 @@ use crate::underway::Underway;
 
 use self::passage::Question;
 
-pub use self::offers::OfferRuling;
+pub use self::offers::{OfferQuestion, OfferRuling};
 
 /// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
 /// than that can be pruned.
@@ -413,7 +413,7 @@ impl Engine {
         join_all(foreseen.into_iter().map(|foreseen| async move {
             consume_budget().await;
             match foreseen {
-                Some(foreseen) => self.conclude(foreseen, question).await,
+                Some(foreseen) => self.conclude(foreseen, question).await.blocked,
                 None => None,
             }
         }))

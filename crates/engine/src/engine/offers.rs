@@ -1,20 +1,41 @@
 //! Tools that a provider would run by itself, judged where they are offered.
 
 use backstop_hooks::points::{PROVIDER_TOOL, ToolCallEvent};
-use backstop_hooks::{CallContext, Params, RunId, ToolName};
+use backstop_hooks::{CallContext, Params, Resolution, RunId, ToolName};
 use tokio::task::consume_budget;
 
-use super::passage::{Foreseen, Question};
+use super::passage::{Concluded, Foreseen, Question};
 use super::{Engine, Unasked};
 use crate::approvals::Attendance;
 use crate::receipt::Blocked;
 
+/// What becomes of a question about a tool that a provider would run by itself. It can't be left to the client: the provider runs the
+/// tool, so no hook of the client's would ever ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferQuestion {
+    /// A person answered it before, and allowed the offer.
+    Answered,
+    /// It is filed, and the tool is not offered.
+    File,
+    /// The human is waited for.
+    Wait,
+}
+
+impl From<Unasked> for OfferQuestion {
+    fn from(unasked: Unasked) -> Self {
+        match unasked {
+            Unasked::Leave | Unasked::Deny => Self::File,
+            Unasked::Wait => Self::Wait,
+        }
+    }
+}
+
 /// What becomes of a tool that a provider would run by itself, where it is offered.
 #[derive(Clone, Debug)]
 pub enum OfferRuling {
-    /// Nobody objects.
+    /// Nobody objects, or a grant allows it for now.
     Passes,
-    /// A human was asked and allows it.
+    /// A person allowed this very offer.
     Allowed,
     /// It may not be offered.
     Refused(Blocked),
@@ -24,14 +45,14 @@ impl Engine {
     /// Whether a tool that a provider would run by itself may be offered to a model, by what the gates of tool calls say of calls of
     /// it under each of its `names`. They are asked about a call of the kind [`PROVIDER_TOOL`] that has no id, with what is `said`
     /// of the tool as arguments; nobody sees its calls before they are made. What they ask a human is put as one question about
-    /// the offer, which counts for the same offer with the same arguments, or left to others, as `unasked` says. Leaves receipts.
+    /// the offer, which counts for the same offer with the same arguments, as `question` says. Leaves receipts.
     pub async fn rule_offer(
         &self,
         names: &[String],
         said: &Params,
         run: &RunId,
         call: &CallContext,
-        unasked: Unasked,
+        question: OfferQuestion,
     ) -> OfferRuling {
         let snapshot = self.0.registry.snapshot();
         let mut asking: Option<Foreseen<'_>> = None;
@@ -48,7 +69,7 @@ impl Engine {
                 Some(first) if foreseen.asks() => first.take_questions(&mut foreseen),
                 _ => {}
             }
-            if let Some(blocked) = self.conclude(foreseen, Question::Left).await {
+            if let Some(blocked) = self.conclude(foreseen, Question::Left).await.blocked {
                 if let Some(first) = asking {
                     self.conclude(first, Question::Left).await;
                 }
@@ -56,11 +77,16 @@ impl Engine {
             }
         }
         let Some(first) = asking else { return OfferRuling::Passes };
-        let (question, passes) = match unasked {
-            Unasked::Leave => (Question::Left, OfferRuling::Passes),
-            Unasked::Deny => (Question::Put(&Attendance::Nobody), OfferRuling::Allowed),
-            Unasked::Wait => (Question::Put(&Attendance::Queue), OfferRuling::Allowed),
+        let question = match question {
+            OfferQuestion::Answered => Question::Left,
+            OfferQuestion::File => Question::Put(&Attendance::Nobody),
+            OfferQuestion::Wait => Question::Put(&Attendance::Queue),
         };
-        self.conclude(first, question).await.map_or(passes, OfferRuling::Refused)
+        match self.conclude(first, question).await {
+            Concluded { blocked: Some(blocked), .. } => OfferRuling::Refused(blocked),
+            // A grant ends or is revoked, so it is looked up again for the next offer.
+            Concluded { resolution: Some(Resolution::AllowOnce), .. } => OfferRuling::Allowed,
+            Concluded { .. } => OfferRuling::Passes,
+        }
     }
 }

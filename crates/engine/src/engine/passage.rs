@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason};
+use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason, Resolution};
 
 use super::Engine;
 use crate::approvals::Attendance;
@@ -70,6 +70,14 @@ pub(super) enum Question<'a> {
     Put(&'a Attendance),
 }
 
+/// How the judgement of such a call ended.
+pub(super) struct Concluded {
+    /// Why the call may not leave, if it may not.
+    pub(super) blocked: Option<Blocked>,
+    /// How the question about it ended, if one was put.
+    pub(super) resolution: Option<Resolution>,
+}
+
 impl Foreseen<'_> {
     /// Whether a human is to be asked, and nothing else stands against the call.
     pub(super) fn asks(&self) -> bool {
@@ -102,8 +110,8 @@ impl Engine {
         Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, underway }
     }
 
-    /// Why the call may not leave its answer, if the gates of tool calls, or a human, say so. Leaves a receipt.
-    pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Option<Blocked> {
+    /// Whether the call may leave its answer, by what the gates of tool calls, or a human, say. Leaves a receipt.
+    pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Concluded {
         let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, mut underway } =
             foreseen;
         let blocked = match (blocked, question) {
@@ -124,7 +132,8 @@ impl Engine {
         let kept = self.keep(&receipt).await;
         // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
         let unkept = !kept && blocked.is_none() && receipt.approval.is_some();
-        blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)))
+        let resolution = receipt.approval.as_ref().map(|note| note.resolution);
+        Concluded { blocked: blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt))), resolution }
     }
 
     /// Takes a tool call through every gate, and to a human if one of them asks. Hooks that were registered while the

@@ -125,7 +125,7 @@ impl Approvals {
 fn refers_to_anything(part: &Part) -> bool {
     let Part::Unknown { raw } = part else { return false };
     let is_reference = match raw.get("type") {
-        None | Some(Value::Null) => raw.get("role").is_none(),
+        None | Some(Value::Null) => raw.get("role").is_none_or(Value::is_null),
         Some(kind) => kind.as_str() == Some(REFERENCE),
     };
     let id = raw.get("id").and_then(Value::as_str).unwrap_or_default();

@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use backstop_engine::{BlockCause, Blocked, Engine, OfferRuling, Unasked};
+use backstop_engine::{BlockCause, Blocked, Engine, OfferQuestion, OfferRuling, Unasked};
 use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent,
@@ -168,8 +168,11 @@ impl Asking<'_> {
         let said = [("conversation".to_owned(), conversation.into()), ("offered".to_owned(), definition)];
         let said = Params::new(said.into_iter().collect());
         let key = self.offer_key(offer, &said);
-        let unasked = if remembered.is_allowed(&key) { Unasked::Leave } else { self.unasked };
-        match self.engine.rule_offer(&offer.names, &said, &self.identity.run, self.call, unasked).await {
+        let question = match remembered.is_allowed(&key) {
+            true => OfferQuestion::Answered,
+            false => self.unasked.into(),
+        };
+        match self.engine.rule_offer(&offer.names, &said, &self.identity.run, self.call, question).await {
             OfferRuling::Passes => None,
             OfferRuling::Allowed => {
                 remembered.allow(key);

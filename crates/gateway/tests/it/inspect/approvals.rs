@@ -211,10 +211,72 @@ async fn a_question_about_a_tool_of_the_provider_is_filed_for_the_conversation()
     assert!(!offered("one", json!({"type": "web_search_preview", "search_context_size": "high"})).await);
     assert!(!offered("two", tool.clone()).await, "for no other");
     assert!(offered("one", tool).await);
-    // Others ask.
+}
+
+/// The client runs no tool of the provider's, so its hooks can't ask about one: the question is filed, and the tool is not offered.
+#[tokio::test]
+async fn a_question_about_a_tool_of_the_provider_is_not_left_to_the_client() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("asks", |event| {
+        let request = ApprovalRequest::cut("search the web?", "it says so");
+        event.tool_name.called().starts_with("web_search").then(|| ToolCallOutcome::ask(request))
+    });
+    let model = model(json!([{"repeat": true, "text": "I do it."}])).await;
     let gateway = house.gateway(&model.base_url(), settings(Unasked::Leave)).await;
     let mut body = ask(Api::OpenAiResponses, false, "hi");
+    body["prompt_cache_key"] = "one".into();
     body["tools"] = json!([{"type": "web_search"}]);
-    send(&gateway, Api::OpenAiResponses, &body).await;
-    assert!(!model.requests().pop().unwrap().request.tools.is_empty(), "others ask");
+    let is_offered = async || {
+        assert_eq!(send(&gateway, Api::OpenAiResponses, &body).await.status(), 200);
+        !model.requests().pop().unwrap().request.tools.is_empty()
+    };
+    assert!(!is_offered().await);
+    let [filed] = questions(&house).await.try_into().unwrap();
+    let store = house.engine.answer_store();
+    store.allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    for _ in 0..2 {
+        assert!(is_offered().await, "a person allowed it");
+    }
+}
+
+/// What a grant allows is allowed as long as the grant is there.
+#[tokio::test]
+async fn an_offer_that_a_grant_allows_is_asked_about_again_once_the_grant_is_gone() {
+    let house = House::new();
+    house.judge::<BeforeToolCall>("asks", |event| {
+        let request = ApprovalRequest::cut("search the web?", "it says so");
+        event.tool_name.called().starts_with("web_search").then(|| ToolCallOutcome::ask(request))
+    });
+    let model = model(json!([{"repeat": true, "text": "I do it."}])).await;
+    let gateway = house.gateway(&model.base_url(), settings(Unasked::Wait)).await;
+    let mut body = ask(Api::OpenAiResponses, false, "hi");
+    body["prompt_cache_key"] = "one".into();
+    body["tools"] = json!([{"type": "web_search"}]);
+    let is_offered = async || {
+        assert_eq!(send(&gateway, Api::OpenAiResponses, &body).await.status(), 200);
+        !model.requests().pop().unwrap().request.tools.is_empty()
+    };
+    let store = house.engine.answer_store();
+    let answer = async |decision: Decision| {
+        let pending = within(async {
+            loop {
+                let mut all = questions(&house).await.into_iter();
+                if let Some(record) = all.find(|record| record.state.status() == ApprovalStatus::Pending) {
+                    return record;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let id = pending.await.id;
+        store.resolve_approval(&id, decision, "a person", Timestamp::now()).await.unwrap();
+    };
+    let (offered, ()) = tokio::join!(is_offered(), answer(Decision::AllowAlways));
+    assert!(offered);
+    assert!(is_offered().await, "by the grant");
+    assert_eq!(questions(&house).await.len(), 1, "nobody is asked while there is a grant");
+    for grant in store.grants(10).await.unwrap() {
+        store.revoke_grant(&grant.id, "a person", Timestamp::now()).await.unwrap();
+    }
+    let (offered, ()) = tokio::join!(is_offered(), answer(Decision::Deny));
+    assert!(!offered, "the grant is gone");
 }

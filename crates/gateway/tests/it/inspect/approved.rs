@@ -228,6 +228,8 @@ async fn a_reference_to_an_item_that_may_approve_or_offer_something_is_refused()
         (json!({"type": "item_reference", "id": "item_1"}), false),
         (json!({"type": null, "id": "mcpr_1"}), false),
         (json!({"id": "mcpr_1"}), false),
+        (json!({"id": "mcpr_1", "role": null}), false),
+        (json!({"type": null, "id": "mcpr_1", "role": null}), false),
         (json!({"type": "item_reference"}), false),
         (json!({"type": "item_reference", "id": "msg_1"}), true),
         (json!({"type": "item_reference", "id": "rs_1"}), true),
