@@ -26,6 +26,7 @@ use tokio::task::consume_budget;
 use super::bounded::Bounded;
 use super::fields::Beside;
 use super::identity::{Identity, is_turn};
+use super::incoming::Stored;
 use super::offers::{Offer, offers};
 
 /// How many messages are remembered that stayed as they were.
@@ -111,9 +112,9 @@ pub(super) struct Asking<'a> {
     pub(super) api: Api,
     /// What becomes of a tool of the provider's about which a human would be asked.
     pub(super) unasked: Unasked,
-    /// The items that a document stores in a conversation, as a request: what they offer is offered with each request that goes on
-    /// with it.
-    pub(super) stored: Option<&'a ModelRequest>,
+    /// The items that a document stores in a conversation: what they offer is offered with each request that goes on with it, and
+    /// what they say is read with it.
+    pub(super) stored: Option<Stored<'a>>,
     /// How many tokens the answer has at most, where a budget reserves as many.
     pub(super) answer_tokens: Option<u64>,
 }
@@ -140,7 +141,7 @@ impl Asking<'_> {
     /// What is offered: nothing can be taken out of items that are stored.
     fn offered(self, request: &ModelRequest) -> Vec<Offer> {
         let Some(stored) = self.stored else { return offers(self.api, request) };
-        let mut offers = offers(self.api, stored);
+        let mut offers = offers(self.api, stored.items());
         offers.iter_mut().for_each(|offer| offer.place = None);
         offers
     }
@@ -241,11 +242,15 @@ impl Asking<'_> {
         let system = request.system_text().unwrap_or_default();
         let offers = self.offered(request);
         let beside = Beside::of(self.api, request);
+        let texts = request.messages.len();
+        let mut messages = [request.messages.as_slice(), beside.messages()].concat();
+        messages.extend(self.items(request)?);
+        let shown = messages.len();
         let event = BeforeLlmCallEvent {
             run_id: self.identity.run.clone(),
             answer_tokens: self.answer_tokens,
             token_estimate: estimate_tokens(request),
-            messages: [request.messages.as_slice(), beside.messages()].concat(),
+            messages,
             system_prompt: system.clone(),
             model: request.model.clone(),
             other_models: (!self.other_models.is_empty()).then(|| self.other_models.to_vec()),
@@ -258,6 +263,16 @@ impl Asking<'_> {
             return Err(blocked);
         }
         let mut event = decided.event;
+        if self.stored.is_some() {
+            if event.messages.len() != shown {
+                return Err(unstorable());
+            }
+            let items = event.messages.split_off(texts);
+            request.messages.clone_from(&event.messages);
+            if items != self.items(request)? {
+                return Err(unstorable());
+            }
+        }
         beside.take(&mut event.messages, request);
         request.messages = event.messages;
         if event.system_prompt != system {
@@ -273,6 +288,15 @@ impl Asking<'_> {
         }
         without(&gone, &mut request.tools);
         Ok(())
+    }
+
+    /// What the model is going to read of the items that a document stores, with the texts of `request` in them: the document shows
+    /// texts alone, and the items have names, ids, pictures and files. Hooks can change nothing of it but those texts.
+    fn items(self, request: &ModelRequest) -> Result<Vec<Message>, Blocked> {
+        let Some(stored) = self.stored else { return Ok(Vec::new()) };
+        let items = stored.items_with(request).ok_or_else(unstorable)?;
+        let beside = Beside::of(self.api, &items);
+        Ok([items.messages.as_slice(), beside.messages()].concat())
     }
 
     /// What the model is given, for those who watch.
@@ -317,6 +341,12 @@ fn without(gone: &HashSet<usize>, tools: &mut Vec<ToolDefinition>) {
 /// A tool stands where it can't be taken out of the request.
 fn refused(tool: &str, reason: &str) -> Blocked {
     let told = format!("the request offers `{tool}`, and it can't be taken out: {reason}");
+    Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
+}
+
+/// Hooks change what stays as it is in a document.
+fn unstorable() -> Blocked {
+    let told = "a hook would change what is stored in a conversation, in a name, an id, a picture or a file, or in the number of texts, which is not possible\nhint: store it without what the hook objects to";
     Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
 }
 

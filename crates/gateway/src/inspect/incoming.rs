@@ -29,9 +29,38 @@ pub(super) enum Incoming {
     /// One whose body is a document, as a request in which each of its texts is a message.
     Document(LiveDocument, ModelRequest),
     /// One whose body is a document that stores items of a conversation: the same, and the items as a request has them.
-    Stored(LiveDocument, ModelRequest, Box<ModelRequest>),
+    Stored(LiveDocument, ModelRequest, Box<Items>),
     /// The same of a body in parts.
     Parts(LiveParts, ModelRequest),
+}
+
+/// The items that a document stores in a conversation.
+#[derive(Debug)]
+pub(super) struct Items {
+    /// As a request has them.
+    request: ModelRequest,
+    /// The conversation that the address names.
+    conversation: Option<String>,
+}
+
+/// A document that stores items, and these.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a> {
+    document: &'a LiveDocument,
+    items: &'a Items,
+}
+
+impl<'a> Stored<'a> {
+    /// The items, as a request that says them.
+    pub(super) fn items(self) -> &'a ModelRequest {
+        &self.items.request
+    }
+
+    /// The same once the texts of the document are those of `edited`; `None` if the document can't say that.
+    pub(super) fn items_with(self, edited: &ModelRequest) -> Option<ModelRequest> {
+        let body = self.document.write(&texts_of(edited))?;
+        stored_items(&parse_request(&body).ok()?, self.items.conversation.as_deref()).ok()
+    }
 }
 
 /// A count of tokens at Bedrock.
@@ -129,7 +158,9 @@ impl Incoming {
                     let request = as_request(&document, model.as_deref());
                     Some(match readable.stored_in(path) {
                         Some(stored) => {
-                            let items = stored_items(&document, stored.conversation)?;
+                            let conversation = stored.conversation.map(str::to_owned);
+                            let items = stored_items(document.value(), conversation.as_deref())?;
+                            let items = Items { request: items, conversation };
                             Self::Stored(document, request, Box::new(items))
                         }
                         None => Self::Document(document, request),
@@ -160,10 +191,10 @@ impl Incoming {
         }
     }
 
-    /// The items that it stores in a conversation, as a request that says them.
-    pub(super) fn stored(&self) -> Option<&ModelRequest> {
+    /// The items that it stores in a conversation.
+    pub(super) fn stored(&self) -> Option<Stored<'_>> {
         match self {
-            Self::Stored(_, _, items) => Some(items),
+            Self::Stored(document, _, items) => Some(Stored { document, items }),
             Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Parts(..) => None,
         }
     }
@@ -281,8 +312,8 @@ const ITEMS: &str = "items";
 const ASKED: &str = "input";
 
 /// The items of a document as a request with them, in the conversation that the address names.
-fn stored_items(document: &LiveDocument, conversation: Option<&str>) -> Result<ModelRequest, WireError> {
-    let mut fields = document.value().as_object().cloned().unwrap_or_default();
+fn stored_items(document: &Value, conversation: Option<&str>) -> Result<ModelRequest, WireError> {
+    let mut fields = document.as_object().cloned().unwrap_or_default();
     if let Some(stored) = fields.shift_remove(ITEMS) {
         // A document that has both says both.
         let asked = fields.shift_remove(ASKED);

@@ -59,7 +59,7 @@ impl Exchange for InspectedExchange {
             self.shared.owed.read(self.shared.engine.store().as_ref()).await;
             self.shared.owed.add(self.agent.as_ref(), &mut request);
             let approved = match live.stored() {
-                Some(items) => self.approved_in_store(items, &identity, &call).await,
+                Some(stored) => self.approved_in_store(stored.items(), &identity, &call).await,
                 None => self.approved(&mut request, &identity, &call).await,
             };
             match approved {

@@ -358,3 +358,68 @@ async fn gates_of_tools_alone_close_what_can_not_be_judged() {
     assert_eq!(talk(&gateway, post("/v1/embeddings", &tokens)).await.status(), 200);
     assert_eq!(bodies(&upstream, 1), tokens);
 }
+
+/// What is stored is read by the model in later requests: names, ids, pictures and files of it as well as its texts. Texts are
+/// rewritten; what can't be is refused.
+#[tokio::test]
+async fn everything_that_is_stored_in_a_conversation_is_shown() {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("takes", |event| {
+        let said = serde_json::to_string(&event.messages).unwrap();
+        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
+            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    let (upstream, gateway) = reading(&house, &json!({"object": "list", "data": []})).await;
+    let said = |part: Value| json!({"type": "message", "role": "user", "content": [part]});
+    let picture = "data:image/png;base64,AAAA";
+    for (item, passes) in [
+        (said(json!({"type": "input_text", "text": "hi"})), true),
+        (said(json!({"type": "input_text", "text": format!("the word is {SECRET}")})), true),
+        (
+            json!({"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": SECRET}]}),
+            true,
+        ),
+        (json!({"type": "function_call_output", "call_id": "c", "output": SECRET}), true),
+        (said(json!({"type": "input_image", "image_url": picture})), true),
+        (said(json!({"type": "input_image", "image_url": format!("https://x.example/{SECRET}")})), false),
+        (said(json!({"type": "input_image", "image_url": picture, "detail": SECRET})), false),
+        (said(json!({"type": "input_file", "file_data": format!("data:text/plain,{SECRET}")})), false),
+        (said(json!({"type": "input_file", "file_id": "file-1", "filename": SECRET})), false),
+        (
+            json!({"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": SECRET}),
+            false,
+        ),
+        (json!({"type": "function_call", "call_id": SECRET, "name": "f", "arguments": "{}"}), false),
+        (json!({"type": "function_call", "call_id": "c", "name": SECRET, "arguments": "{}"}), false),
+        (
+            json!({"type": "function_call", "call_id": "c", "name": "f", "status": SECRET, "arguments": "{}"}),
+            false,
+        ),
+        (json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SECRET}), false),
+    ] {
+        for (path, body) in [
+            ("/v1/conversations", json!({ "items": [item] })),
+            ("/v1/conversations/c/items", json!({ "items": [item] })),
+            ("/v1/responses/compact", json!({"model": "m", "input": [item]})),
+        ] {
+            let before = upstream.count();
+            let answer = talk(&gateway, post(path, &body.to_string())).await;
+            assert_eq!(answer.status(), if passes { 200 } else { 403 }, "{path} {body}: {}", answer.text());
+            assert_eq!(upstream.count() > before, passes, "{path} {body}");
+            if passes {
+                let sent: Value = serde_json::from_str(&bodies(&upstream, before)).unwrap();
+                let clean = body.to_string().replace(SECRET, "[gone]");
+                assert_eq!(sent, serde_json::from_str::<Value>(&clean).unwrap(), "{path}");
+            } else {
+                assert!(!answer.text().contains(SECRET), "{path} {body}");
+            }
+        }
+    }
+    for body in [json!({"metadata": {"note": SECRET}}), json!({"items": [], "metadata": {"note": SECRET}})] {
+        let before = upstream.count();
+        talk(&gateway, post("/v1/conversations", &body.to_string())).await;
+        assert!(upstream.count() == before || !bodies(&upstream, before).contains(SECRET), "{body}");
+    }
+}
