@@ -4,6 +4,8 @@
 //! judged together with its key, so that `{"password": "hunter2"}` is found although `hunter2` alone says
 //! nothing. Keys are data in some formats; they are rewritten only on request, and never onto one another.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::Span;
@@ -88,13 +90,17 @@ impl Redactor {
             return;
         }
         let mut renamed = Map::with_capacity(fields.len());
+        // The next number of each name, since many may become the same one.
+        let mut copies = HashMap::new();
         for ((key, field), clean) in std::mem::take(fields).into_iter().zip(cleaned) {
             let mut name = if clean.is_changed() { clean.text } else { key };
-            let base = name.clone();
-            let mut copy = 2;
-            while renamed.contains_key(&name) {
-                name = format!("{base} ({copy})");
-                copy += 1;
+            if renamed.contains_key(&name) {
+                let base = name.clone();
+                let copy = copies.entry(name.clone()).or_insert(2_usize);
+                while renamed.contains_key(&name) {
+                    name = format!("{base} ({copy})");
+                    *copy += 1;
+                }
             }
             findings.extend(clean.findings);
             renamed.insert(name, field);

@@ -247,13 +247,18 @@ fn a_question_is_left_to_hooks_that_are_installed_once_one_was_heard_of() {
     let once = "gateway: {hooks: {max_refusals: 0}}\n";
     let denied = format!("{NO_SHELL}{once}");
     let asks = "echo $ANTHROPIC_BASE_URL; read -r line";
-    for (configuration, first, is_left) in [
-        (once, own.as_str(), vec![true, true]),
-        (once, &other, vec![false, false]),
-        (once, "true", vec![false, false]),
-        (&denied, &own, vec![false, false]),
+    for (configuration, is_installed, first, is_left) in [
+        // A repository's entry can fire an event like this one, and judge no call.
+        (once, false, own.as_str(), vec![false, false]),
+        (once, true, own.as_str(), vec![true, true]),
+        (once, true, &other, vec![false, false]),
+        (once, true, "true", vec![false, false]),
+        (&denied, true, &own, vec![false, false]),
     ] {
         user.configure(&model.config(configuration));
+        if is_installed {
+            user.run(&["install", "gemini"]).succeeded();
+        }
         // The hook of its own comes at last in each of these, so that only the first counts.
         let client = program(&user, "gemini", &format!("{first}; {asks}; {own}; {asks}"));
         std::fs::create_dir_all(user.path().join("tmp")).unwrap();

@@ -14,7 +14,9 @@ pub(crate) mod status;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::Client;
-use backstop::clients::install::{Fixed, Folders, Loader, Program, Scope, folder_variables};
+use backstop::clients::install::{
+    Fixed, Folders, Loader, Program, Scope, folder_variables, status as installed,
+};
 
 use crate::error::Error;
 use crate::session::{Surroundings, working_directory};
@@ -64,6 +66,13 @@ fn absolute(name: &str) -> Option<PathBuf> {
 pub(crate) fn this_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::Failed(format!("the path of this program can't be found: {error}")))
+}
+
+/// Returns whether the user has installed all of our hooks for this client.
+pub(in crate::commands) fn has_hooks_of_its_user(client: Client) -> bool {
+    let (Ok(folders), Ok(program)) = (folders(), this_program()) else { return false };
+    installed(client, Scope::User, &folders, &program)
+        .is_ok_and(|found| !found.programs.is_empty() && found.missing.is_empty())
 }
 
 /// This program, and what its entries say about the operator: the folders that hold for this command, which a person

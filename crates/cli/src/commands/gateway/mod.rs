@@ -72,6 +72,8 @@ enum Listen {
         client: Option<Client>,
         /// Whether it was given our hooks.
         is_hooked: bool,
+        /// Whether it has hooks of ours that its user installed, and may start them.
+        is_installed: bool,
     },
 }
 
@@ -123,8 +125,8 @@ impl Running {
             .sink(Arc::clone(&decisions) as Arc<dyn ReceiptSink>)
             .build()
             .await?;
-        // Hooks that were not given for this run may be installed.
-        let installed = hold.is_none() && heard_of.is_some();
+        // A repository can bring entries that fire events and judge no call, so only those of the user count.
+        let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left).await {
             Ok(started) => started,

@@ -17,6 +17,7 @@ use super::environment::{clouds, has_key, variables as variables_of, with_loopba
 use super::once::{Launch, RunFolder, Variables};
 use super::{Listen, Running, banner, child};
 use crate::commands::ancestry::only_people;
+use crate::commands::clients::has_hooks_of_its_user;
 use crate::commands::notify::ring;
 use crate::confine::{Confined, Confining, confine};
 use crate::error::Error;
@@ -68,8 +69,12 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     }
     let hooked = launch.hooked();
     let asks_for_a_model = launch.asks_for_a_model();
-    let listen =
-        Listen::ForRun { socket: folder.socket(), client: launch.client(), is_hooked: hooked.is_some() };
+    let listen = Listen::ForRun {
+        socket: folder.socket(),
+        client: launch.client(),
+        is_hooked: hooked.is_some(),
+        is_installed: settings.hooks && launch.client().is_some_and(has_hooks_of_its_user),
+    };
     let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
     let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let begin = || -> Result<_, Error> {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Gateway, Pointed, PointingError, Surroundings, lay_over, settings, settings_in};
+use super::{Gateway, Pointed, PointingError, Surroundings, lay_over, read, settings, settings_in};
 use crate::client::Client;
 use crate::install::once::{Once, OnceError};
 use crate::install::{Folders, Scope, status};
@@ -202,7 +202,7 @@ fn judge_folder(folder: &Path, folders: &Folders) -> Result<(), PointingError> {
         }
         for name in SCREEN_FILES {
             let file = place.join(name);
-            let said = settings_in(&file)?;
+            let said = settings_of_project(&file)?;
             if let Some(key) = other_than(HARMLESS_OF_SCREEN, &said) {
                 return Err(of_project(&format!("`{key}`"), &file));
             }
@@ -218,7 +218,7 @@ fn judge_folder(folder: &Path, folders: &Folders) -> Result<(), PointingError> {
 }
 
 fn judge_settings(file: &Path) -> Result<(), PointingError> {
-    let said = settings_in(file)?;
+    let said = settings_of_project(file)?;
     for (key, value) in said.as_object().into_iter().flatten() {
         let is_harmless = match key.as_str() {
             "share" => ["manual", "disabled"].iter().any(|quiet| value == quiet),
@@ -244,6 +244,36 @@ fn judge_settings(file: &Path) -> Result<(), PointingError> {
         }
     }
     Ok(())
+}
+
+/// The settings in a file of the project, as OpenCode will read them.
+///
+/// OpenCode puts the values of `{env:NAME}` and `{file:PATH}` into the text before it parses it, so that the text that is judged
+/// here may be another one than it reads: `/* *{env:NONE}/ ... /* */` is one comment before and settings afterwards. Plain JSON
+/// has no comments, and a variable in the middle of a value leaves it a value; anything else is an error.
+fn settings_of_project(file: &Path) -> Result<Value, PointingError> {
+    let text = read(file)?;
+    if text.contains("{file:") {
+        return Err(of_project("`{file:...}`", file));
+    }
+    if text.contains("{env:") {
+        let plain = serde_json::from_str::<Value>(&text).ok();
+        if plain.is_none_or(|said| has_key_with_variable(&said)) {
+            return Err(of_project("`{env:...}` beside comments or in a name", file));
+        }
+    }
+    Ok(settings(&text, &file.display().to_string())?)
+}
+
+/// Whether a name in it, at any depth, is put together from a variable.
+fn has_key_with_variable(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().any(|(key, field)| key.contains("{env:") || has_key_with_variable(field))
+        }
+        Value::Array(items) => items.iter().any(has_key_with_variable),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// A key of an object that is none of these.

@@ -500,6 +500,21 @@ fn what_a_project_brings_of_its_own_into_opencode_is_an_error() {
         let world = world.with("OPENCODE_DISABLE_PROJECT_CONFIG", "yes");
         assert!(world.pointed(Client::OpenCode, &[]).is_err());
     }
+    // OpenCode puts variables and files into the text before it parses it.
+    for text in [
+        r#"{ /* *{env:NONE}/ "plugin": ["./evil.ts"] /* */ }"#,
+        r#"{ "model": "m" } // {env:NONE}"#,
+        r#"{ "provider": { "anthropic": { "models": { "m": { "provi{env:NONE}der": { "npm": "file:///x.mjs" } } } } } }"#,
+        r#"{ "username": "{file:./name}" }"#,
+    ] {
+        for place in ["project/opencode.json", "project/a/.opencode/tui.jsonc"] {
+            let world = within(World::new(), "a/b").with_file(place, text);
+            let error = world.pointed(Client::OpenCode, &[]).unwrap_err().to_string();
+            assert!(error.contains("{env:") || error.contains("{file:"), "{error}");
+        }
+    }
+    let variable = r#"{ "provider": { "anthropic": { "options": { "apiKey": "{env:KEY}" } } } }"#;
+    opencode(&World::new().with_file("project/opencode.json", variable));
     let screen = World::new().with_file("project/tui.json", json!({ "plugin": ["x"] }));
     assert!(screen.pointed(Client::OpenCode, &[]).unwrap_err().to_string().contains("`plugin`"));
     let harmless = json!({
