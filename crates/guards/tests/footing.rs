@@ -103,3 +103,33 @@ fn file_tools_do_not_write_what_an_agent_stands_on() {
     assert_eq!(judge(".mcp.json", Access::Write), Verdict::Ask, "other settings are asked about");
     assert_eq!(judge("~/.claude/plans/p.md", Access::Write), Verdict::Pass);
 }
+
+/// The folder of data is where `XDG_DATA_HOME` says. Whatever lies in that of the plugins decides which of them are asked.
+#[test]
+fn law_12_nothing_in_the_folder_of_plugins_is_written_or_read_wherever_that_folder_is() {
+    let disk = Disk::new();
+    let files = [
+        "trust.json",
+        "trust.json.lock",
+        "points/mine.json",
+        "code/mine/0/hook.sh",
+        "looks/mine.json",
+        "other",
+    ];
+    for folder in ["~/.local/share", "/srv/data", "~/data", "../data"] {
+        for file in files {
+            let path = format!("{folder}/backstop/plugins/{file}");
+            for access in [Access::Write, Access::Edit, Access::Read] {
+                let verdict = PathGuard::new(Profile::Standard).judge(&path, access, &disk.place()).verdict;
+                assert_ne!(verdict, Verdict::Pass, "{access:?} {path}");
+            }
+            assert_ne!(disk.judged(&format!("cp x {path}")).0, Verdict::Pass, "{path}");
+        }
+    }
+    for path in ["backstop/plugins.md", "crates/plugins/points/mine.json"] {
+        assert_eq!(
+            PathGuard::new(Profile::Standard).judge(path, Access::Write, &disk.place()).verdict,
+            Verdict::Pass
+        );
+    }
+}
