@@ -470,9 +470,9 @@ async fn fields_beside_the_parts_of_a_message_are_read() {
     let left = serde_json::to_string(&decided.event).unwrap();
     assert!(decided.blocked.is_none() && !left.contains(&token()), "{left}");
     // What only the provider reads is no finding where it looks like a secret by chance. A token that is called a signature is one.
-    let sealed = |signature: Value| Message {
-        meta: Some(json!({"anthropic_messages": {"signature": signature, "note": "a"}}).into()),
-        ..Message::new(Role::Assistant, vec![Part::text("fine")])
+    let sealed = |signature: Value| {
+        let meta = Some(json!({"anthropic_messages": {"signature": signature, "note": "a"}}).into());
+        Message::new(Role::Assistant, vec![Part::Thinking { text: "fine".into(), meta }])
     };
     let engine = redacting(&settings(Action::Block));
     for (signature, passes) in [
@@ -487,5 +487,54 @@ async fn fields_beside_the_parts_of_a_message_are_read() {
         let decided = engine.decide::<BeforeLlmCall>(asked.clone(), &context()).await.into_parts();
         assert_eq!(decided.blocked.is_none(), passes, "{signature}");
         assert!(!passes || decided.event == asked, "{signature}");
+    }
+}
+
+/// A field is sealed by where it stands and not by its name: in metadata, schemas and unknown parts people write what they like.
+#[tokio::test]
+async fn a_field_that_is_called_a_signature_is_sealed_nowhere_but_in_reasoning_and_calls() {
+    let text = format!("AAAA/{}", token());
+    let said = |part: Part| (vec![Message::new(Role::Assistant, vec![part])], Vec::new());
+    let unknown = |raw: Value| said(Part::Unknown { raw: raw.into() });
+    let beside = Message::new(
+        Role::System,
+        vec![Part::Unknown { raw: json!({"metadata": {"type": "reasoning", "signature": text}}).into() }],
+    );
+    let with_meta = Message {
+        meta: Some(json!({"w": {"encrypted_content": text}}).into()),
+        ..Message::new(Role::User, vec![Part::text("hi")])
+    };
+    let schema = json!({"type": "object", "properties": {"a": {"default": {"signature": text}}}});
+    let tool = ToolInfo { input_schema: Some(schema.into()), ..ToolInfo::named("f") };
+    let (redact, block) = (redacting(&settings(Action::Redact)), redacting(&settings(Action::Block)));
+    for (messages, tools) in [
+        (vec![beside], vec![]),
+        (vec![with_meta], vec![]),
+        (vec![Message::user("hi")], vec![tool]),
+        unknown(json!({"type": "future", "signature": text})),
+        unknown(json!({"encrypted_content": text})),
+        unknown(json!({"type": ["reasoning"], "encrypted_content": text})),
+        said(Part::Text { text: "a".into(), meta: Some(json!({"w": {"signature": text}}).into()) }),
+    ] {
+        let asked = model_call(messages, tools);
+        let decided = redact.decide::<BeforeLlmCall>(asked.clone(), &context()).await.into_parts();
+        let left = serde_json::to_string(&decided.event).unwrap();
+        assert!(decided.blocked.is_some() || !left.contains(&token()), "{left}");
+        let decided = block.decide::<BeforeLlmCall>(asked.clone(), &context()).await.into_parts();
+        let left = serde_json::to_string(&decided.event).unwrap();
+        assert!(decided.blocked.is_some() || !left.contains(&token()), "{left}");
+    }
+    for (messages, tools) in [
+        unknown(json!({"type": "reasoning", "encrypted_content": text})),
+        unknown(
+            json!({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "encrypted_content": text}]}),
+        ),
+    ] {
+        let asked = model_call(messages, tools);
+        let decided = block.decide::<BeforeLlmCall>(asked.clone(), &context()).await.into_parts();
+        assert!(
+            decided.blocked.is_none() && decided.event == asked,
+            "what a provider seals passes as it came"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! | what | form | what becomes of a finding |
 //! | --- | --- | --- |
 //! | arguments of earlier calls | any | reported or blocked, as `guards.secrets.arguments` says: another value would be another call |
-//! | fields in [`SEALED`] | Base64 that is no token as a whole | not looked at: only the provider can read them, what looks like a secret there is chance |
+//! | fields in [`SEALED`] of what is attached to reasoning and to calls, and of parts in [`SEALED_PARTS`] | Base64 that is no token as a whole | not looked at: only the provider can read them, what looks like a secret there is chance |
 //! | data of images | the same | not looked at |
 //! | ids, and names of tools and models | any | blocked: another value would name something else |
 //!
@@ -25,6 +25,16 @@ const SEALED: [&str; 5] =
     ["signature", "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index"];
 /// Those of them that are made over the text beside them.
 const SIGNATURE: &str = "signature";
+/// The types of parts that have such fields and that no codec takes apart. Elsewhere (in metadata, schemas, unknown parts) a field is
+/// what its author wrote, whatever it is called.
+const SEALED_PARTS: [&str; 6] = [
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "compaction",
+    "web_search_result",
+    "web_search_tool_result",
+];
 /// Base64 that is longer is no token: formats of tokens that long have dots or lines.
 const LONGEST_TOKEN: usize = 1_024;
 
@@ -96,7 +106,9 @@ impl<'a> Walk<'a> {
                 if let Some(clean) = self.text(text) {
                     *text = if is_signed(meta.as_ref()) { String::new() } else { clean }.into();
                 }
-                self.meta(meta);
+                if let Some(meta) = meta {
+                    self.sealed_json(meta);
+                }
             }
             Part::ToolCall(call) => self.call(call),
             Part::ToolResult(result) => self.result(result),
@@ -107,6 +119,7 @@ impl<'a> Walk<'a> {
                 self.image(source);
                 self.meta(meta);
             }
+            Part::Unknown { raw } if has_seals(raw) => self.sealed_json(raw),
             Part::Unknown { raw } => self.json(raw),
         }
     }
@@ -127,7 +140,7 @@ impl<'a> Walk<'a> {
         // It may say what was called.
         if let Some(meta) = &call.meta {
             let before = self.findings.len();
-            self.json(&mut meta.clone());
+            self.sealed_json(&mut meta.clone());
             let found = self.findings.split_off(before);
             self.findings.extend(found.into_iter().map(blocked));
         }
@@ -158,13 +171,18 @@ impl<'a> Walk<'a> {
     }
 
     fn json(&mut self, json: &mut Json) {
+        clean_json(self.redactor, json, &mut self.findings);
+    }
+
+    /// The same of a place that may have [`SEALED`] fields.
+    fn sealed_json(&mut self, json: &mut Json) {
         let (mut value, mut seals) = (json.to_value(), Vec::new());
         self.take_seals(&mut value, &mut seals);
         if seals.is_empty() {
-            return clean_json(self.redactor, json, &mut self.findings);
+            return self.json(json);
         }
         let mut clean = Json::new(value);
-        clean_json(self.redactor, &mut clean, &mut self.findings);
+        self.json(&mut clean);
         let mut value = clean.to_value();
         put_seals(&mut value, &mut seals.into_iter());
         if **json != value {
@@ -226,6 +244,11 @@ fn put_seals(value: &mut Value, seals: &mut impl Iterator<Item = Value>) {
 fn blocked(finding: Finding) -> Finding {
     let action = if finding.is_change() { Action::Block } else { finding.action };
     Finding { action, ..finding }
+}
+
+/// Whether a part of no known kind is of a type that has [`SEALED`] fields.
+fn has_seals(raw: &Json) -> bool {
+    raw.get("type").and_then(Value::as_str).is_some_and(|kind| SEALED_PARTS.contains(&kind))
 }
 
 /// Whether reasoning stands under a signature.
