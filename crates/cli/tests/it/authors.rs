@@ -157,7 +157,7 @@ fn a_hook_that_hangs_throws_or_answers_garbage_is_shown_as_that_and_the_others_a
         ),
         (
             "api.on('before_llm_call', () => { for (;;) {} }, { registrationId: 'bad', timeoutMs: 50 });",
-            "no answer within 50 ms",
+            "a.js:6:1: no answer within ",
         ),
         (
             "api.on('tool.after', () => ({ block: 'true' }), { registrationId: 'bad' });",
