@@ -99,7 +99,8 @@ section! {
         text ("text"): Option<Spanned<LiveText>>, OperatorOnly;
         /// What a client is told when something was stopped.
         blocked ("blocked"): Setting<LiveBlock> = LiveBlock::Answer, OperatorOnly;
-        /// What is done about the tool calls of answers, besides the hooks at `after_llm_call`.
+        /// What is done about the tool calls of answers, besides the hooks at `after_llm_call`. What the provider runs is judged in any
+        /// case, where it is offered and where a client approves it.
         tool_calls ("tool_calls"): Setting<LiveCalls> = LiveCalls::Judge, OperatorOnly;
         /// What becomes of a tool call about which a human is to be asked, with `tool_calls: judge`. Under `backstop run` with a
         /// client that has our hooks, they ask.

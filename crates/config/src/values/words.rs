@@ -358,7 +358,8 @@ choice! {
 choice! {
     /// What is done about the tool calls of answers, besides `after_llm_call`.
     pub enum LiveCalls {
-        /// Nothing: the program that runs the tools takes them through the gates itself.
+        /// Nothing: the program that runs the tools takes them through the gates itself. What the provider runs is judged all the
+        /// same.
         Off = "off",
         /// What the gates of tool calls stop is taken out; whoever runs the tool asks about what is to be asked.
         JudgeBlocks = "judge-blocks",

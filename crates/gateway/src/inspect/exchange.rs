@@ -287,7 +287,7 @@ impl InspectedExchange {
         let model_call = self.model_call.insert(model_call);
         let ModelCall { call: _, id, identity, provider, request, form, watchers, .. } = model_call;
         let call = Arc::clone(&model_call.call);
-        let unasked = self.shared.settings.tool_calls.unasked();
+        let unasked = self.shared.settings.tool_calls.unasked_of_provider();
         let (engine, api) = (&self.shared.engine, self.api);
         let asking = Asking {
             engine,
@@ -523,6 +523,7 @@ impl InspectedExchange {
                 // An answer that may still become an error begins with its first judged byte.
                 let may_fail = self.shared.settings.blocked == BlockedForm::Error;
                 let holds = matches!(&self.answer, Answer::Judged(judge) if judge.holds_everything());
+                self.let_be_approved_unjudged();
                 if !(may_fail && holds) {
                     self.let_out(out);
                 }

@@ -244,6 +244,11 @@ impl AnswerJudge {
         }
     }
 
+    /// Whether the provider has said everything.
+    pub(super) fn is_whole(&self) -> bool {
+        self.editor.is_whole()
+    }
+
     /// What was said, once the answer is whole; one per choice.
     pub(super) fn responses(&self) -> &[ModelResponse] {
         self.editor.responses()

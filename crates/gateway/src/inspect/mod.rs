@@ -132,7 +132,7 @@ struct Shared {
 struct ActiveHooks {
     /// `message.before` or `before_llm_call`.
     request: bool,
-    /// The gates of tool calls, by which offers of tools are judged whoever judges the calls.
+    /// The gates of tool calls, by which offers of tools, and what clients approve, are judged whoever judges the calls.
     offers: bool,
     /// `after_llm_call`, or the gates of tool calls.
     calls: bool,
@@ -221,6 +221,17 @@ impl ActiveHooks {
     /// Returns whether a hook may block or rewrite something but the tools that are offered.
     fn judges_texts(self) -> bool {
         self.request || self.gates_answers()
+    }
+
+    /// Returns whether a hook may deny what a client approves: the provider runs it, whoever judges the calls of answers.
+    fn judges_approvals(self) -> bool {
+        self.calls || self.offers
+    }
+
+    /// Returns whether all hooks that may deny a call, or ask about it, do so in the answer that holds it.
+    fn settles_calls(self, tool_calls: ToolCalls) -> bool {
+        let asks = matches!(tool_calls, ToolCalls::Judge(Unasked::Deny | Unasked::Wait));
+        self.calls && (asks || !self.offers)
     }
 
     fn gates_answers(self) -> bool {

@@ -31,16 +31,18 @@ pub enum BlockedForm {
 pub enum ToolCalls {
     /// They pass the gates of tool calls too, and what those stop is taken out of the answer.
     Judge(Unasked),
-    /// Nothing: the program that runs the tools takes them through the gates itself.
+    /// Nothing: the program that runs the tools takes them through the gates itself. What the provider runs passes them all the
+    /// same, where it is offered and where a client approves it.
     Leave,
 }
 
 impl ToolCalls {
-    /// What becomes of a tool about which a human would be asked, where the provider runs it: nobody asks later.
-    pub(crate) fn unasked(self) -> Unasked {
+    /// What becomes of a tool about which a human would be asked, where the provider runs it: no program on this side would ask
+    /// later, so a question that is not waited for is filed.
+    pub(crate) fn unasked_of_provider(self) -> Unasked {
         match self {
-            Self::Judge(unasked) => unasked,
-            Self::Leave => Unasked::Leave,
+            Self::Judge(Unasked::Wait) => Unasked::Wait,
+            Self::Judge(Unasked::Deny | Unasked::Leave) | Self::Leave => Unasked::Deny,
         }
     }
 }

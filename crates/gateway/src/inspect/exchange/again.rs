@@ -134,7 +134,7 @@ impl InspectedExchange {
             provider: &provider,
             other_models: &other_models,
             api: self.api,
-            unasked: self.shared.settings.tool_calls.unasked(),
+            unasked: self.shared.settings.tool_calls.unasked_of_provider(),
             stored: None,
             answer_tokens: None,
         };

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use backstop_engine::{BlockCause, Blocked};
-use backstop_hooks::CallContext;
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall};
 use backstop_hooks::points::AfterLlmCallEvent;
+use backstop_hooks::{CallContext, ToolCallId};
 use backstop_llm::{Api, ModelRequest};
 use backstop_store::ToolDecision;
 
 use super::{Answer, InspectedExchange};
 use crate::inspect::approvals::{Unjudged, turn_down};
 use crate::inspect::identity::Identity;
-use crate::inspect::settings::ToolCalls;
 
 /// Why a request with an approval does not go on.
 pub(super) enum Stop {
@@ -23,15 +22,32 @@ pub(super) enum Stop {
 }
 
 impl InspectedExchange {
-    /// Remembers which of the calls that leave may be approved.
+    /// Remembers which of the calls that leave may be approved, once the answer was judged.
     pub(super) fn let_be_approved(&self) {
         let Answer::Judged(judge) = &self.answer else { return };
-        if self.api != Api::OpenAiResponses {
-            return;
-        }
         let is_refused = |call: &ToolCall| judge.refused().iter().any(|(refused, _)| refused.id == call.id);
         let calls = judge.responses().iter().flat_map(|response| response.message.tool_calls());
-        self.shared.approvals.keep(self.agent.as_ref(), calls.filter(|call| !is_refused(call)));
+        self.remember(calls.filter(|call| !is_refused(call)));
+    }
+
+    /// Remembers the calls of an answer that is whole and whose calls nobody holds, before its last bytes leave: a client may
+    /// approve one as soon as it has them.
+    pub(super) fn let_be_approved_unjudged(&self) {
+        let responses = match &self.answer {
+            Answer::Judged(judge) if judge.is_whole() => judge.responses(),
+            Answer::Watched(Some(editor)) if editor.is_whole() => editor.responses(),
+            _ => return,
+        };
+        if !self.active_hooks.calls {
+            self.remember(responses.iter().flat_map(|response| response.message.tool_calls()));
+        }
+    }
+
+    fn remember<'c>(&self, calls: impl Iterator<Item = &'c ToolCall>) {
+        if self.api == Api::OpenAiResponses && self.active_hooks.judges_approvals() {
+            let are_judged = self.active_hooks.settles_calls(self.shared.settings.tool_calls);
+            self.shared.approvals.keep(self.agent.as_ref(), calls, are_judged);
+        }
     }
 
     /// Judges what is approved by the items that a request stores: nothing is turned down in their place, so a denial refuses them.
@@ -62,7 +78,7 @@ impl InspectedExchange {
         identity: &Identity,
         call: &Arc<CallContext>,
     ) -> Result<(), Stop> {
-        if !self.active_hooks.calls || self.is_count() {
+        if !self.active_hooks.judges_approvals() || self.is_count() {
             return Ok(());
         }
         let calls = self.shared.approvals.unjudged(self.agent.as_ref(), request).map_err(Stop::Unread)?;
@@ -79,15 +95,15 @@ impl InspectedExchange {
             token_usage: None,
         };
         let engine = &self.shared.engine;
-        let judged = match self.shared.settings.tool_calls {
-            ToolCalls::Judge(unasked) => engine.judge_answer_and_calls(event, call, unasked).await,
-            ToolCalls::Leave => engine.judge_answer(event, call).await,
-        };
+        let unasked = self.shared.settings.tool_calls.unasked_of_provider();
+        let judged = engine.judge_answer_and_calls(event, call, unasked).await;
         if let Some(blocked) = judged.decided.into_parts().blocked {
             return Err(Stop::Blocked(blocked));
         }
+        let mut denied: Vec<&ToolCallId> = Vec::new();
         for (call, ruling) in calls.iter().zip(judged.rulings) {
             if let ToolDecision::Deny { reason } = ruling {
+                denied.push(&call.id);
                 turn_down(
                     request,
                     call,
@@ -95,6 +111,8 @@ impl InspectedExchange {
                 );
             }
         }
+        let allowed = calls.iter().filter(|call| !denied.contains(&&call.id));
+        self.shared.approvals.judged(self.agent.as_ref(), allowed);
         Ok(())
     }
 }

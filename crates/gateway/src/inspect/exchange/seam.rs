@@ -75,7 +75,7 @@ impl Exchange for InspectedExchange {
             provider: body.provider,
             other_models: &other_models,
             api: live.api().unwrap_or(self.api),
-            unasked: self.shared.settings.tool_calls.unasked(),
+            unasked: self.shared.settings.tool_calls.unasked_of_provider(),
             stored: live.stored(),
             answer_tokens: self.answer_tokens(&live),
         };
@@ -178,6 +178,7 @@ impl Exchange for InspectedExchange {
                 if reader.as_mut().is_some_and(|editor| !fits(editor)) {
                     *reader = None;
                 }
+                self.let_be_approved_unjudged();
                 out.push(chunk);
                 Step::Continue
             }
@@ -201,7 +202,10 @@ impl Exchange for InspectedExchange {
             }
             Answer::Watched(reader) => {
                 match reader.as_mut().map(|editor| editor.finish()) {
-                    Some(Ok(())) => self.whole(),
+                    Some(Ok(())) => {
+                        self.let_be_approved_unjudged();
+                        self.whole();
+                    }
                     Some(Err(_)) | None => {
                         *reader = None;
                         self.end(Some((ErrorCategory::Protocol.as_str(), None)));

@@ -1,7 +1,14 @@
 //! Calls of a server's tools that the provider runs once a client approves.
 
-use backstop_gateway::inspect::HookSettings;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use backstop_gateway::inspect::{HookSettings, ToolCalls, Unasked};
+use backstop_hooks::points::{AfterLlmCall, BeforeToolCall, ToolCallOutcome};
+use backstop_hooks::{ApprovalRequest, TimeoutBehavior};
 use backstop_llm::Api;
+use backstop_store::{ApprovalFilter, Timestamp};
 use serde_json::{Value, json};
 
 use super::support::*;
@@ -246,4 +253,221 @@ async fn a_reference_to_an_item_that_may_approve_or_offer_something_is_refused()
             }
         }
     }
+}
+
+/// Who may judge the calls of answers, and whether the operator has the gates of tool calls look at them there.
+pub(crate) const CALLS: [ToolCalls; 4] = [
+    ToolCalls::Leave,
+    ToolCalls::Judge(Unasked::Leave),
+    ToolCalls::Judge(Unasked::Deny),
+    ToolCalls::Judge(Unasked::Wait),
+];
+
+/// Gates of tool calls that deny `mcp__shop__drop_all`, and how often they were asked about a tool of the shop.
+pub(crate) fn gated() -> (House, Arc<AtomicUsize>) {
+    let (house, asked) = (House::new(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&asked);
+    house.judge::<BeforeToolCall>("gate", move |event| {
+        let name = event.tool_name.called();
+        count.fetch_add(usize::from(name.starts_with("mcp__shop__")), Ordering::Relaxed);
+        (name == "mcp__shop__drop_all").then(|| ToolCallOutcome::block("not that"))
+    });
+    (house, asked)
+}
+
+fn leaving(tool_calls: ToolCalls) -> HookSettings {
+    HookSettings { tool_calls, ..settings() }
+}
+
+/// What reached the provider with its last request: whether the call is approved there, if the request says so.
+fn is_approved(upstream: &Upstream) -> Option<bool> {
+    let heard = heard(upstream, upstream.count() - 1);
+    let said: Vec<&Value> =
+        heard.as_array().into_iter().flatten().filter_map(|item| item.get("approve")).collect();
+    assert!(said.len() <= 1, "{heard}");
+    said.first().map(|said| said.as_bool().unwrap())
+}
+
+/// A provider whose first answer asks whether a tool may be called, as a stream too.
+async fn streaming_provider(name: &'static str) -> Upstream {
+    Upstream::start(move |number| {
+        let output = if number == 0 { json!([asked(name, "x")]) } else { json!([]) };
+        let response = |status: &str, output: &Value| json!({"id": "resp_1", "object": "response", "status": status, "model": "m", "output": output});
+        let mut events = vec![json!({"type": "response.created", "response": response("in_progress", &json!([]))})];
+        for item in output.as_array().unwrap() {
+            events.push(json!({"type": "response.output_item.added", "output_index": 0, "item": item}));
+            events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
+        }
+        events.push(json!({"type": "response.completed", "response": response("completed", &output)}));
+        let lines: Vec<String> = events.iter().map(|event| {
+            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
+        }).collect();
+        Script::events(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+    })
+    .await
+}
+
+/// The provider runs what is approved, so no program takes it through the gates but this one.
+#[tokio::test]
+async fn what_is_approved_passes_the_gates_whoever_judges_the_calls_of_answers() {
+    let (text, image) = (
+        json!({"role": "user", "content": "go on"}),
+        json!({"role": "user", "content": [{"type": "input_image", "image_url": "https://x.example/y.png"}]}),
+    );
+    let yes = approval(&json!(true));
+    let inputs = [json!([yes]), json!([text, yes]), json!([yes, text]), json!([yes, image])];
+    let behind = [
+        ("previous_response_id", json!("resp_1")),
+        ("conversation", json!("conv_1")),
+        ("conversation", json!({"id": "conv_1"})),
+    ];
+    for tool_calls in CALLS {
+        for (name, passes) in [("look_up", true), ("drop_all", false)] {
+            for (number, input) in inputs.iter().enumerate() {
+                let (field, id) = &behind[number % behind.len()];
+                for stream in [false, true] {
+                    let upstream = if stream { streaming_provider(name).await } else { provider(name).await };
+                    let (house, _) = gated();
+                    let gateway = house.gateway(&upstream.url(), leaving(tool_calls)).await;
+                    let body =
+                        json!({"model": "m", "stream": stream, "conversation": "conv_1", "input": "hi"});
+                    send(&gateway, API, &body).await;
+                    let body = json!({"model": "m", "stream": stream, *field: id, "input": input});
+                    let answer = send(&gateway, API, &body).await;
+                    assert_eq!(answer.status(), 200, "{tool_calls:?} {body}: {}", answer.text());
+                    assert_eq!(is_approved(&upstream), Some(passes), "{tool_calls:?} {body}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_approved_in_a_stored_conversation_passes_the_gates_whoever_judges_the_calls_of_answers() {
+    for tool_calls in CALLS {
+        for number in 0..3 {
+            for is_brought in [false, true] {
+                let upstream = provider("drop_all").await;
+                let (house, _) = gated();
+                let gateway = house.gateway(&upstream.url(), leaving(tool_calls)).await;
+                send(&gateway, API, &ask(API, false, "hi")).await;
+                let yes = approval(&json!(true));
+                let items = if is_brought { json!([asked("drop_all", "x"), yes]) } else { json!([yes]) };
+                let (path, body, _) = stores(&items)[number].clone();
+                let answer = talk(&gateway, post(path, &body.to_string())).await;
+                assert!([400, 403].contains(&answer.status()), "{tool_calls:?} {body}: {}", answer.text());
+                assert_eq!(upstream.count(), 1, "{tool_calls:?} {body}");
+            }
+        }
+    }
+}
+
+/// Nobody is asked later about what a provider runs.
+#[tokio::test]
+async fn a_question_about_what_is_approved_is_filed_wherever_nobody_waits() {
+    for tool_calls in [ToolCalls::Leave, ToolCalls::Judge(Unasked::Leave)] {
+        for is_brought in [false, true] {
+            let upstream = provider("look_up").await;
+            let house = House::new();
+            house.judge::<BeforeToolCall>("asks", |event| {
+                let request = ApprovalRequest::cut("look it up?", "in the shop");
+                let request = request.timeout(Duration::from_secs(60), TimeoutBehavior::Deny).unwrap();
+                (event.tool_name.called() == "mcp__shop__look_up").then(|| ToolCallOutcome::ask(request))
+            });
+            let gateway = house.gateway(&upstream.url(), leaving(tool_calls)).await;
+            let yes = approval(&json!(true));
+            let body = if is_brought {
+                json!({"model": "m", "metadata": {"session_id": "s-1"}, "input": [asked("look_up", "x"), yes]})
+            } else {
+                let body = json!({"model": "m", "metadata": {"session_id": "s-1"}, "input": "hi"});
+                assert!(send(&gateway, API, &body).await.text().contains("mcpr_1"));
+                json!({"model": "m", "metadata": {"session_id": "s-1"}, "previous_response_id": "resp_1", "input": [yes]})
+            };
+            send(&gateway, API, &body).await;
+            assert_eq!(is_approved(&upstream), Some(false), "{tool_calls:?} {is_brought}");
+            let store = house.engine.answer_store();
+            let [filed] = store.approvals(ApprovalFilter::All, 100).await.unwrap().try_into().unwrap();
+            store
+                .allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now())
+                .await
+                .unwrap();
+            send(&gateway, API, &body).await;
+            assert_eq!(is_approved(&upstream), Some(true), "{tool_calls:?} {is_brought}");
+        }
+    }
+}
+
+/// A client may send the whole conversation with each request.
+#[tokio::test]
+async fn what_was_judged_when_it_was_approved_is_not_judged_with_each_request() {
+    for tool_calls in CALLS {
+        let upstream = provider("look_up").await;
+        let (house, asked_about) = gated();
+        let gateway = house.gateway(&upstream.url(), leaving(tool_calls)).await;
+        send(&gateway, API, &ask(API, false, "hi")).await;
+        for _ in 0..3 {
+            let input =
+                json!([{"role": "user", "content": "hi"}, asked("look_up", "x"), approval(&json!(true))]);
+            send(&gateway, API, &json!({"model": "m", "input": input})).await;
+            assert_eq!(is_approved(&upstream), Some(true));
+        }
+        // Where questions are left to clients, the answer is judged without them.
+        let times = if tool_calls == ToolCalls::Judge(Unasked::Leave) { 2 } else { 1 };
+        assert_eq!(asked_about.load(Ordering::Relaxed), times, "{tool_calls:?}");
+    }
+}
+
+/// What hooks at `after_llm_call` let leave was seen by no gate of tool calls, where these do not judge answers.
+#[tokio::test]
+async fn a_call_that_only_other_hooks_judged_passes_the_gates_when_it_is_approved() {
+    let upstream = provider("drop_all").await;
+    let (house, _) = gated();
+    house.judge::<AfterLlmCall>("looks", |_| None);
+    let gateway = house.gateway(&upstream.url(), leaving(ToolCalls::Leave)).await;
+    assert!(send(&gateway, API, &ask(API, false, "hi")).await.text().contains("mcpr_1"));
+    let body = json!({"model": "m", "previous_response_id": "resp_1", "input": [approval(&json!(true))]});
+    send(&gateway, API, &body).await;
+    assert_eq!(is_approved(&upstream), Some(false));
+}
+
+/// An answer that repeats an id for another call says nothing about which of them is approved.
+#[tokio::test]
+async fn an_id_that_stood_for_two_calls_approves_none() {
+    for tool_calls in CALLS {
+        let upstream = Upstream::start(|number| {
+            let output = match number {
+                0 => json!([asked("look_up", "x")]),
+                1 => json!([asked("look_up", "y")]),
+                _ => json!([]),
+            };
+            let body = json!({"id": format!("resp_{number}"), "object": "response", "status": "completed", "model": "m", "output": output});
+            Script::json("200 OK", &body.to_string())
+        })
+        .await;
+        let (house, _) = gated();
+        let gateway = house.gateway(&upstream.url(), leaving(tool_calls)).await;
+        for text in ["one", "two"] {
+            send(&gateway, API, &ask(API, false, text)).await;
+        }
+        let body = json!({"model": "m", "previous_response_id": "resp_1", "input": [approval(&json!(true))]});
+        assert_eq!(send(&gateway, API, &body).await.status(), 400, "{tool_calls:?}");
+        assert_eq!(upstream.count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_too_long_to_be_remembered_is_not_approved_unjudged() {
+    let upstream = Upstream::start(|number| {
+        let output = if number == 0 { json!([asked("look_up", &"x".repeat(1 << 16))]) } else { json!([]) };
+        let body = json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": output});
+        Script::json("200 OK", &body.to_string())
+    })
+    .await;
+    let (house, _) = gated();
+    let gateway = house.gateway(&upstream.url(), leaving(ToolCalls::Leave)).await;
+    send(&gateway, API, &ask(API, false, "hi")).await;
+    let body = json!({"model": "m", "previous_response_id": "resp_1", "input": [approval(&json!(true))]});
+    let answer = send(&gateway, API, &body).await;
+    assert_eq!(answer.status(), 400, "{}", answer.text());
+    assert_eq!(upstream.count(), 1);
 }

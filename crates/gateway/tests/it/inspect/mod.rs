@@ -5,7 +5,7 @@
 pub(crate) mod adversarial;
 mod answers;
 pub(crate) mod approvals;
-mod approved;
+pub(crate) mod approved;
 mod arrays;
 mod attacks;
 mod batches;

@@ -1,5 +1,6 @@
 //! Turns of OpenAI Responses and Realtime on WebSockets: a scripted provider, the gateway, a client that speaks in raw frames.
 
+mod approved;
 mod ends;
 pub(crate) mod lanes;
 mod live;
