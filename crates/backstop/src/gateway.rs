@@ -3,8 +3,8 @@
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint, Exchange,
-    Family, Gateway, Interceptor, Limits, ModelRoute, Operation, OperatorFiles, Permission, Plan, Provider,
-    Proxies, Renewed, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
+    Family, Gateway, Interceptor, Limits, ModelRoute, NotReady, Operation, OperatorFiles, Permission, Plan,
+    Provider, Proxies, Readiness, Renewed, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
 };
 
 /// Inspection of live traffic by hooks.

@@ -70,11 +70,11 @@ pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
     Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
-    GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayWebSockets, Guards,
-    HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions,
-    KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData, PlacedHook, PluginEntry,
-    PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, Retention,
-    Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls,
+    GatewayWebSockets, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals,
+    KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
+    PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price,
+    Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};

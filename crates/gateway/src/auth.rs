@@ -12,6 +12,8 @@
 //! - *Tokens are never forwarded.* A token of Backstop is removed from a request wherever it occurs in it.
 //! - *Methods that echo or tunnel are refused.* The answer to `TRACE` is the request as the provider saw it, with its
 //!   key, and `CONNECT` asks for a tunnel.
+//! - *What is for operators is asked for alone.* Below `/-/` ([`is_for_operators`]) nothing is passed on, and no prefix may stand
+//!   in front of it: tokens would end up in addresses that people keep.
 //! - A gateway on a loopback address answers only to the names of this machine (and to those configured), so
 //!   that a page in a browser can't reach it under a name of its own (DNS rebinding).
 //!
@@ -45,6 +47,8 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct Authenticator {
     token: Secret,
     agents: Vec<(AgentId, Secret)>,
+    /// The token of operators, which opens nothing here and leaves no more than the others.
+    operator_token: Option<Secret>,
     /// The configured host names, in lower case, that are accepted besides those of this machine.
     hosts: Vec<String>,
     /// Whether the gateway listens on a loopback address: then requests for other host names are refused.
@@ -83,6 +87,10 @@ pub(crate) enum AuthError {
     Agent,
     #[error("the path is malformed")]
     Path,
+    #[error(
+        "what is below `/-/` is for operators: it is asked for alone, without anything in front, and never passed on"
+    )]
+    ForOperators,
     #[error("this method is not passed on")]
     Method,
 }
@@ -106,7 +114,8 @@ impl Authenticator {
         let is_local = settings.listen.ip().is_loopback();
         let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
-        Self { token: settings.token.clone(), agents, hosts, is_local }
+        let (token, operator_token) = (settings.token.clone(), settings.operator_token.clone());
+        Self { token, agents, operator_token, hosts, is_local }
     }
 
     /// Authenticates a request and returns its caller.
@@ -122,6 +131,9 @@ impl Authenticator {
         }
         let whole = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let (prefixes, rest) = Prefixes::split(whole)?;
+        if may_mean_operators(rest) {
+            return Err(AuthError::ForOperators);
+        }
         let holder = self.holder(&prefixes, request).ok_or(AuthError::Token)?;
         let agent = self.agent(&holder, prefixes.agent, &request.headers)?;
         let target = if rest.len() == whole.len() {
@@ -160,7 +172,8 @@ impl Authenticator {
 
     /// Returns whether one of the gateway's tokens occurs in `text`. Not constant time: the caller has already presented a token.
     fn is_in(&self, text: &[u8]) -> bool {
-        let tokens = self.agents.iter().map(|(_, token)| token).chain([&self.token]);
+        let others = self.operator_token.iter().chain([&self.token]);
+        let tokens = self.agents.iter().map(|(_, token)| token).chain(others);
         tokens.map(|token| token.expose().as_bytes()).any(|token| memmem::find(text, token).is_some())
     }
 
@@ -225,14 +238,17 @@ impl Authenticator {
 
     /// Returns whether the request is for a host name that the gateway answers to.
     fn knows_host(&self, request: &request::Parts) -> bool {
-        if !self.is_local {
-            return true;
-        }
-        let authority = request.uri.authority().map(http::uri::Authority::as_str).or_else(|| {
-            let host = request.headers.get(header::HOST)?;
-            host.to_str().ok()
-        });
-        authority.is_some_and(|authority| self.knows_name(authority))
+        !self.is_local || asked_host(request).is_some_and(|authority| self.knows_name(authority))
+    }
+
+    /// Returns whether a request for operators is for a host that a page of another site can't have as its own. At any
+    /// address: names are those that [`Self::knows_host`] knows at a loopback address. Beyond this machine an address in
+    /// numbers will do as well, since no name has to lead to it.
+    pub(crate) fn knows_operators_host(&self, request: &request::Parts) -> bool {
+        asked_host(request).is_some_and(|authority| {
+            let host = without_port(authority).trim_matches(['[', ']']);
+            self.knows_name(authority) || !self.is_local && host.parse::<IpAddr>().is_ok()
+        })
     }
 
     /// Returns whether a WebSocket request may have been sent by a browser page of this origin. Browsers send such requests
@@ -296,6 +312,26 @@ impl<'a> Prefixes<'a> {
     }
 }
 
+/// The host that a request names.
+fn asked_host(request: &request::Parts) -> Option<&str> {
+    let in_address = request.uri.authority().map(http::uri::Authority::as_str);
+    in_address.or_else(|| request.headers.get(header::HOST)?.to_str().ok())
+}
+
+/// Returns whether a path is for operators, and for no provider.
+pub(crate) fn is_for_operators(path: &str) -> bool {
+    path == "/-" || path.starts_with("/-/")
+}
+
+/// Returns whether somebody could read an address as one that is for operators: its letters escaped, its slashes doubled or the
+/// wrong way round, or with dots between them.
+fn may_mean_operators(target: &str) -> bool {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let path = unescaped(path).map_or_else(|_| path.to_owned().into(), std::borrow::Cow::from);
+    let first = path.split(['/', '\\']).find(|segment| !matches!(*segment, "" | "."));
+    first.is_some_and(|first| first.split(';').next() == Some("-"))
+}
+
 /// Whether a client expects errors as Bedrock has them.
 pub(crate) fn speaks_bedrock(request: &request::Parts) -> bool {
     let rest = Prefixes::split(request.uri.path()).map_or("/", |(_, rest)| rest);
@@ -308,7 +344,7 @@ pub(crate) fn family_of(request: &request::Parts) -> Family {
     Endpoint::of(rest, &request.headers).map_or(Family::OpenAi, |endpoint| endpoint.family)
 }
 
-fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+pub(crate) fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"bearer ").then_some(token.trim_ascii_start())
 }
@@ -376,6 +412,55 @@ mod tests {
             authenticator.knows_origin(&request("/", &[("host", "gate.example")]).headers),
             "no page asks"
         );
+    }
+
+    #[test]
+    fn what_is_for_operators_is_asked_for_alone() {
+        for spelt in ["/-/x", "/-", "//-/x", "/./-/x", "/%2d/x", "/%2D", "/-;a/x", "/-?x", "/-/", "/%2e/-/x"]
+        {
+            for front in ["", "/t/open-sesame", "/a/me", "/p/here", "/p/here/a/me", "/t/wrong"] {
+                let asked = authenticate(&format!("{front}{spelt}"), &[("x-backstop-token", "open-sesame")]);
+                assert_eq!(asked, Err(AuthError::ForOperators), "{front}{spelt}");
+            }
+        }
+        for other in ["/v1/-/x", "/--/x", "/-x", "/x/-", "/v1/x?/-/"] {
+            assert_eq!(authenticate(other, &[("x-backstop-token", "open-sesame")]), anonymous(other));
+        }
+    }
+
+    #[test]
+    fn operators_are_asked_under_no_name_that_a_page_can_have() {
+        let known = |listen: &str, host: &str| {
+            let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+            settings.listen = listen.parse().unwrap();
+            settings.hosts.push("Gate.Internal".to_owned());
+            Authenticator::new(&settings).knows_operators_host(&request("/-/ready", &[("host", host)]))
+        };
+        for listen in ["127.0.0.1:80", "0.0.0.0:80", "[::]:80"] {
+            for host in ["localhost:80", "a.localhost", "127.0.0.1", "[::1]:80", "gate.internal:1"] {
+                assert!(known(listen, host), "{host} at {listen}");
+            }
+            for host in ["evil.example", "127.0.0.1.evil.example:80", "", "192.0.2.1.", "1.evil"] {
+                assert!(!known(listen, host), "{host} at {listen}");
+            }
+            assert_eq!(known(listen, "192.0.2.1:80"), listen != "127.0.0.1:80");
+            assert_eq!(known(listen, "[2001:db8::1]"), listen != "127.0.0.1:80");
+        }
+    }
+
+    #[test]
+    fn the_token_of_operators_opens_nothing_and_never_leaves() {
+        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
+        settings.operator_token = Some(Secret::new("watch-sesame".to_owned()));
+        let authenticator = Authenticator::new(&settings);
+        let asked = |path: &str, headers: &[(&str, &str)]| {
+            authenticator.authenticate(&request(path, headers)).map(|caller| caller.target.to_string())
+        };
+        assert_eq!(asked("/v1/x", &[("authorization", "Bearer watch-sesame")]), Err(AuthError::Token));
+        assert_eq!(asked("/t/watch-sesame/v1/x", &[]), Err(AuthError::Token));
+        assert_eq!(asked("/t/open-sesame/v1/x?a=watch-sesame", &[]), Ok("/v1/x".to_owned()));
+        let value = HeaderValue::from_static("Bearer watch-sesame");
+        assert!(authenticator.must_strip(&header::AUTHORIZATION, &value));
     }
 
     fn request(path: &str, headers: &[(&str, &str)]) -> request::Parts {

@@ -73,6 +73,14 @@ pub enum StartError {
         "`gateway.token` is too short: it has fewer than 16 bytes\nhint: leave it out, and one is made at each start"
     )]
     ShortToken,
+    /// The token of operators can be guessed, or an agent has it.
+    #[error(
+        "`gateway.operators.token` {problem}\nhint: give operators a long random one of their own, for example by `openssl rand -hex 32`, and keep it where no agent can read it"
+    )]
+    OperatorToken {
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// Two agents can't be told apart, or one can be guessed.
     #[error(
         "the token of agent `{agent}` {problem}\nhint: give each of `gateway.agents` a long random one of its own, for example by `openssl rand -hex 32`"
@@ -237,7 +245,9 @@ impl Failure {
             Self::Refused(AuthError::Token) => (Kind::Auth, 401),
             Self::Refused(AuthError::Host | AuthError::Origin | AuthError::Agent) => (Kind::Auth, 403),
             Self::Closed(_) | Self::NotSpoken(_) => (Kind::InvalidRequest, 403),
-            Self::Refused(AuthError::Path) | Self::Ambiguous(_) => (Kind::InvalidRequest, 400),
+            Self::Refused(AuthError::Path | AuthError::ForOperators) | Self::Ambiguous(_) => {
+                (Kind::InvalidRequest, 400)
+            }
             Self::Refused(AuthError::Method) => (Kind::InvalidRequest, 405),
             Self::Undecodable(Undecodable::TooLarge) => (Kind::RequestTooLarge, 413),
             Self::NoModel | Self::Broken | Self::Unclear | Self::Undecodable(_) | Self::Unspoken { .. } => {

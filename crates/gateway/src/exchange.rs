@@ -38,6 +38,8 @@
 //!   keep-alive or an error event can follow it.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -64,6 +66,33 @@ pub trait Interceptor: Send + Sync + 'static {
     /// Whether sound and pictures of a session pass, in which nobody can judge anything.
     fn passes_media(&self) -> bool {
         true
+    }
+
+    /// Finds out whether requests can be judged now, and what comes of it kept. Operators ask, and whoever balances load.
+    fn ready(&self) -> Readiness<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The wait until it is known whether an [`Interceptor`] is ready.
+pub type Readiness<'a> = Pin<Box<dyn Future<Output = Result<(), NotReady>> + Send + 'a>>;
+
+/// What is not ready. There is no variant for a policy: a gateway listens only once it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    /// Where decisions are kept can't be written.
+    Store,
+    /// The gateway is about to stop.
+    Stopping,
+}
+
+impl NotReady {
+    /// Its name for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Stopping => "stopping",
+        }
     }
 }
 

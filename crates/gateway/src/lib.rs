@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! server      listener, connections, one task each
+//!  ├ operators  what is asked of the gateway itself, below `/-/`
 //!  ├ sockets  WebSockets: turns of OpenAI Responses and Realtime, each through an exchange of its own
 //!  └ request  one request: auth ► endpoint ► Interceptor::begin ► body ► route ► Exchange::request
 //!             ► provider (retries, failover) ► answer, passed or driven through the exchange
@@ -53,7 +54,7 @@ mod upstream;
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
-pub use exchange::{Exchange, Interceptor, Plan, Transparent};
+pub use exchange::{Exchange, Interceptor, NotReady, Plan, Readiness, Transparent};
 pub use operations::{AllowedOperation, Permission};
 pub use server::Gateway;
 pub use settings::{

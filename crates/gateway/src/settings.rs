@@ -21,6 +21,8 @@ pub struct Settings {
     pub token: Secret,
     /// Agents that have a token of their own.
     pub agents: BTreeMap<AgentId, Secret>,
+    /// The token of operators, by which they are shown metrics. Without one, nobody is.
+    pub operator_token: Option<Secret>,
     /// Names by which the gateway may be called besides those of this machine (`Host` headers).
     pub hosts: Vec<String>,
     /// The providers, by name.
@@ -53,6 +55,7 @@ impl Settings {
             tls: None,
             token,
             agents: BTreeMap::new(),
+            operator_token: None,
             hosts: Vec::new(),
             providers: BTreeMap::new(),
             allow: Vec::new(),
@@ -209,7 +212,8 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Bytes of a decoded answer that was sent compressed although nobody asked for it.
     pub decoded_answer_bytes: u64,
-    /// Connections at once; more wait. What holds at the start holds to the end.
+    /// Connections at once. The requests of some more are refused as overload, but for those of operators; yet more wait. What
+    /// holds at the start holds to the end.
     pub connections: usize,
     /// Requests at once; more are refused as overload.
     pub requests: usize,

@@ -264,6 +264,10 @@ pub enum PruneAuditError {
 /// The audit trail.
 #[async_trait]
 pub trait AuditStore {
+    /// Writes nothing that lasts, but goes all the way to the disk as an entry would: succeeds only where an entry could be
+    /// kept now.
+    async fn check_writable(&self) -> Result<(), StoreError>;
+
     /// Adds an entry at the end of the chain.
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 

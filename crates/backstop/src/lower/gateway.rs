@@ -85,6 +85,7 @@ pub fn gateway_settings(
         listen: config.listen.value.0,
         tls: tls(loaded)?,
         agents: agents.collect(),
+        operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
         allow: config.allow.iter().filter_map(|operation| allowed(&operation.value)).collect(),

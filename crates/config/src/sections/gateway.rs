@@ -28,6 +28,8 @@ section! {
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
         /// Agents that are known by a token of their own.
         agents ("agents"): Entries<Name, GatewayAgent>, OperatorOnly;
+        /// What those may see who run it.
+        operators ("operators"): GatewayOperators, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
         providers ("providers"): GatewayProviders, OperatorOnly;
         /// Which models go to which providers. The first route that fits counts.
@@ -74,6 +76,15 @@ item! {
 }
 
 section! {
+    /// Who may see more of the proxy below `/-/` than that it runs.
+    pub struct GatewayOperators {
+        /// The token of operators, usually `${VAR}`, of at least 16 characters. No agent may be able to read it. Without it,
+        /// nobody is an operator.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+    }
+}
+
+section! {
     /// Which providers are asked, for each API. Each is a name under `providers`.
     pub struct GatewayProviders {
         /// For requests of Anthropic's API. Without it, the configured provider that speaks it.
@@ -107,7 +118,8 @@ section! {
         body_rate ("min_body_rate"): Setting<Whole<1, 1_073_741_824>> = Whole::clamped(16_384), OperatorOnly;
         /// Bytes of a request's head.
         head_bytes ("max_head_bytes"): Setting<Whole<8_192, 1_048_576>> = Whole::clamped(65_536), OperatorOnly;
-        /// Connections at once. More have to wait.
+        /// Connections at once. On a few more only what is below `/-/` is answered, and everything else is refused as overload; yet
+        /// more have to wait.
         connections ("max_connections"): Setting<Whole<1, 1_000_000>> = Whole::clamped(4_096), OperatorOnly;
         /// Requests at once. More are refused as overload.
         requests ("max_requests"): Setting<Whole<1, 1_000_000>> = Whole::clamped(2_048), OperatorOnly;

@@ -16,8 +16,8 @@ pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use daemon::Daemon;
 pub use gateway::{
-    Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayProviders, GatewayRoute, GatewayTimeouts,
-    GatewayTls, GatewayWebSockets, Listen,
+    Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
+    GatewayTimeouts, GatewayTls, GatewayWebSockets, Listen,
 };
 pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,

@@ -80,7 +80,7 @@ use self::owed::Owed;
 use self::refusal::Refusal;
 use self::watch::Room;
 use crate::error::Failure;
-use crate::exchange::{Call, Interceptor, Plan};
+use crate::exchange::{Call, Interceptor, NotReady, Plan, Readiness};
 use crate::operations::Permission;
 
 pub(crate) use self::identity::SESSION_HEADERS;
@@ -257,6 +257,15 @@ impl ActiveHooks {
 }
 
 impl Interceptor for Hooks {
+    fn ready(&self) -> Readiness<'_> {
+        Box::pin(async {
+            self.0.engine.store().check_writable().await.map_err(|error| {
+                tracing::warn!(%error, "not ready: where decisions are kept can't be written");
+                NotReady::Store
+            })
+        })
+    }
+
     fn decides(&self) -> bool {
         self.0.active_hooks().decides()
     }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response, request};
+use http::{HeaderValue, Request, Response, Version, header, request};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::Shared;
 use super::answer::AnswerBody;
 use super::load::{Running, Visitor};
+use super::operators;
+use super::places::Place;
 use super::request::ProxyRequest;
 use super::sockets::{self, Guests, is_asked_for};
-use crate::auth::{family_of, speaks_bedrock};
+use crate::auth::{family_of, is_for_operators, speaks_bedrock};
 use crate::cloud::bedrock;
 use crate::endpoint::Family;
 use crate::error::Failure;
@@ -22,10 +24,21 @@ pub(super) async fn handle(
     changes: watch::Receiver<Arc<Shared>>,
     visitor: Visitor,
     guests: &Guests,
+    place: &Place,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let shared = Arc::clone(&changes.borrow());
     let (head, body) = request.into_parts();
+    if is_for_operators(head.uri.path()) {
+        return operators::answer(&shared, &head).await;
+    }
+    if !place.admits() {
+        let mut refused = failed(Shown::of(&head), &Failure::Overloaded, None);
+        if head.version < Version::HTTP_2 {
+            refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        return refused;
+    }
     let running = match shared.load.begin(visitor) {
         Ok(running) => running,
         Err(failure) => return failed(Shown::of(&head), &failure, None),

@@ -4,7 +4,8 @@
 //! say within [`Timeouts::head`](crate::Timeouts) what it wants is closed, and so is one that is idle as long, or whose
 //! client reads nothing for [`Timeouts::write`](crate::Timeouts) of what is ready for it.
 //! Settings can be exchanged while it runs ([`Gateway::reload`]): each request has those of its beginning, each connection
-//! the certificates of its own. More connections than allowed wait in the system's queue. To stop: no new connections, no new requests on
+//! the certificates of its own. When there are as many connections as allowed, some more are taken for operators
+//! ([`places`]); yet more wait in the system's queue. To stop: no new connections, no new requests on
 //! old ones, running answers go on for [`Timeouts::drain`](crate::Timeouts), then streams end with their wire's error event,
 //! and a second later everything is dropped, and the providers' connections with it.
 
@@ -14,6 +15,8 @@ mod driver;
 mod ending;
 mod handle;
 mod load;
+mod operators;
+mod places;
 mod request;
 mod retries;
 mod socket;
@@ -33,7 +36,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -50,6 +53,8 @@ use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 pub(crate) use answer::is_event_stream;
 use ending::Ending;
 use load::{Load, Visitors};
+use operators::{Access, Operators};
+use places::{Place, Places};
 use socket::Socket;
 use sockets::Guests;
 
@@ -102,6 +107,7 @@ struct Lasting {
     numbers: Arc<AtomicU64>,
     asked: Arc<AtomicU64>,
     ending: Ending,
+    operators: Arc<Operators>,
 }
 
 /// What all requests share.
@@ -120,6 +126,8 @@ pub(crate) struct Shared {
     /// The requests that a model is asked by.
     pub(crate) asked: Arc<AtomicU64>,
     pub(crate) ending: Ending,
+    access: Access,
+    operators: Arc<Operators>,
     tls: Option<TlsAcceptor>,
 }
 
@@ -130,7 +138,7 @@ impl Shared {
         lasting: Lasting,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
-        let Lasting { load, numbers, asked, ending } = lasting;
+        let Lasting { load, numbers, asked, ending, operators } = lasting;
         Ok(Self {
             auth: Authenticator::new(settings),
             routes: Routes::new(settings)?,
@@ -145,6 +153,8 @@ impl Shared {
             numbers,
             asked,
             ending,
+            access: Access::new(settings.operator_token.as_ref()),
+            operators,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
         })
     }
@@ -159,7 +169,7 @@ impl Gateway {
         let (end, ending) = Ending::new();
         let load = Arc::new(Load::new(&settings.limits));
         let (numbers, asked) = (Arc::new(AtomicU64::new(FIRST)), Arc::default());
-        let lasting = Lasting { load, numbers, asked, ending };
+        let lasting = Lasting { load, numbers, asked, ending, operators: Arc::default() };
         let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
@@ -181,9 +191,13 @@ impl Gateway {
             return Err(StartError::Moved { from: self.listen, to: settings.listen });
         }
         let old = self.current.get();
-        let (load, numbers, asked) =
-            (Arc::clone(&old.load), Arc::clone(&old.numbers), Arc::clone(&old.asked));
-        let lasting = Lasting { load, numbers, asked, ending: old.ending.clone() };
+        let lasting = Lasting {
+            load: Arc::clone(&old.load),
+            numbers: Arc::clone(&old.numbers),
+            asked: Arc::clone(&old.asked),
+            ending: old.ending.clone(),
+            operators: Arc::clone(&old.operators),
+        };
         let next = Shared::new(settings, interceptor, lasting)?;
         old.load.limit(&settings.limits);
         self.current.set(next);
@@ -207,6 +221,7 @@ impl Gateway {
 
     /// Takes no more requests, lets running answers end within the drain time, then drops what is left.
     pub async fn shut_down(mut self) {
+        self.current.get().operators.stop();
         let _ = self.stop.send(());
         // The task ends by itself; it can't panic, and nobody else aborts it.
         let _ = (&mut self.accepting).await;
@@ -230,11 +245,24 @@ fn check_tokens(settings: &Settings) -> Result<(), StartError> {
     if settings.token.expose().len() < SHORTEST_TOKEN {
         return Err(StartError::ShortToken);
     }
+    if let Some(token) = &settings.operator_token {
+        // Whoever knows one of the others is an agent, and none of them is an operator.
+        let is_anothers = seen.contains(&token.expose());
+        let problem = match token.expose().len() {
+            ..SHORTEST_TOKEN => "is too short: it has fewer than 16 bytes",
+            _ if is_anothers => "is that of clients too",
+            _ => "",
+        };
+        if !problem.is_empty() {
+            return Err(StartError::OperatorToken { problem });
+        }
+        seen.push(token.expose());
+    }
     for (agent, token) in &settings.agents {
         let problem = if token.expose().len() < SHORTEST_TOKEN {
             "is too short: it has fewer than 16 bytes"
         } else if seen.contains(&token.expose()) {
-            "is that of another agent too"
+            "is that of somebody else too"
         } else {
             seen.push(token.expose());
             continue;
@@ -250,22 +278,18 @@ async fn accept(
     mut stopped: watch::Receiver<()>,
     end: watch::Sender<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(current.get().limits.connections));
+    let places = Places::new(current.get().limits.connections);
     let mut connections = JoinSet::new();
     loop {
-        let slot = Arc::clone(&slots).acquire_owned();
-        let (slot, socket) = tokio::select! {
+        let (place, socket) = tokio::select! {
             _ = stopped.changed() => break,
             Some(_) = connections.join_next() => continue,
-            accepted = async { (slot.await, listener.accept().await) } => accepted,
+            accepted = async { (places.take().await, listener.accept().await) } => accepted,
         };
         match socket {
             Ok((socket, _)) => {
-                let connection = serve(socket, Arc::clone(&current), stopped.clone());
-                connections.spawn(async move {
-                    connection.await;
-                    drop(slot);
-                });
+                let Some(place) = place.map(Arc::new) else { break };
+                connections.spawn(serve(socket, place, Arc::clone(&current), stopped.clone()));
             }
             // No file descriptors left, or the peer is gone already: waiting a little is all there is to do.
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -286,14 +310,20 @@ enum Protocol {
     Http2,
 }
 
-async fn serve(socket: TcpStream, current: Arc<Current>, mut stopped: watch::Receiver<()>) {
+async fn serve(
+    socket: TcpStream,
+    place: Arc<Place>,
+    current: Arc<Current>,
+    mut stopped: watch::Receiver<()>,
+) {
     // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
     let _ = socket.set_nodelay(true);
     // A connection may live long, so it holds no more of its settings than these.
-    let (limits, timeouts, tls) = {
+    let (limits, mut timeouts, tls) = {
         let shared = current.get();
         (shared.limits, shared.timeouts, shared.tls.clone())
     };
+    timeouts.head = place.patience(timeouts.head);
     let opened = tokio::select! {
         opened = timeout(timeouts.head, open(socket, tls)) => opened,
         _ = stopped.changed() => return,
@@ -301,10 +331,11 @@ async fn serve(socket: TcpStream, current: Arc<Current>, mut stopped: watch::Rec
     let patience = timeouts.write;
     match opened {
         Ok(Some(Opened::Clear(socket, protocol))) => {
-            speak(Socket::new(socket, patience), protocol, (limits, timeouts), current, stopped).await;
+            speak(Socket::new(socket, patience), protocol, (limits, timeouts), place, current, stopped).await;
         }
         Ok(Some(Opened::Encrypted(stream, protocol))) => {
-            speak(Socket::new(*stream, patience), protocol, (limits, timeouts), current, stopped).await;
+            speak(Socket::new(*stream, patience), protocol, (limits, timeouts), place, current, stopped)
+                .await;
         }
         // Who does not say what it wants, or who it is, is left.
         Ok(None) | Err(_) => {}
@@ -331,17 +362,19 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     socket: Socket<S>,
     protocol: Protocol,
     (limits, timeouts): (Limits, Timeouts),
+    place: Arc<Place>,
     current: Arc<Current>,
     mut stopped: watch::Receiver<()>,
 ) {
     let io = TokioIo::new(socket);
     let (visitors, guests) = (Visitors::default(), Guests::default());
     let service = {
-        let (visitors, guests) = (visitors.clone(), guests.clone());
+        let (visitors, guests, place) = (visitors.clone(), guests.clone(), Arc::clone(&place));
         service_fn(move |request| {
             // A connection may outlive settings; a request never changes them on its way.
             let (changes, visitor, guests) = (current.changes(), visitors.enter(), guests.clone());
-            async move { Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, request).await) }
+            let place = Arc::clone(&place);
+            async move { Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, &place, request).await) }
         })
     };
     // A connection that breaks concerns nobody but its client, who knows.
@@ -389,12 +422,20 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                     connection.as_mut().graceful_shutdown();
                     let _ = connection.await;
                 }
-                () = visitors.stay_away(timeouts.head) => {
+                () = leaves(&visitors, &place, timeouts.head) => {
                     connection.as_mut().graceful_shutdown();
                     let _ = timeout(timeouts.head, connection).await;
                 }
             }
         }
+    }
+}
+
+/// Ends when nobody has been there for a while, or whoever was there has to make room.
+async fn leaves(visitors: &Visitors, place: &Place, patience: Duration) {
+    tokio::select! {
+        () = visitors.stay_away(patience) => {}
+        () = place.is_refused() => {}
     }
 }
 

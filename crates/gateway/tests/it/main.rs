@@ -19,6 +19,7 @@ mod listener;
 mod matrix;
 #[cfg(target_os = "linux")]
 mod nodelay;
+mod operators;
 mod proxies;
 mod routing;
 mod sockets;

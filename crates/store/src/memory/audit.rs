@@ -9,6 +9,10 @@ use crate::{
 
 #[async_trait]
 impl AuditStore for MemoryStore {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         let mut state = self.state();
         let (link, head) = Link::next(state.audit_head, entry)?;

@@ -12,6 +12,16 @@ use crate::{
 
 #[async_trait]
 impl AuditStore for SqliteStore {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.database
+            .write(|db| {
+                // The version in the header is written anew, which takes room, a lock and the disk as any row does.
+                let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+                Ok(db.pragma_update(None, "user_version", version)?)
+            })
+            .await
+    }
+
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         self.database
             .write_soon(move |db| {

@@ -65,6 +65,26 @@ async fn what_one_handle_wrote_another_one_reads() {
 }
 
 #[tokio::test]
+async fn whether_it_can_be_written_is_found_out_by_writing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::with_busy_timeout(&path, Duration::from_millis(50));
+    store.create_session(session("s1", "chat", 1)).await.unwrap();
+    let log = || fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    let (before, head) = (log(), store.audit_head().await.unwrap());
+    store.check_writable().await.unwrap();
+    assert!(log() > before, "nothing reached the disk");
+    assert_eq!(store.audit_head().await.unwrap(), head);
+    // Reading goes on beside another writer, and so would whoever only reads to find out.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(store.sessions(1).await.is_ok());
+    assert_eq!(store.check_writable().await.unwrap_err().kind(), StoreErrorKind::Locked);
+    other.execute_batch("ROLLBACK").unwrap();
+    store.check_writable().await.unwrap();
+}
+
+#[tokio::test]
 async fn opening_is_fast() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");

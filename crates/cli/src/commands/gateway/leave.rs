@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use backstop::engine::Engine;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
-use backstop::gateway::{Call, Interceptor, Plan};
+use backstop::gateway::{Call, Interceptor, Plan, Readiness};
 
 use super::watch::Decisions;
 use crate::daemon::Heard;
@@ -66,5 +66,9 @@ impl Interceptor for Leaving {
 
     fn passes_media(&self) -> bool {
         self.asking.passes_media()
+    }
+
+    fn ready(&self) -> Readiness<'_> {
+        self.asking.ready()
     }
 }

@@ -49,6 +49,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     gateway.listen = (Ipv4Addr::LOCALHOST, 0).into();
     gateway.tls = None;
     gateway.token = backstop::new_token();
+    // The program has the environment that the operator's token may be from.
+    gateway.operator_token = None;
     let token = match &settings.agent {
         // A token of the agent, not of the process: with that it could call itself anything.
         Some(agent) => {

@@ -1,0 +1,81 @@
+//! Who is an operator: whoever brings the token of operators as `authorization: Bearer`, and nobody else.
+//!
+//! It is taken from nowhere else: not from the path or the query, which people keep and logs show, and not from a cookie, which
+//! browsers send by themselves. Without a configured token nobody is an operator, on no address: an agent reaches this machine's
+//! own addresses as its operator does, and holds the token of the process.
+
+use backstop_hooks::Secret;
+use http::{HeaderMap, header};
+use subtle::ConstantTimeEq as _;
+
+use crate::auth::bearer;
+
+/// Knows operators.
+pub(in crate::server) struct Access {
+    token: Option<Secret>,
+}
+
+/// Why somebody is no operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Denied {
+    /// Nobody is.
+    Closed,
+    /// It is not the token.
+    Token,
+}
+
+impl Access {
+    pub(in crate::server) fn new(token: Option<&Secret>) -> Self {
+        Self { token: token.cloned() }
+    }
+
+    /// Checks that a request with these headers is an operator's.
+    ///
+    /// # Errors
+    /// [`Denied`], if it is not.
+    pub(in crate::server) fn check(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        let token = self.token.as_ref().ok_or(Denied::Closed)?;
+        let mut all = headers.get_all(header::AUTHORIZATION).iter();
+        // Of two, one reader takes the first and another the last.
+        let given = all.next().filter(|_| all.next().is_none()).and_then(bearer).ok_or(Denied::Token)?;
+        let fits = bool::from(token.expose().as_bytes().ct_eq(given));
+        if fits { Ok(()) } else { Err(Denied::Token) }
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("is_open", &self.token.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_token_of_operators_makes_an_operator() {
+        let token = ["watch", "-", "sesame"].concat();
+        let (open, closed) = (Access::new(Some(&Secret::new(token.clone()))), Access::new(None));
+        let headers = |given: &[&str]| -> HeaderMap {
+            given.iter().map(|value| (header::AUTHORIZATION, value.parse().unwrap())).collect()
+        };
+        let (right, wrong) = (format!("Bearer {token}"), format!("Bearer {token}x"));
+        assert_eq!(open.check(&headers(&[&right])), Ok(()));
+        let wrong = [
+            &[][..],
+            &[wrong.as_str()],
+            &["Bearer "],
+            &["Basic x"],
+            &[token.as_str()],
+            &[right.as_str(), right.as_str()],
+            &[wrong.as_str(), right.as_str()],
+        ];
+        for given in wrong {
+            assert_eq!(open.check(&headers(given)), Err(Denied::Token), "{given:?}");
+            assert_eq!(closed.check(&headers(given)), Err(Denied::Closed));
+        }
+        assert_eq!(closed.check(&headers(&["Bearer "])), Err(Denied::Closed));
+        assert!(!format!("{open:?}").contains("sesame"));
+    }
+}
