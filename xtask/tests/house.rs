@@ -15,20 +15,22 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-hooks", &[]),
     // Numbers, and nothing of who asks.
     ("backstop-address", &[]),
+    // It asks servers, and knows nothing of what about.
+    ("backstop-http-client", &[]),
     // It starts programs, and knows nothing of why.
     ("backstop-confine", &[]),
     // It ends programs, and knows none of us.
     ("backstop-process", &[]),
     ("backstop-yaml", &[]),
     // A runtime for scripts, which could be used for something else.
-    ("backstop-script", &["backstop-address"]),
+    ("backstop-script", &["backstop-address", "backstop-http-client"]),
     ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
-    ("backstop-llm", &["backstop-hooks"]),
+    ("backstop-llm", &["backstop-hooks", "backstop-http-client"]),
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
     // It asks a server, and knows nothing of what about.
-    ("backstop-endpoint", &["backstop-hooks"]),
+    ("backstop-endpoint", &["backstop-hooks", "backstop-http-client"]),
     // It knows what a command does, and of none of us.
     ("backstop-shell", &["backstop-yaml"]),
     (
@@ -61,6 +63,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "backstop-agent",
         &[
             "backstop-address",
+            "backstop-http-client",
             "backstop-hooks",
             "backstop-process",
             "backstop-shell",
@@ -73,6 +76,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "backstop-gateway",
         &[
             "backstop-hooks",
+            "backstop-http-client",
             "backstop-process",
             "backstop-store",
             "backstop-engine",
@@ -107,25 +111,26 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
-    ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
-    ("backstop-confine", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
-    ("backstop-address", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing", "serde"]),
-    ("backstop-process", &["hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
-    ("backstop-hooks", &["tokio", "hyper", "reqwest", "rusqlite", "http"]),
-    ("backstop-config", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
-    ("backstop-engine", &["hyper", "reqwest", "rusqlite", "clap"]),
-    ("backstop-store", &["hyper", "reqwest", "clap"]),
+    ("backstop-yaml", &["tokio", "hyper", "rusqlite", "clap"]),
+    ("backstop-confine", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-address", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing", "serde"]),
+    ("backstop-http-client", &["rusqlite", "clap", "tracing", "serde"]),
+    ("backstop-process", &["hyper", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-hooks", &["tokio", "hyper", "rusqlite", "http"]),
+    ("backstop-config", &["tokio", "hyper", "rusqlite", "clap"]),
+    ("backstop-engine", &["hyper", "rusqlite", "clap"]),
+    ("backstop-store", &["hyper", "clap"]),
     ("backstop-llm", &["rusqlite", "clap"]),
-    ("backstop-yaml", &["tokio", "hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-yaml", &["tokio", "hyper", "rusqlite", "clap"]),
     ("backstop-script", &["hyper", "rusqlite", "clap", "tracing"]),
-    ("backstop-scan", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "async-trait"]),
-    ("backstop-shell", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-scan", &["tokio", "hyper", "http", "rusqlite", "clap", "async-trait"]),
+    ("backstop-shell", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-endpoint", &["tokio", "rusqlite", "clap", "tracing"]),
-    ("backstop-guards", &["hyper", "reqwest", "rusqlite", "clap"]),
-    ("backstop-plugins", &["hyper", "reqwest", "rusqlite", "clap"]),
+    ("backstop-guards", &["hyper", "rusqlite", "clap"]),
+    ("backstop-plugins", &["hyper", "rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
-    ("backstop-gateway", &["rusqlite", "clap", "reqwest"]),
-    ("backstop-clients", &["tokio", "hyper", "reqwest", "http", "rusqlite", "clap"]),
+    ("backstop-gateway", &["rusqlite", "clap"]),
+    ("backstop-clients", &["tokio", "hyper", "http", "rusqlite", "clap"]),
     ("backstop", &["clap"]),
 ];
 
@@ -195,6 +200,18 @@ fn crates_keep_out_what_is_not_their_business() {
     }
 }
 
+#[test]
+fn servers_are_asked_by_one_client() {
+    for (package, dependencies) in dependencies() {
+        let of_clients =
+            ["reqwest", "ureq", "rustls-platform-verifier", "rustls-native-certs", "webpki-roots"];
+        for dependency in of_clients.iter().filter(|name| dependencies.contains(**name)) {
+            let is_its = package == "backstop-http-client" && *dependency == "rustls-platform-verifier";
+            assert!(is_its, "`{package}` must ask servers by `backstop-http-client`, not by `{dependency}`");
+        }
+    }
+}
+
 /// What a program compiles that embeds the facade with these features.
 fn embedded(features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
@@ -214,7 +231,7 @@ fn a_program_that_embeds_the_engine_compiles_no_gateway_and_no_sqlite() {
     let engine = embedded(&[]);
     let ours: Vec<_> = engine.iter().filter(|name| name.starts_with("backstop")).collect();
     assert_eq!(ours, ["backstop", "backstop-engine", "backstop-hooks", "backstop-store"]);
-    for package in ["rusqlite", "libsqlite3-sys", "hyper", "reqwest", "rustls", "ring", "http"] {
+    for package in ["rusqlite", "libsqlite3-sys", "hyper", "backstop-http-client", "rustls", "ring", "http"] {
         assert!(!engine.contains(package), "`{package}`");
     }
     assert!(embedded(&["sqlite"]).contains("rusqlite"));

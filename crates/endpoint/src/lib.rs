@@ -11,14 +11,14 @@
 //!
 //! Limits: an answer has at most 1 MiB. Connections are kept and used again.
 
-use std::error::Error as _;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use backstop_hooks::{HookError, Malformed, Secret};
-use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use backstop_http_client::tls::Trust;
+use backstop_http_client::{Client, Error, Origin, Proxies, Request, Response, Route, Settings};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use url::Url;
 
 /// Most bytes of an answer.
 pub const MOST_ANSWER_BYTES: usize = 1 << 20;
@@ -46,10 +46,8 @@ pub enum Plain {
 pub struct Endpoint {
     words: Words,
     url: Secret<Url>,
-    on_this_machine: bool,
     authorization: Option<HeaderValue>,
-    timeout: Duration,
-    client: OnceLock<Result<reqwest::Client, String>>,
+    client: Client,
 }
 
 impl Endpoint {
@@ -75,8 +73,8 @@ impl Endpoint {
                 "`url` must not hold a user name or password\nhint: put them into `{credentials}`"
             )));
         }
-        let on_this_machine = is_loopback(&url);
-        let away_and_plain = url.scheme() == "http" && !on_this_machine;
+        let origin = Origin::of_url(&url).ok_or_else(|| Malformed::new("`url` has no host"))?;
+        let away_and_plain = !origin.is_encrypted() && !origin.is_loopback();
         let authorization = match authorization {
             None | Some("") => None,
             Some(header) => {
@@ -97,8 +95,13 @@ impl Endpoint {
                 "what is judged would travel unencrypted to `url`\nhint: use `https://`; plain `http://` is for this machine only",
             ));
         }
-        let url = Secret::new(url);
-        Ok(Self { words, url, on_this_machine, authorization, timeout, client: OnceLock::new() })
+        let client = Client::new(Settings {
+            trust: Trust::System,
+            route: Route::Proxied(Proxies::of_process()),
+            connect_timeout: timeout,
+            timeout: Some(timeout),
+        });
+        Ok(Self { words, url: Secret::new(url), authorization, client })
     }
 
     /// Posts JSON; the answer is not read.
@@ -116,30 +119,18 @@ impl Endpoint {
     ///
     /// [`HookError`], where there is no whole answer of a server that says it is one.
     pub async fn ask(&self, body: String) -> Result<Vec<u8>, HookError> {
-        let mut response = self.post(body).await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.broken_off(&error))? {
-            if body.len().saturating_add(chunk.len()) > MOST_ANSWER_BYTES {
-                return Err(
-                    Malformed::new(format!("the {}'s answer has more than 1 MiB", self.words.what)).into()
-                );
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        let answer = self.post(body).await?;
+        answer.whole(MOST_ANSWER_BYTES).await.map_err(|error| self.broken_off(&error))
     }
 
-    async fn post(&self, body: String) -> Result<reqwest::Response, HookError> {
-        let client = self.client.get_or_init(|| client(self.on_this_machine));
-        let client =
-            client.as_ref().map_err(|error| HookError::failed(format!("no http client: {error}")))?;
-        let mut request = client.post(self.url.expose().clone()).timeout(self.timeout);
+    async fn post(&self, body: String) -> Result<Response, HookError> {
+        let mut headers = HeaderMap::new();
         if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization.clone());
+            headers.insert(AUTHORIZATION, authorization.clone());
         }
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        // The error's own text would quote the address.
-        let response = request.send().await.map_err(|error| self.unanswered(&error))?;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let request = Request { method: Method::POST, url: self.url.expose(), headers, body: body.into() };
+        let response = self.client.send(request).await.map_err(|error| self.unanswered(&error))?;
         let (status, what) = (response.status(), self.words.what);
         match status.as_u16() {
             200..=299 => Ok(response),
@@ -148,13 +139,16 @@ impl Endpoint {
         }
     }
 
-    /// Why there is no answer. The error's own text would quote the address.
-    fn unanswered(&self, error: &reqwest::Error) -> HookError {
+    /// Why there is no answer.
+    fn unanswered(&self, error: &Error) -> HookError {
         let what = self.words.what;
         let why = match error {
+            Error::Address(_) | Error::Setup(_) => {
+                return HookError::failed(format!("no http client: {error}"));
+            }
             error if error.is_timeout() => "no answer in time",
             error if error.is_connect() => "no connection",
-            error if is_nonsense(error) => {
+            error if error.is_no_http() => {
                 return Malformed::new(format!("the {what}'s answer is no HTTP")).into();
             }
             _ => "a connection that broke",
@@ -163,43 +157,14 @@ impl Endpoint {
     }
 
     /// Why an answer that has begun has no end.
-    fn broken_off(&self, error: &reqwest::Error) -> HookError {
-        match error.is_timeout() {
-            true => self.unanswered(error),
-            false => Malformed::new(format!("the {}'s answer broke off", self.words.what)).into(),
+    fn broken_off(&self, error: &Error) -> HookError {
+        let what = self.words.what;
+        match error {
+            error if error.is_timeout() => self.unanswered(error),
+            Error::TooLarge(_) => Malformed::new(format!("the {what}'s answer has more than 1 MiB")).into(),
+            _ => Malformed::new(format!("the {what}'s answer broke off")).into(),
         }
     }
-}
-
-/// Whether the endpoint is on this machine.
-fn is_loopback(url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-}
-
-fn client(on_this_machine: bool) -> Result<reqwest::Client, String> {
-    // An error means that a provider of cryptography is installed, which is all that is wanted.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
-    if on_this_machine {
-        // Neither a proxy nor a name server may turn this machine into another one. The port is the URL's.
-        let addresses: [SocketAddr; 2] = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
-        builder = builder.no_proxy().resolve_to_addrs("localhost", &addresses);
-    }
-    builder.build().map_err(|error| error.to_string())
-}
-
-/// Whether something was answered that the protocol does not know.
-fn is_nonsense(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = error.source();
-    while let Some(error) = cause {
-        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use backstop_http_client::tls::{Tls, Trust};
 use globset::GlobSet;
 
 use crate::cloud::{self, Envelope};
@@ -43,9 +44,11 @@ fn those_in_bedrock(providers: &[Arc<Provider>]) -> Vec<Arc<Provider>> {
 
 impl Routes {
     pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
+        // The system's certificates are read once, and only if a provider needs them.
+        let system = Tls::new(Trust::System);
         let mut providers = BTreeMap::new();
         for (name, provider) in &settings.providers {
-            let provider = Provider::new(name, provider, &settings.timeouts, &settings.proxies)?;
+            let provider = Provider::new(name, provider, &settings.timeouts, &settings.proxies, &system)?;
             providers.insert(name.clone(), Arc::new(provider));
         }
         let found = |names: &[String], place: &str| -> Result<Vec<_>, StartError> {

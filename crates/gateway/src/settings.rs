@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, Secret};
 
+pub use backstop_http_client::Proxies;
+
 use crate::credentials::Renewed;
 use crate::endpoint::Family;
 use crate::operations::AllowedOperation;
@@ -277,49 +279,5 @@ impl Default for WebSockets {
     /// 10 min, 1 h.
     fn default() -> Self {
         Self { idle: Duration::from_secs(600), total: Duration::from_secs(3_600) }
-    }
-}
-
-/// The proxies of the environment, as `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name them.
-#[derive(Clone, Default)]
-pub struct Proxies {
-    /// For plain addresses.
-    pub http: Option<String>,
-    /// For encrypted addresses.
-    pub https: Option<String>,
-    /// For both, where neither of them says otherwise.
-    pub all: Option<String>,
-    /// Hosts that are reached directly.
-    pub no: Option<String>,
-}
-
-impl Proxies {
-    /// What the environment says, lower case first. In a CGI program `HTTP_PROXY` is what a client sent as `Proxy:`, and
-    /// is not read.
-    pub fn of(environment: &dyn Fn(&str) -> Option<String>) -> Self {
-        let is_cgi = environment("REQUEST_METHOD").is_some();
-        let either = |upper: &str| {
-            let lower = environment(&upper.to_ascii_lowercase());
-            let upper = || if is_cgi && upper == "HTTP_PROXY" { None } else { environment(upper) };
-            lower.or_else(upper).filter(|value| !value.is_empty())
-        };
-        Self {
-            http: either("HTTP_PROXY"),
-            https: either("HTTPS_PROXY"),
-            all: either("ALL_PROXY"),
-            no: either("NO_PROXY"),
-        }
-    }
-}
-
-/// Addresses of proxies may hold passwords.
-impl std::fmt::Debug for Proxies {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Proxies")
-            .field("http", &self.http.is_some())
-            .field("https", &self.https.is_some())
-            .field("all", &self.all.is_some())
-            .field("no", &self.no)
-            .finish()
     }
 }

@@ -30,7 +30,7 @@ use super::Unobtained;
 use super::files::{Files, file};
 use super::token::Token;
 use crate::settings::Proxies;
-use crate::upstream::TokenServer;
+use crate::upstream::ask_for_token;
 
 /// Google's token server, by all the names that files have for it. Without one it is the first.
 const TOKEN_SERVERS: [&str; 4] = [
@@ -233,16 +233,16 @@ async fn ask(
     let is_metadata = asked.1.contains_key(FLAVOR);
     let shown = server.to_string();
     let failed = |why: String| problem(&shown, format!("gave no answer: {why}"));
-    let (head, body) = TokenServer::new(server, proxies).map_err(failed)?.ask(asked).await.map_err(failed)?;
-    if head.status != StatusCode::OK {
+    let (status, headers, body) = ask_for_token(server, proxies, asked).await.map_err(failed)?;
+    if status != StatusCode::OK {
         let word = serde_json::from_slice(&body).ok().and_then(|body: Value| {
             let said = body.get("error")?.as_str()?;
             WORDS.into_iter().find(|word| *word == said)
         });
         let word = word.map(|word| format!(" (`{word}`)")).unwrap_or_default();
-        return Err(problem(&shown, format!("answered {}{word}", head.status.as_u16())));
+        return Err(problem(&shown, format!("answered {}{word}", status.as_u16())));
     }
-    if is_metadata && head.headers.get(FLAVOR) != Some(&GOOGLE) {
+    if is_metadata && headers.get(FLAVOR) != Some(&GOOGLE) {
         return Err(problem(&shown, "is no metadata server of Google's"));
     }
     Token::read(&body, Timestamp::now()).map_err(|said| problem(&shown, said))

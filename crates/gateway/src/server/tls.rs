@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -27,7 +26,7 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let chain = certificates(&tls.certificates)?;
     let key = PrivateKeyDer::from_pem_slice(tls.key.expose().as_bytes())
         .map_err(|error| unusable(format!("its private key can't be read: {error}")))?;
-    let provider = Arc::new(ring::default_provider());
+    let provider = backstop_http_client::tls::provider();
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(error.to_string()))?;

@@ -1,19 +1,15 @@
 //! Providers, as the gateway asks them.
 //!
-//! Each provider has a pool of its own. An HTTP/1.1 connection is driven by the task of the client whose request
-//! it carries: no task of its own, no hand-over of each chunk between tasks, and whatever pieces of an answer
-//! arrived together are passed on together. When the client goes, the connection goes with it, so a disconnect
-//! cancels the provider's work at once. HTTP/2 connections (chosen by ALPN) are shared, and a lost client
-//! resets its stream.
+//! Each provider has a pool of connections of its own, by the client of the house (`backstop-http-client`): an HTTP/1.1
+//! connection is driven by the task of the client whose request it carries, and whatever pieces of an answer arrived
+//! together are passed on together. When the client goes, the connection goes with it, so a disconnect cancels the
+//! provider's work at once.
 //!
 //! Laws: a request is sent again only if none of it reached the provider, or if the provider answered 429 or 5xx and
 //! nothing was passed on; redirects are never followed, since they would carry the key elsewhere; every wait has
 //! a limit; no error shows a key or an address with one.
 
 mod body;
-mod coalesce;
-mod connect;
-mod pool;
 mod tokens;
 mod upload;
 
@@ -22,6 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::Secret;
+use backstop_http_client::tls::{Tls, Trust};
+use backstop_http_client::{
+    self as client, ConnectError, Connector, Origin, Pool, Proxies, ResponseBody, Route,
+};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
@@ -36,15 +36,59 @@ use crate::credentials::{Lessor, Source, Unleased};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::StartError;
 use crate::head::{AZURE_KEY, Credentials};
-use crate::settings::{self, Cloud, Credential, Proxies, Timeouts};
+use crate::settings::{self, Cloud, Credential, Timeouts};
 
-pub(crate) use body::{BodyError, RequestBody, Silence, UpstreamBody};
-pub(crate) use pool::SendError;
-pub(crate) use tokens::TokenServer;
+pub(crate) use body::{BodyError, RequestBody, Silence};
+pub(crate) use tokens::ask_for_token;
 pub(crate) use upload::{ClientBody, Pace};
 
-use connect::{Connector, Origin};
-use pool::Pool;
+/// The body of a provider's answer. It holds the connection that brings it.
+pub(crate) type UpstreamBody = ResponseBody<RequestBody>;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub(crate) enum SendError {
+    #[error("{}{}", .0, hint(.0))]
+    Connect(ConnectError),
+    #[error("the connection broke before an answer came")]
+    Broken(#[source] hyper::Error),
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
+/// What to do about it, where an operator can.
+fn hint(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::Tcp(_) | ConnectError::Closed => {
+            "\nhint: does it run, and is `providers.<name>.base_url` right?"
+        }
+        ConnectError::UnknownAuthority => {
+            "\nhint: if its authority is a private one, name that in `providers.<name>.ca_file`"
+        }
+        ConnectError::Timeout(_) | ConnectError::Refused(_) | ConnectError::Tls(_) => "",
+    }
+}
+
+impl SendError {
+    /// Whether the provider surely saw nothing of the request.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+
+    /// The request's own body failed, not the provider.
+    pub(crate) fn body_error(&self) -> Option<&BodyError> {
+        client::cause(self)
+    }
+}
+
+impl From<client::SendError> for SendError {
+    fn from(error: client::SendError) -> Self {
+        match error {
+            client::SendError::Connect(error) => Self::Connect(error),
+            client::SendError::Broken(error) => Self::Broken(error),
+        }
+    }
+}
 
 /// A provider that can be asked.
 pub(crate) struct Provider {
@@ -55,10 +99,9 @@ pub(crate) struct Provider {
     first_byte: Duration,
     keys: Keys,
     models: Option<GlobSet>,
-    origin: Origin,
     /// The path of its address, without a slash at the end.
     base: String,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<RequestBody>>,
 }
 
 /// How what is sent for the client's credentials is had.
@@ -116,11 +159,13 @@ fn is_of_signature(paying: &Paying, status: StatusCode) -> bool {
 }
 
 impl Provider {
+    /// The provider of this name. `system` is TLS with those whom the system trusts, which providers share.
     pub(crate) fn new(
         name: &str,
         settings: &settings::Provider,
         timeouts: &Timeouts,
         proxies: &Proxies,
+        system: &Tls,
     ) -> Result<Self, StartError> {
         let invalid = |problem: &str| StartError::provider(name, problem);
         let address: Uri =
@@ -129,8 +174,11 @@ impl Provider {
             return Err(invalid("its address holds a query or credentials"));
         }
         let origin = Origin::of(&address).ok_or_else(|| invalid("its address is not http or https"))?;
-        let connector = Connector::new(origin.clone(), settings.connect_timeout, &settings.trust, proxies)
-            .map_err(|problem| invalid(&problem.to_string()))?;
+        let trusted = tls_of(&settings.trust).map_err(|problem| invalid(&problem))?;
+        let route = Route::Proxied(proxies.clone());
+        let connector =
+            Connector::new(origin, settings.connect_timeout, trusted.as_ref().unwrap_or(system), &route)
+                .map_err(|problem| invalid(&problem.to_string()))?;
         let keys = match &settings.credential {
             Credential::Client => Keys::There(Credentials::Client),
             Credential::Key(key) => Keys::There(own(settings, key).ok_or_else(|| {
@@ -161,7 +209,6 @@ impl Provider {
             first_byte: timeouts.first_byte,
             keys,
             models,
-            origin,
             base: address.path().trim_end_matches('/').to_owned(),
             pool: Arc::new(Pool::new(connector)),
         })
@@ -223,7 +270,7 @@ impl Provider {
 
     /// The value of `host` for it.
     pub(crate) fn host(&self) -> &HeaderValue {
-        &self.origin.host
+        self.pool.origin().host()
     }
 
     /// A request in the envelope of this provider. Its address may hold a version or another path of its own, as client
@@ -282,7 +329,7 @@ impl Provider {
         patience: Duration,
     ) -> Result<(response::Parts, Option<Upgraded>), SendError> {
         let opened = timeout(patience, self.pool.open(request)).await;
-        opened.unwrap_or(Err(SendError::Silent(patience)))
+        Ok(opened.map_err(|_| SendError::Silent(patience))??)
     }
 
     /// Sends a request and waits for the head of its answer. `request` has a path as its address; the rest is put in
@@ -296,7 +343,7 @@ impl Provider {
         let mut end = Instant::now() + self.first_byte;
         loop {
             if let Ok(sent) = timeout_at(end, &mut sending).await {
-                return sent;
+                return Ok(sent?);
             }
             match progress.as_ref().map(|progress| progress.end(self.first_byte)) {
                 Some(later) if later > end => end = later,
@@ -317,6 +364,15 @@ fn own(provider: &settings::Provider, key: &Secret) -> Option<Credentials> {
     let mut value = HeaderValue::from_str(&value).ok()?;
     value.set_sensitive(true);
     Some(Credentials::Own(name, value))
+}
+
+/// TLS with authorities of its own, if it has them.
+fn tls_of(trust: &settings::Trust) -> Result<Option<Tls>, String> {
+    let settings::Trust::Only { pem, source } = trust else { return Ok(None) };
+    let trust = Trust::only(pem).map_err(|problem| {
+        format!("`{source}` holds no certificates: {problem}\nhint: it must be a PEM file with `BEGIN CERTIFICATE`")
+    })?;
+    Ok(Some(Tls::new(trust)))
 }
 
 /// The set of these patterns, or the one that is none.
@@ -362,7 +418,8 @@ mod tests {
             connect_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(1),
         };
-        let provider = Provider::new("p", &settings, &Timeouts::default(), &Proxies::default()).unwrap();
+        let (timeouts, system) = (Timeouts::default(), Tls::new(Trust::System));
+        let provider = Provider::new("p", &settings, &timeouts, &Proxies::default(), &system).unwrap();
         let target: PathAndQuery = path.parse().unwrap();
         let headers = HeaderMap::new();
         let endpoint = Endpoint::of(target.path(), &headers).unwrap();

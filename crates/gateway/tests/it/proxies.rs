@@ -62,19 +62,3 @@ async fn what_no_proxy_names_is_reached_directly_and_so_is_this_machine() {
     // There is no such host, and nobody else was asked for it.
     assert_eq!((answer.status(), proxy.count()), (502, 0));
 }
-
-#[test]
-fn the_environment_is_read_as_everywhere() {
-    let environment = |name: &str| match name {
-        "HTTP_PROXY" | "https_proxy" | "HTTPS_PROXY" | "NO_PROXY" => Some(name.to_owned()),
-        "ALL_PROXY" => Some(String::new()),
-        _ => None,
-    };
-    let read = Proxies::of(&environment);
-    assert_eq!(read.http.as_deref(), Some("HTTP_PROXY"));
-    assert_eq!(read.https.as_deref(), Some("https_proxy"));
-    assert_eq!((read.all, read.no.as_deref()), (None, Some("NO_PROXY")));
-    // In a CGI program this variable is a header of the client.
-    let cgi = |name: &str| if name == "REQUEST_METHOD" { Some("GET".to_owned()) } else { environment(name) };
-    assert_eq!(Proxies::of(&cgi).http, None);
-}

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::Digest;
+use backstop_http_client::{Request, Response};
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
-use reqwest::{Response, Url};
+use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout};
+use url::Url;
 
 use super::failure::{explain, transport_error};
 use super::{Inner, RetryPolicy};
@@ -90,7 +91,7 @@ impl Call {
         };
         let timeouts = &self.client.settings.timeouts;
         let chunk = self.within(TimeoutPhase::Idle, timeouts.idle, response.chunk()).await?;
-        match chunk.map_err(|error| transport_error(&error, &self.endpoint, timeouts.connect))? {
+        match chunk.map_err(|error| transport_error(&error, &self.endpoint))? {
             Some(bytes) => {
                 self.count(&bytes);
                 reader.push(&bytes, &mut self.queue).map_err(|error| self.explained(error))?;
@@ -109,17 +110,16 @@ impl Call {
         self.begun.get_or_insert_with(Instant::now);
         self.stats.update(|stats| stats.attempts += 1);
         let settings = &self.client.settings;
-        let request = self
-            .client
-            .http()?
-            .post(self.endpoint.clone())
-            .headers(self.client.headers.clone())
-            .body(self.body.clone())
-            .send();
+        let request = Request {
+            method: Method::POST,
+            url: &self.endpoint,
+            headers: self.client.headers.clone(),
+            body: self.body.clone(),
+        };
         let response = self
-            .within(TimeoutPhase::FirstByte, settings.timeouts.first_byte, request)
+            .within(TimeoutPhase::FirstByte, settings.timeouts.first_byte, self.client.http.send(request))
             .await?
-            .map_err(|error| transport_error(&error, &self.endpoint, settings.timeouts.connect))?;
+            .map_err(|error| transport_error(&error, &self.endpoint))?;
         let request_id = REQUEST_ID_HEADERS.iter().find_map(|name| response.headers().get(*name));
         let digest =
             request_id.and_then(|id| id.to_str().ok()).map(|id| Digest::of_text("upstream_request_id", id));

@@ -1,50 +1,31 @@
 //! From transport errors and error answers to typed errors.
 
-use std::error::Error;
 use std::io;
-use std::time::Duration;
 
-use reqwest::Url;
+use backstop_http_client::{ConnectError, Error, cause, root};
+use url::Url;
 
 use super::settings::ProviderSettings;
 use crate::error::{ModelError, ProviderError, ProviderErrorKind, TimeoutPhase, one_line};
 
-/// What the innermost error says. The outer ones repeat the address.
-pub(super) fn root_cause(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    one_line(&cause.to_string(), 200)
+fn is_reset(error: &Error) -> bool {
+    cause::<io::Error>(error).is_some_and(|error| {
+        matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+    })
 }
 
-fn is_reset(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>()
-            && matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-pub(super) fn transport_error(
-    error: &reqwest::Error,
-    endpoint: &Url,
-    connect_timeout: Duration,
-) -> ModelError {
+pub(super) fn transport_error(error: &Error, endpoint: &Url) -> ModelError {
     let host = host(endpoint);
-    if error.is_connect() && error.is_timeout() {
-        return ModelError::Timeout { phase: TimeoutPhase::Connect, after: connect_timeout };
-    }
-    let reason = root_cause(error);
-    if error.is_connect() {
-        ModelError::Connect { host, reason }
-    } else {
-        ModelError::Interrupted { host, reset: is_reset(error), reason }
+    let reason = one_line(&root(error), 200);
+    match error {
+        Error::Address(_) | Error::Setup(_) => ModelError::Setup { reason },
+        Error::Connect(ConnectError::Timeout(after)) => {
+            ModelError::Timeout { phase: TimeoutPhase::Connect, after: *after }
+        }
+        Error::Connect(_) => ModelError::Connect { host, reason },
+        Error::Broken(_) | Error::Cut(_) | Error::Timeout(_) | Error::TooLarge(_) => {
+            ModelError::Interrupted { host, reset: is_reset(error), reason }
+        }
     }
 }
 

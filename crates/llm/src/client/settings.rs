@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use backstop_hooks::Secret;
+use backstop_http_client::tls::Trust;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use reqwest::{Certificate, Url};
 use thiserror::Error;
+use url::Url;
 
 use crate::wire::Api;
 
@@ -215,18 +216,18 @@ impl ProviderSettings {
         url
     }
 
-    /// The certificates that are trusted in place of the system's.
-    pub(super) fn certificates(&self) -> Result<Option<Vec<Certificate>>, InvalidProvider> {
-        let Some(Authorities { pem, source }) = &self.authorities else { return Ok(None) };
-        let certificates = Certificate::from_pem_bundle(pem).ok().filter(|found| !found.is_empty());
-        certificates
-            .map(Some)
-            .ok_or_else(|| InvalidProvider::Authorities { name: self.name.clone(), file: source.clone() })
+    /// By whose certificates the provider is known.
+    pub(super) fn trust(&self) -> Result<Trust, InvalidProvider> {
+        let Some(Authorities { pem, source }) = &self.authorities else { return Ok(Trust::System) };
+        Trust::only(pem)
+            .map_err(|_| InvalidProvider::Authorities { name: self.name.clone(), file: source.clone() })
     }
 
     pub(super) fn header_map(&self) -> Result<HeaderMap, InvalidProvider> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let agent = HeaderValue::from_static(concat!("backstop/", env!("CARGO_PKG_VERSION")));
+        headers.insert(header::USER_AGENT, agent);
         if self.api == Api::AnthropicMessages {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }

@@ -13,9 +13,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
-use reqwest::{Client, Response, Url};
+use backstop_http_client::{Client, Error, Request, Response};
+use bytes::Bytes;
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use self::client::{Reach, explain};
 use super::context::ToolContext;
@@ -70,18 +73,8 @@ pub enum FetchError {
     #[error("no complete answer within {} s", .0.as_secs())]
     Slow(Duration),
     /// The connection or the protocol failed.
-    #[error("the request failed: {}", chain(.0))]
-    Http(#[source] reqwest::Error),
-}
-
-fn chain(error: &reqwest::Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        message.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    message
+    #[error("the request failed: {0}")]
+    Http(#[source] Error),
 }
 
 /// The tool `web_fetch`.
@@ -118,10 +111,10 @@ async fn web_fetch(args: &Map<String, Value>, cx: &ToolContext) -> Result<ToolOu
     let url = parse(args.need("url")?)?;
     let patience = PATIENCE.min(cx.limits.time);
     let reach = if cx.limits.allow_private_hosts { Reach::Any } else { Reach::Public };
-    let client = cx.http.get(reach)?;
+    let client = cx.http.get(reach);
     let page = tokio::select! {
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        page = tokio::time::timeout(patience, fetch(client, reach, url, cx.limits.file_bytes)) => {
+        page = tokio::time::timeout(patience, fetch(client, url, cx.limits.file_bytes)) => {
             page.map_err(|_| FetchError::Slow(patience))??
         }
     };
@@ -160,13 +153,15 @@ fn shown(url: &str) -> String {
     text::clip(&plain, 200)
 }
 
-async fn fetch(client: &Client, reach: Reach, mut url: Url, limit: u64) -> Result<Page, FetchError> {
+async fn fetch(client: &Client, mut url: Url, limit: u64) -> Result<Page, FetchError> {
+    const ACCEPTED: HeaderValue = HeaderValue::from_static("text/html, text/*, application/json, */*;q=0.1");
+    const AGENT: HeaderValue = HeaderValue::from_static(concat!("backstop/", env!("CARGO_PKG_VERSION")));
+    let headers = HeaderMap::from_iter([(ACCEPT, ACCEPTED), (USER_AGENT, AGENT)]);
     for _ in 0..=MAX_REDIRECTS {
-        reach.check_literal(&url)?;
-        let request =
-            client.get(url.clone()).header(ACCEPT, "text/html, text/*, application/json, */*;q=0.1");
-        let response = request.send().await.map_err(explain)?;
-        match redirect(&response)? {
+        let (headers, body) = (headers.clone(), Bytes::new());
+        let request = Request { method: Method::GET, url: &url, headers, body };
+        let response = client.send(request).await.map_err(explain)?;
+        match redirect(&response, &url)? {
             Some(next) => url = next,
             None => return read(response, url, limit).await,
         }
@@ -174,15 +169,11 @@ async fn fetch(client: &Client, reach: Reach, mut url: Url, limit: u64) -> Resul
     Err(FetchError::Redirects)
 }
 
-fn redirect(response: &Response) -> Result<Option<Url>, FetchError> {
-    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
-    }
-    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-    let location = String::from_utf8_lossy(location.as_bytes());
-    let next = response.url().join(&location).map_err(|error| FetchError::Url {
-        url: shown(&location),
-        problem: format!("the redirect to it is malformed: {error}"),
+fn redirect(response: &Response, url: &Url) -> Result<Option<Url>, FetchError> {
+    let Some(next) = response.redirect(url) else { return Ok(None) };
+    let next = next.map_err(|error| FetchError::Url {
+        url: shown(url.as_str()),
+        problem: format!("its redirect is malformed: {error}"),
     })?;
     check(&next)?;
     Ok(Some(next))

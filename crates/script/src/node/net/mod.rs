@@ -1,8 +1,8 @@
 //! `fetch`: requests over HTTP to granted hosts.
 //!
 //! The client is here, and not behind the bridge, because the check of addresses and the connection have to be one
-//! thing: the client's resolver gives out only addresses that may be connected to, so a name that changes its
-//! address in between gains nothing. Each redirect is a request of its own and is asked about like the first.
+//! thing: the addresses of a host are judged when they were looked up, and the connection is made to these, so a name
+//! that changes its address in between gains nothing. Each redirect is a request of its own and is asked about like the first.
 //!
 //! **Limits.** A body has at most 16 MB either way and is there as a whole before the script sees it. A request
 //! takes at most five minutes. Proxies of the environment are not used. Errors say host and port, nothing else of
@@ -10,16 +10,15 @@
 
 mod address;
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Method, Response};
+use backstop_http_client::tls::Trust;
+use backstop_http_client::{BoxError, Client, Egress, Error, Request, Response, Route, Settings, cause};
+use bytes::Bytes;
+use http::Method;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use rquickjs::{Ctx, Function, Object};
 use serde_json::json;
 use url::Url;
@@ -38,28 +37,29 @@ const MOST_REDIRECTS: usize = 20;
 const MOST_TIME: Duration = Duration::from_secs(300);
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// What a resolver says of a host that is out of reach.
+/// What is said of a host that is out of reach.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 struct Refused(Fault);
 
-struct Resolver(Permits);
+/// Lets through what is granted.
+struct Granted(Permits);
 
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let permits = self.0.clone();
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-            permits.check_addresses(name.as_str(), &addresses).map_err(Refused)?;
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
+impl Egress for Granted {
+    fn judge(&self, host: &str, addresses: &[IpAddr]) -> Result<(), BoxError> {
+        self.0.check_addresses(host, addresses).map_err(|fault| Refused(fault).into())
+    }
+}
+
+impl std::fmt::Debug for Granted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Granted").finish_non_exhaustive()
     }
 }
 
 struct Fetcher {
     permits: Permits,
-    client: OnceLock<Client>,
+    client: Client,
 }
 
 /// A request, as `fetch.js` gives it.
@@ -67,7 +67,7 @@ struct Asked {
     method: Method,
     url: Url,
     headers: HeaderMap,
-    body: Vec<u8>,
+    body: Bytes,
     /// `follow`, `manual` or `error`.
     redirect: String,
 }
@@ -77,53 +77,38 @@ fn failed(message: String) -> HostError {
 }
 
 impl Fetcher {
-    fn client(&self) -> Result<&Client, HostError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        // Whoever in this process comes first decides; all install the same provider.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .no_proxy()
-            .redirect(Policy::none())
-            .referer(false)
-            .connect_timeout(CONNECT_TIME)
-            .timeout(MOST_TIME)
-            .dns_resolver(Resolver(self.permits.clone()))
-            .build()
-            .map_err(|_| failed("the HTTP client can't be made".to_owned()))?;
-        Ok(self.client.get_or_init(|| client))
+    fn new(permits: Permits) -> Self {
+        let client = Client::new(Settings {
+            trust: Trust::System,
+            route: Route::Judged(Arc::new(Granted(permits.clone()))),
+            connect_timeout: CONNECT_TIME,
+            timeout: Some(MOST_TIME),
+        });
+        Self { permits, client }
     }
 
     async fn fetch(&self, mut asked: Asked) -> Result<(Response, Url, bool), HostError> {
         let mut redirected = false;
         for _ in 0..=MOST_REDIRECTS {
             self.permits.check_host(&asked.url)?;
-            let request = self
-                .client()?
-                .request(asked.method.clone(), asked.url.clone())
-                .headers(asked.headers.clone())
-                .body(asked.body.clone());
-            let response = request.send().await.map_err(|error| explain(&error, &asked.url))?;
-            let to = response.headers().get(LOCATION).filter(|_| is_redirect(response.status().as_u16()));
-            let Some(to) = to.filter(|_| asked.redirect != "manual") else {
-                return Ok((response, asked.url, redirected));
+            let request = Request {
+                method: asked.method.clone(),
+                url: &asked.url,
+                headers: asked.headers.clone(),
+                body: asked.body.clone(),
             };
+            let response = self.client.send(request).await.map_err(|error| explain(&error, &asked.url))?;
+            let next = response.redirect(&asked.url).filter(|_| asked.redirect != "manual");
+            let Some(next) = next else { return Ok((response, asked.url, redirected)) };
             if asked.redirect == "error" {
                 return Err(failed(format!("{} redirects, which the request forbids", shown(&asked.url))));
             }
-            let next = to.to_str().ok().and_then(|to| asked.url.join(to).ok());
-            let next =
-                next.ok_or_else(|| failed(format!("{} redirects to no address", shown(&asked.url))))?;
+            let next = next.map_err(|_| failed(format!("{} redirects to no address", shown(&asked.url))))?;
             follow(&mut asked, next, response.status().as_u16());
             redirected = true;
         }
         Err(failed(format!("more than {MOST_REDIRECTS} redirects")))
     }
-}
-
-fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 /// Makes of a request the one that a redirect asks for. Credentials stay with the origin they were for.
@@ -132,7 +117,7 @@ fn follow(asked: &mut Asked, next: Url, status: u16) {
         || matches!(status, 301 | 302) && asked.method == Method::POST;
     if becomes_get {
         asked.method = Method::GET;
-        asked.body.clear();
+        asked.body = Bytes::new();
         asked.headers.remove(CONTENT_TYPE);
     }
     if next.origin() != asked.url.origin() {
@@ -142,28 +127,20 @@ fn follow(asked: &mut Asked, next: Url, status: u16) {
     asked.url = next;
 }
 
-fn explain(error: &reqwest::Error, url: &Url) -> HostError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut last = String::new();
-    while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<Refused>() {
-            return refused.0.clone().into();
-        }
-        if let Some(system) = error.downcast_ref::<std::io::Error>() {
-            let code = match system.kind() {
-                std::io::ErrorKind::ConnectionRefused => "ECONNREFUSED",
-                std::io::ErrorKind::ConnectionReset => "ECONNRESET",
-                std::io::ErrorKind::TimedOut => "ETIMEDOUT",
-                _ => "ERR_NETWORK",
-            };
-            return HostError::new(code, format!("{code}: no connection to {}", shown(url)));
-        }
-        // The outer errors name the address with everything in it; the innermost says what happened.
-        last = error.to_string();
-        cause = error.source();
+fn explain(error: &Error, url: &Url) -> HostError {
+    if let Some(refused) = cause::<Refused>(error) {
+        return refused.0.clone().into();
     }
-    let why = if error.is_timeout() { "it took too long".to_owned() } else { last };
-    let why = if why.contains("://") { "the exchange failed".to_owned() } else { why };
+    if let Some(system) = cause::<std::io::Error>(error) {
+        let code = match system.kind() {
+            std::io::ErrorKind::ConnectionRefused => "ECONNREFUSED",
+            std::io::ErrorKind::ConnectionReset => "ECONNRESET",
+            std::io::ErrorKind::TimedOut => "ETIMEDOUT",
+            _ => "ERR_NETWORK",
+        };
+        return HostError::new(code, format!("{code}: no connection to {}", shown(url)));
+    }
+    let why = if error.is_timeout() { "it took too long".to_owned() } else { error.to_string() };
     failed(format!("no answer of {}: {why}", shown(url)))
 }
 
@@ -209,7 +186,7 @@ pub(super) fn install<'js>(
     permits: &Permits,
     underway: &Arc<Underway>,
 ) -> rquickjs::Result<()> {
-    let fetcher = Arc::new(Fetcher { permits: permits.clone(), client: OnceLock::new() });
+    let fetcher = Arc::new(Fetcher::new(permits.clone()));
     let underway = Arc::clone(underway);
     let start = move |ctx: Ctx<'js>,
                       id: u64,
@@ -269,5 +246,5 @@ fn read(method: &str, url: &str, headers: &[String], binary: &str, redirect: Str
     if body.len() > MOST_BODY {
         return Err(Fault::new("ERR_OUT_OF_RANGE", format!("the body has more than {MOST_BODY} bytes")));
     }
-    Ok(Asked { method, url, headers: read_headers(headers)?, body, redirect })
+    Ok(Asked { method, url, headers: read_headers(headers)?, body: body.into(), redirect })
 }

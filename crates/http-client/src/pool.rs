@@ -1,20 +1,28 @@
-//! The connections to one provider.
+//! The connections to one origin.
+//!
+//! An HTTP/1.1 connection is driven by the task whose request it carries: there is no connection task, and no chunk is handed
+//! over between tasks. Dropping the request or its answer closes the connection. HTTP/2 connections are shared, and dropping a
+//! request resets its stream.
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, Version, header, response};
+use hyper::body::Body;
 use hyper::client::conn::{http1, http2};
 use hyper::upgrade::{self, Upgraded};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::time::Instant;
 
-use super::body::{RequestBody, UpstreamBody};
-use super::coalesce::CoalesceChunks;
-use super::connect::{ConnectError, Connector, Stream};
+use crate::BoxError;
+use crate::body::ResponseBody;
+use crate::coalesce::CoalesceChunks;
+use crate::connect::{ConnectError, Connector, Stream};
+use crate::origin::Origin;
 
 /// Connections that wait for a request, at most.
 const MOST_IDLE: usize = 256;
@@ -28,56 +36,46 @@ const READ: usize = 32 << 10;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
-pub(crate) enum SendError {
+pub enum SendError {
+    /// There is no connection, so the other side surely saw nothing of the request.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The connection broke, or what came is no HTTP, or the request's own body failed.
     #[error("the connection broke before an answer came")]
     Broken(#[source] hyper::Error),
-    #[error("no answer within {0:?}")]
-    Silent(Duration),
 }
 
-impl SendError {
-    /// Whether the provider surely saw nothing of the request.
-    pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Connect(_))
-    }
+/// What can be the body of a request.
+pub trait RequestBody: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
+impl<T: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> RequestBody for T {}
 
-    /// The request's own body failed, not the provider.
-    pub(crate) fn body_error(&self) -> Option<&super::body::BodyError> {
-        let Self::Broken(error) = self else { return None };
-        let mut source = std::error::Error::source(error);
-        while let Some(error) = source {
-            if let Some(error) = error.downcast_ref() {
-                return Some(error);
-            }
-            source = error.source();
-        }
-        None
-    }
-}
-
-/// The connections to one provider.
-pub(super) struct Pool {
+/// The connections to one origin.
+pub struct Pool<B: RequestBody> {
     connector: Connector,
-    idle: Mutex<Vec<Http1>>,
-    shared: Mutex<Option<http2::SendRequest<RequestBody>>>,
+    idle: Mutex<Vec<Http1<B>>>,
+    shared: Mutex<Option<http2::SendRequest<B>>>,
 }
 
 /// An HTTP/1.1 connection, driven by whoever holds it.
-pub(super) struct Http1 {
-    sender: http1::SendRequest<RequestBody>,
-    connection: http1::Connection<TokioIo<CoalesceChunks<Box<dyn Stream>>>, RequestBody>,
+pub(crate) struct Http1<B: RequestBody> {
+    sender: http1::SendRequest<B>,
+    connection: http1::Connection<TokioIo<CoalesceChunks<Box<dyn Stream>>>, B>,
     used: Instant,
 }
 
-impl Pool {
-    pub(super) fn new(connector: Connector) -> Self {
+impl<B: RequestBody> Pool<B> {
+    /// Returns an empty pool.
+    pub fn new(connector: Connector) -> Self {
         Self { connector, idle: Mutex::default(), shared: Mutex::default() }
     }
 
+    /// Returns the origin.
+    pub fn origin(&self) -> &Origin {
+        self.connector.origin()
+    }
+
     /// Takes a connection back, if it can be used again.
-    pub(super) fn put(&self, mut connection: Http1) {
+    pub(crate) fn put(&self, mut connection: Http1<B>) {
         if !connection.sender.is_ready() {
             return;
         }
@@ -89,7 +87,7 @@ impl Pool {
     }
 
     /// The connection that was used last, if it still stands.
-    async fn take(&self) -> Option<Http1> {
+    async fn take(&self) -> Option<Http1<B>> {
         loop {
             let mut connection = {
                 let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,21 +106,25 @@ impl Pool {
         }
     }
 
-    fn shared(&self) -> Option<http2::SendRequest<RequestBody>> {
+    fn shared(&self) -> Option<http2::SendRequest<B>> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.take_if(|sender| sender.is_closed());
         shared.clone()
     }
 
-    /// Sends a request. A connection that turns out to be dead before it took anything of the request is
-    /// replaced.
-    pub(super) async fn send(
+    /// Sends a request and waits for the head of its answer. `request` has a path as its address, and a `host`. A connection
+    /// that turns out to be dead before it took anything of the request is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] if no head of an answer comes. How long that may take is up to whoever asks.
+    pub async fn send(
         self: Arc<Self>,
-        mut request: Request<RequestBody>,
-    ) -> Result<Response<UpstreamBody>, SendError> {
+        mut request: Request<B>,
+    ) -> Result<Response<ResponseBody<B>>, SendError> {
         if let Some(mut sender) = self.shared() {
             match sender.try_send_request(self.for_http2(request)).await {
-                Ok(response) => return Ok(response.map(|body| UpstreamBody::new(body, None))),
+                Ok(response) => return Ok(response.map(|body| ResponseBody::new(body, None))),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(SendError::Broken(error.into_error())),
@@ -149,16 +151,17 @@ impl Pool {
         match self.send_on(connection, request).await? {
             Ok(response) => Ok(response),
             // A new connection that takes nothing was closed by the other side.
-            Err(_) => Err(ConnectError::Tcp("closed by the provider".to_owned()).into()),
+            Err(_) => Err(ConnectError::Closed.into()),
         }
     }
 
     /// Sends a request to go on with another protocol, on a connection of its own. Gives the head of the answer, and the
-    /// connection if the provider agreed.
-    pub(super) async fn open(
-        &self,
-        request: Request<RequestBody>,
-    ) -> Result<(response::Parts, Option<Upgraded>), SendError> {
+    /// connection if the other side agreed.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] if no head of an answer comes.
+    pub async fn open(&self, request: Request<B>) -> Result<(response::Parts, Option<Upgraded>), SendError> {
         let request = self.for_http1(request);
         let stream = self.connector.connect_http1().await?;
         let (mut sender, connection) = http1::Builder::new()
@@ -185,9 +188,9 @@ impl Pool {
     /// Sends on an HTTP/1.1 connection; gives the request back if nothing of it was sent.
     async fn send_on(
         self: &Arc<Self>,
-        mut connection: Http1,
-        request: Request<RequestBody>,
-    ) -> Result<Result<Response<UpstreamBody>, Box<Request<RequestBody>>>, SendError> {
+        mut connection: Http1<B>,
+        request: Request<B>,
+    ) -> Result<Result<Response<ResponseBody<B>>, Box<Request<B>>>, SendError> {
         let request = self.for_http1(request);
         // The length of an answer to `HEAD` is not that of a body, which only who asked knows.
         let is_followed = request.method() != Method::HEAD;
@@ -206,7 +209,7 @@ impl Pool {
         match sent {
             Ok(response) => {
                 let kept = (is_followed && !ended).then(|| (connection, Arc::clone(self)));
-                let held = |body| UpstreamBody::new(body, kept);
+                let held = |body| ResponseBody::new(body, kept);
                 Ok(Ok(response.map(held)))
             }
             Err(mut error) => match error.take_message() {
@@ -219,8 +222,8 @@ impl Pool {
     async fn send_on_http2(
         &self,
         io: TokioIo<Box<dyn Stream>>,
-        request: Request<RequestBody>,
-    ) -> Result<Response<UpstreamBody>, SendError> {
+        request: Request<B>,
+    ) -> Result<Response<ResponseBody<B>>, SendError> {
         let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
@@ -233,10 +236,10 @@ impl Pool {
         tokio::spawn(async move { drop(connection.await) });
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
         let response = sender.send_request(self.for_http2(request)).await.map_err(SendError::Broken)?;
-        Ok(response.map(|body| UpstreamBody::new(body, None)))
+        Ok(response.map(|body| ResponseBody::new(body, None)))
     }
 
-    fn for_http1(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+    fn for_http1(&self, mut request: Request<B>) -> Request<B> {
         *request.version_mut() = Version::HTTP_11;
         if let Some(origin) = self.connector.names_origin() {
             place(request.uri_mut(), origin);
@@ -247,10 +250,10 @@ impl Pool {
         request
     }
 
-    fn for_http2(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+    fn for_http2(&self, mut request: Request<B>) -> Request<B> {
         *request.version_mut() = Version::HTTP_2;
         request.headers_mut().remove(header::HOST);
-        place(request.uri_mut(), self.connector.origin());
+        place(request.uri_mut(), self.connector.origin().uri());
         request
     }
 }
@@ -265,20 +268,20 @@ fn place(target: &mut Uri, origin: &Uri) {
     *target = Uri::from_parts(parts).unwrap_or_default();
 }
 
-impl Http1 {
+impl<B: RequestBody> Http1<B> {
     /// Moves the connection on. Ready when it is over.
-    pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.connection).poll(cx).map(drop)
     }
 }
 
-impl std::fmt::Debug for Http1 {
+impl<B: RequestBody> std::fmt::Debug for Http1<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Http1").finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl<B: RequestBody> std::fmt::Debug for Pool<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
     }

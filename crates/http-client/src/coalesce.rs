@@ -28,7 +28,7 @@ const LINE_END: &[u8] = b"\r\n";
 
 /// An HTTP/1.1 connection to a provider whose chunks are coalesced as they are read.
 #[derive(Debug)]
-pub(super) struct CoalesceChunks<S> {
+pub(crate) struct CoalesceChunks<S> {
     stream: S,
     at: Place,
     /// The beginning of a chunk-size line that has not arrived completely.
@@ -60,7 +60,7 @@ enum Size {
 }
 
 impl<S> CoalesceChunks<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Self { stream, at: Place::Head, held: Vec::new(), contents: Vec::new() }
     }
 
