@@ -5,8 +5,9 @@
 //! began with, and services follow: the old ones stop before the new ones start, since both would want the same port or file.
 //!
 //! What a plugin keeps with conversations is deleted when it is switched off, whether by the command line or in the configuration: by the
-//! host that had it loaded, once none of its writes can come any more, and by the next host that starts, for a plugin that was switched
-//! off while no host ran.
+//! host that had it loaded, once none of its writes can come any more. For a plugin that was switched off by the command line while no host
+//! ran, the next host that starts deletes it. A configuration counts for its own host only: another host may have the plugin loaded and use
+//! the same store.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Backstop {
     }
 
     /// Starts what plugins have run beside a host: for a host that lives, and not for one that answers a question. What plugins kept
-    /// that are switched off is deleted. Answers what failed.
+    /// that are switched off in the list of what is installed is deleted. Answers what failed.
     pub async fn start_plugins(&mut self) -> Vec<ServiceFault> {
         self.is_live = true;
         let mut faults = self.forget(&self.switched_off, &Forget::Everything).await;

@@ -275,7 +275,7 @@ pub struct Backstop {
     pub(crate) plugins: backstop_plugins::set::PluginSet,
     #[cfg(feature = "plugins")]
     pub(crate) seated: Vec<(backstop_plugins::manifest::PluginId, backstop_plugins::registration::Seated)>,
-    /// The plugins that are installed and were switched off when the others were loaded.
+    /// The plugins that are installed, and that the list of what is installed had as switched off when the others were loaded.
     #[cfg(feature = "plugins")]
     pub(crate) switched_off: Vec<backstop_plugins::manifest::PluginId>,
     /// Where plugins are installed, if they were asked for.

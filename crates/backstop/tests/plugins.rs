@@ -124,7 +124,8 @@ async fn called(engine: &Engine, session: &str, tool: &str) -> Option<String> {
 async fn kept(store: &Arc<dyn Store>, session: &str) -> (usize, usize) {
     let (key, run) = (session.into(), "somebody else".into());
     let values = store.extensions(&key).await.unwrap().len();
-    let texts = store.take_injections(&key, &run, Timestamp::now()).await.unwrap().len();
+    let owners = ["told".into(), "stays".into()].into();
+    let texts = store.take_injections(&key, &run, &owners, Timestamp::now()).await.unwrap().len();
     store.give_back_injections(&run).await.unwrap();
     (values, texts)
 }
@@ -231,7 +232,13 @@ async fn what_a_plugin_keeps_that_was_switched_off_while_no_host_ran_is_deleted_
     let folder = tempfile::tempdir().unwrap();
     install(folder.path(), "told", KEEPS);
     let store = conversations(&["chat"]).await;
-    let build = || Backstop::builder().plugins(folder.path()).store(Arc::clone(&store)).build();
+    let configured = |config: &str| {
+        let types = backstop::HookTypes::built_in(&[]);
+        let source = backstop::config::Source::new(backstop::config::LayerKind::Operator, "a.yaml", config);
+        let loaded = backstop::load_sources(&[source], &types, &|_| None).unwrap();
+        Backstop::builder().config(loaded).plugins(folder.path()).store(Arc::clone(&store)).build()
+    };
+    let build = || configured("{}");
     let host = build().await.unwrap();
     called(host.engine(), "chat", "exec").await;
     host.shut_down().await;
@@ -239,6 +246,15 @@ async fn what_a_plugin_keeps_that_was_switched_off_while_no_host_ran_is_deleted_
     host.start_plugins().await;
     host.shut_down().await;
     assert_eq!(kept(&store, "chat").await, (1, 1), "a plugin that is on keeps what it has across a restart");
+    let injects = |host: &Backstop| host.engine().registry().snapshot().injecting_owners().contains("told");
+    let mut host = configured("plugins: {entries: {told: {enabled: false}}}").await.unwrap();
+    host.start_plugins().await;
+    assert!(!injects(&host), "what it left is not handed to the model by a host in which it is off");
+    host.shut_down().await;
+    assert_eq!(kept(&store, "chat").await, (1, 1), "a host with another configuration may have it loaded");
+    let other = build().await.unwrap();
+    assert!(injects(&other));
+    other.shut_down().await;
     let home = Home::new(folder.path());
     home.enable(&home.find("told").unwrap().id, false).unwrap();
     let mut host = build().await.unwrap();

@@ -8,6 +8,7 @@
 //! hooks with one id, a hook that the operator's settings forbid: each is a [`RegisterError`].
 
 use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,6 +116,8 @@ pub struct Snapshot {
     redactors: Arc<Vec<Seat>>,
     unsealer: Option<Kept<dyn Unsealer>>,
     tools: Arc<Vec<ToolName>>,
+    /// Those who take part, whether or not they have hooks.
+    owners: Arc<BTreeSet<OwnerId>>,
     settings: Arc<OperatorSettings>,
     hosts: Arc<Hosts>,
 }
@@ -128,6 +131,7 @@ impl Snapshot {
             redactors: Arc::default(),
             unsealer: None,
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
+            owners: Arc::default(),
             settings: Arc::new(settings),
             hosts: Arc::default(),
         }
@@ -154,6 +158,23 @@ impl Snapshot {
                 known.push(tool);
             }
         }
+    }
+
+    /// Says that an owner takes part here, whether or not it has hooks.
+    pub fn add_owner(&mut self, owner: OwnerId) {
+        Arc::make_mut(&mut self.owners).insert(owner);
+    }
+
+    /// Those whose texts may reach the model: the operator, and whoever takes part here or has a hook, unless the operator forbids it.
+    /// Whoever is off in this process is not among them, whatever it left in a store that others use, too.
+    pub fn injecting_owners(&self) -> BTreeSet<OwnerId> {
+        let with_hooks = self.iter().map(|meta| meta.owner.clone());
+        let all = with_hooks.chain(self.owners.iter().cloned()).chain([OwnerId::operator()]);
+        all.filter(|owner| {
+            let said = self.settings.owner(owner);
+            said.is_none_or(|said| said.enabled != Some(false) && said.allow_prompt_injection != Some(false))
+        })
+        .collect()
     }
 
     /// The tools that exist.
@@ -368,8 +389,9 @@ impl Snapshot {
         self.retain(|meta| meta.id != *id)
     }
 
-    /// Removes all hooks of an owner. Answers whether there were any.
+    /// Removes all hooks of an owner, which takes no part from then on. Answers whether there were any.
     pub fn remove_owner(&mut self, owner: &OwnerId) -> bool {
+        Arc::make_mut(&mut self.owners).remove(owner);
         self.retain(|meta| meta.owner != *owner)
     }
 

@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::Snapshot;
-use backstop_hooks::{CallContext, HookId, Json, PointId, Secret};
+use backstop_hooks::{CallContext, HookId, Json, OwnerId, PointId, Secret};
 
 pub use self::error::{SetError, Why};
-use self::programs::{variables, words};
+pub use self::machine::{FoundProgram, Machine};
+use self::programs::{Command, variables};
 pub use self::scripts::RunsIn;
 use self::scripts::Scripts;
 use crate::config_schema::{self, BadConfig};
@@ -153,6 +154,7 @@ impl PluginSet {
         snapshot.add_tools(self.tools().map(PluginTool::name));
         let seat = |plugin: &Running| {
             let id = plugin.id.clone();
+            snapshot.add_owner(OwnerId::new(id.as_str()));
             let seated = plugin
                 .registration
                 .seat(snapshot)

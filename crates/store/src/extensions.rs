@@ -2,7 +2,7 @@
 //!
 //! A value belongs to one owner, and other owners neither read nor write it. The law: *no change is lost*. Each value has a
 //! revision, and whoever writes may name the one that was read; if there is another by then, nothing is written. What is
-//! wiped with a conversation or its owner's installation is gone in one operation, with the injections that wait.
+//! wiped with a conversation or its owner's installation is gone in one operation, with its injections.
 
 use async_trait::async_trait;
 use backstop_hooks::{Json, OwnerId, SessionKey};
@@ -109,7 +109,7 @@ pub enum Forget {
 pub struct Forgotten {
     /// Values.
     pub extensions: usize,
-    /// Injections that no run had taken.
+    /// Injections, those among them that a run had taken: its process may be gone, and would give them back to nobody.
     pub injections: usize,
 }
 
@@ -146,6 +146,6 @@ pub trait ExtensionStore {
     /// Takes a value away. Returns whether there was one.
     async fn remove_extension(&self, key: &ExtensionKey) -> Result<bool, StoreError>;
 
-    /// Wipes what an owner keeps, and its injections that wait.
+    /// Wipes what an owner keeps, and its injections, taken or not: none comes back.
     async fn forget_owner(&self, owner: &OwnerId, what: &Forget) -> Result<Forgotten, StoreError>;
 }

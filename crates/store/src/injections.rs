@@ -2,8 +2,10 @@
 //!
 //! A turn takes what is queued, and either confirms it, when the model has been asked with it, or gives it
 //! back. The law: *nothing is lost and nothing is delivered twice*. A turn whose process was killed has
-//! done neither; whoever resumes the session gives back for it.
+//! done neither; whoever resumes the session gives back for it. *A host delivers for those who are on in it*: the store may be that of
+//! hosts with another configuration, so that a turn takes what is of the owners that its host names, and leaves the rest to them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -163,12 +165,13 @@ pub trait InjectionStore {
         now: Timestamp,
     ) -> Result<Enqueued, EnqueueError>;
 
-    /// Takes what waits for a conversation and no other run has taken, in the order in which it was queued.
-    /// What the run has taken before and not given back is among it. What has expired is dropped.
+    /// Takes what waits for a conversation, is of one of `owners`, and no other run has taken, in the order in which it was queued.
+    /// What the run has taken before of theirs and not given back is among it. What is of others waits on. What has expired is dropped.
     async fn take_injections(
         &self,
         key: &SessionKey,
         run: &RunId,
+        owners: &BTreeSet<OwnerId>,
         now: Timestamp,
     ) -> Result<Vec<Injection>, StoreError>;
 

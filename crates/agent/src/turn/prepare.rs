@@ -174,13 +174,10 @@ async fn turn_prepare(
     around: &mut Surroundings,
 ) -> Result<(), Stop> {
     let key = run.session.key();
-    let taken = run.agent.store.take_injections(key, &run.id, Timestamp::now()).await?;
-    let snapshot = run.agent.engine.registry().snapshot();
-    let allowed = |injection: &Injection| {
-        let owner = snapshot.settings().owner(&injection.owner);
-        owner.and_then(|owner| owner.allow_prompt_injection) != Some(false)
-    };
-    let injections: Vec<QueuedInjection> = taken.iter().filter(|i| allowed(i)).map(as_queued).collect();
+    // The store may be that of hosts with another configuration: what is of others stays for them.
+    let owners = run.agent.engine.registry().snapshot().injecting_owners();
+    let taken = run.agent.store.take_injections(key, &run.id, &owners, Timestamp::now()).await?;
+    let injections: Vec<QueuedInjection> = taken.iter().map(as_queued).collect();
     for injection in &injections {
         match injection.placement {
             Placement::PrependContext => around.before.push(injection.text.clone()),

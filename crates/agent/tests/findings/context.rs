@@ -93,7 +93,11 @@ async fn an_injection_that_no_model_read_waits_for_the_next_turn() {
     assert!(matches!(bench.say(&session, "one").await.outcome, TurnOutcome::Failed { .. }));
     assert_eq!(bench.say(&session, "two").await.outcome, answered("ok"));
     assert!(bench.last_request().contains("two\\n\\nREMEMBER"));
-    let left = bench.store.take_injections(session.key(), &"r".into(), Timestamp::now()).await.unwrap();
+    let left = bench
+        .store
+        .take_injections(session.key(), &"r".into(), &[OwnerId::operator()].into(), Timestamp::now())
+        .await
+        .unwrap();
     assert!(left.is_empty());
 }
 
@@ -159,6 +163,40 @@ async fn heartbeat_turns_get_their_own_context() {
 }
 
 #[tokio::test]
+async fn texts_of_whoever_takes_no_part_here_wait_for_a_host_in_which_they_do() {
+    let bench = Bench::new([says("one"), says("two"), says("three")]);
+    let owner = OwnerId::new("switched-off");
+    let injection = NewInjection {
+        session_key: "main".into(),
+        owner: owner.clone(),
+        text: "REMEMBER".into(),
+        placement: Placement::PrependContext,
+        idempotency_key: None,
+        ttl: None,
+        metadata: None,
+    };
+    bench.store.enqueue_injection(injection, Timestamp::now()).await.unwrap();
+    let session = bench.session().await;
+    let mut read = Vec::new();
+    for turn in 0..3 {
+        if turn == 1 {
+            let change = |next: &mut backstop_engine::Snapshot| {
+                next.add_owner(owner.clone());
+                Ok::<_, RegisterError>(())
+            };
+            bench.engine.registry().update(change).unwrap();
+        }
+        bench.say(&session, "hi").await;
+        read.push(bench.last_request().contains("REMEMBER"));
+    }
+    assert_eq!(
+        read,
+        [false, true, false],
+        "not by a host in which it is off, and once by one in which it is on"
+    );
+}
+
+#[tokio::test]
 async fn prompt_injection_switch_covers_before_llm_call() {
     let owner = OwnerId::new("plugin");
     let mut settings = backstop_engine::OperatorSettings::default();
@@ -175,7 +213,7 @@ async fn prompt_injection_switch_covers_before_llm_call() {
         HookOptions::new(owner.clone()),
     );
     assert!(matches!(refused, Err(RegisterError::PromptInjection { .. })));
-    // What it queued earlier is dropped as well.
+    // What it queued earlier is not read either.
     let injection = NewInjection {
         session_key: "main".into(),
         owner,

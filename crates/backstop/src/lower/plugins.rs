@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub(crate) set: PluginSet,
     /// The ids of all that are installed.
     pub(crate) installed: Vec<String>,
-    /// Those of them that are switched off.
+    /// Those of them that are switched off for every host, whatever its configuration says.
     pub(crate) switched_off: Vec<PluginId>,
     /// The ids of those that are on and have nothing to say at the points that are fired.
     pub(crate) elsewhere: Vec<String>,
@@ -41,8 +41,10 @@ pub(crate) async fn load(
     let installed = Home::new(folder).installed()?;
     let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
     let (installed, off): (Vec<_>, Vec<_>) = installed.into_iter().partition(|plugin| is_on(loaded, plugin));
-    let switched_off = off.into_iter().map(|plugin| plugin.id).collect();
-    let (set, elsewhere) = load_at(loaded, installed, workspace, store, Box::new(|_| {}), points).await?;
+    // What one configuration switches off may be loaded by a host with another one, and all of them share the store.
+    let switched_off =
+        off.into_iter().filter(|plugin| !plugin.record.enabled).map(|plugin| plugin.id).collect();
+    let (set, elsewhere) = load_at(loaded, installed, whose, store, Box::new(|_| {}), points).await?;
     Ok(Found { set, installed: installed_ids, switched_off, elsewhere })
 }
 

@@ -116,6 +116,9 @@ fn what_a_plugin_keeps_outlives_a_restart_and_is_deleted_with_its_session_or_its
     let told = user.run(&["agent", "--resume", "-m", "on"]).succeeded();
     assert_eq!(told.out.trim(), "without it");
     user.configure(&model.config(GRANTS));
+    assert_eq!(shown(&user), seven(), "a host with another configuration may have it loaded");
+    user.run(&["plugins", "disable", "keeps"]).succeeded();
+    user.run(&["plugins", "enable", "keeps"]).succeeded();
     assert_eq!(shown(&user), Value::Null, "switched on again, it begins with nothing");
 }
 

@@ -47,7 +47,10 @@ async fn a_text_for_the_next_turn_is_queued_once_for_each_key() {
     assert_eq!(first, json!({ "enqueued": true, "id": "k", "sessionKey": "chat" }));
     let again = services.inject(&memo, &session("chat"), text).await.unwrap();
     assert_eq!(again["enqueued"], false);
-    let taken = store.take_injections(&"chat".into(), &"r".into(), Timestamp::now()).await.unwrap();
+    let taken = store
+        .take_injections(&"chat".into(), &"r".into(), &["memo".into()].into(), Timestamp::now())
+        .await
+        .unwrap();
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].owner, memo);
     for (owner_id, bad) in [
@@ -85,7 +88,10 @@ async fn metadata_of_a_text_is_kept_within_the_limits_of_a_value() {
     assert!(with(json!("x".repeat(65_537))).await.is_err());
     let large: Vec<String> = (0..5).map(|_| "x".repeat(60_000)).collect();
     assert!(with(json!(large)).await.is_err(), "all of it has a limit as well");
-    let taken = store.take_injections(&"chat".into(), &"r".into(), Timestamp::now()).await.unwrap();
+    let taken = store
+        .take_injections(&"chat".into(), &"r".into(), &["memo".into()].into(), Timestamp::now())
+        .await
+        .unwrap();
     assert_eq!(taken.len(), 2);
     assert_eq!(taken[0].metadata.as_ref().unwrap().to_value(), json!({ "kind": "approval" }));
 }

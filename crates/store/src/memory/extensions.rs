@@ -67,9 +67,7 @@ impl ExtensionStore for MemoryStore {
         };
         let (extensions, injections) = (state.extensions.len(), state.injections.len());
         state.extensions.retain(|key, _| !goes(&key.owner, &key.session_key));
-        state.injections.retain(|queued| {
-            queued.is_taken() || !goes(&queued.injection.owner, &queued.injection.session_key)
-        });
+        state.injections.retain(|queued| !goes(&queued.injection.owner, &queued.injection.session_key));
         Ok(Forgotten {
             extensions: extensions - state.extensions.len(),
             injections: injections - state.injections.len(),

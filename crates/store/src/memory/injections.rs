@@ -1,5 +1,7 @@
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use backstop_hooks::{RunId, SessionKey};
+use backstop_hooks::{OwnerId, RunId, SessionKey};
 
 use super::MemoryStore;
 use crate::injections::checked;
@@ -12,12 +14,6 @@ use crate::{
 pub(super) struct Queued {
     pub(super) injection: Injection,
     taken_by: Option<RunId>,
-}
-
-impl Queued {
-    pub(super) fn is_taken(&self) -> bool {
-        self.taken_by.is_some()
-    }
 }
 
 #[async_trait]
@@ -53,12 +49,14 @@ impl InjectionStore for MemoryStore {
         &self,
         key: &SessionKey,
         run: &RunId,
+        owners: &BTreeSet<OwnerId>,
         now: Timestamp,
     ) -> Result<Vec<Injection>, StoreError> {
         let mut state = self.state();
         state.injections.retain(|queued| queued.taken_by.is_some() || !queued.injection.expired(now));
         let mut taken = Vec::new();
-        for queued in state.injections.iter_mut().filter(|queued| queued.injection.session_key == *key) {
+        let is_theirs = |of: &Injection| of.session_key == *key && owners.contains(&of.owner);
+        for queued in state.injections.iter_mut().filter(|queued| is_theirs(&queued.injection)) {
             if queued.taken_by.get_or_insert_with(|| run.clone()) == run {
                 taken.push(queued.injection.clone());
             }

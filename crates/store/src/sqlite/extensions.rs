@@ -80,8 +80,7 @@ impl ExtensionStore for SqliteStore {
                 };
                 let sql = "DELETE FROM extensions WHERE owner = ?1 AND (?2 IS NULL OR session_key = ?2)";
                 let extensions = db.prepare_cached(sql)?.execute(params![owner.as_str(), session])?;
-                let sql = "DELETE FROM injections WHERE owner = ?1 AND (?2 IS NULL OR session_key = ?2) \
-                           AND taken_by IS NULL";
+                let sql = "DELETE FROM injections WHERE owner = ?1 AND (?2 IS NULL OR session_key = ?2)";
                 let injections = db.prepare_cached(sql)?.execute(params![owner.as_str(), session])?;
                 Ok(Forgotten { extensions, injections })
             })

@@ -1,5 +1,7 @@
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use backstop_hooks::{Json, RunId, SessionKey};
+use backstop_hooks::{Json, OwnerId, RunId, SessionKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;
@@ -37,20 +39,23 @@ impl InjectionStore for SqliteStore {
         &self,
         key: &SessionKey,
         run: &RunId,
+        owners: &BTreeSet<OwnerId>,
         now: Timestamp,
     ) -> Result<Vec<Injection>, StoreError> {
         let (key, run) = (key.clone(), run.clone());
+        let owners = serde_json::Value::from_iter(owners.iter().map(OwnerId::as_str)).to_string();
         self.database
             .write(move |db| {
                 db.prepare_cached("DELETE FROM injections WHERE taken_by IS NULL AND expires_at < ?1")?
                     .execute([now])?;
-                db.prepare_cached(
-                    "UPDATE injections SET taken_by = ?2 WHERE session_key = ?1 AND taken_by IS NULL",
-                )?
-                .execute([key.as_str(), run.as_str()])?;
-                let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 ORDER BY seq";
+                let values = [key.as_str(), run.as_str(), owners.as_str()];
+                let sql = "UPDATE injections SET taken_by = ?2 WHERE session_key = ?1 AND taken_by IS NULL \
+                           AND owner IN (SELECT value FROM json_each(?3))";
+                db.prepare_cached(sql)?.execute(values)?;
+                let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 \
+                           AND owner IN (SELECT value FROM json_each(?3)) ORDER BY seq";
                 let mut statement = db.prepare_cached(sql)?;
-                let taken = statement.query_map([key.as_str(), run.as_str()], injection_of)?;
+                let taken = statement.query_map(values, injection_of)?;
                 Ok(taken.collect::<Result<_, _>>()?)
             })
             .await

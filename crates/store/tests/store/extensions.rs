@@ -105,10 +105,12 @@ async fn an_owner_is_forgotten_with_what_waits(store: &dyn Store) {
     }
     let reset = store.forget_owner(&"memo".into(), &Forget::Session("chat".into())).await.unwrap();
     assert_eq!(reset, Forgotten { extensions: 1, injections: 1 });
-    // What a run has taken is the run's to deliver or to give back.
-    store.take_injections(&"room".into(), &"run".into(), at(2)).await.unwrap();
+    // What a run has taken that was killed would be given back.
+    let owners = BTreeSet::from(["memo".into(), "other".into()]);
+    store.take_injections(&"room".into(), &"killed".into(), &owners, at(2)).await.unwrap();
     let removed = store.forget_owner(&"memo".into(), &Forget::Everything).await.unwrap();
-    assert_eq!(removed, Forgotten { extensions: 1, injections: 0 });
+    assert_eq!(removed, Forgotten { extensions: 1, injections: 1 });
+    assert_eq!(store.give_back_injections(&"killed".into()).await.unwrap(), 0);
     assert!(store.extension(&key("chat", "other", "s")).await.unwrap().is_some());
-    assert_eq!(store.take_injections(&"chat".into(), &"run".into(), at(2)).await.unwrap().len(), 1);
+    assert_eq!(store.take_injections(&"chat".into(), &"run".into(), &owners, at(2)).await.unwrap().len(), 1);
 }

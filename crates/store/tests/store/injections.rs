@@ -18,7 +18,23 @@ over_all_forms!(
     a_turn_that_fails_loses_nothing,
     what_has_expired_is_dropped,
     metadata_is_kept_as_it_was_within_its_limit,
+    what_is_of_others_waits_for_whoever_speaks_for_them,
 );
+
+async fn what_is_of_others_waits_for_whoever_speaks_for_them(store: &dyn Store) {
+    store.enqueue_injection(note("mine"), at(1)).await.unwrap();
+    let theirs = NewInjection { owner: "it's \"other\"".into(), ..note("theirs") };
+    store.enqueue_injection(theirs, at(1)).await.unwrap();
+    assert_eq!(take(store, "r1", 2).await, ["mine"]);
+    assert_eq!(take(store, "r2", 2).await, Vec::<String>::new());
+    let owners = BTreeSet::from(["it's \"other\"".into()]);
+    let taken = store.take_injections(&"chat".into(), &"r3".into(), &owners, at(2)).await.unwrap();
+    assert_eq!(taken.len(), 1);
+    assert_eq!(store.take_injections(&"chat".into(), &"r4".into(), &owners, at(2)).await.unwrap(), []);
+    assert_eq!(store.give_back_injections(&"r3".into()).await.unwrap(), 1);
+    let nobody = BTreeSet::new();
+    assert_eq!(store.take_injections(&"chat".into(), &"r4".into(), &nobody, at(2)).await.unwrap(), []);
+}
 
 fn note(text: &str) -> NewInjection {
     NewInjection {
@@ -33,7 +49,8 @@ fn note(text: &str) -> NewInjection {
 }
 
 async fn take(store: &dyn Store, run: &str, now: i64) -> Vec<String> {
-    let taken = store.take_injections(&"chat".into(), &run.into(), at(now)).await.unwrap();
+    let owners = BTreeSet::from(["memo".into()]);
+    let taken = store.take_injections(&"chat".into(), &run.into(), &owners, at(now)).await.unwrap();
     taken.iter().map(|injection| injection.text.to_string()).collect()
 }
 
@@ -111,7 +128,8 @@ async fn metadata_is_kept_as_it_was_within_its_limit(store: &dyn Store) {
     );
     let ttl = Some(Duration::from_millis(30));
     store.enqueue_injection(NewInjection { ttl, ..note("bare") }, at(6)).await.unwrap();
-    let taken = store.take_injections(&"chat".into(), &"r1".into(), at(7)).await.unwrap();
+    let owners = BTreeSet::from(["memo".into()]);
+    let taken = store.take_injections(&"chat".into(), &"r1".into(), &owners, at(7)).await.unwrap();
     let metadata: Vec<_> = taken.iter().map(|one| one.metadata.as_ref().map(Json::to_value)).collect();
     let [null, object, text] = values.map(Some);
     assert_eq!(metadata, [null, object, text, None]);
@@ -152,7 +170,8 @@ async fn drain_is_exact(store: &dyn Store, acts: &[Act]) -> Result<(), TestCaseE
                 Err(error) => prop_assert!(matches!(error, EnqueueError::Full { .. }), "{error}"),
             },
             Act::Take(n) => {
-                let taken = store.take_injections(&key, &run(n), at(2)).await.unwrap();
+                let owners = BTreeSet::from(["memo".into()]);
+                let taken = store.take_injections(&key, &run(n), &owners, at(2)).await.unwrap();
                 held[usize::from(n)].extend(taken.iter().map(|injection| injection.seq));
             }
             Act::Confirm(n) => {

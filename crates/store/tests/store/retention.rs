@@ -81,7 +81,8 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
         })]
     );
     store.delete_session(&"s3".into(), why(DeletionCause::Age)).await.unwrap();
-    let waiting = store.take_injections(&"other".into(), &"r".into(), at(2)).await.unwrap();
+    let waiting =
+        store.take_injections(&"other".into(), &"r".into(), &["me".into()].into(), at(2)).await.unwrap();
     assert!(waiting.is_empty(), "what was queued for a conversation goes with its last session");
     assert!(store.extension(&extension).await.unwrap().is_none(), "and so does what plugins keep with it");
     let again = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await;
