@@ -81,8 +81,8 @@ impl Backstop {
     /// [`BuildError`]: a plugin that is on can't be had, or a gate of it can't stand. Then nothing has changed.
     pub async fn reload_plugins(&mut self) -> Result<Vec<ServiceFault>, BuildError> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
-        let workspace = self.workspace.clone();
-        let next = lower::plugins::load(&self.config, folder, workspace, &self.store, None).await?.set;
+        let whose = self.whose.clone();
+        let next = lower::plugins::load(&self.config, folder, whose, &self.store, None).await?.set;
         let change = self.engine.registry().update(|snapshot| {
             for id in self.plugins.ids() {
                 snapshot.remove_owner(&OwnerId::new(id.as_str()));

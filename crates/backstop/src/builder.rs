@@ -199,8 +199,10 @@ impl Builder {
         #[cfg(feature = "plugins")]
         let (plugins, seated, installed, switched_off) = match &self.plugins {
             Some(folder) => {
-                let (workspace, points) = (self.workspace.clone(), self.points.as_deref());
-                let found = lower::plugins::load(&config, folder, workspace, &store, points).await?;
+                let whose =
+                    lower::plugins::Whose { workspace: self.workspace.clone(), home: self.home.clone() };
+                let points = self.points.as_deref();
+                let found = lower::plugins::load(&config, folder, whose, &store, points).await?;
                 let seated = found.set.seat(&mut snapshot)?;
                 let all =
                     |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
@@ -246,7 +248,7 @@ impl Builder {
             #[cfg(feature = "plugins")]
             folder: self.plugins,
             #[cfg(feature = "plugins")]
-            workspace: self.workspace,
+            whose: lower::plugins::Whose { workspace: self.workspace, home: self.home },
             #[cfg(feature = "plugins")]
             is_live: false,
             #[cfg(feature = "plugins")]
@@ -281,9 +283,9 @@ pub struct Backstop {
     /// Where plugins are installed, if they were asked for.
     #[cfg(feature = "plugins")]
     pub(crate) folder: Option<std::path::PathBuf>,
-    /// The folder that the agent works in, for them.
+    /// Whose plugins they are.
     #[cfg(feature = "plugins")]
-    pub(crate) workspace: Option<std::path::PathBuf>,
+    pub(crate) whose: lower::plugins::Whose,
     /// Whether what plugins have run beside the host was started.
     #[cfg(feature = "plugins")]
     pub(crate) is_live: bool,

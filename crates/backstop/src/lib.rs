@@ -122,7 +122,7 @@ pub use lower::credentials::{CredentialPlaces, CredentialProblem, credential_pla
 #[cfg(feature = "gateway")]
 pub use lower::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
 #[cfg(feature = "plugins")]
-pub use lower::node::node_places;
+pub use lower::machine::program_places;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
 #[cfg(feature = "config")]

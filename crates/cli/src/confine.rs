@@ -14,7 +14,7 @@ use backstop::clients::install::Folders;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
-use backstop::{audit_key, credential_places, hook_places, node_places, store_path};
+use backstop::{audit_key, credential_places, hook_places, program_places, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -339,16 +339,16 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     // Whoever wrote them would have the gateway pay with what is theirs, or start what they like.
     let places = credential_places(loaded, &variable);
     read_only.extend(places.files);
-    // Whoever wrote it, or put another in front of it, would run as every plugin that runs under it.
-    let (node, chooses_node) = node_places(loaded, &variable);
-    read_only.extend(node);
+    // Whoever wrote one, or put another in front of it, would run as every plugin that runs under it.
+    let (programs, choose_programs) = program_places(loaded, &variable);
+    read_only.extend(programs);
     // Whoever wrote them would judge.
     let (judges, choose_judges) = hook_places(loaded, &variable);
     read_only.extend(judges);
     // A file that is not there could be made by the program, and what is put in front of another chosen in its place.
     let open = [workspace, folders.home.as_path(), &std::env::temp_dir()].map(|path: &Path| real(path));
     let around = |folder: &PathBuf| open.iter().any(|open| open.starts_with(real(folder)));
-    let folders_of_places = places.folders.into_iter().chain(chooses_node).chain(choose_judges);
+    let folders_of_places = places.folders.into_iter().chain(choose_programs).chain(choose_judges);
     read_only.extend(folders_of_places.filter(|folder| !around(folder)).map(made));
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);

@@ -54,7 +54,7 @@ fn engine(runtime: &Runtime) -> (ProcessPlugin, Engine) {
     };
     let plugin = runtime.block_on(ProcessPlugin::start(settings)).unwrap();
     let mut registration = Registration::new("bench").unwrap();
-    plugin.register(&mut registration).unwrap();
+    plugin.register(&mut registration, |hook| hook).unwrap();
     let mut snapshot = Snapshot::empty(OperatorSettings::default());
     registration.seat(&mut snapshot).unwrap();
     (plugin, Engine::builder().snapshot(snapshot).build())

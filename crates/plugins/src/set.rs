@@ -13,6 +13,7 @@
 //! out of a home that agents write in; where else an interpreter looks (Node.js in the folders above) is not held.
 
 mod error;
+mod machine;
 mod programs;
 mod scripts;
 
@@ -98,8 +99,8 @@ pub struct Surroundings<'a> {
     pub own_commands: Vec<&'static str>,
     /// What scripts ask of this process.
     pub services: Arc<dyn Services>,
-    /// Looks for the machine's Node where nobody but the operator can put one; why there is none otherwise.
-    pub node: &'a (dyn Fn() -> Result<PathBuf, String> + Sync),
+    /// Where programs of the machine are: those that plugins are, that scripts are granted, and Node.
+    pub machine: &'a dyn Machine,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -321,38 +322,35 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
             script = Some(loaded);
         }
         Kind::Process { command } => {
-            let (program, arguments) = words(command, root);
+            let command = Command::of(command, root, seal, surroundings.machine)?;
             let settings = ProcessSettings {
                 plugin: installed.id.to_string(),
-                program,
-                arguments,
+                program: command.program.clone(),
+                arguments: command.arguments.clone(),
                 directory: root.clone(),
-                environment: variables(&got.given, &installed.data, environment),
+                environment: variables(&got.given, &installed.data, environment, surroundings.machine),
                 config,
                 limits: Limits::default(),
-                seal: Some(seal),
+                seal: Some(Arc::clone(&command.held)),
             };
             let started = ProcessPlugin::start(settings).await?;
-            started.register(&mut registration)?;
+            started.register(&mut registration, |hook| command.hook(hook))?;
             process = Some(started);
         }
         Kind::Command { command, dialect } => {
-            let (program, arguments) = words(command, root);
+            let command = Command::of(command, root, seal, surroundings.machine)?;
             let settings = CommandSettings {
-                program,
-                arguments,
+                program: command.program.clone(),
+                arguments: command.arguments.clone(),
                 directory: root.clone(),
-                environment: variables(&got.given, &installed.data, environment),
+                environment: variables(&got.given, &installed.data, environment, surroundings.machine),
                 dialect: *dialect,
-                // Interpreters and package managers take code and settings out of the folder that they are started in, and the agent
-                // writes in the session's.
-                in_session: false,
-                seal: Some(seal),
+                seal: Some(Arc::clone(&command.held)),
             };
             let commands = Commands::default();
             for spec in points.unwrap_or_default() {
                 let hook = commands.hook(spec.point, settings.clone())?;
-                registration.hook(spec.clone(), Arc::new(hook))?;
+                registration.hook(spec.clone(), command.hook(Arc::new(hook)))?;
             }
         }
         Kind::Http { url, authorization } => {
@@ -521,7 +519,6 @@ fn permissions(
     folders: &Folders,
     surroundings: &Surroundings<'_>,
 ) -> (backstop_script::Permissions, Vec<(String, String)>) {
-    let path = (surroundings.environment)("PATH").unwrap_or_default();
     let written: Vec<PathBuf> = (given.files.iter())
         .filter(|(_, access)| *access == Access::Write)
         .filter_map(|(folder, _)| folder.resolve(folders))
@@ -530,7 +527,11 @@ fn permissions(
         .collect();
     let (mut programs, mut not_found) = (Vec::new(), Vec::new());
     for word in &given.programs {
-        match openclaw::looked_up(word, &path, &written) {
+        let file = match word.starts_with('/') {
+            true => Ok(PathBuf::from(word)),
+            false => surroundings.machine.program(word).map(|found| found.file),
+        };
+        match file.and_then(|file| openclaw::looked_up(file, &written)) {
             Ok(file) => programs.push(file),
             Err(why) => not_found.push((format!("start `{word}`"), why)),
         }

@@ -15,10 +15,12 @@ pub(crate) mod gateway;
 mod guards;
 mod limits;
 #[cfg(feature = "plugins")]
-pub(crate) mod node;
+pub(crate) mod machine;
 mod operator;
 #[cfg(feature = "plugins")]
 pub(crate) mod plugins;
+#[cfg(feature = "plugins")]
+pub(crate) mod programs;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;

@@ -14,6 +14,7 @@ use backstop_plugins::set::{PluginSet, RunsIn, SetError, Surroundings, Wanted, W
 use backstop_plugins::trust::{Home, Installed};
 use backstop_store::Store;
 
+use super::machine::Known;
 use super::problem;
 use crate::error::BuildError;
 
@@ -30,11 +31,20 @@ pub(crate) struct Found {
     pub(crate) elsewhere: Vec<String>,
 }
 
+/// Whose plugins they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Whose {
+    /// The folder that the agent works in, if there is one.
+    pub(crate) workspace: Option<PathBuf>,
+    /// The user's home, where it is not for the environment of a coding agent to say.
+    pub(crate) home: Option<String>,
+}
+
 /// The plugins that are on, and may have hooks at `points`, if there are such.
 pub(crate) async fn load(
     loaded: &Loaded,
     folder: &Path,
-    workspace: Option<PathBuf>,
+    whose: Whose,
     store: &Arc<dyn Store>,
     points: Option<&[PointId]>,
 ) -> Result<Found, BuildError> {
@@ -62,7 +72,7 @@ pub async fn load_one(
 ) -> Result<Option<PluginSet>, BuildError> {
     let installed = Home::new(folder).installed()?.into_iter().find(|plugin| plugin.id == *id);
     let Some(plugin) = installed.filter(|plugin| is_on(loaded, plugin)) else { return Ok(None) };
-    load_these(loaded, vec![plugin], None, store, Box::new(print)).await.map(Some)
+    load_these(loaded, vec![plugin], store, Box::new(print)).await.map(Some)
 }
 
 /// Whether a plugin is on: the configuration has the last word.
@@ -79,11 +89,10 @@ pub(super) type Print = Box<dyn Fn(&str) + Send + Sync>;
 pub(super) async fn load_these(
     loaded: &Loaded,
     installed: Vec<Installed>,
-    workspace: Option<PathBuf>,
     store: &Arc<dyn Store>,
     print: Print,
 ) -> Result<PluginSet, BuildError> {
-    let (set, _) = load_at(loaded, installed, workspace, store, print, None).await?;
+    let (set, _) = load_at(loaded, installed, Whose::default(), store, print, None).await?;
     Ok(set)
 }
 
@@ -91,7 +100,7 @@ pub(super) async fn load_these(
 async fn load_at(
     loaded: &Loaded,
     installed: Vec<Installed>,
-    workspace: Option<PathBuf>,
+    Whose { workspace, home }: Whose,
     store: &Arc<dyn Store>,
     print: Print,
     points: Option<&[PointId]>,
@@ -112,7 +121,10 @@ async fn load_at(
         };
         wanted.push(Wanted { installed: plugin, config, granted, optional_tools, runtime });
     }
-    let environment = |name: &str| std::env::var(name).ok();
+    let environment = |name: &str| match (name, &home) {
+        ("HOME", Some(home)) => Some(home.clone()),
+        (name, _) => std::env::var(name).ok(),
+    };
     let may_inject: BTreeMap<String, bool> = (loaded.config.plugins.entries.iter())
         .map(|(id, entry)| (id.value.as_str().to_owned(), entry.hooks.allow_prompt_injection.value))
         .collect();
@@ -121,11 +133,10 @@ async fn load_at(
         Arc::new(StoreServices::new(Arc::clone(store), may).printing(move |_, text| print(text.0)));
     let own_tools = own_tools();
     let tools = known_tools().map(str::to_owned).chain(own_tools.iter().cloned()).collect();
-    let agents = workspace.clone();
-    let node = || super::node::find(&environment, agents.as_deref());
+    let machine = Known::new(loaded, &environment, workspace.as_deref());
     let surroundings = Surroundings {
         environment: &environment,
-        node: &node,
+        machine: &machine,
         workspace,
         tools,
         own_tools,

@@ -51,7 +51,7 @@ impl Trial {
         let hosts = Hosts::new(crate::hosts::all_hosts());
         let mut snapshot = lower::snapshot(loaded, &HookTypes::built_in(&[]), hosts, host)?.snapshot;
         let begun = Instant::now();
-        let set = load_these(loaded, vec![installed], None, &store, Box::new(|_| {})).await?;
+        let set = load_these(loaded, vec![installed], &store, Box::new(|_| {})).await?;
         let took = begun.elapsed();
         let shape = match set.shape(&mut snapshot) {
             Ok(shape) => shape,

@@ -78,8 +78,8 @@ fn a_script_for_claude_code_judges_from_the_configuration() {
     passes(&user);
     let seen = std::fs::read_to_string(folder(&user).join("seen")).unwrap();
     let lines: Vec<&str> = seen.lines().collect();
-    let work = user.work().canonicalize().unwrap();
-    assert_eq!(lines[0], work.to_str().unwrap(), "it works where the session does");
+    let beside = folder(&user).canonicalize().unwrap();
+    assert_eq!(lines[0], beside.to_str().unwrap(), "it starts beside the configuration");
     let names: Vec<&str> =
         lines[1].split(' ').filter(|name| !matches!(*name, "" | "_" | "SHLVL" | "OLDPWD")).collect();
     let given = ["BACKSTOP_PLUGIN_ID", "BACKSTOP_POINT", "CLAUDE_PROJECT_DIR", "HOME", "PATH", "PWD"];
@@ -100,6 +100,36 @@ fn a_script_for_claude_code_judges_from_the_configuration() {
     });
     assert_eq!(user.feed(&["hook", "claude"], event.to_string()).code, Some(0));
     assert!(!folder(&user).join("seen").exists());
+}
+
+/// Interpreters look for code in the folder that they are started in first, and the agent writes in the session's.
+#[test]
+fn law_14_no_code_of_the_session_s_folder_judges() {
+    let judge = "import json, os, sys\njson.load(sys.stdin)\nsys.exit(2)\n";
+    for (command, dialect) in [
+        ("[python3, -m, gate]", "claude"),
+        ("[python3, -m, gate]", "backstop"),
+        ("[python3, -c, 'import gate']", "claude"),
+    ] {
+        let entry = format!("type: command, command: {command}, dialect: {dialect}");
+        let user = user(&gate(&entry), &[("gate.py", judge)]);
+        let marker = user.path().join("marker");
+        let lure = format!("import pathlib, sys\npathlib.Path({marker:?}).touch()\nsys.exit(0)\n");
+        for name in ["gate.py", "json.py", "os.py", "sitecustomize.py"] {
+            std::fs::write(user.work().join(name), &lure).unwrap();
+        }
+        assert_eq!(asked(&user, "ls").code, Some(2), "{command} {dialect}");
+        assert!(!marker.exists(), "{command} {dialect}: the agent's own code ran");
+        // Who works beside the configuration could write what the program imports.
+        let event = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s-2", "cwd": folder(&user), "tool_name": "Bash",
+            "permission_mode": "default", "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": "ls" },
+        });
+        std::fs::write(folder(&user).join("gate.py"), "").unwrap();
+        let beside = user.feed(&["hook", "claude"], event.to_string());
+        assert_eq!(beside.code, Some(2), "{command} {dialect}: {}", beside.whole());
+        passes(&user);
+    }
 }
 
 #[test]
@@ -386,7 +416,6 @@ hooks:
       - {type: command, command: [./link.sh]}
       - {type: command, command: [sh, ./link.sh]}
       - {type: command, command: [sh, ./gone.sh]}
-      - {type: command, command: [sh, gate.sh], dialect: claude}
       - {type: command, command: [./gate.sh], matcher: [execc]}
       - {type: process, command: [./gate.sh]}
     llm_output:
@@ -428,19 +457,15 @@ hooks:
     error: `./gone.sh` can't be used: No such file or directory (os error 2)
       --> [user]/config/backstop/backstop.yaml:11:39
 
-    error: `gate.sh` can't be used: the program works in the folder of the session, where another file may have this name
-      --> [user]/config/backstop/backstop.yaml:12:39
-      hint: write `./gate.sh` for the one beside the configuration
-
-    error: the process of `hooks.at.before_tool_call[10]` ended (exit status: 0)
-      --> [user]/config/backstop/backstop.yaml:14:16
+    error: the process of `hooks.at.before_tool_call[9]` ended (exit status: 0)
+      --> [user]/config/backstop/backstop.yaml:13:16
 
     error: no event of Claude Code is about `llm_output`
-      --> [user]/config/backstop/backstop.yaml:16:56
+      --> [user]/config/backstop/backstop.yaml:15:56
       hint: these are: before_tool_call, tool.after, after_tool_call, before_agent_run, before_agent_finalize, session_start, session_end, before_compaction, after_compaction, subagent_spawned, subagent_ended
 
     error: hook `hooks.at.llm_output[1]`: `llm_output` is not about tools, so a tool matcher there would match nothing
-      --> [user]/config/backstop/backstop.yaml:17:56
+      --> [user]/config/backstop/backstop.yaml:16:56
     ");
     assert_eq!(asked(&user, "ls").code, Some(2), "what can't be loaded refuses");
 }

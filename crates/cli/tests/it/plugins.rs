@@ -63,6 +63,50 @@ fn what_is_trusted_judges_and_what_is_off_does_not() {
     assert!(!canvas(&user).1.contains("no canvas here"));
 }
 
+/// A coding agent may take `PATH` out of a repository's files and hand it to the hooks that it starts.
+#[test]
+fn law_14_path_chooses_no_program_of_a_plugin() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let user = User::new();
+    installed(&user);
+    let script = r#"{"id": "under-node", "version": "1", "kind": "script", "entry": "./index.js",
+        "points": [{"point": "before_tool_call"}]}"#;
+    let folder = user.path().join("script");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("backstop.plugin.json"), script).unwrap();
+    let code = "export default { id: 'under-node', register(api) {
+        api.on('before_tool_call', (event) => event.toolName === 'nodes'
+            ? { block: true, blockReason: `no nodes, ${process.release.name}` } : undefined); } };";
+    std::fs::write(folder.join("index.js"), code).unwrap();
+    let folder = folder.to_str().unwrap();
+    user.run(&["plugins", "install", folder, "--yes", "--trust", &hash(&user, folder)]).succeeded();
+    user.configure("plugins: {entries: {under-node: {runtime: node}}}\n");
+    let (lures, marker) = (user.path().join("lures"), user.path().join("marker"));
+    std::fs::create_dir(&lures).unwrap();
+    for name in ["sh", "node"] {
+        let lure = format!("#!/bin/sh\n: > '{}'\n", marker.display());
+        std::fs::write(lures.join(name), lure).unwrap();
+        std::fs::set_permissions(lures.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // Where the tests run as root, everything of theirs would be the system's.
+    let _ = std::os::unix::fs::chown(&lures, Some(65_534), None);
+    let path = std::env::var("PATH").unwrap();
+    let ask = |tool: &str, path: &str| {
+        let args = ["check", "--tool", tool, "--args", "{}"];
+        let done = user.command(&args).env("PATH", path).output().unwrap();
+        String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()
+    };
+    for (tool, said) in [("canvas", "no canvas here"), ("nodes", "no nodes, node")] {
+        let whole = ask(tool, &format!("{}:{path}", lures.display()));
+        assert!(whole.contains(said), "{whole}");
+        assert!(!marker.exists(), "`PATH` chose who judges");
+        let none = ask(tool, lures.to_str().unwrap());
+        assert!(none.contains("belongs to root") && none.contains("plugins.programs"), "{none}");
+        assert!(!marker.exists());
+    }
+}
+
 #[test]
 fn law_05_a_plugin_that_has_changed_refuses_until_it_is_trusted_again() {
     let user = User::new();

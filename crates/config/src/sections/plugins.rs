@@ -9,6 +9,7 @@ use backstop_hooks::PointId;
 use crate::config_value::{Entries, item, section};
 use crate::options::Options;
 use crate::place::{Setting, Spanned};
+use crate::text::Text;
 use crate::values::{FolderName, Millis, Name, PluginRuntime};
 
 section! {
@@ -16,6 +17,9 @@ section! {
     pub struct Plugins {
         /// One entry for each plugin or built-in hook, by id, such as `builtin:security-audit`.
         entries ("entries"): Entries<Name, PluginEntry>, OperatorOnly;
+        /// Files of programs, by the bare name by which plugins start them: `node`, `python3`. A name that is not here is looked for in the
+        /// folders of `PATH` that belong to root. A path counts from the folder of this file.
+        programs ("programs"): Entries<Name, Spanned<Text>>, OperatorOnly;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs that scripts start: those that were granted, and of those the file that was there when the script was loaded.
 //!
-//! The law: *look once*. Which file a name means is looked up when the plugin is loaded, in folders where neither the agent nor the
-//! plugin writes; it is the same file at each start, or it is not started. A program gets the variables that were granted and no
+//! The law: *look once*. Which file a name means is looked up when the plugin is loaded, by the [`Machine`](crate::set::Machine) and never
+//! where the agent or the plugin writes; it is the same file at each start, or it is not started. A program gets the variables that were granted and no
 //! others, and ends with all that it started: when it is done, when its time is up, when it writes too much, when the script does not wait
 //! any more, when the plugin goes.
 //!
@@ -76,40 +76,24 @@ fn is_everybodys(real: &Path) -> bool {
     loose(real) || real.ancestors().skip(1).any(open)
 }
 
-/// The file that a granted word means: it can be started, and lies where nobody writes who must not choose it. `written` are the
-/// folders in which the agent and the plugin write, `path` is where names are looked for.
+/// A granted program, if it can be started and lies where nobody writes who must not choose it. `written` are the folders in which the agent
+/// and the plugin write.
 ///
 /// # Errors
 ///
-/// Why there is none, for people.
-pub(crate) fn looked_up(word: &str, path: &str, written: &[PathBuf]) -> Result<PathBuf, String> {
-    let written: Vec<PathBuf> = written
-        .iter()
-        .flat_map(|folder| [Some(folder.clone()), folder.canonicalize().ok()])
-        .flatten()
-        .collect();
-    let is_written = |file: &Path| written.iter().any(|folder| file.starts_with(folder));
-    let candidates: Vec<PathBuf> = match word.starts_with('/') {
-        true => vec![PathBuf::from(word)],
-        false => std::env::split_paths(path)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(word))
-            .collect(),
-    };
-    let mut why = "there is no such program".to_owned();
-    for file in candidates {
-        match startable(&file) {
-            None => {}
-            Some((real, _)) if is_written(&file) || is_written(&real) => {
-                why = format!("`{}` lies where the agent or the plugin writes", file.display());
-            }
-            Some((real, _)) if is_everybodys(&real) => {
-                why = format!("`{}` lies where everybody may write", file.display());
-            }
-            Some(_) => return Ok(file),
-        }
+/// Why it can't be had, for people.
+pub(crate) fn looked_up(file: PathBuf, written: &[PathBuf]) -> Result<PathBuf, String> {
+    let (real, _) = startable(&file).ok_or("there is no such program")?;
+    let mut written = written.iter().flat_map(|folder| [Some(folder.clone()), folder.canonicalize().ok()]);
+    if written
+        .any(|folder| folder.is_some_and(|folder| file.starts_with(&folder) || real.starts_with(folder)))
+    {
+        return Err(format!("`{}` lies where the agent or the plugin writes", file.display()));
     }
-    Err(why)
+    if is_everybodys(&real) {
+        return Err(format!("`{}` lies where everybody may write", file.display()));
+    }
+    Ok(file)
 }
 
 impl Programs {

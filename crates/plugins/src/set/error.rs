@@ -46,6 +46,14 @@ pub enum Why {
         /// What is to be added.
         word: String,
     },
+    /// Its program, which the machine does not have where only the operator writes.
+    #[error("its program `{name}` can't be used: {why}")]
+    Program {
+        /// The name of the program.
+        name: String,
+        /// Why not.
+        why: String,
+    },
     /// Its program.
     #[error(transparent)]
     Start(#[from] StartError),

@@ -1,13 +1,20 @@
 //! What the programs of plugins are started with: their words, and their environment.
 //!
-//! A home that is not granted is the plugin's folder for data, so that no interpreter takes code out of a home that agents write in. Names of
-//! programs are looked for in whole paths of `PATH` only: what else stands there depends on where a program works.
+//! A home that is not granted is the plugin's folder for data, so that no interpreter takes code out of a home that agents write in. A name
+//! is looked up by the [`Machine`] once, and `PATH` is what that says, since a coding agent may have set its own by a repository's files; one
+//! that is granted keeps its whole paths only: what else stands there depends on where a program works.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::HOME;
+use backstop_hooks::JsonHook;
+
+use super::machine::{All, FoundProgram, Machine};
+use super::{HOME, Why};
+use crate::external::{Held, OutOfReach, Reach};
+use crate::package::Seal;
 use crate::permissions::Permissions;
 
 /// What every program needs of the environment in order to start.
@@ -18,32 +25,68 @@ const PATH: &str = "PATH";
 /// home, where agents write.
 const PYTHON: [(&str, &str); 2] = [("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONNOUSERSITE", "1")];
 
-/// A command's program and arguments, with the plugin's folder filled in.
-pub(super) fn words(command: &[String], root: &Path) -> (OsString, Vec<OsString>) {
-    let program = match command.first() {
-        Some(program) if program.contains('/') => root.join(program).into_os_string(),
-        Some(program) => program.into(),
-        None => OsString::new(),
-    };
-    let filled = |word: &String| word.replace("${plugin}", &root.to_string_lossy()).into();
-    (program, command.iter().skip(1).map(filled).collect())
+/// A command of a plugin.
+pub(super) struct Command {
+    pub(super) program: OsString,
+    pub(super) arguments: Vec<OsString>,
+    /// What it is held to before each start.
+    pub(super) held: Arc<dyn Held>,
+    /// Why it may not judge who works in a folder. A file of the plugin lies where no session works.
+    beside: Option<Arc<Reach>>,
 }
 
-/// The environment of a program. Its home is the user's where that is granted, and `home` otherwise.
+impl Command {
+    /// Looks up the program of a command, and fills in the plugin's folder.
+    pub(super) fn of(
+        command: &[String],
+        root: &Path,
+        seal: Arc<Seal>,
+        machine: &dyn Machine,
+    ) -> Result<Self, Why> {
+        let filled = |word: &String| word.replace("${plugin}", &root.to_string_lossy()).into();
+        let arguments = command.iter().skip(1).map(filled).collect();
+        let name = command.first().map(String::as_str).unwrap_or_default();
+        if name.contains('/') {
+            let program = root.join(name).into_os_string();
+            return Ok(Self { program, arguments, held: seal, beside: None });
+        }
+        let FoundProgram { file, held, beside } =
+            machine.program(name).map_err(|why| Why::Program { name: name.to_owned(), why })?;
+        let held = Arc::new(All(vec![seal, held]));
+        Ok(Self { program: file.into(), arguments, held, beside: Some(beside) })
+    }
+
+    /// A hook of the program that is not asked about sessions in whose folder the program lies.
+    pub(super) fn hook(&self, hook: Arc<dyn JsonHook>) -> Arc<dyn JsonHook> {
+        match &self.beside {
+            Some(beside) => Arc::new(OutOfReach::new(hook, Arc::clone(beside))),
+            None => hook,
+        }
+    }
+}
+
+/// The environment of a program. Its home is the user's where that is granted, and `home` otherwise; its `PATH` is the user's where that is
+/// granted, and the machine's otherwise.
 pub(super) fn variables(
     given: &Permissions,
     home: &Path,
     environment: &(dyn Fn(&str) -> Option<String> + Sync),
+    machine: &dyn Machine,
 ) -> BTreeMap<OsString, OsString> {
     let names =
         PLAIN.into_iter().chain(given.user.then_some(HOME)).chain(given.env.iter().map(String::as_str));
     let found = names.filter_map(|name| Some((name.into(), environment(name)?.into())));
     let fixed = PYTHON.map(|(name, value)| (name.into(), value.into()));
-    let path = environment(PATH).unwrap_or_default();
-    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    // An empty list stands for the folder that the program works in.
-    let path = std::env::join_paths(folders).ok().filter(|path| !path.is_empty());
     // The later one counts.
     let all = std::iter::once((HOME.into(), home.into())).chain(found).chain(fixed);
+    let path = match given.env.contains(PATH) {
+        true => environment(PATH).and_then(|path| {
+            let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+            std::env::join_paths(folders).ok()
+        }),
+        false => Some(machine.path().to_owned()),
+    };
+    // An empty list stands for the folder that the program works in.
+    let path = path.filter(|path| !path.is_empty());
     all.filter(|(name, _)| name != PATH).chain(path.map(|path| (PATH.into(), path))).collect()
 }

@@ -13,6 +13,9 @@ use crate::permissions::{Folders, Permissions};
 /// What Node needs of the environment in order to speak the user's language.
 const LANGUAGE: [&str; 2] = ["LANG", "LC_ALL"];
 
+/// The name of Node's program.
+const NODE: &str = "node";
+
 /// What a process of its own needs of the environment in order to know what time it is.
 const OF_MACHINE: [&str; 1] = ["TZ"];
 
@@ -55,7 +58,11 @@ impl Scripts {
 
     /// The machine's Node, looked up once for all plugins of the set.
     async fn node(&self, surroundings: &Surroundings<'_>) -> Result<Node, NodeError> {
-        let look = || async { Node::at((surroundings.node)().map_err(NodeError::None)?).await };
+        let look = || async {
+            let found = surroundings.machine.program(NODE).map_err(NodeError::None)?;
+            let none = |error: std::io::Error| NodeError::None(error.to_string());
+            Node::at(found.file.canonicalize().map_err(none)?).await
+        };
         self.node.get_or_try_init(look).await.cloned()
     }
 

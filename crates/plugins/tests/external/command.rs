@@ -24,7 +24,6 @@ fn script(folder: &Path, text: &str, dialect: Dialect) -> CommandSettings {
         directory: folder.to_owned(),
         environment: BTreeMap::from([("PATH".into(), std::env::var_os("PATH").unwrap())]),
         dialect,
-        in_session: false,
         seal: None,
     }
 }
@@ -172,30 +171,18 @@ async fn law_03_allow_of_a_script_never_loosens() {
 }
 
 #[tokio::test]
-async fn a_script_works_in_the_folder_of_the_session_where_it_is_to_and_that_is_the_users_own() {
+async fn law_14_a_script_never_starts_in_the_folder_of_the_session_and_learns_of_it() {
     let folder = tempfile::tempdir().unwrap();
-    let own = folder.path().join("own");
-    std::fs::create_dir(&own).unwrap();
-    let at = |in_session, place: &Path| {
-        let settings =
-            CommandSettings { in_session, ..script(folder.path(), "pwd > pwd; exit 0", Dialect::Claude) };
-        let engine = engine_of(
-            PointId::BeforeToolCall,
-            Commands::default().hook(PointId::BeforeToolCall, settings).unwrap(),
-        );
-        let context =
-            CallContext { workspace_dir: Some(place.display().to_string()), ..CallContext::default() };
-        async move { judge_in(&engine, "ls", &context).await.permit.is_ok() }
-    };
-    for (in_session, place, written) in [
-        (true, own.clone(), own.clone()),
-        (false, own, folder.path().to_owned()),
-        (true, folder.path().join("none"), folder.path().to_owned()),
-        (true, "own".into(), folder.path().to_owned()),
-    ] {
-        assert!(at(in_session, &place).await);
-        assert!(std::fs::remove_file(written.join("pwd")).is_ok(), "{in_session} {}", place.display());
-    }
+    let session = folder.path().join("session");
+    std::fs::create_dir(&session).unwrap();
+    let told = "printf '%s %s' \"$(pwd)\" \"$CLAUDE_PROJECT_DIR\" > told; exit 0";
+    let engine = engine(folder.path(), PointId::BeforeToolCall, told, Dialect::Claude);
+    let context =
+        CallContext { workspace_dir: Some(session.display().to_string()), ..CallContext::default() };
+    assert!(judge_in(&engine, "ls", &context).await.permit.is_ok());
+    let written = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    assert_eq!(written, format!("{} {}", root.display(), session.display()));
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ fn twins(cases: &[Case], name: &str, failure: &'static str) -> Engine {
 async fn program(settings: ProcessSettings) -> (ProcessPlugin, Engine) {
     let plugin = ProcessPlugin::start(settings).await.unwrap();
     let mut registration = Registration::new("mine").unwrap();
-    plugin.register(&mut registration).unwrap();
+    plugin.register(&mut registration, |hook| hook).unwrap();
     let engine = engine_with(&registration);
     (plugin, engine)
 }

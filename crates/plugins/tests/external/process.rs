@@ -52,7 +52,7 @@ async fn a_program_brings_tools() {
     let folder = folder();
     let (plugin, _) = started("good", folder.path()).await;
     let mut registration = Registration::new("mine").unwrap();
-    plugin.register(&mut registration).unwrap();
+    plugin.register(&mut registration, |hook| hook).unwrap();
     let offer = &registration.offers()[0];
     assert_eq!((offer.kind, offer.name.as_str()), (OfferKind::Tool, "echo"));
     let answer = plugin.call_tool("echo", &json!({ "a": 1 })).await.unwrap();

@@ -65,7 +65,7 @@ pub(crate) fn patient(kind: &str, folder: &Path) -> ProcessSettings {
 pub(crate) async fn start(settings: ProcessSettings) -> Result<(ProcessPlugin, Engine), StartError> {
     let plugin = ProcessPlugin::start(settings).await?;
     let mut registration = Registration::new("mine").unwrap();
-    plugin.register(&mut registration).unwrap();
+    plugin.register(&mut registration, |hook| hook).unwrap();
     Ok((plugin, engine_with(&registration)))
 }
 

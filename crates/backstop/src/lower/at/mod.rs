@@ -27,11 +27,11 @@ use backstop_plugins::external::process::{Limits, ProcessPlugin, ProcessSettings
 use backstop_plugins::external::{Held, OutOfReach};
 use backstop_plugins::registration::{HookSpec, Waiting, stand};
 
-pub(crate) use self::program::Environment;
 pub use self::program::hook_places;
-use self::program::{Chooser, Chosen, Files, works_in_session};
+use self::program::{Chooser, Chosen};
 use super::operator::budget;
 use super::problem;
+use super::programs::{Environment, Files};
 use crate::locations::from_operator;
 
 /// How long a server may take, where the budget of the hook is longer.
@@ -149,7 +149,6 @@ fn command(hook: &PlacedHook<'_>, chooser: &Chooser<'_>) -> Result<Arc<dyn JsonH
         program,
         arguments,
         directory,
-        in_session: works_in_session(hook.entry),
         environment,
         dialect: match dialect.map(|dialect| dialect.value) {
             Some(CommandDialect::Claude) => Dialect::Claude,

@@ -17,8 +17,7 @@ mod claude;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,10 +56,10 @@ pub struct CommandSettings {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Where it runs.
+    /// Where it runs: never in the folder of a session, since interpreters and package managers take code and settings out of the folder
+    /// that they are started in, and the agent writes in the session's. A script of Claude Code learns of that one from `cwd` in its input
+    /// and from `CLAUDE_PROJECT_DIR`.
     pub directory: PathBuf,
-    /// Whether it runs in the folder that the session works in instead, where an event names one that is there and is the user's own.
-    pub in_session: bool,
     /// Its environment; `BACKSTOP_POINT` and, for scripts of Claude Code, `CLAUDE_PROJECT_DIR` are added.
     pub environment: BTreeMap<OsString, OsString>,
     /// In whose words it is spoken to.
@@ -125,11 +124,11 @@ struct Said {
 }
 
 impl CommandHook {
-    fn program(&self, point: PointId, event: &Value, directory: Option<PathBuf>) -> Program {
+    fn program(&self, point: PointId, event: &Value) -> Program {
         let settings = &self.settings;
         let mut program = Program::new(&settings.program);
         program.arguments.clone_from(&settings.arguments);
-        program.directory = directory.unwrap_or_else(|| settings.directory.clone());
+        program.directory.clone_from(&settings.directory);
         program.environment.clone_from(&settings.environment);
         program.environment.insert("BACKSTOP_POINT".into(), point.name().into());
         if settings.dialect == Dialect::Claude {
@@ -150,14 +149,7 @@ impl CommandHook {
                 tokio::task::spawn_blocking(move || seal.check()).await.map_err(HookError::failed)?;
             looked.map_err(|error| HookError::Unreachable(format!("it is not started: {error}")))?;
         }
-        let session = session_folder(event).filter(|_| self.settings.in_session).map(PathBuf::from);
-        let directory = match session {
-            Some(folder) => {
-                tokio::task::spawn_blocking(move || own_folder(&folder)).await.map_err(HookError::failed)?
-            }
-            None => None,
-        };
-        let running = self.family.start(self.program(point, event, directory)).map_err(|error| {
+        let running = self.family.start(self.program(point, event)).map_err(|error| {
             let program = shown(&self.settings.program.to_string_lossy(), 200);
             HookError::Unreachable(format!("`{program}` could not be started: {error}"))
         })?;
@@ -215,23 +207,6 @@ impl CommandHook {
             tracing::warn!(program = %self.settings.program.to_string_lossy(), "a hook failed and said: {said}");
         }
     }
-}
-
-/// A folder by its place, if it is there and belongs to whoever this process runs as. Root goes into none that others could have put
-/// there: programs take settings out of the folder that they work in.
-fn own_folder(folder: &Path) -> Option<PathBuf> {
-    const BY_OTHERS: u32 = 0o022;
-    const STICKY: u32 = 0o1000;
-    let us = rustix::process::geteuid();
-    let place = folder.is_absolute().then(|| folder.canonicalize().ok()).flatten()?;
-    let found = place.metadata().ok().filter(|found| found.is_dir() && found.uid() == us.as_raw());
-    let is_roots = |above: &Path| {
-        let found = above.metadata();
-        found.is_ok_and(|found| {
-            found.uid() == us.as_raw() && (found.mode() & BY_OTHERS == 0 || found.mode() & STICKY != 0)
-        })
-    };
-    (found.is_some() && (!us.is_root() || place.ancestors().all(is_roots))).then_some(place)
 }
 
 fn not_json(error: &serde_json::Error) -> Malformed {

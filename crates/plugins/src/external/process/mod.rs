@@ -237,14 +237,18 @@ impl ProcessPlugin {
         Ok(Self { shared, _keeper: Arc::new(keeper) })
     }
 
-    /// Adds to `registration` what the program declared.
+    /// Adds to `registration` what the program declared; each hook as `asked` has it.
     ///
     /// # Errors
     ///
     /// [`RegistrationError`].
-    pub fn register(&self, registration: &mut Registration) -> Result<(), RegistrationError> {
+    pub fn register(
+        &self,
+        registration: &mut Registration,
+        asked: impl Fn(Arc<dyn JsonHook>) -> Arc<dyn JsonHook>,
+    ) -> Result<(), RegistrationError> {
         for (spec, hook) in self.hooks() {
-            registration.hook(spec.clone(), hook)?;
+            registration.hook(spec.clone(), asked(hook))?;
         }
         self.offers().iter().try_for_each(|offer| registration.offer(offer.clone()))
     }
