@@ -96,7 +96,7 @@ async fn turn(engine: &Engine, id: &str, arguments: Value) -> Result<String, Fai
         details: None,
         meta: None,
     };
-    let event = ToolAfterEvent::new("exec", id, false, result);
+    let event = ToolAfterEvent::new("exec", id, false, result).params(permit.params.clone());
     let result = match engine.decide::<ToolAfter>(event, &context).await.permit() {
         Ok(event) => event.result.clone(),
         Err(blocked) => return Ok(format!("withheld: {}", blocked.reason_or_default())),

@@ -172,7 +172,8 @@ async fn after(engine: &Engine, frame: &Frame, output: &ToolOutput, call: &CallC
         result.tool_call_id.clone(),
         output.is_error,
         result.clone(),
-    );
+    )
+    .params(output.call.params());
     let decided = engine.decide::<ToolAfter>(event, call).await.into_parts();
     let decision = match decided.blocked {
         Some(blocked) => ResultDecision::Withhold(Reason::from(&blocked.reason_or_default())),

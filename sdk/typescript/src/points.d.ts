@@ -1234,6 +1234,8 @@ export interface ToolAfterEvent {
   isError: boolean;
   /** The result, as the interceptor before left it. */
   result: ToolResult;
+  /** The arguments as they ran, with placeholders where the tool was given values. A host that sees the result only, as of a tool that a provider ran, does not know them. */
+  params?: Params;
   /** What is the same for all hooks of a call. */
   context: CallContext;
 }

@@ -328,7 +328,7 @@ async fn execute(
     run.outlet().say(Shown::ToolEnded { tool: &tool, failed: output.is_error });
     let duration_ms = millis_since(started);
     let result = as_result(call, id, output, duration_ms);
-    let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result);
+    let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result).params(params.clone());
     // The tool has run: what it did is judged and kept also when the turn is being stopped.
     let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await.into_parts();
     run.note(&decided.receipt);

@@ -169,7 +169,7 @@ export default definePluginEntry({
         context.getSessionExtension("notes") === "closed" ? { block: true, blockReason: event.toolName } : undefined,
     });
     api.registerAgentToolResultMiddleware((event, context) =>
-      context.runtime === "" ? { result: { ...event.result, content: [] } } : undefined,
+      context.runtime === "" && event.args["command"] === "ls" ? { result: { ...event.result, content: [] } } : undefined,
     );
 
     api.registerTool(echo);

@@ -322,6 +322,9 @@ event! {
         is_error: bool,
         /// The result, as the interceptor before left it.
         result: ToolResult,
+        /// The arguments as they ran, with placeholders where the tool was given values. A host that sees the result only, as of a tool
+        /// that a provider ran, does not know them.
+        params?: Params,
     }
 }
 

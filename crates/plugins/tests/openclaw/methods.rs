@@ -210,7 +210,7 @@ async fn notes_about_a_run_are_kept_for_that_run_and_bounded() {
 }
 
 /// What becomes of a result that a middleware with this body is given, and the reason of a block.
-async fn told(body: &str, options: &str) -> (Verdict, String) {
+async fn told(body: &str, options: &str, ran: Option<&str>) -> (Verdict, String) {
     let plugins = Plugins::new();
     let body =
         format!("api.registerAgentToolResultMiddleware(async (event, ctx) => {{ {body} }}, {options});");
@@ -219,6 +219,8 @@ async fn told(body: &str, options: &str) -> (Verdict, String) {
     let event = json!({ "toolName": "exec", "calledAs": "bash", "toolCallId": "c1", "isError": false, "result":
         { "toolCallId": "c1", "toolName": "exec", "isError": false, "content": [{ "type": "text", "text": "a secret" }] } });
     let event: ToolAfterEvent = serde_json::from_value(event).unwrap();
+    let ran = ran.map(|command| serde_json::from_value(json!({ "command": command })).unwrap());
+    let event = event.params(ran);
     let decided = engine.decide::<ToolAfter>(event, &context()).await;
     let failure = decided.receipt().steps.first().and_then(|step| step.failure.as_ref());
     let said = match failure {
@@ -257,7 +259,6 @@ async fn law_05_a_middleware_of_results_judges_them_before_the_model_reads_them(
         ("return { result: \"-\" };".to_owned(), "{}", Verdict::Block, "malformed"),
         ("return { content: [] };".to_owned(), "{}", Verdict::Block, "content"),
         ("return { result: { content: [], toolCallId: \"c2\" } };".to_owned(), "{}", Verdict::Block, "another tool call"),
-        ("if (event.args.command === \"ls\") return;".to_owned(), "{}", Verdict::Block, "`event.args` is not known"),
         (
             "throw new Error([event.toolName, event.toolCallId, event.isError, ctx.runtime, ctx.sessionKey, ctx.runId].join());".to_owned(),
             "{}",
@@ -265,7 +266,21 @@ async fn law_05_a_middleware_of_results_judges_them_before_the_model_reads_them(
             "exec,c1,false,openclaw,chat,run-1",
         ),
     ] {
-        let (came, words) = told(&body, options).await;
+        let (came, words) = told(&body, options, Some("ls")).await;
         assert!(came == verdict && words.contains(said), "{body} {options}\n{came:?} {words}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_05_a_middleware_of_results_is_told_what_ran_and_never_takes_the_unknown_for_empty() {
+    let body =
+        "if (event.args.command === \"ls\") return; throw new Error(\"it ran \" + event.args.command);";
+    for (ran, verdict, said) in [
+        (Some("ls"), Verdict::Pass, "a secret"),
+        (Some("date"), Verdict::Block, "it ran date"),
+        (None, Verdict::Block, "`event.args` is not known to this host"),
+    ] {
+        let (came, words) = told(body, "{}", ran).await;
+        assert!(came == verdict && words.contains(said), "{ran:?}\n{came:?} {words}");
     }
 }

@@ -1448,6 +1448,8 @@ class ToolAfterEvent(_ToolAfterEventRequired, total=False):
     """`tool.after`: a tool has answered or failed."""
     # The name as the model or the client wrote it, where that is another one.
     calledAs: str
+    # The arguments as they ran, with placeholders where the tool was given values. A host that sees the result only, as of a tool that a provider ran, does not know them.
+    params: Params
 
 
 class ToolAfterOutcome(TypedDict, total=False):

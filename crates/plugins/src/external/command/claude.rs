@@ -449,11 +449,12 @@ mod tests {
     #[test]
     fn results_are_withheld_rewritten_and_told_apart_from_failures() {
         let result = |failed: bool| {
-            json!({ "toolName": "exec", "toolCallId": "c1", "isError": failed, "result": { "toolCallId": "c1",
+            json!({ "toolName": "exec", "toolCallId": "c1", "isError": failed, "params": { "command": "ls" }, "result": { "toolCallId": "c1",
                 "content": [{ "type": "text", "text": "out" }], "isError": failed, "details": { "secret": 1 } } })
         };
         let told = payload(PointId::ToolAfter, &result(false), Path::new("/")).unwrap();
         assert_eq!(told["tool_response"]["stdout"], "out");
+        assert_eq!(told["tool_input"], json!({ "command": "ls" }));
         let failed = payload(PointId::ToolAfter, &result(true), Path::new("/")).unwrap();
         assert_eq!(
             (&failed["hook_event_name"], &failed["error"]),

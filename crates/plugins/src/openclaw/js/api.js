@@ -323,11 +323,11 @@ export const makeApi = (about) => {
       const { priority, timeoutMs, matcher } = options ?? {};
       place("middleware", "tool.after", async (event, context) => {
         const { agentId, sessionId, sessionKey, runId, workspaceDir } = context;
-        const { toolCallId, toolName, isError, result } = event;
-        const given = { toolCallId, toolName, cwd: workspaceDir, isError, result };
-        // It is not told at this point. Who judges by it must not take it for empty.
-        const args = () => fail("`event.args` is not known where results are judged\nhint: `before_tool_call` has it as `params`");
-        Object.defineProperty(given, "args", { enumerable: true, configurable: true, get: args });
+        const { toolCallId, toolName, isError, result, params } = event;
+        const given = { toolCallId, toolName, cwd: workspaceDir, isError, result, args: params };
+        // Of what a provider's tool brought the host has the result only. Who judges by the arguments must not take them for empty.
+        const unknown = () => fail("`event.args` is not known to this host\nhint: it has the result only; `before_tool_call` has the arguments of calls");
+        if (params === undefined) Object.defineProperty(given, "args", { enumerable: true, configurable: true, get: unknown });
         const before = JSON.parse(JSON.stringify(result));
         const answer = await handler(given, { runtime: "openclaw", harness: "openclaw", agentId, sessionId, sessionKey, runId });
         const isAbsent = answer === undefined || answer === null;

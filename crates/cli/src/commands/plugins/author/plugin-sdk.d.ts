@@ -196,6 +196,8 @@ declare module "backstop/plugin-sdk" {
     cwd?: string;
     isError: boolean;
     result: ToolResult;
+    /** The arguments as they ran. Reading it throws where the host knows the result only, as of a tool that a provider ran. */
+    readonly args: Points["after_tool_call"]["event"]["params"];
   }
 
   /** The context of a middleware. */
