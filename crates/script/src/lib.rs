@@ -41,7 +41,7 @@ pub use error::{Ended, Place, ScriptError};
 pub use json::JsonText;
 pub use limits::Limits;
 pub use loaded::Loaded;
-pub use modules::{ModuleKind, ModuleText, Sources};
+pub use modules::{CODE_ENDINGS, ModuleKind, ModuleText, Sources};
 pub use outside::{ProgramOutput, ProgramRequest};
 pub use permissions::{FileAccess, FileGrant, HostGrant, Permissions, UserGrant};
 pub use source::{FilesSeen, Placement, ScriptSource};

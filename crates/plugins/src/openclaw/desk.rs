@@ -427,30 +427,44 @@ fn text(value: &Value) -> Result<JsonText, HostError> {
     JsonText::of(value).map_err(|_| refused("the host's answer has no JSON form"))
 }
 
+/// The modules that `api` makes of itself when they are first used.
+pub(super) const PARTS: [(&str, &str); 3] = [
+    ("backstop:commander", include_str!("js/commander.js")),
+    ("backstop:run-context", include_str!("js/run_context.js")),
+    ("backstop:runtime", include_str!("js/runtime.js")),
+];
+
+/// The parts of the SDK: what follows `plugin-sdk` in their names, and their text. None imports anything.
+pub(super) const SDK: [(&[&str], &str); 7] = [
+    (&["", "/core", "/plugin-entry", "/error-runtime"], include_str!("js/sdk.js")),
+    (&["/string-coerce-runtime"], include_str!("js/sdk/string_coerce.js")),
+    (&["/account-id"], include_str!("js/sdk/account_id.js")),
+    (&["/number-runtime"], include_str!("js/sdk/number.js")),
+    (&["/retry-runtime"], include_str!("js/sdk/retry.js")),
+    (&["/keyed-async-queue"], include_str!("js/sdk/keyed_async_queue.js")),
+    (&["/text-chunking"], include_str!("js/sdk/text_chunking.js")),
+];
+
 #[async_trait]
 impl Bridge for Desk {
     fn module(&self, specifier: &str) -> Option<Provided> {
         let source = |text: &'static str| Some(Provided::Source(text.into()));
+        let part_of_sdk = |part: &str| SDK.iter().find(|(names, _)| names.contains(&part));
         match specifier {
             "backstop:api" => return source(include_str!("js/api.js")),
-            "backstop:commander" => return source(include_str!("js/commander.js")),
-            "backstop:run-context" => return source(include_str!("js/run_context.js")),
-            "backstop:runtime" => return source(include_str!("js/runtime.js")),
-            _ => {}
+            specifier => {
+                if let Some((_, text)) = PARTS.iter().find(|(name, _)| *name == specifier) {
+                    return source(text);
+                }
+            }
         }
         let (system, part) = specifier.split_once("/plugin-sdk")?;
         if !matches!(system, "openclaw" | "backstop") || !(part.is_empty() || part.starts_with('/')) {
             return None;
         }
-        match part {
-            "" | "/core" | "/plugin-entry" | "/error-runtime" => source(include_str!("js/sdk.js")),
-            "/string-coerce-runtime" => source(include_str!("js/sdk/string_coerce.js")),
-            "/account-id" => source(include_str!("js/sdk/account_id.js")),
-            "/number-runtime" => source(include_str!("js/sdk/number.js")),
-            "/retry-runtime" => source(include_str!("js/sdk/retry.js")),
-            "/keyed-async-queue" => source(include_str!("js/sdk/keyed_async_queue.js")),
-            "/text-chunking" => source(include_str!("js/sdk/text_chunking.js")),
-            _ => Some(Provided::Absent("this part of the SDK has no counterpart here".to_owned())),
+        match part_of_sdk(part) {
+            Some((_, text)) => source(text),
+            None => Some(Provided::Absent("this part of the SDK has no counterpart here".to_owned())),
         }
     }
 

@@ -339,3 +339,17 @@ fn wants_scripts(text: &str) -> bool {
     let has = |name: &&str| scripts.is_some_and(|scripts| scripts.contains_key(*name));
     INSTALL_SCRIPTS.iter().any(has) || package.get("gypfile").is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use backstop_script::CODE_ENDINGS;
+
+    use super::*;
+
+    #[test]
+    fn what_is_read_as_prose_or_media_is_nothing_that_a_script_can_import() {
+        let of_code = |ending: &&str| CODE_ENDINGS.contains(ending);
+        let both: Vec<_> = TEXTS.iter().chain(&MEDIA).copied().filter(of_code).collect();
+        assert_eq!(both, ["json"], "JSON is data, for both");
+    }
+}

@@ -54,6 +54,30 @@ async fn modules_that_only_node_has_are_there_and_ours_are_those_of_here() {
     assert_eq!(said(&engine, "").await.unwrap(), expected);
 }
 
+/// CommonJS waits for nothing: whatever of the SDK it requires is there at once, or says that it is not when it is used.
+#[tokio::test(flavor = "multi_thread")]
+async fn commonjs_requires_every_part_of_the_sdk() {
+    let plugins = Plugins::new();
+    plugins.file(
+        "mine",
+        "old.cjs",
+        "const all = {};
+         for (const [part, name] of [['', 'jsonResult'], ['/core', 'textResult'], ['/plugin-entry', 'definePluginEntry'],
+             ['/error-runtime', 'formatErrorMessage'], ['/string-coerce-runtime', 'isRecord'], ['/account-id', 'normalizeAccountId'],
+             ['/number-runtime', 'parseStrictInteger'], ['/retry-runtime', 'retryAsync'],
+             ['/keyed-async-queue', 'KeyedAsyncQueue'], ['/text-chunking', 'chunkItems']]) {
+             for (const system of ['openclaw', 'backstop']) all[system + part] = typeof require(system + '/plugin-sdk' + part)[name];
+         }
+         const { loadConfig } = require('openclaw/plugin-sdk/config-runtime');
+         exports.others = Object.entries(all).filter(([, type]) => type !== 'function').join();
+         exports.use = () => { try { loadConfig(); } catch (error) { return error.message; } };",
+    );
+    let before = "import { others, use } from './old.cjs';";
+    let (_plugin, engine) = judging(&plugins, before, "others + use()").await;
+    let said = said(&engine, "").await.unwrap();
+    assert!(said.starts_with("loadConfig of openclaw/plugin-sdk/config-runtime is not provided"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_grant_it_reaches_no_file_program_thread_and_variable() {
     let plugins = Plugins::new();

@@ -15,6 +15,8 @@ use crate::typescript::{self, Exports};
 
 /// How such modules are named. Stacks leave them out, as they do all modules of ours.
 pub(super) const ABSENT: &str = "backstop:absent/";
+/// How those are named that are CommonJS themselves.
+pub(super) const REQUIRED: &str = "backstop:absent/require/";
 
 /// Bytes of all names and texts of such modules.
 const MOST_BYTES: usize = 4 << 20;
@@ -30,6 +32,8 @@ pub(super) struct Absent {
 pub(super) enum Lacking<'a> {
     /// All of it, for this reason.
     Whole(&'a str),
+    /// All of it, for this reason, for CommonJS that can't wait for an ES module.
+    Required(&'a str),
     /// Some names. Whether the module has a default export besides.
     Names { has_default: bool },
 }
@@ -48,7 +52,8 @@ impl Absent {
         names: &BTreeSet<String>,
         most: usize,
     ) -> Result<String, &'static str> {
-        let name = format!("{ABSENT}{module}{FOR}{importer}");
+        let kind = if matches!(lacking, Lacking::Required(_)) { REQUIRED } else { ABSENT };
+        let name = format!("{kind}{module}{FOR}{importer}");
         if self.texts.contains_key(&name) {
             return Ok(name);
         }
@@ -147,7 +152,7 @@ fn parsed(source: &Arc<str>) -> Arc<Exports> {
 fn text(module: &str, lacking: &Lacking<'_>, names: &BTreeSet<String>) -> String {
     let quote = |text: &str| serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
     let why = match lacking {
-        Lacking::Whole(reason) => format!(" is not provided: {reason}"),
+        Lacking::Whole(reason) | Lacking::Required(reason) => format!(" is not provided: {reason}"),
         Lacking::Names { .. } if module.starts_with("node:") => {
             " is not provided here\nhint: a plugin that needs it can run under the machine's Node".to_owned()
         }
@@ -166,6 +171,10 @@ fn text(module: &str, lacking: &Lacking<'_>, names: &BTreeSet<String>) -> String
     );
     let from = quote(module);
     let has_default = match lacking {
+        Lacking::Required(_) => {
+            text.push_str("module.exports = refuse('default', (name) => refuse(name));");
+            return text;
+        }
         Lacking::Whole(_) => false,
         Lacking::Names { has_default } => {
             text.push_str(&format!("export * from {from};"));

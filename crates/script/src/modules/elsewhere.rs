@@ -164,8 +164,11 @@ impl Inner {
         };
         if !specifier.starts_with(OURS) || importer.starts_with(OURS) {
             match self.bridge.module(specifier) {
-                Some(provided) if is_required && matches!(provided, Provided::Source(_)) => {
-                    return Ok(specifier.to_owned());
+                Some(Provided::Source(_)) if is_required => return Ok(specifier.to_owned()),
+                Some(Provided::Absent(reason)) if is_required => {
+                    return self
+                        .lacking(importer, specifier, &Lacking::Required(&reason), BTreeSet::new())
+                        .map_err(Err);
                 }
                 Some(provided) => return self.provided(importer, specifier, &provided).map_err(Err),
                 None => {}
@@ -204,12 +207,24 @@ impl Inner {
                 (Lacking::Names { has_default: exports.contains("default") }, missing)
             }
         };
+        self.lacking(importer, specifier, &lacking, names)
+    }
+
+    /// A module for what `importer` takes of `specifier` and can't have.
+    fn lacking(
+        &mut self,
+        importer: &str,
+        specifier: &str,
+        lacking: &Lacking<'_>,
+        names: BTreeSet<String>,
+    ) -> Result<String, ScriptError> {
         self.bridge.absent(specifier, &names);
-        let added = self.absent.add(importer, specifier, &lacking, &names, self.limits.modules);
+        let added = self.absent.add(importer, specifier, lacking, &names, self.limits.modules);
         added.map_err(|reason| Modules::refused(importer, specifier, reason))
     }
 
     fn text(&self, name: &str) -> Result<String, ScriptError> {
+        source::may_be_code(name).map_err(|reason| Modules::refused(name, name, reason))?;
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
         let bytes = self.files.read(&self.files.path(name), most);
         source::text(name, bytes.map_err(|reason| Modules::refused(name, name, reason))?)
@@ -226,14 +241,11 @@ impl Inner {
             return of_ours("export default {};".to_owned());
         }
         if let Some(text) = self.absent.text(name) {
-            return of_ours(text.clone());
+            let kind = if name.starts_with(absent::REQUIRED) { ModuleKind::Script } else { ModuleKind::Ours };
+            return Ok(ModuleText { kind, text: text.clone(), file: None });
         }
         if let Some(Provided::Source(text)) = self.bridge.module(name) {
             return of_ours(text.to_string());
-        }
-        if name.ends_with(".node") {
-            let reason = "it is native code, which no plugin loads\n  hint: use a build of it in JavaScript or WebAssembly";
-            return Err(Modules::refused(name, name, reason));
         }
         let text = self.text(name)?;
         let file = Some(self.files.path(name));

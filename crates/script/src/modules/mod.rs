@@ -25,11 +25,12 @@ mod source;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
+use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Exception, Function, Module, Object, Persistent, Value};
 
 use self::absent::{Absent, Lacking};
@@ -46,6 +47,7 @@ use crate::typescript::{self, Imports};
 use crate::workers::stack_is_short;
 
 pub use self::elsewhere::{ModuleKind, ModuleText, Sources};
+pub use self::source::CODE_ENDINGS;
 
 /// The specifier by which a boot module imports the script.
 const ENTRY: &str = "script:entry";
@@ -55,6 +57,8 @@ const OURS: &str = "backstop:";
 const EMPTY: &str = "backstop:empty";
 /// Modules that `require` evaluates; they import by names that are resolved already.
 const REQUIRED: &str = "backstop:require/";
+/// Modules that evaluate one of ours when it is asked for.
+const PART: &str = "backstop:part/";
 /// Between the name of a module that is not provided and the module that imports it.
 const FOR: &str = " for ";
 
@@ -64,6 +68,7 @@ const MOST_SPECIFIER: usize = 4096;
 /// The functions of `commonjs.js`.
 #[derive(Clone)]
 struct CommonJs {
+    create_require: Persistent<Function<'static>>,
     load: Persistent<Function<'static>>,
     names: Persistent<Function<'static>>,
 }
@@ -76,7 +81,9 @@ pub(crate) struct Modules {
     scope: Arc<HostScope>,
     loaded: Cell<usize>,
     host: RefCell<Option<Persistent<Object<'static>>>>,
+    /// Compiled when something is required for the first time: most scripts require nothing.
     commonjs: RefCell<Option<CommonJs>>,
+    this: RefCell<Weak<Modules>>,
     failure: RefCell<Option<ScriptError>>,
     absent: RefCell<Absent>,
     /// By name.
@@ -113,6 +120,7 @@ impl Modules {
             loaded: Cell::new(0),
             host: RefCell::default(),
             commonjs: RefCell::default(),
+            this: RefCell::default(),
             failure: RefCell::default(),
             absent: RefCell::default(),
             linking: RefCell::default(),
@@ -120,15 +128,52 @@ impl Modules {
         })
     }
 
-    /// Makes `require`, and takes what modules of ours see as `import.meta.host`.
+    /// Takes what modules of ours see as `import.meta.host`, and adds what the loader does for them.
     pub(crate) fn begin<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<()> {
-        let made = native::commonjs(ctx, self)?;
-        host.set("createRequire", made.get::<_, Function<'js>>("createRequire")?)?;
-        let function =
-            |name: &str| made.get::<_, Function<'js>>(name).map(|function| Persistent::save(ctx, function));
-        self.commonjs.replace(Some(CommonJs { load: function("load")?, names: function("names")? }));
+        self.this.replace(Rc::downgrade(self));
+        let of = Rc::clone(self);
+        let create = move |ctx: Ctx<'js>, from: Value<'js>| -> rquickjs::Result<Value<'js>> {
+            of.commonjs(&ctx)?.create_require.restore(&ctx)?.call((from,))
+        };
+        host.set("createRequire", Function::new(ctx.clone(), create)?)?;
+        let of = Rc::clone(self);
+        let part = move |ctx: Ctx<'js>, name: String| of.part(&ctx, &name);
+        host.set("part", Function::new(ctx.clone(), part)?)?;
         self.host.replace(Some(Persistent::save(ctx, host)));
         Ok(())
+    }
+
+    /// The functions of `commonjs.js`.
+    fn commonjs(&self, ctx: &Ctx<'_>) -> rquickjs::Result<CommonJs> {
+        if let Some(known) = self.commonjs.borrow().clone() {
+            return Ok(known);
+        }
+        let this = self.this.borrow().upgrade().ok_or(rquickjs::Error::Unknown)?;
+        let made = native::commonjs(ctx, &this)?;
+        let function =
+            |name: &str| made.get::<_, Function<'_>>(name).map(|function| Persistent::save(ctx, function));
+        let made = CommonJs {
+            create_require: function("createRequire")?,
+            load: function("load")?,
+            names: function("names")?,
+        };
+        self.commonjs.replace(Some(made.clone()));
+        Ok(made)
+    }
+
+    /// The namespace of a module of ours that waits for nothing, evaluated when it is first asked for.
+    fn part<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Object<'js>> {
+        if !name.starts_with(OURS) || !self.is_ours(name) {
+            return Err(Exception::throw_reference(ctx, &format!("there is no module `{name}`")));
+        }
+        let quoted = serde_json::to_string(name).unwrap_or_default();
+        let module =
+            Module::declare(ctx.clone(), format!("{PART}{name}"), format!("export * from {quoted};"))?;
+        let (module, promise) = module.eval()?;
+        if promise.state() == PromiseState::Rejected {
+            promise.result::<Value<'js>>().transpose()?;
+        }
+        module.namespace()
     }
 
     /// Lets go of the runtime's values, which have to be gone before it is.
@@ -390,6 +435,7 @@ impl Modules {
     }
 
     fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {
+        source::may_be_code(name).map_err(|reason| Self::refused(name, name, reason))?;
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
         let bytes = self.files.read(path, most).map_err(|reason| Self::refused(name, name, reason))?;
         source::text(name, bytes)
@@ -434,8 +480,7 @@ impl Modules {
 
     /// A module around what a CommonJS module or a JSON file exports.
     fn wrap<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Module<'js, Declared>> {
-        let commonjs = self.commonjs.borrow().clone();
-        let Some(commonjs) = commonjs else { return Err(rquickjs::Error::Unknown) };
+        let commonjs = self.commonjs(ctx)?;
         let value: Value<'js> = commonjs.load.restore(ctx)?.call((name,))?;
         let names: Vec<String> = if name.ends_with(".json") {
             Vec::new()

@@ -3,6 +3,28 @@
 use crate::error::{Place, ScriptError};
 use crate::typescript;
 
+/// Endings of the files that a script may import. Whoever looks at its files before it is trusted may take those with any other ending for
+/// prose or media, so they are none of its code. A file without an ending is JavaScript, as under Node.
+pub const CODE_ENDINGS: [&str; 7] = ["js", "mjs", "cjs", "ts", "mts", "cts", "json"];
+
+/// Refuses a file whose ending says that it is no code.
+pub(super) fn may_be_code(name: &str) -> Result<(), String> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    match file.rsplit_once('.').map(|(_, ending)| ending) {
+        None => Ok(()),
+        // What is wrong with these is said where they are read.
+        Some("jsx" | "tsx") => Ok(()),
+        Some(ending) if CODE_ENDINGS.contains(&ending) => Ok(()),
+        Some("node") => Err(
+            "it is native code, which no plugin loads\n  hint: use a build of it in JavaScript or WebAssembly".to_owned(),
+        ),
+        Some(_) => Err(format!(
+            "its ending is not one of code: {}\n  hint: read what is data with `node:fs`",
+            CODE_ENDINGS.map(|ending| format!("`.{ending}`")).join(", ")
+        )),
+    }
+}
+
 /// How a file is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -429,3 +429,34 @@ async fn what_was_not_seen_before_is_not_loaded_however_it_is_asked_for() {
     let error = script.load_source(source).await.unwrap_err().to_string();
     assert!(error.contains("looked at"), "{error}");
 }
+
+/// Whoever looks at a package before it is trusted takes these files for prose and media.
+#[tokio::test]
+async fn what_is_called_prose_or_media_is_not_run() {
+    const CODE: &str = "export const it = 1; export default () => 'ran';";
+    for ending in ["md", "txt", "png", "svg", "css", "map", "snap", "JS", "es6", "node", "js.txt", "wasm"] {
+        let file = format!("notes.{ending}");
+        let importing = format!(
+            "import {{ createRequire }} from 'node:module';\n\
+             const said = []; const name = './{file}';\n\
+             for (const get of [() => import(name), () => createRequire(import.meta.url)(name)])\n\
+               try {{ await get(); said.push('ran'); }} catch (error) {{ said.push(error.message); }}\n\
+             export default () => said;"
+        );
+        let said = answer(&[("main.mjs", &importing), (&file, CODE)], "main.mjs").await.unwrap().unwrap();
+        for said in said.as_array().unwrap() {
+            let said = said.as_str().unwrap();
+            assert!(
+                said.contains("ending is not one of code") || said.contains("native code"),
+                "{ending}: {said}"
+            );
+        }
+        let entry = answer(&[(&file, CODE)], &file).await.unwrap_err().to_string();
+        assert!(
+            entry.contains("ending is not one of code") || entry.contains("native code"),
+            "{ending}: {entry}"
+        );
+    }
+    // One without an ending says nothing else than code.
+    assert_eq!(answer(&[("main", CODE)], "main").await.unwrap(), Some(json!("ran")));
+}

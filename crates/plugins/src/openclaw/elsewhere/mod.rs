@@ -36,6 +36,7 @@ pub(super) use self::apart::start as start_apart;
 use self::apart::{Alone, Lines};
 pub use self::apart::{Apart, NoHost, held_apart, load_apart};
 pub use self::node::{Node, NodeError, unheld};
+use super::desk::{PARTS, SDK};
 use crate::external::Held;
 use crate::external::process::life::{Life, Lives, Question};
 use crate::external::process::{self, Fault, ProcessPlugin, ProcessSettings, wire};
@@ -356,7 +357,8 @@ impl Life for OneLife {
         let Limits { functions, answer_depth, answer_bytes, .. } = Limits::default();
         json!({
             "boot": include_str!("../js/boot.js"),
-            "sdk": include_str!("../js/sdk.js"),
+            "parts": PARTS.map(|(name, _)| name),
+            "sdk": SDK.map(|(_, text)| text),
             "environment": { "keeps": [process::MARKER], "variables": variables },
             "limits": { "functions": functions, "depth": answer_depth, "bytes": answer_bytes },
         })

@@ -298,6 +298,7 @@
     call: (name, value) => askNow("call", { name, value: data(value) }),
     request: async (name, value) => askLater("request", { name, value: data(value) }),
     keep, log, show, createRequire,
+    part: (name) => moduleOf(name).namespace,
   };
   const exported = (value) => {
     if (value === null || (typeof value !== "object" && typeof value !== "function")) return [];
@@ -421,14 +422,18 @@
 
   // ---- What the host asks -----------------------------------------------------------------------------------------------
   const under = new Map();
-  const begin = async ({ boot, sdk, environment, limits }) => {
+  const begin = async ({ boot, parts, sdk, environment, limits }) => {
     most = limits;
     for (const name of Object.keys(process.env)) if (!environment.keeps.includes(name)) delete process.env[name];
     for (const [name, value] of Object.entries(environment.variables)) process.env[name] = value;
     // What CommonJS requires of ours has to be there at once.
-    const known = source("backstop:sdk", sdk, true);
-    await ready(known);
-    namespacesByText.set(sdk, known.namespace);
+    for (const [at, text] of sdk.entries()) {
+      const known = source(`backstop:sdk/${at}`, text, true);
+      await ready(known);
+      namespacesByText.set(text, known.namespace);
+    }
+    // What `api` asks for while it waits for nothing.
+    for (const name of parts) await ready(moduleOf(name));
     await ready(source("backstop:boot", boot, true));
     return { kept: labels };
   };

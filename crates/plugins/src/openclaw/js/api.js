@@ -3,11 +3,9 @@
 // Every method ends in the host, which decides; nothing here does. Handlers are kept and named, so that they are found
 // again in a runtime that had to be made anew. Once `register` has returned, hooks and tools can't be added any more:
 // what guards has to be known when the plugin is loaded. Interceptors can be taken away, and put back.
-import { Program } from "backstop:commander";
-import { makeRunContext } from "backstop:run-context";
-import { makeRuntime } from "backstop:runtime";
-
-const { call, keep, log, request, show } = import.meta.host;
+//
+// What most plugins do not use is made when it is first used: `part` is the module of a name.
+const { call, keep, log, part, request, show } = import.meta.host;
 const { hasOwn } = Object;
 
 const isFunction = (value) => typeof value === "function";
@@ -287,6 +285,8 @@ export const makeApi = (about) => {
       return tools;
     };
   };
+  let runs;
+  const runContext = () => (runs ??= part("backstop:run-context").makeRunContext((line) => log(2, line)));
   const api = {
     id: about.id,
     name: about.name,
@@ -399,7 +399,7 @@ export const makeApi = (about) => {
       opened("registerCli");
       if (!isFunction(register)) fail("`registerCli` needs a function");
       checked("registerCli", options, options?.commands);
-      const program = new Program();
+      const program = new (part("backstop:commander").Program)();
       const answer = register({ program, config: about.config, workspaceDir: about.workspaceDir, logger: api.logger });
       if (isFunction(answer?.then)) fail("the function of `registerCli` returned a promise");
       for (const command of program.commands) {
@@ -434,7 +434,9 @@ export const makeApi = (about) => {
     enqueueNextTurnInjection: async (injection) => inSession("inject", checked("enqueueNextTurnInjection", injection)),
     registerAgentEventSubscription: (subscription) =>
       leftOut(`registerAgentEventSubscription(${subscription?.id ?? ""})`, "no host sends its own events; hooks see what they are about"),
-    ...makeRunContext((line) => log(2, line)),
+    setRunContext: (patch) => runContext().setRunContext(patch),
+    getRunContext: (which) => runContext().getRunContext(which),
+    clearRunContext: (which) => runContext().clearRunContext(which),
   };
   for (const name of WITHOUT_USE) {
     api[name] = (what) => leftOut(`${name}(${what?.id ?? what?.name ?? ""})`, "nothing of Backstop has a use for it");
@@ -445,7 +447,9 @@ export const makeApi = (about) => {
       return NOT_DONE[name]();
     };
   }
-  api.runtime = makeRuntime({ about, leftOut, logger: api.logger, inject: (what) => inSession("inject", what) });
+  let runtime;
+  const make = () => part("backstop:runtime").makeRuntime({ about, leftOut, logger: api.logger, inject: (what) => inSession("inject", what) });
+  Object.defineProperty(api, "runtime", { enumerable: true, configurable: true, get: () => (runtime ??= make()) });
   // The same methods by the names of their groups.
   api.session = {
     state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => inSession("patch", patch) },
