@@ -229,6 +229,12 @@ impl PluginSet {
             .collect()
     }
 
+    /// What of its scripts' answers only informs somebody, and was left out.
+    pub fn not_read(&self) -> Vec<String> {
+        let scripts = self.0.iter().filter_map(|plugin| plugin.script.as_ref());
+        scripts.flat_map(|script| script.not_read()).collect()
+    }
+
     /// The plugins.
     pub fn ids(&self) -> impl Iterator<Item = &PluginId> {
         self.0.iter().map(|plugin| &plugin.id)

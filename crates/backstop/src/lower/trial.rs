@@ -88,6 +88,11 @@ impl Trial {
         self.set.denials()
     }
 
+    /// What of its answers until now only informs somebody, and was left out.
+    pub fn not_read(&self) -> Vec<String> {
+        self.set.not_read()
+    }
+
     /// Fires each hook that stands once, with the sample of its point.
     pub async fn fire(&self) -> Vec<Fired> {
         self.set.fire_each(&self.shape.seated.hooks, &self.config).await

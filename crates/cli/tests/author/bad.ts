@@ -78,6 +78,12 @@ export const register = (api: PluginApi) => {
   api.interceptors.add({ id: "x", name: "tool.before", handler: (_input, output) => void (output.args = "x") });
   // @ts-expect-error a policy says what it is for
   api.registerTrustedToolPolicy({ id: "x", evaluate: () => {} });
+  // @ts-expect-error a typo in an outcome of a policy
+  api.registerTrustedToolPolicy({ id: "x", description: "y", evaluate: () => ({ blok: true }) });
+  // @ts-expect-error also beside fields that are right, later, and in one answer of several
+  api.registerTrustedToolPolicy({ id: "x", description: "y", evaluate: async (event) => (event.toolName === "x" ? { block: true, blockReasn: "no" } : undefined) });
+  // @ts-expect-error a typo in what a middleware answers
+  api.registerAgentToolResultMiddleware((event) => ({ reslt: event.result }));
   // @ts-expect-error a tool has a name
   api.registerTool({ execute: () => "x" });
   // @ts-expect-error and something to run

@@ -347,6 +347,11 @@ impl Desk {
         }
     }
 
+    /// What was noted so far as not read.
+    pub(super) fn all_not_read(&self) -> Vec<String> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// The conversations that the plugin is being asked about.
     pub(super) fn answering(&self) -> &Answering {
         &self.answering

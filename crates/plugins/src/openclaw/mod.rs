@@ -239,6 +239,11 @@ impl Scripted {
         self.desk.denials()
     }
 
+    /// What of its answers only informs somebody, and was left out.
+    pub fn not_read(&self) -> Vec<String> {
+        self.desk.all_not_read()
+    }
+
     /// The bytes of memory that its runtime uses now, if it says so at once.
     pub async fn heap(&self) -> Option<u64> {
         self.script.heap(std::time::Duration::from_secs(1)).await

@@ -218,6 +218,11 @@ impl Tried {
                 .map(|(grant, times)| format!("{} ({times} times)", one_line(grant, MOST_ANSWER)))
                 .collect(),
         );
+        let not_read = trial.not_read();
+        part(
+            "answers what is not read",
+            not_read.iter().map(|what| format!("{what}: nothing comes of it")).collect(),
+        );
         part(
             "registers besides",
             shape.offers.iter().map(|(kind, name)| format!("{kind} `{name}`")).collect(),
@@ -228,6 +233,7 @@ impl Tried {
             "waiting": seated.waiting.iter().map(|waiting| json!({ "hook": waiting.id, "point": waiting.point })).collect::<Vec<_>>(),
             "leftOut": seated.left_out.iter().map(|left| json!({ "what": left.what, "why": left.why })).collect::<Vec<_>>(),
             "denied": denied.iter().map(|(grant, times)| json!({ "grant": grant, "times": times })).collect::<Vec<_>>(),
+            "notRead": not_read,
             "offers": shape.offers.iter().map(|(kind, name)| json!({ "kind": kind.as_str(), "name": name })).collect::<Vec<_>>(),
         });
         Self { is_well: fired.iter().all(|fired| fired.failure.is_none()), facts, lines }

@@ -175,14 +175,14 @@ declare module "backstop/plugin-sdk" {
     getSessionExtension(namespace: string): unknown;
   };
 
+  /** The return value of a policy. */
+  export type PolicyAnswer = HookAnswer<"trusted_tool_policy">;
+
   /** A policy that is asked before all other hooks of a tool call. The operator has to allow it (`allowTrustedToolPolicy`). */
-  export interface TrustedToolPolicy {
+  export interface TrustedToolPolicy<A extends PolicyAnswer | Promise<PolicyAnswer> = PolicyAnswer | Promise<PolicyAnswer>> {
     id: string;
     description: string;
-    evaluate(
-      event: HookEvent<"trusted_tool_policy">,
-      context: PolicyContext,
-    ): HookAnswer<"trusted_tool_policy"> | Promise<HookAnswer<"trusted_tool_policy">>;
+    evaluate: (event: HookEvent<"trusted_tool_policy">, context: PolicyContext) => A;
     /** Only calls of these tools. */
     matcher?: readonly string[];
     priority?: number;
@@ -490,10 +490,12 @@ declare module "backstop/plugin-sdk" {
     ): void;
     /** Registers a hook for older events. */
     registerHook<N extends keyof OlderEvents>(events: N | readonly N[], handler: (event: OlderEvent<N>) => unknown, options?: OlderHookOptions): void;
-    registerTrustedToolPolicy(policy: TrustedToolPolicy): void;
+    registerTrustedToolPolicy<A extends PolicyAnswer | Promise<PolicyAnswer>>(
+      policy: TrustedToolPolicy<A> & { evaluate: NoOtherFields<Awaited<A>, HookOutcome<"trusted_tool_policy">> },
+    ): void;
     /** Registers what may replace results of tools before the model reads them, or change them in place. */
-    registerAgentToolResultMiddleware(
-      handler: (event: ToolResultMiddlewareEvent, context: ToolResultMiddlewareContext) => MiddlewareAnswer | Promise<MiddlewareAnswer>,
+    registerAgentToolResultMiddleware<A extends MiddlewareAnswer | Promise<MiddlewareAnswer>>(
+      handler: ((event: ToolResultMiddlewareEvent, context: ToolResultMiddlewareContext) => A) & NoOtherFields<Awaited<A>, { result?: ToolResult }>,
       options?: { priority?: number; timeoutMs?: number; matcher?: readonly string[]; runtimes?: readonly string[]; harnesses?: readonly string[] },
     ): void;
     registerTool(tool: Tool | ToolFactory, options?: ToolOptions): void;
