@@ -10,9 +10,9 @@ pub use backstop_guards::programs::{Program, Programs, programs_of, read_program
 
 // As hooks.
 pub use backstop_guards::hooks::{
-    COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InArguments, InvalidFilePattern, REDACTOR_ID,
-    RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, register_command_safety, register_redaction,
-    register_security_audit, seen,
+    ArgumentActions, COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InArguments, InvalidFilePattern,
+    REDACTOR_ID, RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, register_command_safety,
+    register_redaction, register_security_audit, seen,
 };
 
 /// Secrets, personal data and hidden text in texts.

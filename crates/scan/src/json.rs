@@ -87,6 +87,7 @@ impl Redactor {
     fn clean_keys(&self, fields: &mut Map<String, Value>, findings: &mut Vec<Finding>) {
         let cleaned: Vec<_> = fields.keys().map(|key| self.apply(key)).collect();
         if !cleaned.iter().any(super::Redacted::is_changed) {
+            findings.extend(cleaned.into_iter().flat_map(|clean| clean.findings));
             return;
         }
         let mut renamed = Map::with_capacity(fields.len());

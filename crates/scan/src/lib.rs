@@ -49,6 +49,7 @@ mod kinds;
 mod notation;
 mod pii;
 mod policy;
+mod sealed;
 mod secrets;
 mod span;
 mod squeezed;

@@ -7,7 +7,7 @@ use backstop_config::{
     SpanAction, Spanned,
 };
 use backstop_engine::Snapshot;
-use backstop_guards::hooks::{InArguments, RedactionSettings, register_redaction};
+use backstop_guards::hooks::{ArgumentActions, InArguments, RedactionSettings, register_redaction};
 use backstop_scan::{Action, Catalogue, Class, Policy, Scanner, Source};
 
 use super::guards::{builtin, text_of};
@@ -79,7 +79,11 @@ fn settings(guards: &Guards) -> RedactionSettings {
         withdraws_tools: hidden.enabled.value && hidden.tools.value >= HiddenAction::Strip,
         reports_tools: hidden.enabled.value && hidden.tools.value == HiddenAction::Report,
         restored_in: restored_in.iter().map(|tool| tool.canonical().to_owned()).collect(),
-        arguments: Some(secrets.arguments.value).filter(|_| secrets.enabled.value).and_then(in_arguments),
+        arguments: ArgumentActions {
+            secrets: in_arguments(&secrets.enabled, &secrets.arguments),
+            personal_data: in_arguments(&personal.enabled, &personal.arguments),
+            hidden: in_arguments(&hidden.enabled, &hidden.arguments),
+        },
         catalogue: Arc::default(),
     }
 }
@@ -112,8 +116,9 @@ fn span_action(action: SpanAction) -> Action {
     }
 }
 
-fn in_arguments(action: ArgumentAction) -> Option<InArguments> {
-    match action {
+fn in_arguments(enabled: &Setting<bool>, action: &Setting<ArgumentAction>) -> Option<InArguments> {
+    match action.value {
+        _ if !enabled.value => None,
         ArgumentAction::Off => None,
         ArgumentAction::Report => Some(InArguments::Report),
         ArgumentAction::Ask => Some(InArguments::Ask),

@@ -103,6 +103,8 @@ section! {
         answers ("answers"): Setting<SpanAction> = SpanAction::Report, Raise;
         /// What becomes of it in the messages and the system prompt that the model reads.
         prompts ("prompts"): Setting<SpanAction> = SpanAction::Off, Raise;
+        /// What becomes of a call whose arguments hold some.
+        arguments ("arguments"): Setting<ArgumentAction> = ArgumentAction::Off, Raise;
         /// What becomes of single kinds, such as `iban`, in all these places. `backstop scan` names the kinds.
         kinds ("kinds"): Entries<Name, Spanned<SpanAction>>, OperatorOnly;
         /// Further kinds of numbers: paths of files with entries, or entries written in place.
@@ -122,6 +124,8 @@ section! {
         answers ("answers"): Setting<HiddenAction> = HiddenAction::Strip, Raise;
         /// What becomes of it in the messages and the system prompt that the model reads.
         prompts ("prompts"): Setting<HiddenAction> = HiddenAction::Report, Raise;
+        /// What becomes of a call whose arguments hold some. Nothing is taken out of them: another value would be another call.
+        arguments ("arguments"): Setting<ArgumentAction> = ArgumentAction::Off, Raise;
         /// What becomes of tools whose description hides text. With `strip` or `block` they are not offered.
         tools ("tools"): Setting<HiddenAction> = HiddenAction::Strip, Raise;
     }

@@ -179,7 +179,7 @@ choice! {
 }
 
 choice! {
-    /// What becomes of a call whose arguments hold a secret. Strictness grows from `off` to `block`.
+    /// What becomes of a call whose arguments hold a secret, personal data or hidden text. Strictness grows from `off` to `block`.
     pub enum ArgumentAction {
         /// They are not looked at.
         Off = "off",

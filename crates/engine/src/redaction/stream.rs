@@ -54,6 +54,11 @@ impl Redaction {
         self
     }
 
+    /// The same with a receipt after all.
+    pub fn record(&mut self) {
+        self.recorded = true;
+    }
+
     /// Whether no redactor is about this call: text passes as it is.
     pub fn is_empty(&self) -> bool {
         self.union.as_ref().is_none_or(Union::is_empty)
@@ -69,6 +74,12 @@ impl Redaction {
     pub fn finish(&mut self, text: usize) -> Released {
         let Self { union, call, .. } = self;
         union.as_mut().map(|union| union.finish(text, call)).unwrap_or_default()
+    }
+
+    /// Takes a whole text that only its provider opens; answers what may go of it.
+    pub fn seal(&mut self, text: usize, whole: &str) -> Released {
+        let Self { union, call, .. } = self;
+        union.as_mut().map(|union| union.seal(text, whole, call)).unwrap_or_default()
     }
 
     /// Whether nothing of the answer may go any more.

@@ -22,6 +22,17 @@ pub(super) struct Union {
     blocked: Option<Blocked>,
 }
 
+/// What redactors are asked about a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// There is more of it.
+    More,
+    /// It is whole.
+    End,
+    /// It is whole, and sealed.
+    Seal,
+}
+
 /// One redactor and what it did so far.
 #[derive(Debug)]
 struct Working {
@@ -59,11 +70,18 @@ impl Union {
     }
 
     pub(super) fn push(&mut self, text: usize, piece: &str, call: &CallContext) -> Released {
-        self.advance(text, piece, call, false)
+        self.advance(text, piece, call, Asks::More)
     }
 
     pub(super) fn finish(&mut self, text: usize, call: &CallContext) -> Released {
-        let released = self.advance(text, "", call, true);
+        let released = self.advance(text, "", call, Asks::End);
+        self.texts.remove(&text);
+        released
+    }
+
+    /// The whole of a text that is sealed.
+    pub(super) fn seal(&mut self, text: usize, whole: &str, call: &CallContext) -> Released {
+        let released = self.advance(text, whole, call, Asks::Seal);
         self.texts.remove(&text);
         released
     }
@@ -74,7 +92,8 @@ impl Union {
         begun + &self.finish(text, call).text
     }
 
-    fn advance(&mut self, text: usize, piece: &str, call: &CallContext, last: bool) -> Released {
+    fn advance(&mut self, text: usize, piece: &str, call: &CallContext, asks: Asks) -> Released {
+        let last = asks != Asks::More;
         let seats = self.seats.len();
         let reading = self.texts.entry(text).or_insert_with(|| Reading::new(seats));
         if self.blocked.is_some() {
@@ -86,8 +105,10 @@ impl Union {
         let mut each = self.seats.iter_mut().zip(readers);
         let stopped = aside(size, || {
             each.find_map(|(working, reader)| {
-                let told = |stream: &mut dyn RedactionStream| {
-                    if last { stream.finish() } else { stream.push(piece) }
+                let told = |stream: &mut dyn RedactionStream| match asks {
+                    Asks::More => stream.push(piece),
+                    Asks::End => stream.finish(),
+                    Asks::Seal => stream.seal(piece),
                 };
                 let settled = working.ask(reader, call, told);
                 let settled = settled

@@ -53,6 +53,8 @@ mod settings;
 mod tests;
 mod text;
 mod usage;
+#[cfg(test)]
+mod walk_tests;
 mod watch;
 
 use std::fmt;

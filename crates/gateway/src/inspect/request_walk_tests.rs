@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::{Engine, HookOptions};
-use backstop_guards::hooks::{InArguments, RedactionSettings, register_redaction};
+use backstop_guards::hooks::{ArgumentActions, InArguments, RedactionSettings, register_redaction};
 use backstop_hooks::points::BeforeLlmCall;
 use backstop_hooks::{OwnerId, hook_fn};
 use backstop_llm::Api;
@@ -17,13 +17,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
+use super::walk_tests::{WORD, token, variants};
 use super::{HookSettings, Hooks};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::exchange::{Body, Call, Interceptor as _, Plan, Requested};
 use crate::operations::Permission;
-
-/// What is looked for where it is no secret: one word, as short as a name.
-const WORD: &str = "zqsentinelzq";
 
 /// Names that codecs keep for notes of their own, or read in other places: what a client writes there is a field like any other.
 const RESERVED: [&str; 14] = [
@@ -42,83 +40,6 @@ const RESERVED: [&str; 14] = [
     "status",
     "whole",
 ];
-
-/// A token as its issuer makes them, put together here so that no file holds one.
-fn token() -> String {
-    ["gh", "p_", "x7Kq2Lm9Rt4Vw8Zp3Nc6Bd1Fg5Hj0Qs7Yt2W"].concat()
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Key(String),
-    Item(usize),
-}
-
-type Place = Vec<Step>;
-
-fn written(place: &[Step]) -> String {
-    let step = |step: &Step| match step {
-        Step::Key(key) => format!("/{key}"),
-        Step::Item(item) => format!("/{item}"),
-    };
-    place.iter().map(step).collect()
-}
-
-fn at<'a>(body: &'a mut Value, place: &[Step]) -> &'a mut Value {
-    place.iter().fold(body, |value, step| match step {
-        Step::Key(key) => &mut value[key.as_str()],
-        Step::Item(item) => &mut value[*item],
-    })
-}
-
-fn places(value: &Value, place: &mut Place, found: &mut Vec<Place>) {
-    found.push(place.clone());
-    let inside: Vec<(Step, &Value)> = match value {
-        Value::Array(items) => items.iter().enumerate().map(|(at, item)| (Step::Item(at), item)).collect(),
-        Value::Object(fields) => fields.iter().map(|(key, field)| (Step::Key(key.clone()), field)).collect(),
-        _ => Vec::new(),
-    };
-    for (step, value) in inside {
-        place.push(step);
-        places(value, place, found);
-        place.pop();
-    }
-}
-
-/// The body with `said` in the place of each string and each name, and in a further field of each object.
-fn variants(body: &Value, said: &str) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    places(body, &mut Vec::new(), &mut found);
-    let mut variants = Vec::new();
-    for place in found {
-        let named = written(&place);
-        let mut with = |what: String, edit: &dyn Fn(&mut Value)| {
-            let mut body = body.clone();
-            edit(at(&mut body, &place));
-            variants.push((format!("{named} {what}"), body));
-        };
-        match at(&mut body.clone(), &place) {
-            Value::String(_) => with("is it".to_owned(), &|value| *value = said.into()),
-            Value::Object(fields) => {
-                for key in fields.keys() {
-                    with(format!("has it in the place of `{key}`"), &|value| {
-                        let fields = value.as_object_mut().unwrap();
-                        let field = fields.shift_remove(key).unwrap();
-                        fields.insert(said.to_owned(), field);
-                    });
-                }
-                for name in RESERVED.iter().chain(&["zq"]).filter(|name| !fields.contains_key(**name)) {
-                    with(format!("has it in `{name}`"), &|value| value[*name] = said.into());
-                }
-                with("has it deep inside".to_owned(), &|value| value["zq"] = json!({ "x": [{ "y": said }] }));
-                with("has it as a name".to_owned(), &|value| value[said] = 1.into());
-                with("has it as the name of nothing".to_owned(), &|value| value[said] = Value::Null);
-            }
-            _ => {}
-        }
-    }
-    variants
-}
 
 /// The smallest body of a wire with each field of its table, in several forms.
 fn fields(api: Api, said: &str) -> Vec<(String, Value)> {
@@ -317,7 +238,7 @@ async fn show_all(api: Api) {
 }
 
 fn all(api: Api, said: &str) -> Vec<(String, Value)> {
-    let in_requests = requests(api).into_iter().flat_map(|body| variants(&body, said));
+    let in_requests = requests(api).into_iter().flat_map(|body| variants(&body, said, &RESERVED));
     in_requests.chain(fields(api, said)).collect()
 }
 
@@ -332,7 +253,7 @@ fn redacting() -> Hooks {
         withdraws_tools: false,
         reports_tools: false,
         restored_in: Vec::new(),
-        arguments: Some(InArguments::Block),
+        arguments: ArgumentActions { secrets: Some(InArguments::Block), ..ArgumentActions::default() },
         catalogue: Arc::default(),
     };
     engine.registry().update(|snapshot| register_redaction(snapshot, &settings)).unwrap();

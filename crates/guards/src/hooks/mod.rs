@@ -25,7 +25,7 @@ use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety, seen};
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
-pub use redaction::{InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
+pub use redaction::{ArgumentActions, InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Judgement, Place, Verdict};
 

@@ -2,7 +2,8 @@
 
 use backstop_engine::{Attendance, BlockCause, Engine, HookOptions, ResponseGate, Verdict};
 use backstop_guards::hooks::{
-    CommandSafety, InArguments, RedactionSettings, register_command_safety, register_redaction,
+    ArgumentActions, CommandSafety, InArguments, RedactionSettings, register_command_safety,
+    register_redaction,
 };
 use backstop_guards::{CommandGuard, GuardSettings};
 use backstop_hooks::conversation::{ImageSource, Message, Part, Role, ToolCall, ToolResult};
@@ -33,9 +34,13 @@ fn settings(secrets: Action) -> RedactionSettings {
         withdraws_tools: true,
         reports_tools: false,
         restored_in: Vec::new(),
-        arguments: None,
+        arguments: ArgumentActions::default(),
         catalogue: std::sync::Arc::default(),
     }
+}
+
+fn secrets(action: InArguments) -> ArgumentActions {
+    ArgumentActions { secrets: Some(action), ..ArgumentActions::default() }
 }
 
 fn redacting(settings: &RedactionSettings) -> Engine {
@@ -288,8 +293,10 @@ async fn what_has_to_stay_as_it_is_is_reported_or_blocked() {
             serde_json::to_string(&messages).unwrap().contains("\"KEY\":") && decided.blocked.is_none();
         assert!(decided.blocked.is_some() || is_argument || !left.contains(&token), "{left}");
         // Where calls that hold a secret are stopped, so are those that were made.
-        let engine =
-            redacting(&RedactionSettings { arguments: Some(InArguments::Block), ..settings(Action::Redact) });
+        let engine = redacting(&RedactionSettings {
+            arguments: secrets(InArguments::Block),
+            ..settings(Action::Redact)
+        });
         let decided = engine.decide::<BeforeLlmCall>(event(), &context()).await.into_parts();
         let left = serde_json::to_string(&(&decided.event.messages, &decided.event.tools)).unwrap();
         assert!(decided.blocked.is_some() || !left.contains(&token), "{left}");
@@ -358,8 +365,8 @@ fn with_placeholders() -> Engine {
 #[tokio::test]
 async fn a_call_that_holds_a_secret_is_reported_asked_about_or_blocked() {
     let judged = |action: Option<InArguments>| {
-        let settings = RedactionSettings { arguments: action, ..settings(Action::Ignore) };
-        redacting(&settings)
+        let arguments = ArgumentActions { secrets: action, ..ArgumentActions::default() };
+        redacting(&RedactionSettings { arguments, ..settings(Action::Ignore) })
     };
     let leak = format!("deploy --token {}", token());
     for (action, runs) in [
@@ -378,6 +385,41 @@ async fn a_call_that_holds_a_secret_is_reported_asked_about_or_blocked() {
         // The name of a call is a text as well.
         let named = permit(&engine, &token(), "deploy", &context()).await;
         assert_eq!(named.permit.is_ok(), runs, "{action:?}");
+    }
+}
+
+/// Each class has its action, and the strictest of those that are found holds. A key is a text as well.
+#[tokio::test]
+async fn personal_data_and_hidden_text_in_arguments_are_judged_as_they_are_set() {
+    let hidden = "a\u{202e}b";
+    let (address, card) = ("write to ann@example.org", "pay with 4111 1111 1111 1111");
+    let all = [None, Some(InArguments::Report), Some(InArguments::Ask), Some(InArguments::Block)];
+    for (personal_data, other) in all.into_iter().flat_map(|one| all.map(|other| (one, other))) {
+        let arguments = ArgumentActions { secrets: None, personal_data, hidden: other };
+        let engine = redacting(&RedactionSettings { arguments, ..settings(Action::Ignore) });
+        let runs = |action: Option<InArguments>| action.is_none_or(|action| action == InArguments::Report);
+        let both = format!("{address} {hidden}");
+        for (command, passes) in [
+            (address, runs(personal_data)),
+            (card, runs(personal_data)),
+            (hidden, runs(other)),
+            (both.as_str(), runs(personal_data) && runs(other)),
+            ("ls -l src", true),
+            ("git commit -m 'Grüße, שלום, 👩\u{200d}💻'", true),
+            (token().as_str(), true),
+        ] {
+            let verdict = permit(&engine, "deploy", command, &context()).await;
+            assert_eq!(verdict.permit.is_ok(), passes, "{arguments:?} {command}");
+            let named = call("deploy", json!({ command: 1 }));
+            let named = engine.permit_tool_call(named, &context(), &Attendance::Nobody).await;
+            assert_eq!(named.permit.is_ok(), passes, "{arguments:?} as a name: {command}");
+        }
+        let blocked = [personal_data, other].contains(&Some(InArguments::Block));
+        let verdict = permit(&engine, "deploy", &both, &context()).await;
+        if let (Err(refusal), true) = (&verdict.permit, blocked) {
+            let reason = format!("{refusal:?}");
+            assert!(!reason.contains("ann@example.org"), "{reason}");
+        }
     }
 }
 
@@ -476,7 +518,9 @@ async fn fields_beside_the_parts_of_a_message_are_read() {
     };
     let engine = redacting(&settings(Action::Block));
     for (signature, passes) in [
-        (json!(format!("AAAA/{}", token())), true),
+        (json!("AAAA/c2ln/bWFkZSBieSBjaGFuY2U="), true),
+        (json!(format!("AAAA/{}", token())), false),
+        (json!(format!("{}-{}", "A-_9".repeat(20), token())), false),
         (Value::Null, true),
         (json!(token()), false),
         (json!(format!("{}==", token())), false),
@@ -524,10 +568,15 @@ async fn a_field_that_is_called_a_signature_is_sealed_nowhere_but_in_reasoning_a
         let left = serde_json::to_string(&decided.event).unwrap();
         assert!(decided.blocked.is_some() || !left.contains(&token()), "{left}");
     }
+    // In so many letters a short format turns up by chance.
+    let key = ["AI", "za", "SyB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2z"].concat();
+    let seal = format!("{}/{key}", "QUJD".repeat(2_000));
+    let (messages, tools) = unknown(json!({"type": "future", "signature": seal}));
+    assert!(block.decide::<BeforeLlmCall>(model_call(messages, tools), &context()).await.blocked().is_some());
     for (messages, tools) in [
-        unknown(json!({"type": "reasoning", "encrypted_content": text})),
+        unknown(json!({"type": "reasoning", "encrypted_content": seal})),
         unknown(
-            json!({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "encrypted_content": text}]}),
+            json!({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "encrypted_content": seal}]}),
         ),
     ] {
         let asked = model_call(messages, tools);

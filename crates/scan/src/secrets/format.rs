@@ -44,7 +44,7 @@ pub(crate) enum Search<'f> {
 /// A token that is known by a mark inside of it: how far it reaches to either side, and in which alphabet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner<'f> {
-    pub(super) mark: &'f str,
+    pub(crate) mark: &'f str,
     pub(super) before: (ByteSet, usize, usize),
     pub(super) after: (ByteSet, usize, usize),
 }

@@ -28,12 +28,12 @@ use crate::entry::Proof;
 use crate::span::{Class, Evidence, Span};
 use crate::text::{ALNUM, ByteSet, DOT, EQUALS, PLUS_SLASH, TOKEN_MARK, URL64, at, before, cut, inside_word};
 use assign::Name;
-use format::{Inner, Judged, Search};
+use format::{Inner, Judged};
 use formats::FORMATS;
 use login::Login;
 use worded::Worded;
 
-pub(crate) use format::Format;
+pub(crate) use format::{Format, Search};
 
 /// What an anchor leads to.
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +163,11 @@ impl Secrets {
         let worded = Worded::of(&formats);
         let meanings = words.meanings;
         Some(Self { anchors, meanings, formats, by_prefix, by_prefix_end, by_digit, worded })
+    }
+
+    /// The formats.
+    pub(crate) fn formats(&self) -> impl Iterator<Item = &Format> {
+        self.formats.iter()
     }
 
     /// What the anchors in `text` lead to.

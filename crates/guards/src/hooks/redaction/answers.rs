@@ -2,7 +2,7 @@
 
 use backstop_engine::{RedactionStream, Settled, SpanEdit, SpanRedactor};
 use backstop_hooks::CallContext;
-use backstop_scan::{Certain, Finding, Stream};
+use backstop_scan::{Certain, Finding, Redactor, Stream};
 
 use super::{Place, forbidden, kind};
 
@@ -11,20 +11,36 @@ pub(super) struct Answers(pub(super) Place);
 
 impl SpanRedactor for Answers {
     fn open(&self, call: &CallContext) -> Box<dyn RedactionStream> {
-        Box::new(Reading(self.0.of(call).stream()))
+        let redactor = self.0.of(call);
+        Box::new(Reading { stream: redactor.stream(), redactor })
     }
 }
 
 #[derive(Debug)]
-struct Reading(Stream);
+struct Reading {
+    stream: Stream,
+    redactor: Redactor,
+}
 
 impl RedactionStream for Reading {
     fn push(&mut self, text: &str) -> Settled {
-        settled(self.0.push_edits(text))
+        settled(self.stream.push_edits(text))
     }
 
     fn finish(&mut self) -> Settled {
-        settled(self.0.finish_edits())
+        settled(self.stream.finish_edits())
+    }
+
+    fn seal(&mut self, text: &str) -> Settled {
+        if self.redactor.is_seal(text) {
+            return Settled { up_to: text.len(), ..Settled::default() };
+        }
+        let begun = self.push(text);
+        let mut all = self.finish();
+        all.edits.splice(0..0, begun.edits);
+        all.reported.splice(0..0, begun.reported);
+        all.block = begun.block.or(all.block);
+        all
     }
 }
 

@@ -1,5 +1,5 @@
 //! Secrets in the arguments of calls: the values behind placeholders, one vault for each session, and who gets them
-//! back; and calls that hold a secret as it is, in their name or their arguments.
+//! back; and calls that hold a secret, personal data or text that hides as it is, in their name or their arguments.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use backstop_hooks::{
 };
 use backstop_scan::{Action, Catalogue, Class, Finding, Policy, Redactor, Scanner, Vault};
 
-use super::{InArguments, kind, kinds, log_reported};
+use super::{ArgumentActions, InArguments, kind, kinds, log_reported};
 
 /// Judges the arguments of calls.
 #[derive(Debug)]
 pub(super) struct Calls {
-    action: InArguments,
+    actions: ArgumentActions,
     redactor: Redactor,
 }
 
 impl Calls {
-    pub(super) fn new(action: InArguments, catalogue: &Arc<Catalogue>) -> Self {
-        let scanner = Scanner::for_classes(&[Class::Secret]).with(Arc::clone(catalogue));
-        Self { action, redactor: Redactor::new(Arc::new(scanner), Policy::new(Action::Report)) }
+    pub(super) fn new(actions: ArgumentActions, catalogue: &Arc<Catalogue>) -> Self {
+        let scanner = Scanner::for_classes(&actions.classes()).with(Arc::clone(catalogue));
+        Self { actions, redactor: Redactor::new(Arc::new(scanner), Policy::new(Action::Report)) }
     }
 
     fn judge(&self, event: &ToolCallEvent) -> Option<ToolCallOutcome> {
@@ -31,25 +31,34 @@ impl Calls {
         // The name is a text as well: in a proxy also that of a field which nobody knows.
         let names = [Some(event.tool_name.canonical()), event.tool_name.called_as()];
         findings.extend(names.into_iter().flatten().flat_map(|name| self.redactor.apply(name).findings));
-        let found = kinds(&findings);
-        if found.is_empty() {
-            return None;
-        }
-        let said = format!("its arguments hold {found}");
-        match self.action {
-            InArguments::Report => {
-                log_reported("before_tool_call", &findings);
-                None
-            }
+        let is_reported =
+            |finding: &&Finding| self.actions.of(finding.span.class) == Some(InArguments::Report);
+        log_reported("before_tool_call", &findings.iter().filter(is_reported).cloned().collect::<Vec<_>>());
+        let action = findings.iter().filter_map(|finding| self.actions.of(finding.span.class)).max()?;
+        // What is only reported is no reason.
+        findings.retain(|finding| self.actions.of(finding.span.class) == Some(action));
+        let said = format!("its arguments hold {}", kinds(&findings));
+        match action {
+            InArguments::Report => None,
             InArguments::Block => Some(ToolCallOutcome::block(format!("{said}, which may not pass here"))),
             InArguments::Ask => {
                 let ground =
                     |finding: &Finding| Ground { rule: kind(finding).to_string().into(), about: Vec::new() };
-                let request = ApprovalRequest::cut("run a call that holds a secret", &said);
+                let request = ApprovalRequest::cut(asked(&findings), &said);
                 let grounds: Vec<_> = findings.iter().map(ground).collect();
                 Some(ToolCallOutcome::ask(request.severity(Severity::Warning).grounds(grounds)))
             }
         }
+    }
+}
+
+/// What a human is asked.
+fn asked(findings: &[Finding]) -> &'static str {
+    let holds = |class: Class| findings.iter().any(|finding| finding.span.class == class);
+    match () {
+        () if holds(Class::Secret) => "run a call that holds a secret",
+        () if holds(Class::Pii) => "run a call that holds personal data",
+        () => "run a call that hides text",
     }
 }
 

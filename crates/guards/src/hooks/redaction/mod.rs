@@ -7,9 +7,9 @@
 //!   people and hosts put in front of the model. The last catches what no other place saw: a proxy has
 //!   nothing else.
 //! - *Tools.* At `before_llm_call` a tool whose description hides text is taken off the offer.
-//! - *Arguments.* A placeholder is turned back into its value in the arguments of listed tools alone, after
+//! - *ArgumentActions.* A placeholder is turned back into its value in the arguments of listed tools alone, after
 //!   every gate: see [`Unsealer`](backstop_engine::Unsealer). At `before_tool_call` a call whose arguments hold a
-//!   secret may be reported, asked about or blocked. Nothing is taken out of arguments: another value would be
+//!   secret, personal data or text that hides may be reported, asked about or blocked. Nothing is taken out of arguments: another value would be
 //!   another call.
 //!
 //! A place at which the policy ignores everything has no hook. What is found and left is logged, by kind and
@@ -49,8 +49,8 @@ pub struct RedactionSettings {
     pub reports_tools: bool,
     /// The tools that get the values of placeholders, by their normalised names.
     pub restored_in: Vec<String>,
-    /// With calls whose arguments hold a secret; `None` where they are not looked at.
-    pub arguments: Option<InArguments>,
+    /// With calls whose arguments hold something.
+    pub arguments: ArgumentActions,
     /// What is looked for besides the kinds that everybody has.
     pub catalogue: Arc<Catalogue>,
 }
@@ -62,8 +62,37 @@ impl RedactionSettings {
     }
 }
 
-/// What becomes of a call whose arguments hold a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of calls by what their arguments hold; `None` where they are not looked at for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArgumentActions {
+    /// A secret.
+    pub secrets: Option<InArguments>,
+    /// Personal data.
+    pub personal_data: Option<InArguments>,
+    /// Text that hides.
+    pub hidden: Option<InArguments>,
+}
+
+impl ArgumentActions {
+    /// What becomes of a call that holds something of this class.
+    fn of(self, class: Class) -> Option<InArguments> {
+        match class {
+            Class::Secret => self.secrets,
+            Class::Pii => self.personal_data,
+            Class::Hidden => self.hidden,
+            // One that nobody configures is what the strictest say.
+            _ => self.secrets.max(self.personal_data).max(self.hidden),
+        }
+    }
+
+    /// The classes that are looked for.
+    fn classes(self) -> Vec<Class> {
+        Class::ALL.into_iter().filter(|class| self.of(*class).is_some()).collect()
+    }
+}
+
+/// What becomes of a call whose arguments hold something. Strictness grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum InArguments {
     /// It runs, and what was found is logged.
@@ -138,8 +167,8 @@ pub fn register_redaction(
         // The first who rewrites the messages locks them: nobody's rewrite may keep a secret in.
         snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(calls), options(":prompts", i32::MAX))?;
     }
-    if let Some(action) = settings.arguments {
-        let calls = arguments::Calls::new(action, &settings.catalogue);
+    if !settings.arguments.classes().is_empty() {
+        let calls = arguments::Calls::new(settings.arguments, &settings.catalogue);
         snapshot.on_if_fired::<BeforeToolCall>(Arc::new(calls), options(":arguments", 90))?;
     }
     if keeps && !settings.restored_in.is_empty() {

@@ -12,7 +12,7 @@ use backstop_scan::{Class, Scanner};
 use serde_json::Value;
 
 use super::walk::Walk;
-use super::{InArguments, Place, REDACTOR_ID, RedactionSettings, forbidden, hides, log_reported};
+use super::{ArgumentActions, Place, REDACTOR_ID, RedactionSettings, forbidden, hides, log_reported};
 
 /// Cleans a message before the agent sees it. What is forbidden is left to [`Gate`], which stops the run.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Hook<BeforeAgentRun> for Gate {
 #[derive(Debug)]
 pub(super) struct Calls {
     place: Option<Place>,
-    arguments: Option<InArguments>,
+    arguments: ArgumentActions,
     judges_tools: bool,
     withdraws_tools: bool,
 }

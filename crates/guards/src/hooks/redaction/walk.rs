@@ -4,8 +4,8 @@
 //!
 //! | what | form | what becomes of a finding |
 //! | --- | --- | --- |
-//! | arguments of earlier calls | any | reported or blocked, as `guards.secrets.arguments` says: another value would be another call |
-//! | fields in [`SEALED`] of what is attached to reasoning and to calls, and of parts in [`SEALED_PARTS`] | Base64 that is no token as a whole | not looked at: only the provider can read them, what looks like a secret there is chance |
+//! | arguments of earlier calls | any | reported or blocked, as `arguments` of the guard says: another value would be another call |
+//! | fields in [`SEALED`] of what is attached to reasoning and to calls, and of parts in [`SEALED_PARTS`] | Base64 in which nothing stands that chance does not put there ([`Redactor::is_seal`]) | left as it is: only the provider can read it |
 //! | data of images | the same | not looked at |
 //! | ids, and names of tools and models | any | blocked: another value would name something else |
 //!
@@ -14,11 +14,11 @@
 use backstop_hooks::Json;
 use backstop_hooks::conversation::{ImageSource, Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::ToolInfo;
-use backstop_scan::{Action, Class, Finding, Redactor};
+use backstop_scan::{Action, Finding, Redactor};
 use serde_json::Value;
 
-use super::InArguments;
 use super::results::{clean_json, clean_text};
+use super::{ArgumentActions, InArguments};
 
 /// Fields that only their provider can read, as long as they hold what such fields hold.
 const SEALED: [&str; 5] =
@@ -35,19 +35,16 @@ const SEALED_PARTS: [&str; 6] = [
     "web_search_result",
     "web_search_tool_result",
 ];
-/// Base64 that is longer is no token: formats of tokens that long have dots or lines.
-const LONGEST_TOKEN: usize = 1_024;
-
 /// One walk, and what it found.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     redactor: &'a Redactor,
-    arguments: Option<InArguments>,
+    arguments: ArgumentActions,
     findings: Vec<Finding>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(redactor: &'a Redactor, arguments: Option<InArguments>) -> Self {
+    pub(super) fn new(redactor: &'a Redactor, arguments: ArgumentActions) -> Self {
         Self { redactor, arguments, findings: Vec::new() }
     }
 
@@ -130,10 +127,10 @@ impl<'a> Walk<'a> {
         self.name(&call.name);
         let mut found = self.redactor.apply_json_and_keys(&mut call.arguments.to_value());
         found.extend(call.malformed.iter().flat_map(|text| self.redactor.apply(text).findings));
-        let stops = matches!(self.arguments, Some(InArguments::Ask | InArguments::Block));
+        let stops = |class| matches!(self.arguments.of(class), Some(InArguments::Ask | InArguments::Block));
         self.findings.extend(found.into_iter().map(|finding| match finding.action {
             // Nobody is asked about what has been called.
-            _ if stops && finding.span.class == Class::Secret => Finding { action: Action::Block, ..finding },
+            _ if stops(finding.span.class) => Finding { action: Action::Block, ..finding },
             Action::Block => finding,
             _ => Finding { action: Action::Report, ..finding },
         }));
@@ -156,7 +153,7 @@ impl<'a> Walk<'a> {
 
     fn image(&mut self, source: &mut ImageSource) {
         let text = match source {
-            ImageSource::Data(data) if self.is_seal(data) => return,
+            ImageSource::Data(data) if self.redactor.is_seal(data) => return,
             ImageSource::Data(text) | ImageSource::Url(text) => text,
         };
         if let Some(clean) = self.text(text) {
@@ -197,7 +194,8 @@ impl<'a> Walk<'a> {
             Value::Object(fields) => {
                 for (name, field) in fields {
                     let is_sealed = SEALED.contains(&name.as_str())
-                        && (field.is_null() || field.as_str().is_some_and(|text| self.is_seal(text)));
+                        && (field.is_null()
+                            || field.as_str().is_some_and(|text| self.redactor.is_seal(text)));
                     if is_sealed {
                         seals.push(field.take());
                     } else {
@@ -207,19 +205,6 @@ impl<'a> Walk<'a> {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-    }
-
-    /// Whether a text is Base64, and no token as a whole.
-    fn is_seal(&self, text: &str) -> bool {
-        let sealed = text.trim_end_matches('=');
-        let is_base64 = sealed
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'));
-        let covers = |found: Finding| found.span.start == 0 && found.span.end >= sealed.len();
-        is_base64
-            && (sealed.is_empty()
-                || sealed.len() > LONGEST_TOKEN
-                || !self.redactor.apply(text).findings.into_iter().any(covers))
     }
 }
 
