@@ -28,8 +28,12 @@ pub(crate) struct Readable {
 /// What an answer has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answered {
-    /// Numbers, sounds or pictures, and nothing that somebody reads.
+    /// A state.
     Nothing,
+    /// A recording.
+    Sound,
+    /// Numbers, in this form.
+    Numbers(&'static Shape),
     /// Texts, in one piece of JSON.
     Texts(&'static TextTable),
     /// Items of a conversation as OpenAI Responses has them, with the calls among them.
@@ -332,13 +336,74 @@ static ITEMS: TextTable = TextTable {
     fixed: &["arguments", "action", "operation", "code"],
 };
 
-/// What texts were turned into.
-static VECTORS: TextTable = TextTable {
-    texts: &["data"],
-    names: &["object", "model", "index", "usage", "prompt_tokens", "total_tokens"],
-    opaque: &["embedding"],
-    own: &[],
-    fixed: &[],
+/// The form of an answer that holds numbers.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// All fields that it may have.
+    pub(crate) fields: &'static [&'static str],
+    /// Those with a name.
+    pub(crate) words: &'static [&'static str],
+    /// Those with a vector that may be written in Base64.
+    pub(crate) vectors: &'static [&'static str],
+}
+
+/// What texts were turned into, by OpenAI, by servers that speak its wire, and by Gemini.
+pub(crate) static VECTORS: Shape = Shape {
+    fields: &[
+        "object",
+        "data",
+        "embedding",
+        "index",
+        "model",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "input_tokens",
+        "output_tokens",
+        "prompt_tokens_details",
+        "cached_tokens",
+        "audio_tokens",
+        "image_tokens",
+        "text_tokens",
+        "video_tokens",
+        "cost",
+        "id",
+        "created",
+        "embeddings",
+        "values",
+        "shape",
+        "statistics",
+        "tokenCount",
+        "truncated",
+        "usageMetadata",
+        "promptTokenCount",
+        "totalTokenCount",
+        "promptTokensDetails",
+        "modality",
+    ],
+    words: &["object", "model", "id", "modality"],
+    vectors: &["embedding"],
+};
+
+/// How many tokens a request has, on all wires.
+pub(crate) static COUNTS: Shape = Shape {
+    fields: &[
+        "input_tokens",
+        "context_management",
+        "original_input_tokens",
+        "object",
+        "totalTokens",
+        "cachedContentTokenCount",
+        "totalBillableCharacters",
+        "promptTokensDetails",
+        "cacheTokensDetails",
+        "modality",
+        "tokenCount",
+        "inputTokens",
+    ],
+    words: &["object", "modality"],
+    vectors: &[],
 };
 
 /// What was found in texts and pictures. The kinds are those of OpenAI's SDK; another one is a text.
@@ -393,7 +458,13 @@ pub(crate) static BATCHED: Readable = posted("batches", Api::OpenAiChat, &BATCH,
 
 /// Answers to requests that were one of many.
 static ANSWERS: [Readable; 5] = [
-    answer("embeddings", &VECTORS),
+    Readable {
+        method: "POST",
+        path: "embeddings",
+        api: Api::OpenAiChat,
+        asked: None,
+        answered: Answered::Numbers(&VECTORS),
+    },
     answer("moderations", &VERDICTS),
     answer("completions", &CONTINUED),
     answer("images/generations", &PICTURES),
@@ -412,15 +483,15 @@ pub(crate) fn answer_to(path: &str) -> Option<&'static Readable> {
 
 /// The operations, as paths without their version.
 static READABLE: [Readable; 21] = [
-    posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Nothing),
-    posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Nothing),
-    posted("models/{model}:batchembedcontents", Api::Gemini, &EMBEDDED, Answered::Nothing),
+    posted("embeddings", Api::OpenAiChat, &EMBEDDED, Answered::Numbers(&VECTORS)),
+    posted("models/{model}:embedcontent", Api::Gemini, &EMBEDDED, Answered::Numbers(&VECTORS)),
+    posted("models/{model}:batchembedcontents", Api::Gemini, &EMBEDDED, Answered::Numbers(&VECTORS)),
     posted("moderations", Api::OpenAiChat, &MODERATED, Answered::Texts(&VERDICTS)),
     posted("completions", Api::OpenAiChat, &BEGUN, Answered::Texts(&CONTINUED)),
     posted("images/generations", Api::OpenAiChat, &DRAWN, Answered::Texts(&PICTURES)),
     posted("images/edits", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
     posted("images/variations", Api::OpenAiChat, &EDITED, Answered::Texts(&PICTURES)),
-    posted("audio/speech", Api::OpenAiChat, &SPOKEN, Answered::Nothing),
+    posted("audio/speech", Api::OpenAiChat, &SPOKEN, Answered::Sound),
     posted("audio/transcriptions", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
     posted("audio/translations", Api::OpenAiChat, &RECORDED, Answered::Said(&WRITTEN_DOWN)),
     posted("responses/compact", Api::OpenAiResponses, &ITEMS, Answered::Items(&ITEMS)),
@@ -528,7 +599,6 @@ mod tests {
             &PICTURES,
             &SPOKEN,
             &ITEMS,
-            &VECTORS,
             &VERDICTS,
             &ERROR,
             &BATCH,

@@ -18,10 +18,12 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use super::judge::{Facts, Gates, JudgeError, emission};
+use super::names::Names;
+use super::numbers::Numbers;
 use super::results;
 use super::settings::ToolCalls;
 use super::usage::usage_of;
-use crate::readable::{Answered, LOGPROBS};
+use crate::readable::{Answered, LOGPROBS, Shape};
 
 /// The event in which a stream says that it failed.
 const ERROR_EVENT: &str = "error";
@@ -78,7 +80,8 @@ impl DocumentJudge {
     ) -> Result<Bytes, JudgeError> {
         let body = self.body.split().freeze();
         let (table, has_items) = match self.answered {
-            Answered::Nothing => return Ok(body),
+            Answered::Nothing | Answered::Sound => return Ok(body),
+            Answered::Numbers(shape) => return self.numbers(shape, body, call).await,
             Answered::Error(_) if body.is_empty() => return Ok(body),
             Answered::Error(table) => return self.error(table, body, facts, call).await,
             Answered::Texts(table) => (table, false),
@@ -129,6 +132,22 @@ impl DocumentJudge {
         // Nothing else of the event was read.
         let name = event.event.as_deref().filter(|name| *name == ERROR_EVENT);
         Ok(SseEvent::new(name, str::from_utf8(&judged).unwrap_or_default()).encode())
+    }
+
+    /// Judges what should be numbers.
+    async fn numbers(
+        &self,
+        shape: &'static Shape,
+        body: Bytes,
+        call: &CallContext,
+    ) -> Result<Bytes, JudgeError> {
+        let mut numbers = Numbers::new(shape, Names::new(&self.engine, call, &self.gates));
+        let read = numbers.push(&body).and_then(|()| numbers.finish());
+        match (read, numbers.blocked().await) {
+            (_, Some(blocked)) => Err(JudgeError::Blocked(blocked)),
+            (Err(fault), None) => Err(fault.into()),
+            (Ok(()), None) => Ok(body),
+        }
     }
 
     /// Judges the texts of a document.

@@ -5,14 +5,16 @@
 
 mod again;
 mod approved;
+mod failing;
 mod part;
 mod seam;
 mod told;
+mod watching;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use backstop_engine::{Blocked, ResponseGate};
+use backstop_engine::Blocked;
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
@@ -20,30 +22,28 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::AnswerEditor;
-use backstop_llm::{
-    Api, ErrorCategory, FailureKind, ModelError, ModelRequest, ProviderError, ProviderErrorKind,
-    estimate_tokens,
-};
+use backstop_llm::{Api, FailureKind, ModelRequest, ProviderError, ProviderErrorKind, WireError};
 use http::{HeaderMap, StatusCode};
 
 use self::again::Again;
-use self::told::{logged, output, provider_error};
+use self::told::output;
 use super::document::DocumentJudge;
 use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
-use super::heads::{is_event_stream, trace};
+use super::heads::trace;
 use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::incoming::Incoming;
 use super::judge::{AnswerJudge, Facts, JudgeError, Progress};
+use super::numbers::Numbers;
 use super::settings::BlockedForm;
 use super::usage::UsageReader;
 use super::watch::Watchers;
 use super::{ActiveHooks, Shared, charset, number, reply};
 use crate::cloud::azure;
 use crate::endpoint::{Endpoint, Family, Operation};
-use crate::exchange::{Answered, Call, Outgoing, Requested, Step, Watch};
+use crate::exchange::{Call, Outgoing, Requested, Step};
 use crate::models::{NamedModels, in_query};
-use crate::readable::{self, Readable};
+use crate::readable::Readable;
 
 /// The transport of calls that only count tokens: no model answered.
 const ONLY_COUNTED: &str = "count";
@@ -85,6 +85,8 @@ pub(super) struct InspectedExchange {
     answer: Answer,
     /// How the answer goes on after a refusal, where it may.
     again: Option<Again>,
+    /// An error that the provider reported inside of its answer, whose words are to be judged.
+    failing: Option<ProviderError>,
     /// Set once `model_call_ended` has been emitted, or must not be.
     ended: bool,
     /// The status with which the provider answered, if that is an error.
@@ -121,6 +123,8 @@ enum Answer {
     Document(Box<DocumentJudge>),
     /// A document without text to judge: it passes as it arrives and is read only for its token usage.
     Counted(UsageReader),
+    /// Numbers, which are read as they pass.
+    Numbers(Box<Numbers>, UsageReader),
     /// It passes as it arrives and is decoded only for hooks that watch. `None` once decoding failed.
     Watched(Option<Box<dyn AnswerEditor>>),
 }
@@ -150,6 +154,7 @@ impl InspectedExchange {
             model_call: None,
             answer: Answer::None,
             again: None,
+            failing: None,
             ended: false,
             error_status: StatusCode::BAD_GATEWAY,
         }
@@ -346,54 +351,6 @@ impl InspectedExchange {
         }
     }
 
-    /// What watches an error of the provider's: where hooks judge texts its own are judged, too.
-    fn error(&mut self, answered: &Answered<'_>) -> Watch {
-        let gates = self.active_hooks.gates(&self.shared.settings);
-        // An error in the place of an answer that goes on after a refusal is not shown.
-        let is_shown = self.joint().is_none();
-        let Some(gates) = gates.filter(|gates| is_shown && gates.emit != ResponseGate::Open) else {
-            return Watch::Opaque;
-        };
-        let document = readable::Answered::Error(&readable::ERROR);
-        let (engine, is_plain) = (self.shared.engine.clone(), false);
-        self.error_status = answered.status;
-        self.answer = Answer::Document(Box::new(DocumentJudge::new(document, is_plain, engine, gates)));
-        Watch::Look { keep_alive: None }
-    }
-
-    /// What watches an answer that is a document.
-    fn document(&mut self, answered: &Answered<'_>, document: readable::Answered) -> Watch {
-        let gates = self.active_hooks.gates(&self.shared.settings);
-        let (Some(gates), false) = (gates, matches!(document, readable::Answered::Nothing)) else {
-            let prompt_tokens = self
-                .model_call
-                .as_ref()
-                .map(|model_call| estimate_tokens(&model_call.request))
-                .unwrap_or_default();
-            self.answer = Answer::Counted(UsageReader::new(self.shared.settings.answer_bytes, prompt_tokens));
-            return Watch::Look { keep_alive: None };
-        };
-        if is_event_stream(answered.headers) {
-            return self.refuse("a stream of this operation can't be judged");
-        }
-        self.answer = Answer::Document(Box::new(DocumentJudge::new(
-            document,
-            self.is_plain,
-            self.shared.engine.clone(),
-            gates,
-        )));
-        Watch::Look { keep_alive: None }
-    }
-
-    /// An answer of which nothing may leave.
-    fn refuse(&mut self, why: &str) -> Watch {
-        self.end(Some((ErrorCategory::Protocol.as_str(), None)));
-        let message = format!("backstop: the provider's answer can't be used: {why}");
-        let status = StatusCode::BAD_GATEWAY.as_u16();
-        let error = ProviderError::new(ProviderErrorKind::Server, status, None, &message);
-        Watch::Refuse(reply::error(self.endpoint.family, &error))
-    }
-
     /// Tells how the call ended, once.
     fn end(&mut self, failure: Option<(&'static str, Option<FailureKind>)>) {
         let Some(model_call) = self.model_call.as_mut().filter(|_| !self.ended) else { return };
@@ -426,7 +383,11 @@ impl InspectedExchange {
         let responses = match &self.answer {
             Answer::Judged(judge) => judge.responses(),
             Answer::Watched(Some(editor)) => editor.responses(),
-            Answer::None | Answer::Document(_) | Answer::Counted(_) | Answer::Watched(None) => &[],
+            Answer::None
+            | Answer::Document(_)
+            | Answer::Counted(_)
+            | Answer::Numbers(..)
+            | Answer::Watched(None) => &[],
         };
         for response in responses {
             if matches!(self.kind, Kind::Ask(_)) {
@@ -457,65 +418,13 @@ impl InspectedExchange {
         });
     }
 
-    /// Ends an answer because of a failure.
-    fn fail(&mut self, error: &JudgeError, out: &mut Outgoing) -> Step {
-        let (category, kind) = match error {
-            JudgeError::Blocked(blocked) => return self.stop(blocked, out),
-            JudgeError::Wire(wire_error) => {
-                let failed = ModelError::from(wire_error.clone());
-                (failed.category(), failed.failure_kind())
-            }
-            JudgeError::TooLarge { .. } => (ErrorCategory::Protocol, None),
-        };
-        tracing::warn!(agent = ?self.agent, error = logged(error), "an answer could not be judged and was ended");
-        self.end(Some((category.as_str(), kind)));
-        self.end_with_error(&provider_error(error), out)
-    }
-
-    fn end_with_error(&mut self, error: &ProviderError, out: &mut Outgoing) -> Step {
-        if let Answer::Document(_) = &self.answer {
-            // Nothing of it has left: it is whole before anything does.
-            let _ = out.replace(reply::error(self.endpoint.family, error));
-            return Step::End;
-        }
-        if let Some(end) = self.end_before() {
-            out.push(end);
-            return Step::End;
-        }
-        let is_first = self.joint().is_none();
-        let Answer::Judged(judge) = &mut self.answer else { return Step::End };
-        if is_first && !judge.editor().has_sent() && out.is_empty() {
-            let reply = reply::error(self.endpoint.family, error);
-            if out.replace(reply).is_ok() {
-                return Step::End;
-            }
-        }
-        judge.editor().fail(error);
-        self.let_out(out);
-        Step::End
-    }
-
-    /// Ends an answer because a hook said so.
-    fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
-        // The model did its part.
-        self.end(None);
-        if blocked.is_unavailable() && self.joint().is_some() {
-            return self.break_off(&reply::error_of(blocked), out);
-        }
-        let is_document = matches!(self.answer, Answer::Document(_));
-        if is_document || self.shared.settings.blocked == BlockedForm::Error || blocked.is_unavailable() {
-            return self.end_with_error(&reply::error_of(blocked), out);
-        }
-        if let Answer::Judged(judge) = &mut self.answer {
-            judge.editor().end_with(&reply::note(blocked));
-            self.let_out(out);
-        }
-        Step::End
-    }
-
     /// What comes after bytes were taken in.
     fn advance(&mut self, progress: Result<Progress, JudgeError>, out: &mut Outgoing) -> Step {
         match progress {
+            Err(JudgeError::Wire(WireError::Provider(error))) if self.judges_texts() => {
+                self.failing = Some(error);
+                Step::Decide
+            }
             Err(error) => self.fail(&error, out),
             // Nothing leaves before it is known how the answer ends.
             Ok(Progress::Stopped) => Step::Decide,

@@ -30,6 +30,14 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Whether an answer says that it is a recording, or bytes of which nothing is said.
+pub(super) fn is_sound(headers: &HeaderMap) -> bool {
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind.starts_with("audio/") || kind == "application/octet-stream"
+}
+
 pub(super) fn upstream_id(headers: &HeaderMap) -> Option<Digest> {
     let id = headers.get("request-id").or_else(|| headers.get("x-request-id"))?;
     Some(Digest::of_text("upstream_request_id", id.to_str().ok()?))

@@ -24,12 +24,15 @@ use backstop_store::ToolDecision;
 use bytes::Bytes;
 use tokio::task::consume_budget;
 
+use super::names::Names;
 use super::results;
 use super::settings::{TextMode, ToolCalls};
 use super::text::Lines;
 
 /// Longer names and reasons are cut where the client is told of a withheld call.
 const MAX_NOTE_CHARS: usize = 600;
+/// What is told of withheld calls whose names can't be shown.
+const WITHHELD: &str = "[backstop] withheld calls whose names may not pass here";
 /// How many withheld calls are named.
 const MAX_NAMED_CALLS: usize = 8;
 
@@ -124,6 +127,7 @@ pub(super) struct AnswerJudge {
     gates: Gates,
     text_release: TextRelease,
     texts: BTreeMap<PartKey, PartText>,
+    names: Names,
     /// The calls that were taken out, and why.
     refused: Vec<(ToolCall, Text)>,
     /// Results that are to be judged.
@@ -156,12 +160,14 @@ impl AnswerJudge {
             editor.release_results();
         }
         let (texts, refused, results) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let names = Names::new(&engine, call, &gates);
         Self {
             editor,
             engine,
             gates,
             text_release,
             texts,
+            names,
             refused,
             results,
             has_calls: false,
@@ -182,6 +188,10 @@ impl AnswerJudge {
     }
 
     fn read(&mut self) -> Result<Progress, JudgeError> {
+        let words = self.editor.words();
+        if self.has_fault() || !self.names.pass(&words) {
+            return Ok(Progress::Stopped);
+        }
         for fresh in self.editor.fresh() {
             self.on_text(fresh);
         }
@@ -224,6 +234,11 @@ impl AnswerJudge {
     pub(super) async fn judge_results(&mut self, api: Api, call: &CallContext) -> Result<(), JudgeError> {
         for fresh in std::mem::take(&mut self.results) {
             consume_budget().await;
+            if !self.names.pass(&results::seals(api, &fresh))
+                && let Some(blocked) = self.names.blocked().await
+            {
+                return Err(JudgeError::Blocked(blocked));
+            }
             let judged = results::judge(api, &fresh, &self.engine, call).await;
             let new = judged.map_err(JudgeError::Blocked)?;
             self.editor.settle_result(fresh.key, new.as_ref());
@@ -238,6 +253,9 @@ impl AnswerJudge {
 
     /// Why a redactor stopped the answer while it was made, if one did. That is in the trail by then.
     pub(super) async fn stopped(&mut self) -> Option<Blocked> {
+        if let Some(blocked) = self.names.blocked().await {
+            return Some(blocked);
+        }
         match &mut self.text_release {
             TextRelease::Windowed { redaction, .. } => redaction.blocked().await,
             TextRelease::Immediate | TextRelease::Buffered | TextRelease::Unenforced => None,
@@ -247,6 +265,16 @@ impl AnswerJudge {
     /// Whether the provider has said everything.
     pub(super) fn is_whole(&self) -> bool {
         self.editor.is_whole()
+    }
+
+    /// A text of ours about the answer, as redactors leave it; `None` if it can't be shown.
+    pub(super) fn shown(&mut self, text: &str) -> Option<String> {
+        self.names.shown(text)
+    }
+
+    /// Whether the answer has a name or an id that can't be shown: nothing of it may be repeated.
+    pub(super) fn has_fault(&self) -> bool {
+        self.names.has_fault()
     }
 
     /// What was said, once the answer is whole; one per choice.
@@ -327,6 +355,8 @@ impl AnswerJudge {
             }
         }
         let note = (!self.refused.is_empty()).then(|| withheld(&self.refused));
+        // The name of a call may be what it was refused for.
+        let note = note.map(|note| self.names.shown(&note).unwrap_or_else(|| WITHHELD.to_owned()));
         self.editor.keep_calls(&removed, note.as_deref());
         Ok(())
     }

@@ -19,6 +19,8 @@
 //! - *Decisions stay.* What `after_llm_call` decided about tool calls is in the store, by conversation and
 //!   call, for whoever stands in front of the tools.
 
+#[cfg(test)]
+mod answer_walk_tests;
 mod approvals;
 mod batched;
 mod batches;
@@ -38,7 +40,9 @@ mod judge;
 mod kept;
 mod life;
 mod lines;
+mod names;
 mod number;
+mod numbers;
 mod offers;
 mod owed;
 mod parts;

@@ -6,7 +6,9 @@
 //! the wire has no place for, and where it takes apart a list or an object in which something sealed stood: nobody knows then
 //! to what of the new the old seal belongs.
 //!
-//! Limits: what a provider has sealed for itself, and pictures, are shown to no hook, and stay as they came. They are known
+//! What the tools were called with is shown in the same way. It has been called: a hook that wants another value ends the answer.
+//!
+//! Limits: what a provider has sealed for itself, and pictures, are shown to redactors of answers alone, and stay as they came. They are known
 //! by wire, tool and place, and by reading as nothing that people can read.
 
 use backstop_engine::{BlockCause, Blocked, Engine};
@@ -14,7 +16,7 @@ use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{ToolAfter, ToolAfterEvent};
 use backstop_hooks::{CallContext, Text};
 use backstop_llm::Api;
-use backstop_llm::live::FreshResult;
+use backstop_llm::live::{FreshResult, Word};
 use serde_json::Value;
 
 /// A place in a result: fields from the outside in, [`EACH`] for all items of a list.
@@ -41,6 +43,30 @@ fn sealed_places(api: Api, tool: &str) -> Vec<&'static Place> {
     known.flat_map(|(_, _, places)| places.iter().copied()).collect()
 }
 
+/// What in a result is shown to no hook of results: only its provider opens it, or it is a picture.
+pub(super) fn seals(api: Api, fresh: &FreshResult) -> Vec<Word> {
+    fn take(value: &Value, places: &[&'static Place], seals: &mut Vec<Word>) {
+        match value {
+            _ if places.is_empty() => {}
+            value if is_sealed(value, places) => {
+                let text = value.as_str().unwrap_or_default().to_owned();
+                seals.push(Word { text, is_sealed: true });
+            }
+            Value::Array(items) => {
+                let places = inside(places, EACH);
+                items.iter().for_each(|item| take(item, &places, seals));
+            }
+            Value::Object(fields) => {
+                fields.iter().for_each(|(name, field)| take(field, &inside(places, name), seals));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut seals = Vec::new();
+    take(&fresh.value, &sealed_places(api, fresh.tool), &mut seals);
+    seals
+}
+
 /// Judges one result; answers what stands in its place, if that is another.
 pub(super) async fn judge(
     api: Api,
@@ -48,7 +74,11 @@ pub(super) async fn judge(
     engine: &Engine,
     call: &CallContext,
 ) -> Result<Option<Value>, Blocked> {
-    judge_value(api, fresh.tool, &fresh.call, &fresh.value, engine, call).await
+    let new = judge_value(api, fresh.tool, &fresh.call, &fresh.value, engine, call).await?;
+    match new {
+        Some(_) if fresh.is_call => Err(rewrites_call(fresh.tool, "input")),
+        new => Ok(new),
+    }
 }
 
 /// Judges what a tool answered to the call `id`.

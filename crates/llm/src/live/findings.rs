@@ -8,12 +8,14 @@
 //!   stands in its place: its name is a text as well.
 //! - *A name is read.* A field that no table has and that holds no text has its name judged like a result.
 //! - *A field that holds no text holds none*: a role, a reason, a state or an id in which somebody could read one is a field that
-//!   nobody knows ([`words`](super::words)).
+//!   nobody knows ([`words`](super::words)). The words in such fields are [shown](Findings::words) to redactors.
+//! - *What the provider says of itself is read.* Its explanations, and what it has of a request that did not say so, are judged
+//!   like a result.
+//! - *What the provider's tools were called with is read* like a result. It has been called: another value would be a lie.
 //!
-//! Limits: pictures and sounds are not read, what repeats the request is not, nor are errors, and what a provider has sealed for
-//! itself is left to it.
+//! Limits: pictures and sounds are not read, and what a provider has sealed for itself nobody can open.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -21,10 +23,11 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::PartKey;
+use super::asked::Asked;
 use super::span::{Member, Node};
-use super::words::is_quiet;
+use super::words::{Says, padding, said};
 use crate::error::{WireError, out_of_order};
-use crate::wire::{Api, Level, TypeClass, is_word_of};
+use crate::wire::{Api, Level, TypeClass, TypeTable, is_word_of};
 
 /// More results than any answer has.
 const MOST_RESULTS: usize = 10_000;
@@ -44,6 +47,8 @@ pub struct FreshResult {
     pub call: String,
     /// The result as the wire has it: an item, a block, a list of citations.
     pub value: Value,
+    /// It is what the provider's tool was called with, and has to stay as it is.
+    pub is_call: bool,
 }
 
 impl fmt::Debug for FreshResult {
@@ -52,6 +57,31 @@ impl fmt::Debug for FreshResult {
             .field("key", &self.key)
             .field("tool", &self.tool)
             .finish_non_exhaustive()
+    }
+}
+
+/// What stands in a field that holds no text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    /// As it stands there.
+    pub text: String,
+    /// It is Base64 that only its provider opens.
+    pub is_sealed: bool,
+}
+
+impl Word {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_sealed: false }
+    }
+
+    pub(super) fn sealed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_sealed: true }
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Word").field("is_sealed", &self.is_sealed).finish_non_exhaustive()
     }
 }
 
@@ -90,6 +120,10 @@ impl FieldPlace {
 
 /// What stands where a name and its value may not be shown.
 const WITHHELD: &str = "\"withheld\":null";
+/// What policies call that which the provider says of itself.
+pub(crate) const PROVIDER: &str = "provider";
+/// Beyond so many words a word that has been shown is shown again.
+const MOST_KNOWN_WORDS: usize = 4_096;
 /// What policies call a field that nobody knows and that says nothing but its name.
 const FIELD_NAME: &str = "field_name";
 
@@ -105,6 +139,10 @@ pub(crate) struct Findings {
     edited: bool,
     places: Vec<(ResultKey, Range<usize>)>,
     fields: Vec<StrangeField>,
+    asked: Asked,
+    /// Words that nobody has seen, and digests of all.
+    words: Vec<Word>,
+    known_words: HashSet<[u8; 32]>,
 }
 
 #[derive(Debug, Default)]
@@ -118,6 +156,11 @@ struct Judged {
 }
 
 impl Findings {
+    /// Those of an answer to a request that says `asked`.
+    pub(crate) fn new(asked: Asked) -> Self {
+        Self { asked, ..Self::default() }
+    }
+
     /// A result of `tool` stands at `node`.
     ///
     /// # Errors
@@ -127,6 +170,44 @@ impl Findings {
         tool: &'static str,
         call: &str,
         node: &Node<'_>,
+    ) -> Result<Option<ResultKey>, WireError> {
+        self.found(tool, call, node, false)
+    }
+
+    /// What the provider's tool was called with stands at `node`.
+    ///
+    /// # Errors
+    /// If there are results beyond all bounds.
+    pub(crate) fn ran(&mut self, tool: &'static str, call: &str, node: &Node<'_>) -> Result<(), WireError> {
+        self.found(tool, call, node, true).map(|_| ())
+    }
+
+    /// What the provider's tool was called with is whole; it came in `pieces`.
+    ///
+    /// # Errors
+    /// If there are results beyond all bounds.
+    pub(crate) fn ran_in(
+        &mut self,
+        pieces: ResultKey,
+        tool: &'static str,
+        call: &str,
+        value: Value,
+    ) -> Result<(), WireError> {
+        if self.free {
+            return Ok(());
+        }
+        let key = self.judged_later()?;
+        self.fresh.push(FreshResult { key, tool, call: call.to_owned(), value, is_call: true });
+        self.bind(pieces, key);
+        Ok(())
+    }
+
+    fn found(
+        &mut self,
+        tool: &'static str,
+        call: &str,
+        node: &Node<'_>,
+        is_call: bool,
     ) -> Result<Option<ResultKey>, WireError> {
         let raw = node.raw();
         if self.free || matches!(raw, "null" | "[]" | "{}" | "\"\"") {
@@ -139,7 +220,7 @@ impl Findings {
                 let value = serde_json::from_str(raw).map_err(|_| WireError::Truncated)?;
                 let key = self.judged_later()?;
                 self.known.insert(known, key);
-                self.fresh.push(FreshResult { key, tool, call: call.to_owned(), value });
+                self.fresh.push(FreshResult { key, tool, call: call.to_owned(), value, is_call });
                 key
             }
         };
@@ -203,8 +284,8 @@ impl Findings {
                 known.class(&other).map(|class| (other.into(), class))
             });
             match class {
-                Some((name, TypeClass::Inert)) if !says_words(known.api(), &name, &member.value) => {
-                    self.field(&member.key, &member.value);
+                Some((name, TypeClass::Inert)) => {
+                    self.quiet(known.table(), &name, &member.key, &member.value);
                 }
                 Some(_) => {}
                 None => self.stranger(known.api(), &member, names),
@@ -250,7 +331,8 @@ impl Findings {
                     judged.is_member = true;
                 }
                 self.known.insert(known, key);
-                self.fresh.push(FreshResult { key, tool: FIELD_NAME, call: String::new(), value });
+                let (tool, call, is_call) = (FIELD_NAME, String::new(), false);
+                self.fresh.push(FreshResult { key, tool, call, value, is_call });
                 key
             }
         };
@@ -267,11 +349,56 @@ impl Findings {
         }
     }
 
-    /// A field that holds no text in a thing that has other fields; one that says more is a field that nobody knows.
-    pub(crate) fn inert(&mut self, api: Api, name: &str, node: &Node<'_>) {
-        if !says_words(api, name, node) {
-            self.field(name, node);
+    /// A field of no text in a thing whose fields `table` has.
+    pub(crate) fn inert(&mut self, table: &TypeTable, name: &str, node: &Node<'_>) {
+        self.quiet(table, name, name, node);
+    }
+
+    /// A field that holds no text, `name` as its table has it, and `key` as it is written. One that says more is a field that nobody
+    /// knows, or what the provider says of itself.
+    fn quiet(&mut self, table: &TypeTable, name: &str, key: &str, node: &Node<'_>) {
+        // Most are short, and written plainly.
+        if !node.raw().starts_with(['"', '{', '[']) {
+            return;
         }
+        let Ok(value) = serde_json::from_str::<Value>(node.raw()) else { return self.field(key, node) };
+        match said(table, name, &value, &self.asked) {
+            Says::Words(words) => words.into_iter().for_each(|word| self.word(word)),
+            // Beyond all bounds of results it is a call: there are fewer of these.
+            Says::Told if self.result(PROVIDER, "", node).is_ok() => {}
+            Says::Told | Says::More => self.field(key, node),
+        }
+    }
+
+    /// Whether a field that holds no text holds words, or what the request says: then it may be repeated.
+    pub(crate) fn says_words(&self, table: &TypeTable, name: &str, value: &Value) -> bool {
+        matches!(said(table, name, value, &self.asked), Says::Words(_))
+    }
+
+    /// A word of a field that holds no text.
+    fn word(&mut self, word: Word) {
+        let digest = Sha256::digest(word.text.as_bytes()).into();
+        if word.text.is_empty() || self.known_words.contains(&digest) {
+            return;
+        }
+        if self.known_words.len() < MOST_KNOWN_WORDS {
+            self.known_words.insert(digest);
+        }
+        self.words.push(word);
+    }
+
+    /// Padding in a frame that is like others; whether it is one.
+    pub(super) fn padding(&mut self, text: &str) -> bool {
+        let is_shown = padding(text);
+        if is_shown == Some(true) {
+            self.words.push(Word::sealed(text));
+        }
+        is_shown.is_some()
+    }
+
+    /// The words of fields without text that nobody has seen, once each.
+    pub(crate) fn words(&mut self) -> Vec<Word> {
+        std::mem::take(&mut self.words)
     }
 
     /// A field that holds more than it may stands at `node`, under a name that is known.
@@ -340,13 +467,6 @@ fn members_of(object: &Value) -> String {
     inside.unwrap_or(WITHHELD).to_owned()
 }
 
-/// Whether nobody can read a text in a field that holds none. Most are short, and written plainly.
-fn says_words(api: Api, name: &str, node: &Node<'_>) -> bool {
-    let raw = node.raw();
-    let is_scalar = !raw.starts_with(['"', '{', '[']);
-    is_scalar || serde_json::from_str(raw).is_ok_and(|value| is_quiet(api, name, &value))
-}
-
 /// Whether a value has a text anywhere: the keys of an object are some, too.
 fn says_something(value: &Value) -> bool {
     match value {
@@ -405,6 +525,7 @@ pub(crate) fn tool_of(api: Api, kind: &str) -> &'static str {
         ],
         Api::Gemini => &[
             ("codeExecution", "code_execution"),
+            ("executableCode", "code_execution"),
             ("groundingMetadata", "web_search"),
             ("urlContext", "web_fetch"),
             ("citation", "citations"),

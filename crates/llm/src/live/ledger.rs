@@ -57,6 +57,11 @@ struct Entry {
 }
 
 impl Ledger {
+    /// One without texts.
+    pub(crate) fn new(findings: Findings) -> Self {
+        Self { findings, ..Self::default() }
+    }
+
     /// Begins a text. With `together` it leaves as a whole or not at all.
     pub(crate) fn begin(&mut self, part: PartKey, kind: TextKind, together: bool) -> TextId {
         let id = TextId(self.texts.len());

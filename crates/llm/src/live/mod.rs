@@ -34,6 +34,7 @@
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 
 mod anthropic;
+mod asked;
 mod converse;
 mod document;
 mod findings;
@@ -66,9 +67,10 @@ use crate::model::{ModelRequest, ModelResponse};
 use crate::wire::Api;
 
 use anthropic::{AnthropicStream, AnthropicWhole};
+use asked::Asked;
 use converse::{ConverseStream, ConverseWhole};
 pub use document::{LiveDocument, TextTable, is_name};
-pub use findings::{FreshResult, ResultKey};
+pub use findings::{FreshResult, ResultKey, Word};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};
 pub use joint::Joint;
@@ -82,32 +84,35 @@ use whole::WholeEditor;
 
 /// An editor for the answer to `request` that is streamed as events.
 pub fn stream_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
+    let asked = Asked::of(api, request);
     match api {
-        Api::AnthropicMessages => Box::new(stream(AnthropicStream::new(&request.model))),
-        Api::OpenAiChat => Box::new(stream(ChatStream::new(&request.model))),
-        Api::OpenAiResponses => Box::new(stream(ResponsesStream::new(&request.model))),
-        Api::Gemini => Box::new(stream(GeminiStream::new(&request.model))),
-        Api::BedrockConverse => Box::new(stream(ConverseStream::new())),
+        Api::AnthropicMessages => Box::new(stream(AnthropicStream::new(&request.model), asked)),
+        Api::OpenAiChat => Box::new(stream(ChatStream::new(&request.model), asked)),
+        Api::OpenAiResponses => Box::new(stream(ResponsesStream::new(&request.model), asked)),
+        Api::Gemini => Box::new(stream(GeminiStream::new(&request.model), asked)),
+        Api::BedrockConverse => Box::new(stream(ConverseStream::new(), asked)),
     }
 }
 
-fn stream<W: StreamWire>(wire: W) -> StreamEditor<W> {
-    StreamEditor::new(wire, Framing::events())
+fn stream<W: StreamWire>(wire: W, asked: Asked) -> StreamEditor<W> {
+    StreamEditor::new(wire, Framing::events(), asked)
 }
 
 /// An editor for the answer of Gemini to `request` that is streamed as one JSON array.
 pub fn array_editor(request: &ModelRequest) -> Box<dyn AnswerEditor> {
-    Box::new(StreamEditor::new(GeminiStream::new(&request.model), Framing::array()))
+    let asked = Asked::of(Api::Gemini, request);
+    Box::new(StreamEditor::new(GeminiStream::new(&request.model), Framing::array(), asked))
 }
 
 /// An editor for the answer in one piece to `request`.
 pub fn whole_editor(api: Api, request: &ModelRequest) -> Box<dyn AnswerEditor> {
+    let (model, asked) = (&request.model, Asked::of(api, request));
     match api {
-        Api::AnthropicMessages => Box::new(WholeEditor::new(AnthropicWhole::default(), &request.model)),
-        Api::OpenAiChat => Box::new(WholeEditor::new(ChatWhole::default(), &request.model)),
-        Api::OpenAiResponses => Box::new(WholeEditor::new(ResponsesWhole::default(), &request.model)),
-        Api::Gemini => Box::new(WholeEditor::new(GeminiWhole::default(), &request.model)),
-        Api::BedrockConverse => Box::new(WholeEditor::new(ConverseWhole::default(), &request.model)),
+        Api::AnthropicMessages => Box::new(WholeEditor::new(AnthropicWhole::default(), model, asked)),
+        Api::OpenAiChat => Box::new(WholeEditor::new(ChatWhole::default(), model, asked)),
+        Api::OpenAiResponses => Box::new(WholeEditor::new(ResponsesWhole::default(), model, asked)),
+        Api::Gemini => Box::new(WholeEditor::new(GeminiWhole::default(), model, asked)),
+        Api::BedrockConverse => Box::new(WholeEditor::new(ConverseWhole::default(), model, asked)),
     }
 }
 
@@ -232,6 +237,10 @@ pub trait AnswerEditor: fmt::Debug + Send {
     /// The results of the provider's tools that arrived since the last time, each once however often it stands in the
     /// answer. What carries one waits until it is settled.
     fn results(&mut self) -> Vec<FreshResult>;
+
+    /// The words that arrived since the last time in fields that hold no text (ids, names, signatures), once each. Bytes that hold one
+    /// may be taken at once: whoever finds fault with a word takes nothing more and ends the answer with [`fail`](Self::fail).
+    fn words(&mut self) -> Vec<Word>;
 
     /// A result was judged; `new` stands in its place from now on, in every copy.
     fn settle_result(&mut self, result: ResultKey, new: Option<&serde_json::Value>);

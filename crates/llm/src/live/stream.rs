@@ -19,7 +19,8 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
-use super::findings::{FieldPlace, FreshResult, ResultKey};
+use super::asked::Asked;
+use super::findings::{FieldPlace, Findings, FreshResult, ResultKey, Word};
 use super::frame::{Frame, FrameLines};
 use super::framing::Framing;
 use super::ledger::{Ledger, TextId};
@@ -177,14 +178,14 @@ pub(crate) struct StreamEditor<W: StreamWire> {
 }
 
 impl<W: StreamWire> StreamEditor<W> {
-    pub(crate) fn new(wire: W, framing: Framing) -> Self {
+    pub(crate) fn new(wire: W, framing: Framing, asked: Asked) -> Self {
         Self {
             wire,
             framing,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             kept_bytes: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(Findings::new(asked)),
             calls: Calls::default(),
             unknown: UnknownFrames::default(),
             templates: Vec::new(),
@@ -203,8 +204,12 @@ impl<W: StreamWire> StreamEditor<W> {
 
     fn read_frame(&mut self, raw: Frame) -> Result<(), WireError> {
         let templates = self.templates.iter().inspect(|_| step());
-        if let Some((template, (text, length))) =
-            templates.filter_map(|template| Some((template, template.text_of(&raw.bytes)?))).next()
+        let findings = &mut self.ledger.findings;
+        if let Some((template, (text, length))) = templates
+            .filter_map(|template| {
+                Some((template, template.text_of(&raw.bytes, &mut |it| findings.padding(it))?))
+            })
+            .next()
         {
             let piece = self.ledger.append(template.text, &text);
             self.wire.more_text(&template.mark, &text);
@@ -396,6 +401,10 @@ impl<W: StreamWire> AnswerEditor for StreamEditor<W> {
 
     fn results(&mut self) -> Vec<FreshResult> {
         self.ledger.findings.fresh()
+    }
+
+    fn words(&mut self) -> Vec<Word> {
+        self.ledger.findings.words()
     }
 
     fn settle_result(&mut self, result: ResultKey, new: Option<&Value>) {

@@ -50,8 +50,12 @@ impl<M: Clone> Template<M> {
         Some(Self { mark: reading.mark.clone(), text: text.id, literal_start: text.literal.start, fixed })
     }
 
-    /// The text of a frame that is like this one, and the length of its literal.
-    pub(super) fn text_of<'a>(&self, frame: &'a [u8]) -> Option<(Cow<'a, str>, usize)> {
+    /// The text of a frame that is like this one, and the length of its literal. `is_padding` says of a text whether it is padding.
+    pub(super) fn text_of<'a>(
+        &self,
+        frame: &'a [u8],
+        is_padding: &mut dyn FnMut(&str) -> bool,
+    ) -> Option<(Cow<'a, str>, usize)> {
         let (first, rest) = self.fixed.split_first()?;
         let mut at = frame.starts_with(first).then_some(first.len())?;
         let mut text = None;
@@ -64,7 +68,7 @@ impl<M: Clone> Template<M> {
                     return None;
                 }
                 text = Some((said, inside.len() + 2));
-            } else if !is_plain(inside) {
+            } else if !is_padding(str::from_utf8(inside).ok()?) {
                 return None;
             }
             at = end + fixed.len();
@@ -74,11 +78,6 @@ impl<M: Clone> Template<M> {
         }
         text.filter(|_| at == frame.len())
     }
-}
-
-/// Whether a literal has neither escapes nor control characters.
-fn is_plain(literal: &[u8]) -> bool {
-    literal.is_ascii() && !literal.iter().any(|byte| *byte < b' ' || *byte == b'\\')
 }
 
 /// What a literal says; `None` if it is not one.

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::findings::{FieldPlace, FreshResult, ResultKey};
+use super::asked::Asked;
+use super::findings::{FieldPlace, Findings, FreshResult, ResultKey, Word};
 use super::ledger::Ledger;
 use super::span::{Node, Splices, quote};
 use super::stream::{Calls, Edits, TextPiece};
@@ -75,13 +76,13 @@ enum Phase {
 }
 
 impl<W: WholeWire> WholeEditor<W> {
-    pub(crate) fn new(wire: W, model: &str) -> Self {
+    pub(crate) fn new(wire: W, model: &str, asked: Asked) -> Self {
         Self {
             wire,
             model: model.to_owned(),
             body: Vec::new(),
             texts: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(Findings::new(asked)),
             calls: Calls::default(),
             unknown: UnknownFrames::default(),
             fields: Vec::new(),
@@ -206,6 +207,10 @@ impl<W: WholeWire> AnswerEditor for WholeEditor<W> {
 
     fn results(&mut self) -> Vec<FreshResult> {
         self.ledger.findings.fresh()
+    }
+
+    fn words(&mut self) -> Vec<Word> {
+        self.ledger.findings.words()
     }
 
     fn settle_result(&mut self, result: ResultKey, new: Option<&serde_json::Value>) {

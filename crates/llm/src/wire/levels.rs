@@ -52,6 +52,11 @@ impl Level {
         self.table.api
     }
 
+    /// The table that has the fields of this level and its siblings.
+    pub(crate) fn table(&self) -> &'static TypeTable {
+        self.table
+    }
+
     /// What becomes of the field `name`; `None` if none of this name stands here.
     pub(crate) fn class(&self, name: &str) -> Option<TypeClass> {
         let class = self.table.class(name)?;
@@ -424,6 +429,8 @@ static CONVERSE_CALLS: TypeTable = TypeTable::of(
 
 /// A text with its signature, or with what a guardrail is to make of it.
 pub(crate) static CONVERSE_WORDS: Level = Level::only(&CONVERSE_TEXTS, &["qualifiers", "signature", "text"]);
+/// A text that cites.
+pub(crate) static CONVERSE_CITED: Level = Level::only(&CONVERSE_TEXTS, &["text"]);
 /// Pictures.
 pub(crate) static CONVERSE_PICTURE: Level = Level::all(&PICTURES);
 

@@ -47,15 +47,15 @@ use crate::error::{ProviderError, WireError};
 use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
-pub(crate) use answers::{CHAT_ANSWERS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS};
+pub(crate) use answers::{GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS};
 pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field_of_answer};
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub(crate) use levels::{
     ANTHROPIC_CHANGE, ANTHROPIC_MESSAGE, CHAT_ANSWER, CHAT_CALL, CHAT_CHOICE, CHAT_CUSTOM, CHAT_DETAIL,
-    CHAT_FUNCTION, CHAT_MESSAGE, CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT, CONVERSE_ANSWER, CONVERSE_MESSAGE,
-    CONVERSE_OUTPUT, CONVERSE_PICTURE, CONVERSE_WORDS, GEMINI_ANSWER, GEMINI_ARGUMENT, GEMINI_CALL,
-    GEMINI_CANDIDATE, GEMINI_CONTENT, Level, RESPONSES_ANSWER, RESPONSES_BEGUN, RESPONSES_SEAL,
+    CHAT_FUNCTION, CHAT_MESSAGE, CHAT_REFUSAL, CHAT_SILENT, CHAT_TEXT, CONVERSE_ANSWER, CONVERSE_CITED,
+    CONVERSE_MESSAGE, CONVERSE_OUTPUT, CONVERSE_PICTURE, CONVERSE_WORDS, GEMINI_ANSWER, GEMINI_ARGUMENT,
+    GEMINI_CALL, GEMINI_CANDIDATE, GEMINI_CONTENT, Level, RESPONSES_ANSWER, RESPONSES_BEGUN, RESPONSES_SEAL,
     anthropic_block, anthropic_delta, anthropic_event, converse_call, converse_event, converse_text,
     responses_call, responses_event, responses_item, responses_part,
 };

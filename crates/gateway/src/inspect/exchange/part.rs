@@ -36,6 +36,7 @@ impl InspectedExchange {
             model_call: None,
             answer: Answer::None,
             again: None,
+            failing: None,
             ended: false,
             error_status: StatusCode::BAD_GATEWAY,
         }

@@ -18,7 +18,9 @@ use crate::inspect::heads::{is_event_stream, unjudgeable, upstream_id};
 use crate::inspect::incoming::Incoming;
 use crate::inspect::judge::{AnswerJudge, JudgeError};
 use crate::inspect::life;
+use crate::inspect::numbers::Fault;
 use crate::inspect::settings::BlockedForm;
+use crate::readable::COUNTS;
 
 #[async_trait]
 impl Exchange for InspectedExchange {
@@ -121,7 +123,8 @@ impl Exchange for InspectedExchange {
         }
         if self.is_count() {
             self.end(None);
-            return Watch::Opaque;
+            let gates = self.active_hooks.gates(&self.shared.settings);
+            return gates.map_or(Watch::Opaque, |gates| self.numbers(&COUNTS, gates));
         }
         let Some(model_call) = &mut self.model_call else { return Watch::Opaque };
         self.shared.owed.answered(self.agent.as_ref(), &model_call.request);
@@ -152,7 +155,11 @@ impl Exchange for InspectedExchange {
             // Nothing may stand in front of an array that may still become an error.
             Answer::Judged(judge) if is_array && may_fail && judge.holds_everything() => None,
             Answer::Judged(judge) => judge.editor().keep_alive(),
-            Answer::None | Answer::Document(_) | Answer::Counted(_) | Answer::Watched(_) => None,
+            Answer::None
+            | Answer::Document(_)
+            | Answer::Counted(_)
+            | Answer::Numbers(..)
+            | Answer::Watched(_) => None,
         };
         let every = self.shared.settings.keep_alive;
         Watch::Look { keep_alive: keep_alive.map(|bytes| KeepAlive { every, bytes }) }
@@ -187,6 +194,15 @@ impl Exchange for InspectedExchange {
                 out.push(chunk);
                 Step::Continue
             }
+            Answer::Numbers(numbers, reader) => match numbers.push(&chunk) {
+                Ok(()) => {
+                    reader.push(&chunk);
+                    out.push(chunk);
+                    Step::Continue
+                }
+                Err(Fault::Name) => Step::Decide,
+                Err(fault) => self.fail(&fault.into(), out),
+            },
             Answer::None => {
                 out.push(chunk);
                 Step::Continue
@@ -219,6 +235,16 @@ impl Exchange for InspectedExchange {
                 self.document_whole(Vec::new(), usage);
                 Step::Continue
             }
+            Answer::Numbers(numbers, reader) => {
+                let (read, usage) = (numbers.finish(), reader.usage());
+                if let Err(fault) = read {
+                    return self.fail(&fault.into(), out);
+                }
+                if !self.is_count() {
+                    self.document_whole(Vec::new(), usage);
+                }
+                Step::Continue
+            }
             Answer::None => Step::Continue,
         }
     }
@@ -239,6 +265,13 @@ impl Exchange for InspectedExchange {
                 Err(error) => return self.fail(&error, out),
             }
             return Step::End;
+        }
+        if let Answer::Numbers(numbers, _) = &mut self.answer {
+            let blocked = numbers.blocked().await;
+            return blocked.map_or(Step::End, |blocked| self.stop(&blocked, out));
+        }
+        if let Some(error) = self.failing.take() {
+            return self.provider_failed(error, out).await;
         }
         if let Answer::Judged(judge) = &mut self.answer
             && let Some(blocked) = judge.stopped().await

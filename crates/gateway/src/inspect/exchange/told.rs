@@ -39,13 +39,17 @@ pub(super) fn output(
     .usage(response.usage)
 }
 
-/// What a log says of it: nothing that the provider wrote, which may repeat what was held back.
-pub(super) fn logged(error: &JudgeError) -> String {
+/// What is told of an answer whose oddity can't be told.
+pub(super) const UNREADABLE: &str =
+    "backstop: the provider's answer can't be used, and what is wrong with it may not be shown";
+
+/// What a log says of an error of which this is `told`: nothing that the provider wrote, which may repeat what was held back.
+pub(super) fn logged(error: &JudgeError, told: &ProviderError) -> String {
     match error {
         JudgeError::Wire(WireError::Provider(error)) => {
             format!("the provider reported an error of status {}", error.status)
         }
-        _ => provider_error(error).message,
+        _ => told.message.clone(),
     }
 }
 
@@ -87,7 +91,8 @@ mod tests {
     #[test]
     fn a_log_repeats_nothing_that_a_provider_wrote() {
         let error = ProviderError::new(ProviderErrorKind::Server, 500, Some("said"), "said");
-        let logged = logged(&JudgeError::Wire(WireError::Provider(error)));
+        let error = JudgeError::Wire(WireError::Provider(error));
+        let logged = logged(&error, &provider_error(&error));
         assert!(logged.ends_with("status 500") && !logged.contains("said"), "{logged}");
     }
 }

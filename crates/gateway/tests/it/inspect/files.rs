@@ -479,13 +479,23 @@ async fn answers_of_every_operation_are_judged_as_what_they_are() {
     for body in [
         response,
         json!({"id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": [{"index": 0, "text": secret}]}),
-        json!({"object": "list", "model": "m", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}, {"text": secret}]}),
         json!({"id": "m", "model": "m", "results": [{"flagged": false, "categories": {"hate": false}, "note": secret}]}),
         json!({"created": 1, "data": [{"b64_json": "AAAA", "revised_prompt": secret}]}),
     ] {
         let answer = content(&redacting(), false, &format!("{}\n", answered("a", &body))).await;
         assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
         assert!(!answer.text().contains(SECRET) && answer.text().contains("[gone]"), "{}", answer.text());
+    }
+    // Vectors have no text.
+    for (data, passes) in [
+        (json!([{"object": "embedding", "index": 0, "embedding": [0.5]}]), true),
+        (json!([{"object": "embedding", "index": 0, "embedding": [0.5]}, {"text": secret}]), false),
+        (json!([{"object": "embedding", "index": 0, "embedding": SECRET}]), false),
+    ] {
+        let body = json!({"object": "list", "model": "m", "data": data});
+        let answer = content(&redacting(), false, &format!("{}\n", answered("a", &body))).await;
+        assert_eq!(answer.text().contains("[0.5]"), passes, "{}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
     }
 }
 

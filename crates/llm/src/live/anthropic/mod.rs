@@ -7,7 +7,7 @@
 //! | thinking | leaves as a whole: its signature is for all of it. If it was edited, its text is withheld (`"thinking": ""`, as the provider itself writes thinking that is not shown) and the signature stays, so that the conversation can go on. A judge who does not care settles it once and for all, and it streams |
 //! | redacted thinking | passes: nobody here can read it |
 //! | `tool_use` | held until the calls are decided; a removed one takes its block with it, later blocks move up |
-//! | server tools | pass in order: they have run already |
+//! | calls of server tools | they have run already, and are judged before they leave, as a whole |
 //! | results of server tools | judged before they leave |
 //! | fields that nobody knows, of a message, an event, a text, a call | a call named after the field, `"withheld": null` if it is refused |
 //! | blocks of unknown types | a call named after the type, with the whole block as arguments |
@@ -55,7 +55,11 @@ fn find_in_block(block: &Node<'_>, findings: &mut Findings) -> Result<(), WireEr
             let call = text_in(block, "tool_use_id");
             findings.result(tool_of(API, &kind), &call, block)?;
         }
-        TypeClass::Ran | TypeClass::Inert => {
+        TypeClass::Ran => {
+            let tool = tool_of_call(&kind, &text_in(block, "name"));
+            findings.ran(tool, &text_in(block, "id"), block)?;
+        }
+        TypeClass::Inert => {
             findings.fields(block, anthropic_block(&kind), false);
             find_summary(&kind, COMPACTION, block, findings)?;
         }
@@ -64,6 +68,16 @@ fn find_in_block(block: &Node<'_>, findings: &mut Findings) -> Result<(), WireEr
         TypeClass::Call => {}
     }
     Ok(())
+}
+
+/// Whether a block is a call that the provider ran.
+fn is_ran(block: &Node<'_>) -> bool {
+    ANTHROPIC_BLOCKS.class(&text_in(block, "type")) == Some(TypeClass::Ran)
+}
+
+/// What policies call the tool that the provider ran, by the type of the block and the name in it.
+fn tool_of_call(kind: &str, name: &str) -> &'static str {
+    tool_of(API, if kind == "server_tool_use" { name } else { kind })
 }
 
 /// A summary of the conversation is what a model made of it, and is judged like what a tool found.
@@ -86,7 +100,8 @@ fn find_in_event(kind: &str, root: &Node<'_>, findings: &mut Findings) -> Result
             inside("delta").iter().for_each(|delta| findings.fields(delta, &ANTHROPIC_CHANGE, false));
         }
         "content_block_start" => {
-            if let Some(block) = inside("content_block") {
+            // What a provider ran is judged once it is whole.
+            if let Some(block) = inside("content_block").filter(|block| !is_ran(block)) {
                 find_in_block(&block, findings)?;
             }
         }

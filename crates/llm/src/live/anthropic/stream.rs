@@ -3,11 +3,14 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use backstop_hooks::Json;
+use backstop_hooks::conversation::Part;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::{API, END_TURN, TOOL_USE, find_in_event};
+use super::{API, END_TURN, TOOL_USE, find_in_event, tool_of_call};
 use crate::error::{ProviderError, WireError, out_of_order};
+use crate::live::findings::{Findings, ResultKey};
 use crate::live::ledger::{Ledger, TextId};
 use crate::live::span::{Node, Splices, quote};
 use crate::live::stream::{Edits, Last, Reading, StreamWire, TextPiece, Waiting};
@@ -24,6 +27,8 @@ pub(crate) struct AnthropicStream {
     decoder: StreamDecoder,
     /// By the wire's index, in the order of which they stand in the answer.
     blocks: BTreeMap<usize, Block>,
+    /// What the provider's tools were called with, block by block, while it comes.
+    ran: BTreeMap<usize, ResultKey>,
     response: Option<ModelResponse>,
     output_tokens: u64,
     /// What the client was sent: the start, and the blocks that are open there.
@@ -58,6 +63,8 @@ enum BlockKind {
     Text(TextId),
     Thinking(TextId),
     Call,
+    /// What the provider ran.
+    Ran,
     Other,
 }
 
@@ -82,6 +89,7 @@ impl AnthropicStream {
             model: model.to_owned(),
             decoder: StreamDecoder::default(),
             blocks: BTreeMap::new(),
+            ran: BTreeMap::new(),
             response: None,
             output_tokens: 0,
             started: false,
@@ -108,8 +116,12 @@ impl AnthropicStream {
             Some("thinking") => {
                 (BlockKind::Thinking(ledger.begin(part, TextKind::Thinking, true)), "thinking")
             }
-            Some(kind) if ANTHROPIC_BLOCKS.class_or_call(kind) == TypeClass::Call => (BlockKind::Call, ""),
-            _ => (BlockKind::Other, ""),
+            Some(kind) => match ANTHROPIC_BLOCKS.class_or_call(kind) {
+                TypeClass::Call => (BlockKind::Call, ""),
+                TypeClass::Ran => (BlockKind::Ran, ""),
+                TypeClass::Text | TypeClass::Result | TypeClass::Inert => (BlockKind::Other, ""),
+            },
+            None => (BlockKind::Other, ""),
         };
         self.blocks.insert(index, Block { part, kind });
         self.moved.take();
@@ -157,6 +169,24 @@ impl AnthropicStream {
             ledger.close(id);
         }
         Reading { call: kind == Some(BlockKind::Call), ..Reading::plain(Mark::BlockStop(index)) }
+    }
+
+    /// Holds an event of a call that the provider ran until the call is there as a `whole`.
+    fn hold_call(
+        &mut self,
+        index: usize,
+        event: &Node<'_>,
+        whole: Option<&Json>,
+        findings: &mut Findings,
+    ) -> Result<(), WireError> {
+        if self.block(index).is_none_or(|block| block.kind != BlockKind::Ran) {
+            return Ok(());
+        }
+        let Some(pieces) = findings.piece(self.ran.get(&index).copied(), event)? else { return Ok(()) };
+        self.ran.insert(index, pieces);
+        let Some(call) = whole else { return Ok(()) };
+        let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
+        findings.ran_in(pieces, tool_of_call(field("type"), field("name")), field("id"), call.to_value())
     }
 
     fn moved(&self, edits: &Edits<'_>) -> &Moved {
@@ -315,8 +345,10 @@ impl StreamWire for AnthropicStream {
         if name.is_some_and(|name| name != kind && name != "message") {
             return Err(out_of_order("an event's name is not its type"));
         }
+        let mut whole = None;
         for event in self.decoder.push_value(&value)? {
             match event {
+                ModelEvent::PartFinished { part: Part::Unknown { raw }, .. } => whole = Some(raw),
                 ModelEvent::Finished { response } => self.response = Some(*response),
                 ModelEvent::Usage { usage } => self.output_tokens = usage.output,
                 _ => {}
@@ -339,6 +371,9 @@ impl StreamWire for AnthropicStream {
             (_, Some(index)) if self.blocks.contains_key(&index) => self.other_event(index),
             _ => Reading::plain(Mark::Other),
         };
+        if let (Some(index), Some(root)) = (index, Node::root(data)) {
+            self.hold_call(index, &root, whole.as_ref(), &mut ledger.findings)?;
+        }
         Ok(match unknown {
             Some(name) => reading.of_unknown_type(name, value),
             None => reading,

@@ -31,7 +31,8 @@ use super::findings::{CITATIONS, Findings, tool_of};
 use super::span::{Node, Splices, quote};
 use crate::error::WireError;
 use crate::wire::{
-    Api, CONVERSE_PICTURE, CONVERSE_WORDS, Level, TypeClass, TypeTable, converse_call, converse_text,
+    Api, CONVERSE_CITED, CONVERSE_PICTURE, CONVERSE_WORDS, Level, TypeClass, TypeTable, converse_call,
+    converse_text,
 };
 
 const API: Api = Api::BedrockConverse;
@@ -104,7 +105,7 @@ fn find_in_text(inside: &Node<'_>, level: &Level, findings: &mut Findings) -> Re
         findings.result(CITATIONS, "", &citations)?;
     }
     for text in inside.get_some("content").iter().flat_map(Node::items) {
-        find_names(&text, findings);
+        findings.fields(&text, &CONVERSE_CITED, false);
     }
     for deeper in ["reasoningText", "text"] {
         inside.get_some(deeper).iter().for_each(|text| findings.fields(text, &CONVERSE_WORDS, false));

@@ -6,15 +6,17 @@
 //! | thought | thinking; unsigned, so it is edited like text |
 //! | signature (`thoughtSignature`) of a text or thought | dropped where that text was edited: nobody here can read what it holds |
 //! | `functionCall` | held until the calls are decided, whether it comes whole or argument by argument; an event with text and calls is held as a whole. A removed call goes, and leaves its signature to the next call that stays and has none: the provider wants it at the first one |
-//! | code, server tools, media | pass in order: they have run already |
+//! | code and calls of server tools | they have run already, and are judged before they leave |
+//! | media | passes in order |
 //! | results of code and tools, grounding, citations, what was fetched | judged before they leave |
 //! | fields of an answer, a candidate, content or a call that nobody knows | a call named after the field, `"withheld": null` if it is refused |
 //! | parts with a field that nobody knows | a call named after the field, with the whole part as arguments; refused beside other content |
 //! | finish reason | `STOP` in any case |
 //! | log probabilities | dropped from the first edit on. Where they spell another text than their event, they wait until the answer is settled |
 //! | grounding | waits until the answer is settled; `groundingSupports`, which quote it, are dropped if it was edited |
-//! | finish message | dropped if anything was edited: it may quote what the model said |
-//! | prompt feedback, usage | as they came |
+//! | finish message | judged like a result before it leaves; dropped if anything was edited: it may quote what the model said |
+//! | prompt feedback, state of the model, errors | judged like results |
+//! | usage | as it came |
 //!
 //! Every candidate is edited on its own. One without an index is the first; one that comes twice in an event, or
 //! never begins so that the indexes have a gap, is an error. A stream has no last event: it is whole when its bytes
@@ -30,13 +32,14 @@ mod whole;
 pub(crate) use stream::GeminiStream;
 pub(crate) use whole::GeminiWhole;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::error::WireError;
 use crate::live::PartKey;
-use crate::live::findings::{Findings, camel, tool_of};
+use crate::live::findings::{Findings, PROVIDER, camel, tool_of};
 use crate::live::ledger::TextId;
 use crate::live::span::{Node, Slot, Splices};
 use crate::live::steps::step;
@@ -82,6 +85,9 @@ fn parts<'a>(candidate: &Node<'a>) -> Option<Node<'a>> {
 /// Finds what a candidate says besides texts and calls.
 fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<(), WireError> {
     findings.fields(candidate, &GEMINI_CANDIDATE, false);
+    if let Some(said) = either(candidate, FINISH_MESSAGE) {
+        findings.result(PROVIDER, "", &said)?;
+    }
     for names in [
         GROUNDING,
         ["citationMetadata", "citation_metadata"],
@@ -104,9 +110,13 @@ fn find_in_candidate(candidate: &Node<'_>, findings: &mut Findings) -> Result<()
                 Some(TypeClass::Result) => {
                     findings.result(tool_of(API, &name), "", &member.value)?;
                 }
-                Some(TypeClass::Inert) => findings.inert(API, &name, &member.value),
+                Some(TypeClass::Inert) => findings.inert(&GEMINI_PARTS, &name, &member.value),
                 Some(TypeClass::Call) => find_in_call(&name, &member.value, findings),
-                Some(TypeClass::Text | TypeClass::Ran) => {}
+                Some(TypeClass::Ran) => {
+                    let call = member.value.get_some("id").and_then(|id| id.string().map(Cow::into_owned));
+                    findings.ran(tool_of(API, &name), &call.unwrap_or_default(), &member.value)?;
+                }
+                Some(TypeClass::Text) => {}
                 // One that says something makes the part a call.
                 None => findings.named(API, &member),
             }

@@ -20,7 +20,10 @@ use crate::live::{PartKey, TextKind, choice_number, spaced_note};
 use crate::model::{ModelEvent, ModelResponse};
 use crate::sse::SseEvent;
 use crate::wire::openai_chat::{ChoiceDecoder, FUNCTION_CALL, Head, PADDING, Said, choices_of, is_done};
-use crate::wire::{CHAT_ANSWERS, TypeClass, not_json, parse_message};
+use crate::wire::{not_json, parse_message};
+
+/// The fields of an answer that a chunk of our own has, too.
+const ENVELOPE: [&str; 6] = ["created", "id", "model", "object", "service_tier", "system_fingerprint"];
 
 const WHAT: &str = "stream chunk";
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -389,10 +392,7 @@ impl StreamWire for ChatStream {
         }
         if is_first && let Value::Object(fields) = &value {
             self.envelope = fields.clone();
-            self.envelope.retain(|key, _| {
-                CHAT_ANSWERS.class(key) == Some(TypeClass::Inert)
-                    && !["usage", PADDING].contains(&key.as_str())
-            });
+            self.envelope.retain(|key, _| ENVELOPE.contains(&key.as_str()));
         }
         let nodes = root.get("choices").map(|choices| choices.items()).unwrap_or_default();
         check_misplaced(&root, &nodes, "message")?;

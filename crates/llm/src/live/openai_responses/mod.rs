@@ -18,6 +18,7 @@
 //!
 //! A note about withheld calls is a message of its own at the end.
 
+mod called;
 mod frames;
 mod items;
 mod stream;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
+use super::called::{self, Called};
 use super::frames::{Frames, message_item, part};
 use super::items::{Item, ItemKind, Items, copy, splice_copy, splice_logprobs};
 use super::{content, find_in_item, find_in_part, refuse_spoken};
@@ -36,6 +37,8 @@ pub(crate) struct ResponsesStream {
     results: BTreeMap<usize, ResultKey>,
     /// The pieces of results that came ahead of them, by their item.
     pieces: BTreeMap<usize, ResultKey>,
+    /// What the provider's tools were called with, as it came in pieces, by their item.
+    called: Called,
     response: Option<ModelResponse>,
     /// The answer as its first event has it, and what it used, as its last one says.
     frame: Value,
@@ -114,6 +117,7 @@ impl ResponsesStream {
             items: Items::default(),
             results: BTreeMap::new(),
             pieces: BTreeMap::new(),
+            called: Called::default(),
             response: None,
             frame: Value::Null,
             usage: Value::Null,
@@ -135,7 +139,10 @@ impl ResponsesStream {
             ("response.created", _) => {
                 self.frame = value.get("response").cloned().unwrap_or_default();
                 if let Value::Object(fields) = &mut self.frame {
-                    fields.retain(|name, _| RESPONSES_ANSWERS.class(name).is_some());
+                    fields.retain(|name, value| {
+                        RESPONSES_ANSWERS.class(name).is_some()
+                            && ledger.findings.says_words(&RESPONSES_ANSWERS, name, value)
+                    });
                 }
                 Reading::plain(What::Created)
             }
@@ -154,6 +161,7 @@ impl ResponsesStream {
                     self.results.insert(index, result);
                 }
                 if whole {
+                    self.called.check(index, &item)?;
                     self.whole_result(index, ledger)?;
                 }
                 let texts = self.items.copies(index, &item, whole, ledger);
@@ -174,6 +182,12 @@ impl ResponsesStream {
                 if let Some(key) = ledger.findings.piece(known, root)? {
                     self.pieces.insert(index, key);
                 }
+                Reading::plain(What::ResultPiece(index))
+            }
+            (_, Some(index))
+                if RESPONSES_EVENTS.class(kind) == Some(TypeClass::Ran) && called::says_something(root) =>
+            {
+                self.hold_call(index, kind, value, root, ledger)?;
                 Reading::plain(What::ResultPiece(index))
             }
             (_, Some(index)) => {
@@ -200,6 +214,25 @@ impl ResponsesStream {
                 return Err(out_of_order("a piece belongs to no result"));
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Holds an event that says what the provider's tool is called with until its item was judged, which says the same.
+    fn hold_call(
+        &mut self,
+        index: usize,
+        kind: &str,
+        event: &Value,
+        root: &Node<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<(), WireError> {
+        if !self.items.get(index).is_some_and(|item| matches!(item.kind, ItemKind::Other)) {
+            return Err(out_of_order("a piece belongs to no call"));
+        }
+        self.called.read(index, kind, event)?;
+        if let Some(key) = ledger.findings.piece(self.pieces.get(&index).copied(), root)? {
+            self.pieces.insert(index, key);
         }
         Ok(())
     }

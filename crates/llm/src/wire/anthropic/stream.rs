@@ -184,8 +184,14 @@ impl StreamDecoder {
                 call.arguments.push_str(more);
                 ModelEvent::ToolCallArguments { index, delta: more.into() }
             }
-            (OpenBlock::Unknown { input, .. }, "input_json_delta") => {
-                input.push_str(delta.required_string("partial_json")?);
+            (OpenBlock::Unknown { raw, input }, "input_json_delta") => {
+                let more = delta.required_string("partial_json")?;
+                let says_nothing =
+                    |input: &Value| input.is_null() || input.as_object().is_some_and(Map::is_empty);
+                if raw.get("input").is_some_and(|input| !says_nothing(input)) && !more.is_empty() {
+                    return Err(out_of_order(format!("block {index} has its input twice")));
+                }
+                input.push_str(more);
                 return Ok(Vec::new());
             }
             (

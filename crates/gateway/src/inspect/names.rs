@@ -1,0 +1,83 @@
+//! The words of an answer that are no text: ids, names of models and fields, signatures.
+//!
+//! Each passes the redactors of answers by itself before anything that holds it leaves. Nothing is taken out of one: another value
+//! would name something else, so what a redactor finds fault with ends the answer. Hooks that judge whole texts are not shown them.
+
+use backstop_engine::{BlockCause, Blocked, Engine, Redaction, ResponseGate};
+use backstop_hooks::{CallContext, Text};
+use backstop_llm::live::Word;
+
+use super::judge::Gates;
+use super::settings::TextMode;
+
+/// The number under which redactors read a word.
+const WORD: usize = 0;
+
+/// The words of one answer on their way past the redactors.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// `None` where texts pass unjudged.
+    redaction: Option<Redaction>,
+    /// What the word was that can't leave.
+    fault: Option<String>,
+}
+
+impl Names {
+    pub(super) fn new(engine: &Engine, call: &CallContext, gates: &Gates) -> Self {
+        let judges = gates.emit != ResponseGate::Open && gates.text != Some(TextMode::Pass);
+        // A receipt for each answer would say nothing.
+        let redaction = judges.then(|| engine.redaction(call).unrecorded());
+        Self { redaction: redaction.filter(|redaction| !redaction.is_empty()), fault: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(engine: &Engine, call: &CallContext) -> Self {
+        Self { redaction: Some(engine.redaction(call).unrecorded()), fault: None }
+    }
+
+    /// Whether these words may leave.
+    pub(super) fn pass(&mut self, words: &[Word]) -> bool {
+        words.iter().all(|word| self.passes(word))
+    }
+
+    fn passes(&mut self, word: &Word) -> bool {
+        let Some(redaction) = &mut self.redaction else { return true };
+        let edits = match word.is_sealed {
+            true => redaction.seal(WORD, &word.text).edits,
+            false => [redaction.push(WORD, &word.text).edits, redaction.finish(WORD).edits].concat(),
+        };
+        if let Some(edit) = edits.first() {
+            self.fault.get_or_insert_with(|| edit.kind.to_string());
+        }
+        self.fault.is_none() && !redaction.is_blocked()
+    }
+
+    /// Whether a word can't leave.
+    pub(super) fn has_fault(&self) -> bool {
+        self.fault.is_some() || self.redaction.as_ref().is_some_and(Redaction::is_blocked)
+    }
+
+    /// Why the answer can't go on, if a word can't leave. That is in the trail by then.
+    pub(super) async fn blocked(&mut self) -> Option<Blocked> {
+        if !self.has_fault() {
+            return None;
+        }
+        let mut redaction = self.redaction.take()?;
+        redaction.record();
+        let blocked = redaction.blocked().await;
+        let found = self.fault.get_or_insert_default().as_str();
+        if blocked.is_some() {
+            return blocked;
+        }
+        redaction.close().await;
+        let told: Text = format!("a name or an id in the answer can't be shown: it holds {found}").into();
+        Some(Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None })
+    }
+
+    /// A text of ours that may quote names, as redactors leave it; `None` if it can't be shown.
+    pub(super) fn shown(&mut self, text: &str) -> Option<String> {
+        let Some(redaction) = &mut self.redaction else { return Some(text.to_owned()) };
+        let said = redaction.push(WORD, text).text + &redaction.finish(WORD).text;
+        (!redaction.is_blocked()).then_some(said)
+    }
+}
