@@ -14,6 +14,7 @@ mod eval;
 mod generate;
 mod hook_sdks;
 mod mutants;
+mod prometheus;
 mod sdks;
 mod setup;
 mod shells;

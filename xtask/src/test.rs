@@ -8,7 +8,7 @@
 use crate::error::Error;
 use crate::step::{Step, run_all};
 use crate::workspace::cargo;
-use crate::{clients, generate, hook_sdks, sdks, setup};
+use crate::{clients, generate, hook_sdks, prometheus, sdks, setup};
 
 pub(crate) fn run() -> Result<(), Error> {
     let mut docs = cargo(["doc", "--workspace", "--no-deps", "--lib"]);
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Result<(), Error> {
     engine.args(["--", "-D", "warnings"]);
     run_all(vec![
         Step::new("what the tests need", setup::prepare),
+        Step::new("the Prometheus that the metrics are tried with", prometheus::prepare),
         Step::new("the SDKs that the gateway is tried with", sdks::prepare),
         Step::new("what the SDKs for hooks are tried with", hook_sdks::prepare),
         Step::new("the coding agents that the hooks are tried with", clients::prepare),

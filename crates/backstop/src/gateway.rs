@@ -2,9 +2,11 @@
 
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
-    AllowedOperation, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint, Exchange,
-    Family, Gateway, Interceptor, Limits, ModelRoute, NotReady, Operation, OperatorFiles, Permission, Plan,
-    Provider, Proxies, Readiness, Renewed, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
+    AllowedOperation, AuditLag, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint,
+    Exchange, Family, Gateway, Interceptor, Label, Limits, Metrics, ModelRoute, NotReady, Observers,
+    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, Proxies, Readiness, Recorder,
+    Renewed, RequestRecord, RequestSink, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
+    Waiting, Word,
 };
 
 /// Inspection of live traffic by hooks.

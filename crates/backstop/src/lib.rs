@@ -72,6 +72,8 @@ pub mod process;
 pub mod store;
 
 mod audit;
+#[cfg(feature = "gateway")]
+mod backlog;
 #[cfg(feature = "plugins")]
 mod brought;
 #[cfg(feature = "config")]
@@ -93,9 +95,9 @@ mod providers;
 #[cfg(feature = "config")]
 mod retention;
 
-pub use audit::AuditSink;
 #[cfg(feature = "signed-heads")]
 pub use audit::head::{HeadError, HeadKey, SignedHead};
+pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 
 // From a configuration to what runs.

@@ -52,6 +52,7 @@ use thiserror::Error;
 
 use crate::endpoint::Endpoint;
 use crate::operations::Permission;
+use crate::record::Recorder;
 
 /// Decides for each request who looks at it.
 pub trait Interceptor: Send + Sync + 'static {
@@ -128,6 +129,8 @@ pub struct Call<'a> {
     pub permission: Permission,
     /// Whose request it is, if the client said so; never guessed.
     pub agent: Option<&'a AgentId>,
+    /// Notes what becomes of it, for its record.
+    pub recorder: &'a Recorder,
     /// The session on a socket to which it belongs, where each request holds only what is new and does not name what it continues.
     pub session: Option<&'a str>,
 }

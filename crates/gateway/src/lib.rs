@@ -22,6 +22,8 @@
 //! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
 //! compression bodies that must be read
+//! record      what is left of a request, for the access log and for metrics
+//! metrics     views of records and receipts, as Prometheus has them
 //! error_body  failures in the error format of each wire
 //! inspect     hooks on requests and answers, as an Interceptor
 //! ```
@@ -41,11 +43,13 @@ pub mod exchange;
 mod head;
 pub mod inspect;
 mod known;
+mod metrics;
 mod models;
 mod multipart;
 mod operations;
 mod query;
 mod readable;
+mod record;
 mod route;
 mod server;
 mod settings;
@@ -55,9 +59,11 @@ pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, Toke
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, NotReady, Plan, Readiness, Transparent};
+pub use metrics::{AuditLag, Metrics, Waiting};
 pub use operations::{AllowedOperation, Permission};
-pub use server::Gateway;
+pub use record::{Label, Outcome, Recorder, RequestRecord, RequestSink, Word};
+pub use server::{Gateway, Observers};
 pub use settings::{
-    AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Provider, Proxies, Settings, Timeouts, Tls,
-    Trust, WebSockets,
+    AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Pricing, Provider, Proxies, Settings,
+    Timeouts, Tls, Trust, WebSockets,
 };

@@ -1,9 +1,12 @@
 //! What a gateway is started with. Lowered from the configuration once; nothing reads that later.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
 
 pub use backstop_http_client::Proxies;
@@ -25,6 +28,10 @@ pub struct Settings {
     pub agents: BTreeMap<AgentId, Secret>,
     /// The token of operators, by which they are shown metrics. Without one, nobody is.
     pub operator_token: Option<Secret>,
+    /// Names of models, and patterns of them, that records and metrics tell apart besides those of routes and providers.
+    pub known_models: Vec<String>,
+    /// What models cost, for records and metrics.
+    pub pricing: Option<Arc<dyn Pricing>>,
     /// Names by which the gateway may be called besides those of this machine (`Host` headers).
     pub hosts: Vec<String>,
     /// The providers, by name.
@@ -58,6 +65,8 @@ impl Settings {
             token,
             agents: BTreeMap::new(),
             operator_token: None,
+            known_models: Vec::new(),
+            pricing: None,
             hosts: Vec::new(),
             providers: BTreeMap::new(),
             allow: Vec::new(),
@@ -71,6 +80,12 @@ impl Settings {
             proxies: Proxies::default(),
         }
     }
+}
+
+/// What models cost.
+pub trait Pricing: fmt::Debug + Send + Sync + 'static {
+    /// What tokens of a model cost, in millionths of the operator's currency; `None` if nobody gave its price.
+    fn micros(&self, model: &str, usage: TokenUsage) -> Option<u64>;
 }
 
 /// The certificates of a gateway.

@@ -21,9 +21,9 @@
 pub(crate) mod head;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use backstop_engine::{Keeping, Receipt, ReceiptSink};
 use backstop_hooks::PointId;
@@ -63,7 +63,39 @@ pub struct AuditSink {
     queue: mpsc::Sender<Item>,
     /// Told when the task must not wait for more.
     hurry: Arc<Notify>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Lost>,
+    /// Since when the receipts wait that are being written.
+    since: Arc<Mutex<Option<Instant>>>,
+}
+
+/// How far the trail is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditBacklog {
+    /// Receipts that wait in the queue.
+    pub waiting: usize,
+    /// How long those that are being written have waited for it.
+    pub oldest: Duration,
+    /// Receipts that were not written, and never will be.
+    pub lost: u64,
+}
+
+/// How many receipts are lost.
+#[derive(Debug, Default)]
+struct Lost {
+    /// Those that no gap entry tells of yet.
+    untold: AtomicU64,
+    all: AtomicU64,
+}
+
+impl Lost {
+    fn add(&self, count: u64) {
+        self.untold.fetch_add(count, Ordering::AcqRel);
+        self.all.fetch_add(count, Ordering::AcqRel);
+    }
+
+    fn untold(&self) -> u64 {
+        self.untold.load(Ordering::Acquire)
+    }
 }
 
 impl AuditSink {
@@ -75,10 +107,26 @@ impl AuditSink {
 
     fn with_capacity(store: Arc<dyn Store>, capacity: usize) -> Self {
         let (queue, items) = mpsc::channel(capacity);
-        let (hurry, lost) = (Arc::new(Notify::new()), Arc::new(AtomicU64::new(0)));
-        let writer = Writer { store, items, hurry: Arc::clone(&hurry), lost: Arc::clone(&lost) };
+        let (hurry, lost, since) = (Arc::new(Notify::new()), Arc::<Lost>::default(), Arc::default());
+        let writer = Writer {
+            store,
+            items,
+            hurry: Arc::clone(&hurry),
+            lost: Arc::clone(&lost),
+            since: Arc::clone(&since),
+        };
         tokio::spawn(writer.run());
-        Self { queue, hurry, lost }
+        Self { queue, hurry, lost, since }
+    }
+
+    /// How far the trail is behind.
+    pub fn backlog(&self) -> AuditBacklog {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        AuditBacklog {
+            waiting: self.queue.max_capacity().saturating_sub(self.queue.capacity()),
+            oldest: since.map_or(Duration::ZERO, |since| since.elapsed()),
+            lost: self.lost.all.load(Ordering::Acquire),
+        }
     }
 
     /// Waits, at most five seconds, until everything recorded so far is in the store. Answers whether it is.
@@ -92,7 +140,7 @@ impl AuditSink {
             asked && written.await.is_ok()
         };
         let in_time = tokio::time::timeout(FLUSH_BUDGET, flushed).await.unwrap_or(false);
-        in_time && self.lost.load(Ordering::Acquire) == 0
+        in_time && self.lost.untold() == 0
     }
 }
 
@@ -107,7 +155,7 @@ impl ReceiptSink for AuditSink {
             return;
         }
         if self.queue.try_send(Item::Receipt(receipt.clone())).is_err() {
-            self.lost.fetch_add(1, Ordering::AcqRel);
+            self.lost.add(1);
         }
         if receipt.is_decisive() || self.queue.capacity() < self.queue.max_capacity() / 2 {
             self.hurry.notify_one();
@@ -140,21 +188,21 @@ impl ReceiptSink for AuditSink {
 
 /// A receipt that waits for a place in the queue. Where nobody waits with it any more, it is lost.
 struct Waits {
-    lost: Arc<AtomicU64>,
+    lost: Arc<Lost>,
     handed_over: bool,
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
         if !self.handed_over {
-            self.lost.fetch_add(1, Ordering::AcqRel);
+            self.lost.add(1);
         }
     }
 }
 
 impl fmt::Debug for AuditSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuditSink").field("lost", &self.lost.load(Ordering::Relaxed)).finish_non_exhaustive()
+        f.debug_struct("AuditSink").field("lost", &self.lost).finish_non_exhaustive()
     }
 }
 
@@ -173,18 +221,25 @@ struct Writer {
     store: Arc<dyn Store>,
     items: mpsc::Receiver<Item>,
     hurry: Arc<Notify>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Lost>,
+    since: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Writer {
     async fn run(mut self) {
         let mut waiting = Vec::with_capacity(BATCH);
         while self.items.recv_many(&mut waiting, BATCH).await > 0 {
+            self.waits_since(Some(Instant::now()));
             self.linger(&mut waiting).await;
             self.write_gap().await;
             self.write(waiting.drain(..)).await;
+            self.waits_since(None);
         }
         self.write_gap().await;
+    }
+
+    fn waits_since(&self, since: Option<Instant>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
     /// Writes a batch, and tells those who wait for it.
@@ -237,17 +292,17 @@ impl Writer {
         let (fitting, huge): (Vec<_>, Vec<_>) =
             entries.into_iter().map(fit).partition(|entry| !entry.body.is_too_large());
         // What is too large even so is lost alone.
-        self.lost.fetch_add(huge.len() as u64, Ordering::AcqRel);
+        self.lost.add(huge.len() as u64);
         let count = fitting.len() as u64;
         let written = count == 0 || self.store.append_audit_all(fitting, durability).await.is_ok();
         if !written {
-            self.lost.fetch_add(count, Ordering::AcqRel);
+            self.lost.add(count);
         }
         written && huge.is_empty()
     }
 
     async fn write_gap(&self) {
-        let missing = self.lost.swap(0, Ordering::AcqRel);
+        let missing = self.lost.untold.swap(0, Ordering::AcqRel);
         if missing == 0 {
             return;
         }
@@ -259,7 +314,7 @@ impl Writer {
             body: json!({ "lost": missing }).into(),
         };
         if self.store.append_audit(gap).await.is_err() {
-            self.lost.fetch_add(missing, Ordering::AcqRel);
+            self.lost.untold.fetch_add(missing, Ordering::AcqRel);
         }
     }
 }
@@ -308,7 +363,13 @@ mod tests {
     async fn one_receipt_that_is_too_large_keeps_no_other_out() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let (_, items) = mpsc::channel(1);
-        let writer = Writer { store: Arc::clone(&store), items, hurry: Arc::default(), lost: Arc::default() };
+        let writer = Writer {
+            store: Arc::clone(&store),
+            items,
+            hurry: Arc::default(),
+            lost: Arc::default(),
+            since: Arc::default(),
+        };
         let huge = json!({ "steps": ["x".repeat(backstop_store::MAX_AUDIT_BYTES)], "verdict": "block" });
         let of = |body: Value| NewAuditEntry {
             at: Timestamp::now(),
@@ -319,7 +380,7 @@ mod tests {
         };
         assert!(writer.append_all(vec![of(json!({})), of(huge), of(json!({}))], Durability::Soon).await);
         let entries = store.audit(&AuditFilter::default(), 0, 10).await.unwrap();
-        assert_eq!((entries.len(), writer.lost.load(Ordering::Acquire)), (3, 0));
+        assert_eq!((entries.len(), writer.lost.untold()), (3, 0));
         assert_eq!(entries[1].body.to_value(), json!({ "verdict": "block", "stepsOmitted": 1 }));
     }
 
@@ -332,11 +393,13 @@ mod tests {
         for _ in 0..5 {
             sink.record(&receipt);
         }
+        assert_eq!(sink.backlog().waiting, 2);
         sink.flush().await;
         let entries = store.audit(&AuditFilter::default(), 0, 10).await.unwrap();
         let gaps: Vec<_> = entries.iter().filter(|entry| entry.kind == "gap").collect();
         assert_eq!(gaps.len(), 1);
         assert_eq!(gaps[0].body.to_value(), json!({ "lost": 3 }));
+        assert_eq!((sink.backlog().lost, sink.backlog().waiting), (3, 0), "also once the trail tells of it");
         assert_eq!(entries.len(), 3);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_config::{
@@ -14,13 +15,16 @@ use backstop_gateway::inspect::{
     BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia as Media,
 };
 use backstop_gateway::{
-    AllowedOperation, AwsCredentials, Cloud, Credential, Family, Limits, ModelRoute, Pem, Provider, Proxies,
-    Settings, Timeouts, Tls, Trust, WebSockets,
+    AllowedOperation, AwsCredentials, Cloud, Credential, Family, Limits, ModelRoute, Pem, Pricing, Provider,
+    Proxies, Settings, Timeouts, Tls, Trust, WebSockets,
 };
+use backstop_guards::limits::{Micros, Prices};
+use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
 use super::credentials::renewed;
+use super::limits::prices;
 use super::provider::{ProviderError, authorities, key};
 use crate::locations::from_operator;
 
@@ -85,6 +89,8 @@ pub fn gateway_settings(
         listen: config.listen.value.0,
         tls: tls(loaded)?,
         agents: agents.collect(),
+        known_models: known_models(loaded),
+        pricing: pricing(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
@@ -238,6 +244,31 @@ fn aws_credentials(name: &str, environment: &dyn Fn(&str) -> Option<String>) -> 
             Credential::Missing(ProviderError::MissingKey { provider: name.to_owned(), variable }.to_string())
         }
     }
+}
+
+/// The models that the configuration names besides those of providers and routes, which metrics tell apart.
+fn known_models(loaded: &Loaded) -> Vec<String> {
+    let priced = loaded.config.budgets.prices.iter().map(|price| price.model.value.expose());
+    let allowed = loaded.config.models.iter().flat_map(|access| &access.allow);
+    let all = priced.chain(allowed.map(|model| model.value.expose()));
+    all.chain(loaded.config.agent.model.iter().map(|model| model.value.expose())).map(str::to_owned).collect()
+}
+
+/// The operator's prices.
+#[derive(Debug)]
+struct OperatorPrices(Prices);
+
+impl Pricing for OperatorPrices {
+    fn micros(&self, model: &str, usage: TokenUsage) -> Option<u64> {
+        self.0.cost(model, usage).map(|Micros(cost)| cost)
+    }
+}
+
+/// What models cost; `None` where the configuration does not say. A pattern that is none is told by whoever makes budgets of it.
+fn pricing(loaded: &Loaded) -> Option<Arc<dyn Pricing>> {
+    let section = &loaded.config.budgets;
+    let prices = prices(section).ok().filter(|_| !section.prices.is_empty());
+    prices.map(|prices| Arc::new(OperatorPrices(prices)) as Arc<dyn Pricing>)
 }
 
 fn names(names: &[Spanned<Name>]) -> Vec<String> {

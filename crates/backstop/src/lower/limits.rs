@@ -79,12 +79,16 @@ fn model_rule(rule: &config::ModelAccess) -> Result<ModelRule, Problem> {
 }
 
 fn budget_settings(section: &config::Budgets) -> Result<BudgetSettings, Problem> {
-    let prices = section.prices.iter().map(price).collect::<Result<_, _>>()?;
     Ok(BudgetSettings {
         budgets: section.limits.iter().map(budget).collect::<Result<_, _>>()?,
-        prices: Prices::new(prices),
+        prices: prices(section)?,
         answer_tokens: section.answer_tokens.value.get(),
     })
+}
+
+/// What models cost.
+pub(super) fn prices(section: &config::Budgets) -> Result<Prices, Problem> {
+    Ok(Prices::new(section.prices.iter().map(price).collect::<Result<_, _>>()?))
 }
 
 fn price(price: &config::Price) -> Result<ModelPrice, Problem> {

@@ -329,3 +329,62 @@ fn a_server_refuses_hooks_that_no_host_of_it_will_ever_call() {
     done(child);
     User::with_config(&alone).run(&["config", "check"]).succeeded();
 }
+
+/// Asks for something below `/-/`, and gives the whole answer.
+fn look(address: &str, path: &str, token: &str) -> String {
+    let address = address.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn operators_of_serve_see_what_it_does_and_its_clients_do_not() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"}"#);
+    let operators = ["watch", "0123456789abcdef"].join("-");
+    let gateway = |token: &str| model.config(&format!("gateway: {{operators: {{token: {token}}}}}\n"));
+    user.configure(&gateway(&operators));
+    let (child, line) = serve(&user);
+    let address = text(&line, "address");
+    post(&format!("{}/v1/messages", text(&line, "url")), MESSAGE);
+    assert!(look(address, "/-/ready", "").starts_with("HTTP/1.1 200 "));
+    for token in ["", text(&line, "token")] {
+        assert!(look(address, "/-/metrics", token).starts_with("HTTP/1.1 401 "), "{token}");
+    }
+    let metrics = look(address, "/-/metrics", &operators);
+    for part in [
+        "model=\"scripted-model\",agent=\"none\",outcome=\"answered\"} 1",
+        "backstop_approvals_waiting 0",
+        "backstop_audit_lost_total 0",
+    ] {
+        assert!(metrics.contains(part), "{part} is not in {metrics}");
+    }
+    // Another token holds once the configuration was read anew, and counters go on.
+    let other = ["other", "0123456789abcdef"].join("-");
+    user.configure(&gateway(&other));
+    hang_up(&child);
+    until("the other token holds", || {
+        look(address, "/-/metrics", &operators).starts_with("HTTP/1.1 401 ").then_some(())
+    });
+    assert!(look(address, "/-/metrics", &other).contains("outcome=\"answered\"} 1"));
+    interrupt(&child);
+    let ended = done(child);
+    assert!(!ended.err.contains(&operators) && !ended.out.contains(&operators), "{}", ended.whole());
+}
+
+#[test]
+fn nobody_is_an_operator_of_a_run() {
+    let token = ["watch", "0123456789abcdef"].join("-");
+    let user = User::with_config(&format!("gateway: {{operators: {{token: {token}}}}}\n"));
+    let script = "for page in health metrics; do curl -s -o /dev/null -w '%{http_code} ' \
+                  -H \"Authorization: Bearer $1\" \"${BACKSTOP_GATEWAY_URL%%/t/*}/-/$page\"; done";
+    let ended = user.run(&["run", "--no-sandbox", "--", "sh", "-c", script, "sh", &token]);
+    assert!(ended.out.contains("200 404"), "{}", ended.whole());
+}

@@ -44,6 +44,7 @@ use crate::endpoint::{Endpoint, Family, Operation};
 use crate::exchange::{Call, Outgoing, Requested, Step};
 use crate::models::{NamedModels, in_query};
 use crate::readable::Readable;
+use crate::record::Recorder;
 
 /// The transport of calls that only count tokens: no model answered.
 const ONLY_COUNTED: &str = "count";
@@ -68,6 +69,7 @@ pub(super) struct InspectedExchange {
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
+    recorder: Recorder,
     /// The session on a socket to which the request belongs.
     session: Option<String>,
     /// The few headers that say where the request belongs.
@@ -145,6 +147,7 @@ impl InspectedExchange {
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
+            recorder: call.recorder.clone(),
             session: call.session.map(str::to_owned),
             headers: headers.collect(),
             span: None,
@@ -222,6 +225,7 @@ impl InspectedExchange {
     }
 
     fn blocked(&self, blocked: &Blocked, request: &ModelRequest, form: AnswerForm) -> Requested {
+        self.recorder.blocked();
         let is_conversation = matches!(self.kind, Kind::Ask(_)) && !self.is_count() && !self.is_in_batch();
         Requested::Reply(match self.shared.settings.blocked {
             BlockedForm::Answer if is_conversation && !blocked.is_unavailable() => {
@@ -403,6 +407,7 @@ impl InspectedExchange {
             }
             let identity = &model_call.identity;
             let (provider, model) = (&model_call.provider, &model_call.request.model);
+            self.recorder.used(model, response.usage);
             model_call.watchers.tell::<LlmOutput>(|| output(identity, provider, model, response));
         }
     }
@@ -412,6 +417,7 @@ impl InspectedExchange {
         self.end(None);
         let Some(model_call) = &mut self.model_call else { return };
         let ModelCall { identity, provider, request, watchers, .. } = model_call;
+        self.recorder.used(&request.model, usage);
         watchers.tell::<LlmOutput>(|| {
             let (run, session) = (identity.run.clone(), identity.session.clone());
             LlmOutputEvent::new(run, session, provider.clone(), request.model.clone(), said).usage(usage)

@@ -193,6 +193,7 @@ async fn send(hooks: &Hooks, api: Api, body: &Value) -> Came {
         headers: &headers,
         permission: Permission::Read,
         agent: None,
+        recorder: &crate::record::Recorder::default(),
         session: None,
     };
     let Plan::Inspect(mut exchange) = hooks.begin(&call) else { panic!("nobody looks") };

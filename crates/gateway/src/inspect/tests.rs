@@ -153,6 +153,7 @@ impl Judges {
             headers: &headers,
             permission: Permission::Read,
             agent: None,
+            recorder: &crate::record::Recorder::default(),
             session: None,
         };
         let Plan::Inspect(mut exchange) = self.hooks.begin(&call) else { panic!("nobody looks") };

@@ -8,21 +8,35 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use hyper::body::{Body, Frame, SizeHint};
 use thiserror::Error;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::Driver;
 use super::ending::EndWatch;
-use super::load::Running;
+use super::load::{Running, Streaming};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::error_body;
+use crate::record::{Outcome, RecordEnd, Recorder};
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// An answer on its way to the client.
 #[derive(Debug)]
 pub(crate) struct AnswerBody {
     kind: Kind,
-    /// The request counts as running for as long as its answer is under way.
+    /// What lasts as long as the answer is under way.
+    held: Held,
+}
+
+/// What lasts as long as an answer is under way.
+#[derive(Debug, Default)]
+struct Held {
+    /// The request counts as running.
     running: Option<Running>,
+    streaming: Option<Streaming>,
+    /// One of the answers that operators may be given at once.
+    shown: Option<OwnedSemaphorePermit>,
+    /// Its record ends with it.
+    record: Option<RecordEnd>,
 }
 
 #[derive(Debug)]
@@ -40,7 +54,7 @@ pub(crate) struct BrokenOff;
 
 impl AnswerBody {
     pub(crate) fn whole(bytes: Bytes) -> Self {
-        Self { kind: Kind::Whole(bytes), running: None }
+        Self { kind: Kind::Whole(bytes), held: Held::default() }
     }
 
     /// Bytes of a provider, untouched. One that `owes` something and ends without a byte ends as a failure.
@@ -50,6 +64,7 @@ impl AnswerBody {
         upstream: UpstreamBody,
         provider: &Arc<Provider>,
         ending: EndWatch,
+        recorder: Recorder,
         owes: bool,
     ) -> Self {
         let events = is_event_stream(headers) && !headers.contains_key(header::CONTENT_ENCODING);
@@ -60,19 +75,42 @@ impl AnswerBody {
             silence: Silence::new(provider.idle_timeout),
             boundary: events.then(Boundary::default),
             ending,
+            recorder,
+            begun: false,
             owes,
         };
-        Self { kind: Kind::Passing(Box::new(passing)), running: None }
+        Self { kind: Kind::Passing(Box::new(passing)), held: Held::default() }
     }
 
     /// Bytes that an exchange lets out.
     pub(crate) fn driven(driver: Box<Driver>) -> Self {
-        Self { kind: Kind::Driven(driver), running: None }
+        Self { kind: Kind::Driven(driver), held: Held::default() }
     }
 
     /// The answer to this request.
     pub(crate) fn during(mut self, running: Running) -> Self {
-        self.running = Some(running);
+        self.held.running = Some(running);
+        self
+    }
+
+    /// A stream of events.
+    pub(crate) fn streaming(mut self, streaming: Streaming) -> Self {
+        self.held.streaming = Some(streaming);
+        self
+    }
+
+    /// One of the answers that operators may be given at once.
+    pub(crate) fn shown(mut self, permit: OwnedSemaphorePermit) -> Self {
+        self.held.shown = Some(permit);
+        self
+    }
+
+    /// The answer by which a record ends. Of one that has no body nothing more is waited for.
+    pub(crate) fn recorded(mut self, mut end: RecordEnd, has_body: bool) -> Self {
+        if !has_body || self.is_end_stream() {
+            end.complete();
+        }
+        self.held.record = Some(end);
         self
     }
 }
@@ -85,12 +123,26 @@ impl Body for AnswerBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        match &mut self.get_mut().kind {
+        let this = self.get_mut();
+        let polled = match &mut this.kind {
             Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Kind::Passing(passing) => passing.poll(cx),
             Kind::Driven(driver) => driver.poll_data(cx).map(|data| data.map(|data| data.map(Frame::data))),
+        };
+        // Whoever knows that nothing more comes does not ask again.
+        let is_over = polled.is_ready() && this.is_end_stream();
+        if let (Some(end), Poll::Ready(polled)) = (&mut this.held.record, &polled) {
+            match polled {
+                Some(Ok(frame)) => end.left(frame.data_ref().map_or(0, Bytes::len)),
+                Some(Err(BrokenOff)) => end.recorder().becomes(Outcome::Failed),
+                None => end.complete(),
+            }
+            if is_over {
+                end.complete();
+            }
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -130,6 +182,9 @@ struct Passing {
     /// `None` for answers that are not event streams.
     boundary: Option<Boundary>,
     ending: EndWatch,
+    recorder: Recorder,
+    /// Something has come.
+    begun: bool,
     /// It has to say something, and has not yet.
     owes: bool,
 }
@@ -144,6 +199,9 @@ impl Passing {
         match Pin::new(upstream).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence.broken();
+                if !std::mem::replace(&mut self.begun, true) {
+                    self.recorder.came(true);
+                }
                 if let (Some(boundary), Some(data)) = (&mut self.boundary, frame.data_ref()) {
                     boundary.pass(data);
                 }
@@ -173,6 +231,7 @@ impl Passing {
 
     fn give_up(&mut self, failure: &Failure) -> Result<Frame<Bytes>, BrokenOff> {
         self.upstream = None;
+        self.recorder.failed(failure);
         let between_events = self.boundary.as_ref().is_some_and(Boundary::is_here);
         if !between_events {
             return Err(BrokenOff);

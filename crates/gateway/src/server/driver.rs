@@ -28,6 +28,7 @@ use crate::error::{Cause, Failure};
 use crate::error_body;
 use crate::exchange::{self, Answered, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
 use crate::head::response_headers;
+use crate::record::Recorder;
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
@@ -129,6 +130,7 @@ pub(crate) struct Driver {
     /// The head has left, or does so next.
     has_head: bool,
     ending: EndWatch,
+    recorder: Recorder,
 }
 
 /// What an answer answers.
@@ -141,6 +143,8 @@ pub(super) struct Asked {
     pub(super) is_framed: bool,
     /// When it has to end.
     pub(super) ending: EndWatch,
+    /// Notes what becomes of it.
+    pub(super) recorder: Recorder,
 }
 
 fn decoder_of(headers: &HeaderMap, limit: u64) -> Result<Option<Decoder>, Undecodable> {
@@ -155,7 +159,7 @@ impl Driver {
         exchange: Box<dyn Exchange>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Self, Undecodable> {
-        let Asked { decoded_limit, again, is_framed, ending } = asked;
+        let Asked { decoded_limit, again, is_framed, ending, recorder } = asked;
         let provider = Arc::clone(&again.provider);
         // Frames have no comments: an event that clients pass over takes their place.
         let in_frames = again.spoken == Some(Envelope::Bedrock);
@@ -182,6 +186,7 @@ impl Driver {
             head: None,
             has_head: false,
             ending,
+            recorder,
             ready: BytesMut::new(),
             broken: false,
         })
@@ -293,6 +298,9 @@ impl Driver {
             Poll::Ready(Some(Err(_))) => self.fail(exchange, out, Cause::Broken),
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence.broken();
+                if !self.has_head {
+                    self.recorder.came(self.is_events);
+                }
                 // Trailers belong to the bytes that came, not to those that leave.
                 let Ok(data) = frame.into_data() else {
                     self.state = State::Reading(exchange, out);
@@ -455,6 +463,7 @@ impl Driver {
 
     /// Ends the answer with a failure, as far as it has come.
     fn break_off(&mut self, failure: &Failure) {
+        self.recorder.failed(failure);
         if !self.has_head {
             let (head, body) = error_body::response(self.endpoint.family, failure).into_parts();
             self.set_head(head);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Request, Response, Version, header, request};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::Shared;
-use super::answer::AnswerBody;
+use super::answer::{AnswerBody, is_event_stream};
 use super::load::{Running, Visitor};
 use super::operators;
 use super::places::Place;
@@ -18,6 +18,7 @@ use crate::cloud::bedrock;
 use crate::endpoint::Family;
 use crate::error::Failure;
 use crate::error_body;
+use crate::record::Recorder;
 
 /// Answers a request. Failures become answers in the shape of the client's wire.
 pub(super) async fn handle(
@@ -32,6 +33,33 @@ pub(super) async fn handle(
     if is_for_operators(head.uri.path()) {
         return operators::answer(&shared, &head).await;
     }
+    let recorder = shared.records.begin(&head.method);
+    // Whoever goes before there is an answer ends the record, too.
+    let end = recorder.ending();
+    let has_body = head.method != Method::HEAD;
+    let response = answered(changes, visitor, guests, place, (head, body), &shared, &recorder).await;
+    recorder.has_status(response.status());
+    let is_stream = is_event_stream(response.headers());
+    let has_body = has_body && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+    response.map(|body| {
+        let body = body.recorded(end, has_body);
+        if is_stream { body.streaming(shared.load.stream()) } else { body }
+    })
+}
+
+async fn answered(
+    changes: watch::Receiver<Arc<Shared>>,
+    visitor: Visitor,
+    guests: &Guests,
+    place: &Place,
+    (head, body): (request::Parts, Incoming),
+    shared: &Arc<Shared>,
+    recorder: &Recorder,
+) -> Response<AnswerBody> {
+    let failed = |shown, failure: &Failure, running| {
+        recorder.failed(failure);
+        failed(shown, failure, running)
+    };
     if !place.admits() {
         let mut refused = failed(Shown::of(&head), &Failure::Overloaded, None);
         if head.version < Version::HTTP_2 {
@@ -54,7 +82,7 @@ pub(super) async fn handle(
             Err(failure) => failed(shown, &failure, Some(running)),
         };
     }
-    match ProxyRequest::accept(&shared, &head) {
+    match ProxyRequest::accept(shared, &head, recorder) {
         Ok((proxied, plan)) => {
             let shown = Shown { family: proxied.endpoint().family, ..Shown::of(&head) };
             let answered = tokio::select! {

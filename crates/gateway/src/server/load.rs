@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Failure;
+use crate::metrics::Now;
 use crate::settings::Limits;
 
 /// What is going on.
 #[derive(Debug)]
 pub(crate) struct Load {
     requests: Counter,
+    streams: AtomicUsize,
     buffered: Counter,
 }
 
@@ -27,6 +29,10 @@ pub(crate) struct Running {
     /// It is under way on its connection, too.
     _visitor: Visitor,
 }
+
+/// An answer that is under way as a stream of events.
+#[derive(Debug)]
+pub(crate) struct Streaming(Arc<Load>);
 
 /// The requests of one connection.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +83,8 @@ pub(crate) struct Buffered {
 impl Load {
     pub(crate) fn new(limits: &Limits) -> Self {
         let counter = |most| Counter { most: AtomicUsize::new(most), now: AtomicUsize::new(0) };
-        Self { requests: counter(limits.requests), buffered: counter(limits.buffered_bytes) }
+        let streams = AtomicUsize::new(0);
+        Self { requests: counter(limits.requests), streams, buffered: counter(limits.buffered_bytes) }
     }
 
     /// Other limits, for what comes from now on.
@@ -89,6 +96,20 @@ impl Load {
     pub(crate) fn begin(self: &Arc<Self>, visitor: Visitor) -> Result<Running, Failure> {
         self.requests.add(1)?;
         Ok(Running { load: Arc::clone(self), _visitor: visitor })
+    }
+
+    /// Counts a stream of events for as long as its answer is under way.
+    pub(crate) fn stream(self: &Arc<Self>) -> Streaming {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Streaming(Arc::clone(self))
+    }
+
+    /// What goes on at the moment.
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            requests: self.requests.now.load(Ordering::Relaxed),
+            streams: self.streams.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn buffer(self: &Arc<Self>) -> Buffered {
@@ -114,6 +135,12 @@ impl Counter {
 impl Drop for Running {
     fn drop(&mut self) {
         self.load.requests.subtract(1);
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

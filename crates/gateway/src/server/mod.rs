@@ -46,7 +46,10 @@ use crate::auth::Authenticator;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
 use crate::known::KnownHeaders;
+use crate::metrics::Metrics;
 use crate::operations::AllowedOperation;
+use crate::record::labels::Labels;
+use crate::record::{Records, RequestSink};
 use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 
@@ -100,6 +103,22 @@ impl Current {
     }
 }
 
+/// Who is shown what becomes of requests.
+#[derive(Clone, Default)]
+pub struct Observers {
+    /// Counts them, and is what operators are shown at `/-/metrics`. Without it, nobody is.
+    pub metrics: Option<Metrics>,
+    /// Is shown the record of each: an access log.
+    pub sinks: Vec<Arc<dyn RequestSink>>,
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Observers");
+        debug.field("metrics", &self.metrics).field("sinks", &self.sinks.len()).finish_non_exhaustive()
+    }
+}
+
 /// What stays the same for as long as a gateway runs.
 #[derive(Clone)]
 struct Lasting {
@@ -108,6 +127,7 @@ struct Lasting {
     asked: Arc<AtomicU64>,
     ending: Ending,
     operators: Arc<Operators>,
+    sinks: Arc<[Arc<dyn RequestSink>]>,
 }
 
 /// What all requests share.
@@ -126,8 +146,10 @@ pub(crate) struct Shared {
     /// The requests that a model is asked by.
     pub(crate) asked: Arc<AtomicU64>,
     pub(crate) ending: Ending,
+    pub(crate) records: Records,
     access: Access,
     operators: Arc<Operators>,
+    sinks: Arc<[Arc<dyn RequestSink>]>,
     tls: Option<TlsAcceptor>,
 }
 
@@ -138,7 +160,8 @@ impl Shared {
         lasting: Lasting,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
-        let Lasting { load, numbers, asked, ending, operators } = lasting;
+        let Lasting { load, numbers, asked, ending, operators, sinks } = lasting;
+        let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
             auth: Authenticator::new(settings),
             routes: Routes::new(settings)?,
@@ -153,8 +176,10 @@ impl Shared {
             numbers,
             asked,
             ending,
+            records,
             access: Access::new(settings.operator_token.as_ref()),
             operators,
+            sinks,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
         })
     }
@@ -166,10 +191,25 @@ impl Gateway {
     /// # Errors
     /// If the address can't be listened on, or the settings make no sense.
     pub async fn start(settings: Settings, interceptor: Arc<dyn Interceptor>) -> Result<Self, StartError> {
+        Self::observed(settings, interceptor, Observers::default()).await
+    }
+
+    /// As [`start`](Self::start), with `observers` of all requests, for as long as it runs.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn observed(
+        settings: Settings,
+        interceptor: Arc<dyn Interceptor>,
+        observers: Observers,
+    ) -> Result<Self, StartError> {
         let (end, ending) = Ending::new();
         let load = Arc::new(Load::new(&settings.limits));
         let (numbers, asked) = (Arc::new(AtomicU64::new(FIRST)), Arc::default());
-        let lasting = Lasting { load, numbers, asked, ending, operators: Arc::default() };
+        let Observers { metrics, mut sinks } = observers;
+        sinks.extend(metrics.clone().map(|metrics| Arc::new(metrics) as Arc<dyn RequestSink>));
+        let operators = Arc::new(Operators::showing(metrics));
+        let lasting = Lasting { load, numbers, asked, ending, operators, sinks: sinks.into() };
         let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
@@ -197,6 +237,7 @@ impl Gateway {
             asked: Arc::clone(&old.asked),
             ending: old.ending.clone(),
             operators: Arc::clone(&old.operators),
+            sinks: Arc::clone(&old.sinks),
         };
         let next = Shared::new(settings, interceptor, lasting)?;
         old.load.limit(&settings.limits);

@@ -1,11 +1,11 @@
-//! How many connections there are at once, and who still gets in when there are no more.
+//! Limits the connections, and keeps some places for operators.
 //!
-//! [`Limits::connections`](crate::Limits) places are for whoever comes. When all are taken, [`LATE`] more connections are let in
-//! all the same, since nobody knows before the first request who is an operator: on these only what is
-//! [for operators](super::operators) is answered, and everything else is refused as overload, unless a place has become free by
-//! then. Such a connection has less time to say what it wants. Yet more connections wait in the system's queue.
+//! [`Limits::connections`](crate::Limits) places are for anybody. When they are taken, [`LATE`] more connections are accepted,
+//! because nobody can tell an operator before the first request. On these *late* connections only the
+//! [pages for operators](super::operators) are answered; other requests are refused as overload unless a regular place is free by
+//! then. Late connections have less time to send a request. Further connections wait in the system's queue.
 //!
-//! Limits: whoever keeps all late places busy locks operators out for as long; a listener knows nothing of who connects.
+//! Limit: somebody who keeps all late places busy locks operators out for as long.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header, request};
@@ -30,6 +30,7 @@ use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Wa
 use crate::head::{Credentials, RequestHeaders, response_headers};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
+use crate::record::{Outcome, Recorder};
 use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
 
 /// How long the first byte of a stream is waited for before its head is passed on.
@@ -44,6 +45,7 @@ pub(super) struct ProxyRequest<'a> {
     permission: Permission,
     /// The cloud envelope that the client uses.
     spoken: Option<Spoken>,
+    recorder: Recorder,
 }
 
 /// An answer and who gave it.
@@ -59,7 +61,11 @@ impl<'a> ProxyRequest<'a> {
     ///
     /// # Errors
     /// If the request is not authenticated, or its path or its model is ambiguous.
-    pub(super) fn accept(shared: &'a Arc<Shared>, head: &'a request::Parts) -> Result<(Self, Plan), Failure> {
+    pub(super) fn accept(
+        shared: &'a Arc<Shared>,
+        head: &'a request::Parts,
+        recorder: &Recorder,
+    ) -> Result<(Self, Plan), Failure> {
         let mut caller = shared.auth.authenticate(head)?;
         let spoken = Spoken::of(&head.method, &caller.target)?;
         if let Some(spoken) = &spoken {
@@ -76,7 +82,7 @@ impl<'a> ProxyRequest<'a> {
         if head.method == Method::POST && endpoint.asks_a_model() {
             shared.asked.fetch_add(1, Ordering::Relaxed);
         }
-        let (proxied, plan) = Self::begin(shared, head, caller, endpoint);
+        let (proxied, plan) = Self::begin(shared, head, caller, endpoint, recorder);
         Ok((Self { spoken, ..proxied }, plan))
     }
 
@@ -86,8 +92,10 @@ impl<'a> ProxyRequest<'a> {
         head: &'a request::Parts,
         caller: Caller,
         endpoint: Endpoint,
+        recorder: &Recorder,
     ) -> (Self, Plan) {
-        let proxied = Self::quiet(shared, head, caller, endpoint);
+        let proxied = Self { recorder: recorder.clone(), ..Self::quiet(shared, head, caller, endpoint) };
+        recorder.accepted(proxied.caller.agent.as_ref(), endpoint);
         let Caller { agent, target, .. } = &proxied.caller;
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
@@ -98,6 +106,7 @@ impl<'a> ProxyRequest<'a> {
             headers: &head.headers,
             permission: proxied.permission,
             agent: agent.as_ref(),
+            recorder,
             session: head.extensions.get::<SocketSession>().map(|session| session.0.as_str()),
         });
         (proxied, plan)
@@ -112,7 +121,8 @@ impl<'a> ProxyRequest<'a> {
     ) -> Self {
         let (path, query) = (caller.target.path(), caller.target.query());
         let permission = Permission::of(endpoint, &head.method, path, query, &head.headers, &shared.allow);
-        Self { shared, head, caller, endpoint, permission, spoken: None }
+        let recorder = Recorder::default();
+        Self { shared, head, caller, endpoint, permission, spoken: None, recorder }
     }
 
     /// Sets the cloud envelope that the client uses.
@@ -143,7 +153,9 @@ impl<'a> ProxyRequest<'a> {
         let mut sending = if incoming.is_end_stream() {
             Sending::Whole(Bytes::new())
         } else if exchange.is_some() || self.endpoint.has_document() {
+            let begun = Instant::now();
             let bytes = self.read(incoming, |size| buffered.grow(size)).await?;
+            self.recorder.body_took(begun.elapsed());
             Sending::Whole(bytes)
         } else {
             Sending::Stream(Box::new(self.body(incoming)))
@@ -173,7 +185,10 @@ impl<'a> ProxyRequest<'a> {
                     sending = Sending::Replaced(bytes);
                     providers = self.providers(&sending)?;
                 }
-                Requested::Reply(reply) => return Ok(self.replied(reply)),
+                Requested::Reply(reply) => {
+                    self.recorder.becomes(Outcome::Refused);
+                    return Ok(self.replied(reply));
+                }
             }
             if exchange.stays() {
                 let position = providers.iter().position(|provider| Some(&provider.name) == shown.as_ref());
@@ -202,6 +217,9 @@ impl<'a> ProxyRequest<'a> {
         }
         let body = if self.endpoint.has_document() { self.naming(sending)? } else { Bytes::new() };
         let model: Option<Cow<'_, str>> = main_model(self.endpoint, self.caller.target.path(), &body);
+        if let Some(model) = &model {
+            self.recorder.is_for(model);
+        }
         let found = shared.routes.find(named, self.endpoint, self.envelope(), model.as_deref())?;
         // A list of models concerns requests that use one.
         let asks = self.endpoint.has_document()
@@ -270,6 +288,7 @@ impl<'a> ProxyRequest<'a> {
                     Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
                 };
                 let (request, built) = self.request(provider, &paying, &mut sending, inspected)?;
+                self.recorder.asks(&provider.name);
                 let mut answer = provider.send(request).await;
                 drop(built);
                 if let Ok(response) = &mut answer
@@ -453,7 +472,10 @@ impl<'a> ProxyRequest<'a> {
             match exchange.response(&answered) {
                 Watch::Look { keep_alive } if !is_empty => looking = Some((exchange, keep_alive)),
                 Watch::Look { .. } | Watch::Opaque => {}
-                Watch::Refuse(reply) => return Ok(self.replied(reply)),
+                Watch::Refuse(reply) => {
+                    self.recorder.becomes(Outcome::Failed);
+                    return Ok(self.replied(reply));
+                }
             }
         }
         let speaks_frames = self.envelope() == Some(Envelope::Bedrock);
@@ -462,7 +484,9 @@ impl<'a> ProxyRequest<'a> {
         }
         let Some((exchange, keep_alive)) = looking else {
             let ending = self.shared.ending.watch();
-            let body = AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, owes);
+            let recorder = self.recorder.clone();
+            let body =
+                AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, recorder, owes);
             head.headers = response_headers(head.headers, false);
             return Ok(Response::from_parts(head, body));
         };
@@ -473,6 +497,7 @@ impl<'a> ProxyRequest<'a> {
             decoded_limit: self.shared.limits.decoded_answer_bytes,
             is_framed,
             ending: self.shared.ending.watch(),
+            recorder: self.recorder.clone(),
         };
         let driver = Driver::new(asked, head, body, exchange, keep_alive);
         let driver = driver.map_err(|undecodable| Failure::Upstream {

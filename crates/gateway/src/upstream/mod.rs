@@ -22,7 +22,7 @@ use backstop_http_client::tls::{Tls, Trust};
 use backstop_http_client::{
     self as client, ConnectError, Connector, Origin, Pool, Proxies, ResponseBody, Route,
 };
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, response};
@@ -382,6 +382,11 @@ pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet, String> {
         set.add(Glob::new(pattern).map_err(|_| pattern.clone())?);
     }
     set.build().map_err(|_| patterns.join("`, `"))
+}
+
+/// One of these patterns, alone.
+pub(crate) fn glob(pattern: &str) -> Option<GlobMatcher> {
+    Glob::new(pattern).ok().map(|glob| glob.compile_matcher())
 }
 
 /// Whether a segment of a path is a version, for which a provider's own may stand in.

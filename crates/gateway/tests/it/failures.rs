@@ -441,7 +441,7 @@ async fn settings_that_make_no_sense_do_not_start() {
         settings.agents.insert("a".into(), secret(TOKEN));
     })
     .await;
-    assert!(same.contains("is that of another agent too"), "{same}");
+    assert!(same.contains("is that of somebody else too"), "{same}");
     let unknown = failed(&|settings| {
         settings.defaults.insert(Family::OpenAi, vec!["none".to_owned()]);
     })

@@ -17,6 +17,7 @@ mod http2;
 mod inspect;
 mod listener;
 mod matrix;
+mod metrics;
 #[cfg(target_os = "linux")]
 mod nodelay;
 mod operators;

@@ -19,9 +19,8 @@ use std::time::Duration;
 
 use backstop::Backstop;
 use backstop::clients::Client;
-use backstop::engine::ReceiptSink;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
-use backstop::gateway::{Gateway, Interceptor, Settings};
+use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
@@ -33,7 +32,7 @@ use super::agent::{say_faults, say_left_out};
 
 use self::hold::Hold;
 use self::leave::Leaving;
-use self::watch::{Counted, Decisions};
+use self::watch::{Counted, Decisions, Shown};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
 use crate::error::Error;
@@ -54,6 +53,8 @@ struct Running {
     /// What was decided about traffic, and about the events of clients.
     decisions: Arc<Decisions>,
     watch: Arc<Decisions>,
+    /// What operators are shown; none where a program is run.
+    metrics: Option<Metrics>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
     /// Hooks of configurations that no longer hold end with what they judge.
@@ -90,6 +91,8 @@ impl Running {
         let is_silent = matches!(listen, Listen::ForRun { .. }) && is_on_terminal();
         let seen = || Arc::new(Decisions::new(surroundings.output.talk_paint(), is_silent));
         let (decisions, watch) = (seen(), seen());
+        let metrics =
+            (!matches!(listen, Listen::ForRun { .. })).then(|| Metrics::new(env!("CARGO_PKG_VERSION")));
         let mut how = backstop::gateway_hooks(&loaded);
         let heard = Arc::<Heard>::default();
         let hold = match &listen {
@@ -122,13 +125,13 @@ impl Running {
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
-            .sink(Arc::clone(&decisions) as Arc<dyn ReceiptSink>)
+            .sink(Shown::to(&decisions, metrics.as_ref()))
             .build()
             .await?;
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
-        let (gateway, hooks) = match Self::open(settings, &backstop, how, left).await {
+        let (gateway, hooks) = match Self::open(settings, &backstop, how, left, metrics.clone()).await {
             Ok(started) => started,
             Err(error) => {
                 backstop.shut_down().await;
@@ -136,7 +139,7 @@ impl Running {
             }
         };
         let policies = |is_run| {
-            let watch = Arc::clone(&watch) as Arc<dyn ReceiptSink>;
+            let watch = Shown::to(&watch, metrics.as_ref());
             Policies::new(surroundings, watch, answers, is_run).noting(Arc::clone(&heard), heard_of)
         };
         let started = start_daemon(listen, policies, surroundings);
@@ -150,6 +153,7 @@ impl Running {
             desk,
             decisions,
             watch,
+            metrics: metrics.clone(),
             sweeping: None,
             retiring: Vec::new(),
         };
@@ -174,6 +178,7 @@ impl Running {
         backstop: &Backstop,
         how: HookSettings,
         left: Option<(Arc<Heard>, Arc<Decisions>)>,
+        metrics: Option<Metrics>,
     ) -> Result<(Gateway, Hooks), Error> {
         let engine = backstop.engine();
         let hooks = Hooks::new(engine.clone(), how)?;
@@ -185,7 +190,11 @@ impl Running {
             }
             None => Arc::new(hooks.clone()),
         };
-        let gateway = Gateway::start(settings, interceptor).await?;
+        if let Some(metrics) = &metrics {
+            metrics.ask(backstop.backlog());
+        }
+        let observers = Observers { metrics, sinks: Vec::new() };
+        let gateway = Gateway::observed(settings, interceptor, observers).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))
     }
@@ -208,7 +217,7 @@ impl Running {
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
-            .sink(Arc::clone(&self.decisions) as Arc<dyn ReceiptSink>)
+            .sink(Shown::to(&self.decisions, self.metrics.as_ref()))
             .build()
             .await?;
         let hooks = match self.take_over(settings, &backstop, how) {
@@ -239,6 +248,9 @@ impl Running {
     fn take_over(&self, settings: &Settings, backstop: &Backstop, how: HookSettings) -> Result<Hooks, Error> {
         let hooks = self.hooks.renewed(backstop.engine().clone(), how)?;
         self.gateway.reload(settings, Arc::new(hooks.clone()))?;
+        if let Some(metrics) = &self.metrics {
+            metrics.ask(backstop.backlog());
+        }
         Ok(hooks)
     }
 

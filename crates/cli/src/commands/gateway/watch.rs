@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop::engine::{Receipt, ReceiptSink, Verdict};
+use backstop::gateway::Metrics;
 use backstop::hooks::{ApprovalId, PointId};
 
 use crate::commands::receipts;
@@ -74,6 +75,32 @@ impl ReceiptSink for Decisions {
         if !self.is_silent && matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
             // That nobody listens is no error.
             let _ = writeln!(std::io::stderr().lock(), "backstop: {}", logged(receipt, self.paint));
+        }
+    }
+}
+
+/// Everybody who is shown the receipts of one engine.
+pub(super) struct Shown {
+    decisions: Arc<Decisions>,
+    metrics: Option<Metrics>,
+}
+
+impl Shown {
+    /// Shows them to both.
+    pub(super) fn to(decisions: &Arc<Decisions>, metrics: Option<&Metrics>) -> Arc<dyn ReceiptSink> {
+        Arc::new(Self { decisions: Arc::clone(decisions), metrics: metrics.cloned() })
+    }
+}
+
+impl ReceiptSink for Shown {
+    fn reads_idle(&self, _: PointId) -> bool {
+        false
+    }
+
+    fn record(&self, receipt: &Receipt) {
+        self.decisions.record(receipt);
+        if let Some(metrics) = &self.metrics {
+            metrics.record(receipt);
         }
     }
 }

@@ -66,6 +66,7 @@ impl InspectedExchange {
     pub(super) fn stop(&mut self, blocked: &Blocked, out: &mut Outgoing) -> Step {
         // The model did its part.
         self.end(None);
+        self.recorder.blocked();
         if blocked.is_unavailable() && self.joint().is_some() {
             return self.break_off(&reply::error_of(blocked), out);
         }

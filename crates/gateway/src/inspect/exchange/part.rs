@@ -27,6 +27,7 @@ impl InspectedExchange {
             api: self.api,
             kind,
             agent: self.agent.clone(),
+            recorder: self.recorder.clone(),
             session: self.session.clone(),
             headers: self.headers.clone(),
             span: None,
@@ -57,6 +58,7 @@ impl InspectedExchange {
             headers: &headers,
             permission,
             agent,
+            recorder: &self.recorder,
             session: None,
         };
         let form = Form::of(&call).filter(|_| permission == Permission::Read)?;

@@ -51,6 +51,7 @@ impl Exchange for InspectedExchange {
         };
         self.is_plain = live.is_plain();
         let mut request = live.request().clone();
+        self.recorder.is_for(&request.model);
         let form = self.kind.answer(live.is_stream());
         let identity = self.identify(&request);
         let call = Arc::new(self.context(&identity, &request));

@@ -1,8 +1,8 @@
-//! Who is an operator: whoever brings the token of operators as `authorization: Bearer`, and nobody else.
+//! Authenticates operators: by the operators' token in `authorization: Bearer`, and by nothing else.
 //!
-//! It is taken from nowhere else: not from the path or the query, which people keep and logs show, and not from a cookie, which
-//! browsers send by themselves. Without a configured token nobody is an operator, on no address: an agent reaches this machine's
-//! own addresses as its operator does, and holds the token of the process.
+//! The token is not read from the path or the query, which logs and bookmarks keep, nor from a cookie, which browsers send by
+//! themselves. Without a configured token nobody is an operator, at any address: a watched agent reaches a loopback address just as
+//! its operator does, and it holds the process's token.
 
 use backstop_hooks::Secret;
 use http::{HeaderMap, header};

@@ -1,25 +1,29 @@
-//! What operators ask the gateway itself, at its own address: `/-/health`, `/-/ready`.
+//! Pages for operators on the gateway's own address: `/-/health`, `/-/ready`, `/-/metrics`.
 //!
 //! Laws:
 //!
-//! - *What is below `/-/` never reaches a provider*, however it is spelt and whatever stands in front of it
+//! - *Paths under `/-/` never reach a provider*, however they are spelled and whatever prefix they have
 //!   (see [`auth`](crate::auth)).
-//! - *Nobody learns more than they may.* Whoever can connect may be an agent that is watched, or a page in a browser. So without
-//!   the token of operators ([`access`]) one bit is told, as the status of an answer, and nothing else; the tokens of agents and of
-//!   the process, which agents hold, open nothing here. A page of another site is told nothing, at any address
+//! - *Nobody learns more than they may.* Whoever can connect may be a watched agent, or a page in a browser. Without the operators'
+//!   token ([`access`]) an answer carries one bit, as its status. Tokens of agents and of the process, which agents hold, give no
+//!   access here. Pages of other sites get no answer, at any address
 //!   ([`Authenticator::knows_operators_host`](crate::auth::Authenticator::knows_operators_host)).
-//! - *A gateway that is full can be looked at*: no limit of the proxy counts what is asked here.
-//! - *No answer names a place or a secret of the operator's*; those stand in the log.
+//! - *A full gateway can be inspected*: the limits of the proxy do not count requests to these pages. What operators are shown has a
+//!   limit of its own ([`MOST_SHOWN`]), which requests without the token can't use up.
+//! - *Answers name no file and no secret*; the log does, where it helps.
 //!
-//! Errors are problems as RFC 9457 defines them.
+//! Errors are problem details (RFC 9457).
 
 mod access;
 mod problem;
 mod readiness;
 
-use http::{HeaderValue, Method, Response, StatusCode, header, request};
-use serde_json::json;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
+use serde_json::json;
+use tokio::sync::Semaphore;
 
 pub(super) use self::access::Access;
 use self::problem::Problem;
@@ -27,15 +31,27 @@ use self::readiness::Probe;
 use super::Shared;
 use super::answer::AnswerBody;
 use crate::exchange::NotReady;
+use crate::metrics::{Format, Metrics};
+
+/// How many answers operators may be given at once. One is at most some megabytes.
+const MOST_SHOWN: usize = 8;
 
 /// What all requests of operators share, for as long as the gateway runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Operators {
+    metrics: Option<Metrics>,
+    shown: Arc<Semaphore>,
     probe: Probe,
     is_stopping: AtomicBool,
 }
 
 impl Operators {
+    /// Requests that are shown these metrics.
+    pub(super) fn showing(metrics: Option<Metrics>) -> Self {
+        let (probe, is_stopping) = Default::default();
+        Self { metrics, shown: Arc::new(Semaphore::new(MOST_SHOWN)), probe, is_stopping }
+    }
+
     /// Says that no more requests are wanted.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -45,14 +61,12 @@ impl Operators {
 /// Answers a request whose path is [for operators](crate::auth::is_for_operators).
 pub(super) async fn answer(shared: &Shared, head: &request::Parts) -> Response<AnswerBody> {
     let answered = match asked(shared, head) {
-        Ok(Page::Health) => Ok(json!({ "status": "ok" })),
+        Ok(Page::Health) => Ok(status("ok")),
         Ok(Page::Ready) => ready(shared, head).await,
+        Ok(Page::Metrics) => metrics(shared, &head.headers).await,
         Err(problem) => Err(problem),
     };
-    let mut response = match answered {
-        Ok(said) => told(StatusCode::OK, "application/json", said.to_string()),
-        Err(problem) => problem.response(),
-    };
+    let mut response = answered.unwrap_or_else(|problem| problem.response());
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -64,6 +78,7 @@ pub(super) async fn answer(shared: &Shared, head: &request::Parts) -> Response<A
 enum Page {
     Health,
     Ready,
+    Metrics,
 }
 
 fn asked(shared: &Shared, head: &request::Parts) -> Result<Page, Problem> {
@@ -73,6 +88,7 @@ fn asked(shared: &Shared, head: &request::Parts) -> Result<Page, Problem> {
     let page = match head.uri.path() {
         "/-/health" => Page::Health,
         "/-/ready" => Page::Ready,
+        "/-/metrics" if shared.operators.metrics.is_some() => Page::Metrics,
         _ => return Err(Problem::unknown()),
     };
     match head.method {
@@ -81,19 +97,41 @@ fn asked(shared: &Shared, head: &request::Parts) -> Result<Page, Problem> {
     }
 }
 
-async fn ready(shared: &Shared, head: &request::Parts) -> Result<serde_json::Value, Problem> {
+async fn ready(shared: &Shared, head: &request::Parts) -> Result<Response<AnswerBody>, Problem> {
     let missing = if shared.operators.is_stopping.load(Ordering::Relaxed) {
         Some(NotReady::Stopping)
     } else {
         shared.operators.probe.missing(shared.interceptor.as_ref()).await
     };
     match missing {
-        None => Ok(json!({ "status": "ready" })),
+        None => Ok(status("ready")),
         Some(missing) => {
             let is_operator = shared.access.check(&head.headers).is_ok();
             Err(Problem::not_ready(is_operator.then_some(missing)))
         }
     }
+}
+
+async fn metrics(shared: &Shared, headers: &HeaderMap) -> Result<Response<AnswerBody>, Problem> {
+    shared.access.check(headers).map_err(Problem::denied)?;
+    let Operators { metrics: Some(metrics), shown, .. } = &*shared.operators else {
+        return Err(Problem::unknown());
+    };
+    let permit = Arc::clone(shown).try_acquire_owned().map_err(|_| Problem::busy())?;
+    let format = format(headers);
+    let text = metrics.told(shared.load.now(), format).await;
+    Ok(told(StatusCode::OK, format.content_type(), text).map(|body| body.shown(permit)))
+}
+
+/// The form that a scraper reads: the newer one where it says that it does.
+fn format(headers: &HeaderMap) -> Format {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let is_new = |accepted: &str| accepted.contains("application/openmetrics-text");
+    if accepted.into_iter().any(is_new) { Format::OpenMetrics } else { Format::Prometheus }
+}
+
+fn status(status: &str) -> Response<AnswerBody> {
+    told(StatusCode::OK, "application/json", json!({ "status": status }).to_string())
 }
 
 fn told(status: StatusCode, kind: &'static str, body: String) -> Response<AnswerBody> {

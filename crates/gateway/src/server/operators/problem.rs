@@ -1,8 +1,9 @@
-//! What operators are told that something is not as they asked for: problem details, as RFC 9457 defines them.
+//! Errors for operators: problem details as RFC 9457 defines them.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
+use super::access::Denied;
 use super::told;
 use crate::exchange::NotReady;
 use crate::server::answer::AnswerBody;
@@ -44,6 +45,24 @@ impl Problem {
         Self { missing, ..problem }
     }
 
+    /// For whoever is no operator, where only they are answered.
+    pub(super) const fn denied(why: Denied) -> Self {
+        match why {
+            Denied::Closed => Self::new(
+                StatusCode::FORBIDDEN,
+                "nobody is an operator here: `gateway.operators.token` says who is, and is not set",
+            ),
+            Denied::Token => Self::new(
+                StatusCode::UNAUTHORIZED,
+                "this is for operators: bring the token of operators as `Authorization: Bearer`",
+            ),
+        }
+    }
+
+    pub(super) const fn busy() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "operators are being shown as much as they may be at once")
+    }
+
     pub(super) fn response(&self) -> Response<AnswerBody> {
         let Self { status, detail, missing } = self;
         let mut body = json!({
@@ -56,8 +75,14 @@ impl Problem {
             fields.insert("missing".to_owned(), missing.as_str().into());
         }
         let mut response = told(*status, "application/problem+json", body.to_string());
-        if *status == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        match *status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            StatusCode::UNAUTHORIZED => {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
         }
         response
     }

@@ -1,8 +1,8 @@
-//! Whether the gateway can do what it is sent, found out by trying.
+//! Checks whether the gateway can do its work.
 //!
-//! Anybody may ask, as often as they like, so the answer is kept for [`KEPT`], and whoever asks meanwhile waits for the same
-//! answer: what it costs (a write that waits for the disk) is paid at most once in that time. Longer than [`PATIENCE`] nobody
-//! waits: what does not answer is not ready.
+//! Anybody may ask, as often as they like. Therefore an answer is kept for [`KEPT`], and concurrent requests wait for the same
+//! check: its cost (a write that reaches the disk) is paid at most once in that time. A check that takes longer than [`PATIENCE`]
+//! has failed.
 
 use std::time::Duration;
 

@@ -24,6 +24,7 @@ use super::realtime::{Taken, Utterance};
 use super::steer::{Steered, Steering, Unsteered};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
+use crate::record::Recorder;
 use crate::server::load::Buffered;
 use crate::settings::WebSockets;
 
@@ -61,6 +62,8 @@ pub(super) struct Relay {
     pub(super) silent: Instant,
     /// The answer that is under way.
     pub(super) thread: Thread,
+    /// Notes what becomes of it.
+    pub(super) recorder: Recorder,
     /// The provider said that something failed. An answer that comes behind that may be the one to any request before it.
     pub(super) has_failed: bool,
     /// What the provider said while nobody could read it.
@@ -122,6 +125,7 @@ impl Relay {
             idle: Instant::now() + settings.idle,
             silent: Instant::now(),
             thread: Thread::default(),
+            recorder: Recorder::default(),
             has_failed: false,
             ahead: None,
             early: None,

@@ -14,6 +14,7 @@ use super::outlet::{self, Outlet};
 use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
+use crate::record::{Outcome, RecordEnd};
 use crate::server::load::{Buffered, Running, Visitors};
 use crate::server::request::{ProxyRequest, Sending};
 
@@ -34,6 +35,14 @@ struct Answer<'a> {
     ended: bool,
     /// The exchange was told so.
     finished: bool,
+}
+
+/// A request that the provider has.
+struct Sent {
+    /// `None` if nobody looks.
+    exchange: Option<Box<dyn Exchange>>,
+    running: Running,
+    record: RecordEnd,
 }
 
 /// How far an answer is.
@@ -73,7 +82,8 @@ impl Relay {
         create: &Create,
         buffered: Vec<Buffered>,
     ) -> Result<(), Ending> {
-        let Some((exchange, running)) = self.sent(message, create, buffered).await? else { return Ok(()) };
+        let sent = self.sent(message, create, buffered).await?;
+        let Some(Sent { exchange, running, mut record }) = sent else { return Ok(()) };
         let answer = exchange.map(|exchange| Answer {
             create,
             exchange,
@@ -85,14 +95,20 @@ impl Relay {
             finished: false,
         });
         let answered = self.answer(answer).await;
-        drop(running);
+        match &answered {
+            Ok(()) if self.has_failed => record.recorder().becomes(Outcome::ProviderError),
+            Ok(()) => record.complete(),
+            Err(_) => record.recorder().becomes(Outcome::Failed),
+        }
+        drop((running, record));
         answered
     }
 
     /// Tells the provider of a session, and asks nothing.
     pub(super) async fn introduce(&mut self, create: &Create, buffered: Vec<Buffered>) -> Result<(), Ending> {
-        if let Some((Some(mut exchange), _)) = self.sent(None, create, buffered).await? {
-            exchange.unanswered();
+        if let Some(Sent { exchange, mut record, .. }) = self.sent(None, create, buffered).await? {
+            record.complete();
+            exchange.into_iter().for_each(|mut exchange| exchange.unanswered());
         }
         self.dialect.ended();
         Ok(())
@@ -104,9 +120,13 @@ impl Relay {
         message: Option<Utf8Bytes>,
         create: &Create,
         buffered: Vec<Buffered>,
-    ) -> Result<Option<(Option<Box<dyn Exchange>>, Running)>, Ending> {
+    ) -> Result<Option<Sent>, Ending> {
         let session = Arc::clone(&self.session);
         let shared = &session.shared;
+        let recorder = shared.records.begin(&session.head.method);
+        let record = recorder.ending();
+        self.recorder = recorder.clone();
+        recorder.has_status(StatusCode::OK);
         let running = match shared.load.begin(Visitors::default().enter()) {
             Ok(running) => running,
             Err(failure) => return self.refused(create, Made::Failed(failure)).await,
@@ -116,7 +136,8 @@ impl Relay {
             caller.target = target.clone();
         }
         shared.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (mut proxied, plan) = ProxyRequest::begin(shared, &session.head, caller, session.endpoint);
+        let (mut proxied, plan) =
+            ProxyRequest::begin(shared, &session.head, caller, session.endpoint, &recorder);
         if let Some(envelope) = session.envelope {
             proxied.speak(envelope);
         }
@@ -141,6 +162,7 @@ impl Relay {
         if !told.is_empty() {
             self.feed(told).await?;
         }
+        recorder.asks(&session.provider.name);
         // What came while somebody decided is no beginning of this answer.
         let asked = match self.hush().await {
             Ok(()) => self.ask(messages).await,
@@ -153,13 +175,17 @@ impl Relay {
             return Err(ending);
         }
         drop((buffered, waited));
-        Ok(Some((exchange, running)))
+        Ok(Some(Sent { exchange, running, record }))
     }
 
     /// Tells the client that a request does not go to the provider. One for what the provider says already, or has heard
     /// already, ends the connection.
     async fn refused<T>(&mut self, create: &Create, made: Made) -> Result<Option<T>, Ending> {
         let ending = || Ending::new(CloseCode::Policy, "what the session is about does not pass here");
+        match &made {
+            Made::Failed(failure) => self.recorder.failed(failure),
+            Made::Messages(_) | Made::Reply(_) => self.recorder.becomes(Outcome::Refused),
+        }
         let is_too_late = self.dialect.refused() || create.is_unasked();
         match made {
             Made::Reply(reply) => self.say(outlet::replied(&reply)).await?,
@@ -255,6 +281,8 @@ impl Relay {
             }
             let flow = match &mut answer {
                 None => {
+                    self.recorder.came(true);
+                    self.recorder.left(text.len());
                     self.pass(text).await?;
                     if kind.is_last() { Flow::Over } else { Flow::More }
                 }
@@ -281,6 +309,7 @@ impl Relay {
 
     /// Shows the exchange what the provider said.
     async fn take(&mut self, answer: &mut Answer<'_>, kind: Kind, text: Utf8Bytes) -> Result<Flow, Ending> {
+        self.recorder.came(true);
         if !answer.begun {
             if kind == Kind::Other {
                 answer.early.push(text);
@@ -332,7 +361,11 @@ impl Relay {
         loop {
             let messages = answer.outlet.take(&mut answer.out);
             let messages = messages.map_err(|_| Ending::new(CloseCode::Error, "the answer can't be written"));
-            self.say(messages?).await?;
+            let messages = messages?;
+            if !messages.is_empty() {
+                self.recorder.left(messages.iter().map(String::len).sum());
+            }
+            self.say(messages).await?;
             step = match step {
                 Step::Continue if !answer.ended => return Ok(Flow::More),
                 Step::Continue if answer.finished => return Ok(Flow::Over),

@@ -6,6 +6,7 @@ pub(crate) mod lanes;
 mod live;
 mod openings;
 mod realtime;
+mod records;
 mod support;
 mod undecided;
 

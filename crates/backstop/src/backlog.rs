@@ -1,0 +1,39 @@
+//! What waits in a process, for its metrics.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstop_gateway::{AuditLag, Waiting};
+use backstop_store::{AnswerStore, ApprovalFilter};
+
+use crate::audit::{AuditBacklog, AuditSink};
+use crate::builder::Backstop;
+
+/// The most questions that are counted: they are read to be counted.
+const MOST_COUNTED: usize = 1_000;
+
+struct Backlog {
+    answers: Arc<dyn AnswerStore>,
+    audit: Option<AuditSink>,
+}
+
+#[async_trait]
+impl Waiting for Backlog {
+    async fn approvals(&self) -> Option<u64> {
+        let waiting = self.answers.approvals(ApprovalFilter::Pending, MOST_COUNTED).await.ok()?;
+        u64::try_from(waiting.len()).ok()
+    }
+
+    fn audit(&self) -> Option<AuditLag> {
+        let AuditBacklog { waiting, oldest, lost } = self.audit.as_ref()?.backlog();
+        Some(AuditLag { waiting: u64::try_from(waiting).unwrap_or(u64::MAX), oldest, lost })
+    }
+}
+
+impl Backstop {
+    /// What waits for people and for the audit trail, for [`Metrics::ask`](backstop_gateway::Metrics::ask).
+    pub fn backlog(&self) -> Arc<dyn Waiting> {
+        let answers = Arc::clone(self.engine().answer_store());
+        Arc::new(Backlog { answers, audit: self.audit().cloned() })
+    }
+}

@@ -1,0 +1,194 @@
+use std::sync::atomic::Ordering;
+
+use backstop_engine::{Engine, HookOptions};
+use backstop_hooks::conversation::TokenUsage;
+use backstop_hooks::points::{BeforeToolCall, ToolCallEvent};
+use backstop_hooks::{AgentId, CallContext, OwnerId, Params, Secret, ToolName, hook_fn};
+use http::{Method, StatusCode};
+use proptest::prelude::*;
+
+use super::*;
+use crate::endpoint::{Endpoint, Family, Operation};
+use crate::record::labels::Labels;
+use crate::record::{Recorder, Records};
+use crate::settings::{Provider, Settings};
+
+fn settings() -> Settings {
+    let mut settings = Settings::new(Secret::new("0123456789abcdef".to_owned()));
+    settings.agents.insert(AgentId::new("coder"), Secret::new("coder-token-0123".to_owned()));
+    settings.providers.insert("p".to_owned(), Provider::passing(Family::OpenAi, "http://localhost"));
+    settings.known_models = vec!["known".to_owned(), "claude-*".to_owned()];
+    settings
+}
+
+fn records(metrics: &Metrics) -> Records {
+    let sinks: [Arc<dyn RequestSink>; 1] = [Arc::new(metrics.clone())];
+    Records::new(Arc::new(sinks), Labels::of(&settings()), None)
+}
+
+fn over(recorder: &Recorder, agent: &str, model: &str, provider: &str) {
+    let endpoint = Endpoint { family: Family::OpenAi, operation: Operation::ChatCompletions };
+    recorder.accepted(Some(&AgentId::new(agent)), endpoint);
+    recorder.is_for(model);
+    recorder.asks(provider);
+    recorder.used(model, TokenUsage { input: 2, output: 3, ..TokenUsage::default() });
+    recorder.has_status(StatusCode::OK);
+    recorder.left(7);
+    recorder.ending().complete();
+}
+
+async fn told(metrics: &Metrics) -> String {
+    metrics.told(Now::default(), Format::Prometheus).await
+}
+
+/// The series of a text, without their values.
+fn series(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series).collect()
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_what_the_operator_named() {
+    let metrics = Metrics::new("1.2.3");
+    let records = records(&metrics);
+    for (agent, model) in [("coder", "known"), ("coder", "claude-x"), ("made-up", "made-up")] {
+        over(&records.begin(&Method::POST), agent, model, "p");
+    }
+    let text = told(&metrics).await;
+    for line in [
+        "backstop_requests_total{wire=\"openai-chat\",provider=\"p\",model=\"known\",agent=\"coder\",outcome=\"answered\"} 1",
+        "backstop_requests_total{wire=\"openai-chat\",provider=\"p\",model=\"claude-*\",agent=\"coder\",outcome=\"answered\"} 1",
+        "backstop_requests_total{wire=\"openai-chat\",provider=\"p\",model=\"other\",agent=\"other\",outcome=\"answered\"} 1",
+        "backstop_tokens_total{provider=\"p\",model=\"known\",agent=\"coder\",kind=\"output\"} 3",
+        "backstop_first_byte_seconds_count{wire=\"openai-chat\",provider=\"p\"} 3",
+        "backstop_build{version=\"1.2.3\"} 1",
+        "backstop_series_dropped_total{family=\"requests\"} 0",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("made-up"), "{text}");
+    let other = metrics.told(Now { requests: 3, streams: 2 }, Format::OpenMetrics).await;
+    assert!(other.ends_with("# EOF\n") && other.contains("backstop_streams_open 2"), "{other}");
+}
+
+#[tokio::test]
+async fn a_million_names_make_no_series() {
+    let metrics = Metrics::new("1");
+    let records = records(&metrics);
+    over(&records.begin(&Method::POST), "made-up", "made-up", "made-up");
+    let before = told(&metrics).await;
+    for number in 0..334_000_u32 {
+        let names = [format!("agent-{number}"), format!("model-{number}"), format!("provider-{number}")];
+        let [agent, model, provider] = &names;
+        over(&records.begin(&Method::POST), agent, model, provider);
+    }
+    let after = told(&metrics).await;
+    assert_eq!(series(&before), series(&after));
+    assert!(after.contains("outcome=\"answered\"} 334001"), "{after}");
+}
+
+#[tokio::test]
+async fn a_family_has_room_for_so_many_series_and_says_what_it_had_none_for() {
+    let metrics = Metrics::new("1");
+    // Hooks are the operator's; but a plugin may bring any number of them.
+    for number in 0..MOST_SERIES + 5 {
+        let hook = Hook(HookId::new(format!("hook-{number}")));
+        let labels = AnswerLabels { point: Point(PointId::BeforeToolCall), hook, said: Stated(Said::Pass) };
+        for _ in 0..2 {
+            metrics.0.answers.with(&labels, |counter| {
+                counter.inc();
+            });
+        }
+    }
+    let text = told(&metrics).await;
+    let answers =
+        series(&text).into_iter().filter(|series| series.starts_with("backstop_hook_answers")).count();
+    assert_eq!(answers, MOST_SERIES);
+    assert!(text.contains("backstop_series_dropped_total{family=\"hook_answers\"} 10\n"), "{text}");
+    // Buckets count, too.
+    for number in 0..MOST_SERIES {
+        let provider = Label::named_for_tests(&format!("p{number}"));
+        let labels = RouteLabels { wire: Word::NONE, provider };
+        metrics.0.added.with(&labels, |histogram| histogram.observe(0.1));
+    }
+    let text = told(&metrics).await;
+    let buckets =
+        series(&text).into_iter().filter(|series| series.starts_with("backstop_added_seconds")).count();
+    assert!(buckets <= MOST_SERIES && buckets > MOST_SERIES - 2 * (BUCKETS + 3), "{buckets}");
+}
+
+#[tokio::test]
+async fn receipts_are_counted_by_point_and_hook() {
+    let metrics = Metrics::new("1");
+    let engine = Engine::builder().sink(Arc::new(metrics.clone())).build();
+    let judge = async || {
+        let event = ToolCallEvent::new(ToolName::new("exec"), Params::default());
+        drop(engine.decide::<BeforeToolCall>(event, &CallContext::default()).await);
+        told(&metrics).await
+    };
+    assert!(!judge().await.contains("before_tool_call"), "where no hook stands there is nothing to count");
+    let options = HookOptions::new(OwnerId::operator()).id(HookId::new("quiet"));
+    engine.registry().on::<BeforeToolCall>(hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)), options).unwrap();
+    let text = judge().await;
+    for line in [
+        "backstop_dispatches_total{point=\"before_tool_call\",verdict=\"pass\"} 1\n",
+        "backstop_dispatch_seconds_count{point=\"before_tool_call\"} 1\n",
+        "backstop_hook_answers_total{point=\"before_tool_call\",hook=\"quiet\",said=\"nothing\"} 1\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+struct Asked(AtomicU64);
+
+#[async_trait]
+impl Waiting for Asked {
+    async fn approvals(&self) -> Option<u64> {
+        Some(4)
+    }
+
+    fn audit(&self) -> Option<AuditLag> {
+        let lost = self.0.load(Ordering::Relaxed);
+        Some(AuditLag { waiting: 2, oldest: Duration::from_millis(1_500), lost })
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_asked_for_and_what_was_lost_adds_up_over_reloads() {
+    let metrics = Metrics::new("1");
+    let (one, two) = (Arc::new(Asked(AtomicU64::new(3))), Arc::new(Asked(AtomicU64::new(1))));
+    metrics.ask(Arc::clone(&one) as Arc<dyn Waiting>);
+    let text = told(&metrics).await;
+    for line in ["approvals_waiting 4.0", "audit_waiting 2", "audit_lag_seconds 1.5", "audit_lost_total 3"] {
+        assert!(text.contains(&format!("backstop_{line}\n")), "{line} is not in\n{text}");
+    }
+    one.0.store(5, Ordering::Relaxed);
+    metrics.ask(two);
+    let text = told(&metrics).await;
+    assert!(text.contains("backstop_audit_lost_total 6\n"), "{text}");
+    assert_eq!(text, told(&metrics).await, "asked twice, counted once");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The law: no label value that a client can choose becomes a series.
+    #[test]
+    fn no_text_of_a_client_is_in_the_metrics(
+        agent in "[a-zA-Z0-9_.:@-]{12,40}",
+        model in "\\PC{12,60}",
+        method in "[A-Z]{12,20}",
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let metrics = Metrics::new("1");
+        let records = records(&metrics);
+        over(&records.begin(&Method::POST), "coder", "known", "p");
+        let recorder = records.begin(&Method::from_bytes(method.as_bytes()).unwrap());
+        over(&recorder, &agent, &format!("claude-{model}"), &model);
+        over(&records.begin(&Method::POST), &agent, &model, &model);
+        let text = runtime.block_on(told(&metrics));
+        for chosen in [&agent, &model, &method] {
+            prop_assert!(!text.contains(chosen.as_str()), "{}", text);
+        }
+    }
+}
