@@ -76,8 +76,12 @@ fn run() -> Exit {
         Ok(exit) => exit,
         Err(error) if error.is_broken_pipe() => Exit::Success,
         Err(error) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr().lock(), "{}", error.report());
+            match log::current().format {
+                log::Format::Text => log::write(&error.report()),
+                log::Format::Json => {
+                    log::json("log", log::Level::Error, [("message", error.report().into())]);
+                }
+            }
             failed(error.exit(), "it can't start")
         }
     }

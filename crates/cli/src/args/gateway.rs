@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use backstop::clients::Client;
+use clap::ValueEnum;
 
 use crate::commands::gateway::{run, serve};
+use crate::log::{Format, Level, Log};
 
 /// Serves an LLM proxy: programs that are pointed at it reach their models through the hooks.
 ///
@@ -20,6 +22,25 @@ pub(super) struct ServeArgs {
     /// The port, instead of that of `gateway.listen`; 0 takes a free one
     #[arg(long, value_name = "N", conflicts_with = "listen")]
     port: Option<u16>,
+    /// How it reports on stderr: lines for people, or one JSON object per line
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
+    log_format: LogFormat,
+    /// How much it reports there: failures, also warnings and decisions, or also each request
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "warn")]
+    log_level: LogLevel,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
 }
 
 /// Runs a program whose model calls pass the hooks, and a coding agent with all it does.
@@ -55,7 +76,17 @@ pub(super) struct RunArgs {
 
 impl ServeArgs {
     pub(super) fn lower(self) -> serve::Settings {
-        serve::Settings { listen: self.listen, port: self.port }
+        let format = match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        let level = match self.log_level {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Info => Level::Info,
+        };
+        let log = Log { format, level };
+        serve::Settings { listen: self.listen, port: self.port, log }
     }
 }
 

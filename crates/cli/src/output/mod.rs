@@ -71,7 +71,6 @@ impl Output {
 
     /// Says something on stderr. That nobody listens is no error.
     pub(crate) fn say(&self, text: &str) {
-        let mut talk = io::stderr().lock();
-        let _ = talk.write_all(text.as_bytes()).and_then(|()| talk.write_all(b"\n"));
+        crate::log::talk(text);
     }
 }

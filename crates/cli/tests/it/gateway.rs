@@ -388,3 +388,48 @@ fn nobody_is_an_operator_of_a_run() {
     let ended = user.run(&["run", "--no-sandbox", "--", "sh", "-c", script, "sh", &token]);
     assert!(ended.out.contains("200 404"), "{}", ended.whole());
 }
+
+#[test]
+fn each_request_leaves_a_line_without_a_text_and_a_log_for_programs_has_nothing_else() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"text": "from the model"}"#);
+    user.configure(&model.config(""));
+    let serve = |format: &str, level: &str| {
+        let log = ["serve", "--json", "--port", "0", "--log-format", format, "--log-level", level];
+        let mut child = user.command(&log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let url = text(&line, "url").to_owned();
+        let said = MESSAGE.replace("scripted-model", "made-up-model").replace("hi", "said by a client");
+        post(&format!("{url}/a/made-up-agent/v1/messages?made=up"), &said);
+        post(&format!("{}/v1/messages", text(&line, "address")), &said);
+        interrupt(&child);
+        let ended = done(child);
+        for hidden in ["made-up", "made=up", "said by", "from the model", text(&line, "token")] {
+            assert!(!ended.err.contains(hidden), "{hidden} is in {}", ended.err);
+        }
+        ended.err
+    };
+    let told = serve("json", "info");
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let requests: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "request").collect();
+    assert_eq!(requests.len(), 2, "{told}");
+    for (name, value) in [
+        ("method", "POST"),
+        ("operation", "messages"),
+        ("wire", "anthropic-messages"),
+        ("provider", "scripted"),
+        ("model", "other"),
+        ("agent", "other"),
+        ("outcome", "answered"),
+        ("level", "info"),
+    ] {
+        assert_eq!(requests[0][name], value, "{told}");
+    }
+    assert!(requests[0]["status"] == 200 && requests[0]["addedMs"].as_f64() > Some(0.0), "{told}");
+    assert!(requests[1]["status"] == 401 && requests[1]["outcome"] == "denied", "{told}");
+    let told = serve("text", "info");
+    assert_eq!(told.lines().filter(|line| line.starts_with("request: method=POST")).count(), 2, "{told}");
+    assert!(!serve("text", "warn").contains("request:"));
+}

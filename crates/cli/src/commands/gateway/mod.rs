@@ -20,7 +20,7 @@ use std::time::Duration;
 use backstop::Backstop;
 use backstop::clients::Client;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
-use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, Settings};
+use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
 use tokio::task::JoinHandle;
@@ -36,6 +36,7 @@ use self::watch::{Counted, Decisions, Shown};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
 use crate::error::Error;
+use crate::log::{self, AccessLog};
 use crate::session::{Surroundings, builder};
 
 /// A gateway and the hooks behind it, and a daemon for hooks of coding agents.
@@ -193,7 +194,8 @@ impl Running {
         if let Some(metrics) = &metrics {
             metrics.ask(backstop.backlog());
         }
-        let observers = Observers { metrics, sinks: Vec::new() };
+        let log = AccessLog::of(log::current())?.map(|log| Arc::new(log) as Arc<dyn RequestSink>);
+        let observers = Observers { metrics, sinks: log.into_iter().collect() };
         let gateway = Gateway::observed(settings, interceptor, observers).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))

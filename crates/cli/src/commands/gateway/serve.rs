@@ -14,6 +14,7 @@ use crate::commands::model::EndAsked;
 use crate::commands::plugin_use::{PluginList, has_terminal};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::log::{self, Log};
 use crate::session::{Surroundings, environment};
 
 /// Where to listen, instead of where the configuration says.
@@ -21,6 +22,8 @@ use crate::session::{Surroundings, environment};
 pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) port: Option<u16>,
+    /// How and what is told on stderr.
+    pub(crate) log: Log,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Settings {
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    log::configure(settings.log);
     let mut end = EndAsked::listen()?;
     let mut again = signal(SignalKind::hangup())?;
     let had_terminal = has_terminal();
@@ -85,9 +89,12 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.json_line(&line)?;
     } else {
         output.text(&url)?;
-        output.say("point programs at it; each of them reads one of these:");
-        for (name, value) in pointing {
-            output.say(&format!("  export {name}={value}"));
+        // A log for programs goes where more people read it than may know the token.
+        if settings.log.format == log::Format::Text {
+            output.say("point programs at it; each of them reads one of these:");
+            for (name, value) in pointing {
+                output.say(&format!("  export {name}={value}"));
+            }
         }
         if let Some(socket) = socket {
             output.say(&format!("hooks of coding agents are answered at {socket}"));

@@ -1,6 +1,5 @@
 //! Decisions as they are made: on stderr, or counted where a program owns the terminal.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +7,10 @@ use backstop::engine::{Receipt, ReceiptSink, Verdict};
 use backstop::gateway::Metrics;
 use backstop::hooks::{ApprovalId, PointId};
 
+use serde_json::{Value, json};
+
 use crate::commands::receipts;
+use crate::log::{self, Format, Level, Log};
 use crate::output::Paint;
 
 /// The most questions that are remembered.
@@ -72,9 +74,13 @@ impl ReceiptSink for Decisions {
                 }
             }
         }
-        if !self.is_silent && matches!(receipt.verdict, Verdict::Block | Verdict::Modify) {
-            // That nobody listens is no error.
-            let _ = writeln!(std::io::stderr().lock(), "backstop: {}", logged(receipt, self.paint));
+        let is_told = matches!(receipt.verdict, Verdict::Block | Verdict::Modify);
+        let Log { format, level } = log::current();
+        if !self.is_silent && is_told && level >= Level::Warn {
+            match format {
+                Format::Text => log::write(&format!("backstop: {}", logged(receipt, self.paint))),
+                Format::Json => log::json("decision", Level::Warn, decided(receipt)),
+            }
         }
     }
 }
@@ -113,6 +119,22 @@ fn logged(receipt: &Receipt, paint: Paint) -> String {
         Some(id) => format!("{line} · question {id}: `backstop approvals list` has its code"),
         None => line,
     }
+}
+
+/// The same for programs.
+fn decided(receipt: &Receipt) -> Vec<(&'static str, Value)> {
+    let block = receipt.blocked.as_ref();
+    let approval = receipt.approval.as_ref();
+    vec![
+        ("receipt", receipt.id().into()),
+        ("point", receipt.point.name().into()),
+        ("verdict", json!(receipt.verdict)),
+        ("hook", json!(block.and_then(|block| block.hook.as_ref()))),
+        ("question", json!(approval.and_then(|approval| approval.id.as_ref()))),
+        ("resolution", json!(approval.map(|approval| approval.resolution))),
+        ("elapsedUs", json!(u64::try_from(receipt.elapsed.as_micros()).unwrap_or(u64::MAX))),
+        ("judged", json!(receipt.judged)),
+    ]
 }
 
 impl std::fmt::Display for Counted {
