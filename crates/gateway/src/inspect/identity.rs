@@ -13,10 +13,14 @@
 //! An agent that names another's conversation gains nothing: budgets count by agent, and runs are named after
 //! agent *and* conversation.
 //!
-//! A *run* is one turn: all requests whose last message of the human is the same one. The *iteration* is the
-//! number of answers that the conversation has already; 0 for the first call. Answers that a provider keeps are counted from the
-//! one that `previous_response_id` names, or in the `conversation`, as long as they are remembered. Requests of Gemini Live name
-//! nothing and are counted by their session.
+//! A *run* is one turn: all requests whose last message of the human is the same one. Where a provider keeps the conversation a
+//! request has only what is new, so that two turns in which the human says the same look alike: there a turn is told by what it
+//! continues, and by how many answers that has, too. A request that brings results of tools alone belongs to the turn of the
+//! answer that it continues.
+//!
+//! The *iteration* is the number of answers that the conversation has already; 0 for the first call. Answers that a provider
+//! keeps are counted from the one that `previous_response_id` names, or in the `conversation`, as long as they are remembered.
+//! Requests of Gemini Live name nothing and are counted by their session.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +28,7 @@ use backstop_hooks::conversation::{Message, Part, Role};
 use backstop_hooks::{AgentId, Digest, RunId, SessionId};
 use backstop_llm::ModelRequest;
 use http::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::bounded::Bounded;
 use super::owed::conversation_of;
@@ -65,7 +69,17 @@ pub(super) struct Links(Mutex<Bounded<Digest, Link>>);
 #[derive(Clone, Debug)]
 struct Link {
     session: SessionId,
+    /// The turn of the last answer.
+    run: RunId,
     answers: u32,
+}
+
+impl Link {
+    /// What is known once an answer to the request of this identity has come.
+    fn behind(identity: &Identity) -> Self {
+        let Identity { session, run, iteration } = identity;
+        Self { session: session.clone(), run: run.clone(), answers: iteration.saturating_add(1) }
+    }
 }
 
 impl Default for Links {
@@ -83,21 +97,19 @@ impl Links {
         request: &ModelRequest,
         identity: &Identity,
     ) {
-        let answers = identity.iteration.saturating_add(1);
         let named = [("answer", Some(response)), ("conversation", conversation_of(request))];
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (kind, id) in named {
             if let Some(id) = id.filter(|id| !id.is_empty()) {
-                links.insert(of_agent(agent, kind, id), Link { session: identity.session.clone(), answers });
+                links.insert(of_agent(agent, kind, id), Link::behind(identity));
             }
         }
     }
 
     /// Remembers one more answer in a session on a socket, whose requests do not name what they continue.
     pub(super) fn remember_session(&self, agent: Option<&AgentId>, session: &str, identity: &Identity) {
-        let answers = identity.iteration.saturating_add(1);
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        links.insert(of_agent(agent, "socket", session), Link { session: identity.session.clone(), answers });
+        links.insert(of_agent(agent, "socket", session), Link::behind(identity));
     }
 
     fn find(&self, agent: Option<&AgentId>, kind: &str, id: &str) -> Option<Link> {
@@ -106,28 +118,42 @@ impl Links {
     }
 }
 
-/// Says where a request belongs. `session` is the one on a socket that it continues.
+/// Says where a request belongs. `socket` is the session on a WebSocket that it continues.
 pub(super) fn identify(
     agent: Option<&AgentId>,
     headers: &HeaderMap,
     request: &ModelRequest,
-    session: Option<&str>,
+    socket: Option<&str>,
     links: &Links,
 ) -> Identity {
     let previous = field(request, &["previous_response_id"]);
-    let link = previous.and_then(|id| links.find(agent, "answer", id));
-    let kept = || conversation_of(request).and_then(|id| links.find(agent, "conversation", id));
-    let link = link.or_else(kept).or_else(|| links.find(agent, "socket", session?));
+    let continued = Continued { previous, conversation: conversation_of(request), socket };
+    let link = continued.link(agent, links);
     let answers = request.messages.iter().filter(|message| is_answer(message)).count();
     let before = link.as_ref().map_or(0, |link| link.answers);
     let iteration = before.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
     let session = named_by_header(headers)
         .or_else(|| named_by_body(request))
-        .or_else(|| link.map(|link| link.session))
+        .or_else(|| link.as_ref().map(|link| link.session.clone()))
         .or_else(|| previous.or_else(|| field(request, &["prompt_cache_key"])).map(well_formed))
         .unwrap_or_else(|| by_beginning(agent, request));
-    let run = run_of(agent, &session, request, previous);
+    let run = run_of(agent, &session, request, continued, link);
     Identity { session, run, iteration }
+}
+
+/// What a request continues that is not in it.
+#[derive(Clone, Copy)]
+struct Continued<'a> {
+    previous: Option<&'a str>,
+    conversation: Option<&'a str>,
+    socket: Option<&'a str>,
+}
+
+impl Continued<'_> {
+    fn link(self, agent: Option<&AgentId>, links: &Links) -> Option<Link> {
+        let named = [("answer", self.previous), ("conversation", self.conversation), ("socket", self.socket)];
+        named.into_iter().find_map(|(kind, id)| links.find(agent, kind, id?))
+    }
 }
 
 fn named_by_header(headers: &HeaderMap) -> Option<SessionId> {
@@ -183,17 +209,21 @@ fn run_of(
     agent: Option<&AgentId>,
     session: &SessionId,
     request: &ModelRequest,
-    previous: Option<&str>,
+    continued: Continued<'_>,
+    link: Option<Link>,
 ) -> RunId {
     let turns = request.messages.iter().filter(|message| is_turn(message));
     let (count, last) = turns.fold((0_usize, None), |(count, _), message| (count + 1, Some(message)));
-    let text = last.map(Message::visible_text);
-    let place = match &text {
-        Some(text) => format!("{session}\0{count}\0{text}"),
-        // Results of tools alone: what they answer says which turn it is.
-        None => format!("{session}\0{}", previous.unwrap_or_default()),
+    let answers = link.as_ref().map(|link| link.answers);
+    let said = match (last, link) {
+        // Results of tools alone: the answer that asked for them says which turn it is.
+        (None, Some(link)) => return link.run,
+        (None, None) => None,
+        (Some(last), _) => Some((count, last.visible_text())),
     };
-    RunId::new(named("run", &of_agent(agent, "run", &place)))
+    let Continued { previous, conversation, socket } = continued;
+    let place = json!([session, previous, conversation, socket, answers, said]);
+    RunId::new(named("run", &of_agent(agent, "run", &place.to_string())))
 }
 
 /// Whether a message is an answer of the model. Where nobody says anything, a request is made of an empty one.
@@ -220,7 +250,6 @@ fn named(prefix: &str, digest: &Digest) -> String {
 mod tests {
     use super::*;
     use backstop_hooks::Json;
-    use serde_json::json;
 
     fn request(texts: &[(Role, &str)], extra: Value) -> ModelRequest {
         let messages = texts.iter().map(|(role, text)| Message::text(*role, *text)).collect();
@@ -294,6 +323,56 @@ mod tests {
         assert_eq!(second.iteration, 1);
         let stranger = identify(Some(&"other".into()), &HeaderMap::new(), &next, None, &links);
         assert_ne!(stranger.session, first.session);
+    }
+
+    /// What a provider keeps is not in a request, so what a human says twice looks alike.
+    #[test]
+    fn turns_that_say_the_same_are_apart_where_the_provider_keeps_the_conversation() {
+        let text = |name: &str| json!({name: "x_0"});
+        let kinds = ["previous_response_id", "conversation", "socket"];
+        for kind in kinds {
+            let (links, mut runs) = (Links::default(), Vec::new());
+            let headers = HeaderMap::from_iter([(
+                http::HeaderName::from_static("x-backstop-session"),
+                "mine".parse().unwrap(),
+            )]);
+            let socket = (kind == "socket").then_some("s_1");
+            for turn in 0..3 {
+                let continued = match kind {
+                    "previous_response_id" => json!({kind: format!("resp_{turn}")}),
+                    "conversation" => text(kind),
+                    _ => Value::Null,
+                };
+                let asked = request(&[(Role::User, "go on")], continued.clone());
+                let first = identify(None, &headers, &asked, socket, &links);
+                assert_eq!(identify(None, &headers, &asked, socket, &links), first, "{kind}: asked again");
+                let remember = |id: &str, identity: &Identity| {
+                    links.remember(None, id, &asked, identity);
+                    if let Some(socket) = socket {
+                        links.remember_session(None, socket, identity);
+                    }
+                };
+                // The model called a tool, and its result comes in a request of its own.
+                let called = format!("called_{turn}");
+                remember(&called, &first);
+                let continued = match kind {
+                    "previous_response_id" => json!({kind: called}),
+                    _ => continued,
+                };
+                let results = request(&[(Role::Tool, "found")], continued);
+                let second = identify(None, &headers, &results, socket, &links);
+                assert_eq!(second.run, first.run, "{kind}: one turn");
+                assert_eq!(second.iteration, first.iteration + 1, "{kind}");
+                remember(&format!("resp_{}", turn + 1), &second);
+                runs.push(first.run);
+            }
+            assert!(runs[0] != runs[1] && runs[1] != runs[2] && runs[0] != runs[2], "{kind}: {runs:?}");
+        }
+        let on = |socket| {
+            let asked = request(&[(Role::User, "go on")], json!({"metadata": {"session_id": "mine"}}));
+            identify(None, &HeaderMap::new(), &asked, Some(socket), &Links::default()).run
+        };
+        assert_ne!(on("s_1"), on("s_2"), "two connections of one conversation");
     }
 
     #[test]

@@ -103,6 +103,31 @@ async fn a_denied_call_never_leaves_at_any_fragmentation_and_the_connection_goes
 }
 
 #[tokio::test]
+async fn turns_that_say_the_same_are_runs_of_their_own_and_results_belong_to_their_turn() {
+    let provider = Provider::start(|n| {
+        let answer = answer("Done.", (n % 2 == 0).then(|| ("shell", json!({}))));
+        Play::events(
+            &answer.iter().map(|event| event.replace("resp_1", &format!("resp_{n}"))).collect::<Vec<_>>(),
+        )
+    })
+    .await;
+    let (house, runs) = runs();
+    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    for turn in 0..3_u32 {
+        let previous = (turn > 0).then(|| format!("resp_{}", 2 * turn - 1));
+        client.tell(json!({"type": "response.create", "model": "m", "previous_response_id": previous, "input": "go on"})).await;
+        client.answer().await;
+        assert_eq!(runs.lock().unwrap().len(), 1 + turn as usize);
+        let result = json!({"type": "function_call_output", "call_id": "call_1", "output": "found"});
+        let previous = format!("resp_{}", 2 * turn);
+        client.tell(json!({"type": "response.create", "model": "m", "previous_response_id": previous, "input": [result]})).await;
+        client.answer().await;
+        assert_eq!(runs.lock().unwrap().len(), 1 + turn as usize, "one turn");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_is_taken_out_of_what_streams() {
     for size in CUTS {
         let provider =

@@ -1,5 +1,6 @@
 //! A provider that speaks on WebSockets, and a client.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -386,6 +387,17 @@ pub(super) fn house() -> House {
     house.redact();
     house.judge::<BeforeLlmCall>("looks", |_| None);
     house
+}
+
+/// Hooks that only look, and the runs that they were told of.
+pub(super) fn runs() -> (House, Arc<Mutex<BTreeSet<String>>>) {
+    let (house, runs) = (House::new(), Arc::<Mutex<BTreeSet<String>>>::default());
+    let seen = Arc::clone(&runs);
+    house.judge::<BeforeLlmCall>("looks", move |event| {
+        seen.lock().unwrap().insert(event.run_id.to_string());
+        None
+    });
+    (house, runs)
 }
 
 /// Settings under which WebSockets are opened.

@@ -326,6 +326,23 @@ async fn the_answers_of_a_session_are_counted() {
 }
 
 #[tokio::test]
+async fn turns_that_say_the_same_are_runs_of_their_own() {
+    let provider = provider((usize::MAX, true), |_| answer("Done.")).await;
+    let (house, runs) = runs();
+    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    for _ in 0..2 {
+        let headers = "x-backstop-session: mine\r\n";
+        let mut client = Client::try_open(&gateway, PATH, headers).await.unwrap();
+        client.tell(setup(json!({}))).await;
+        client.told().await;
+        for _ in 0..3 {
+            assert_eq!(text_of(&client.talk(user("go on")).await), "Done.");
+        }
+    }
+    assert_eq!(runs.lock().unwrap().len(), 6);
+}
+
+#[tokio::test]
 async fn answers_that_a_client_brings_are_counted_once() {
     let provider = provider((usize::MAX, true), |_| answer("Done.")).await;
     let (house, iterations) = (house(), Arc::new(Mutex::new(Vec::new())));

@@ -204,6 +204,20 @@ async fn the_answers_of_a_session_are_counted() {
 }
 
 #[tokio::test]
+async fn turns_that_say_the_same_are_runs_of_their_own() {
+    let provider = provider(usize::MAX, |n| spoken(&format!("resp_{n}"), "Done.", None)).await;
+    let (house, runs) = runs();
+    let gateway = gateway(&house, &provider, HookSettings::default()).await;
+    for _ in 0..2 {
+        let mut client = open(&gateway).await;
+        for _ in 0..3 {
+            client.say("go on").await;
+        }
+    }
+    assert_eq!(runs.lock().unwrap().len(), 6);
+}
+
+#[tokio::test]
 async fn items_that_are_taken_away_are_not_asked_with() {
     let provider = provider(usize::MAX, |_| spoken("resp_1", "Done.", None)).await;
     let gateway = gateway(&house(), &provider, HookSettings::default()).await;
