@@ -10,6 +10,10 @@ use crate::hidden;
 use crate::span::{Class, Span};
 use crate::text::cut;
 
+mod gaps;
+
+use gaps::{Gap, Gaps};
+
 /// The longest escape, in bytes.
 const LONGEST_ESCAPE: usize = 18;
 /// How many backslashes may stand in front of one escape, as text that was escaped twice has them.
@@ -36,29 +40,9 @@ const NAMED: [(&[u8], u8); 14] = [
 #[derive(Debug)]
 pub(crate) struct Squeezed {
     text: Vec<u8>,
-    gaps: Vec<Gap>,
+    gaps: Gaps,
     /// How many bytes at the end may be the beginning of an escape.
     tail: usize,
-}
-
-/// Something that was left out, or more bytes than the one that stands for them.
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    /// Where it is in the squeezed text: before this byte, or, of what one byte stands for, at it.
-    at: usize,
-    /// Whether a byte stands for it.
-    stands: bool,
-    /// How much was left out up to and with this.
-    before: usize,
-    /// Where it ends in the whole text.
-    end: usize,
-}
-
-impl Gap {
-    /// Its place among the bytes and the boundaries between them.
-    fn rank(&self) -> usize {
-        2 * self.at + usize::from(self.stands)
-    }
 }
 
 /// What is left out or written out.
@@ -72,21 +56,22 @@ struct Stretch {
 impl Squeezed {
     /// `text`, which hides `hiding`, as its reader has it; `None` where it is as it was written.
     pub(crate) fn of(text: &[u8], hiding: &[Span]) -> Option<Self> {
-        let stretches = stretches(text, hiding);
-        (!stretches.is_empty()).then(|| Self::read(text, stretches))
+        let mut stretches = stretches(text, hiding).peekable();
+        stretches.peek()?;
+        Some(Self::read(text, stretches))
     }
 
     /// The same of a text that goes on: an escape may have begun at its end.
     pub(crate) fn of_open(text: &[u8]) -> Option<Self> {
         let mut hiding = Vec::new();
         hidden::find(text, &mut hiding);
-        let stretches = stretches(text, &hiding);
+        let mut stretches = stretches(text, &hiding).peekable();
         let tail = begun(text);
-        (!stretches.is_empty() || tail > 0).then(|| Self { tail, ..Self::read(text, stretches) })
+        (stretches.peek().is_some() || tail > 0).then(|| Self { tail, ..Self::read(text, stretches) })
     }
 
-    fn read(text: &[u8], stretches: Vec<Stretch>) -> Self {
-        let mut squeezed = Self { text: Vec::with_capacity(text.len()), gaps: Vec::new(), tail: 0 };
+    fn read(text: &[u8], stretches: impl Iterator<Item = Stretch>) -> Self {
+        let mut squeezed = Self { text: Vec::with_capacity(text.len()), gaps: Gaps::default(), tail: 0 };
         let mut done = 0;
         for Stretch { start, end, written } in stretches {
             if start < done {
@@ -95,8 +80,12 @@ impl Squeezed {
             squeezed.text.extend_from_slice(cut(text, done, start));
             let place = squeezed.text.len();
             squeezed.text.extend(written);
-            let before = end - squeezed.text.len();
-            squeezed.gaps.push(Gap { at: place, stands: written.is_some(), before, end });
+            squeezed.gaps.push(Gap {
+                at: place,
+                stands: written.is_some(),
+                before: end - squeezed.text.len(),
+                end,
+            });
             done = end;
         }
         squeezed.text.extend_from_slice(cut(text, done, text.len()));
@@ -119,43 +108,39 @@ impl Squeezed {
 
     /// Where in the whole text what begins at `at` begins.
     fn start_in_whole(&self, at: usize) -> usize {
-        at + self.left_out(self.gaps.partition_point(|gap| gap.rank() <= 2 * at))
+        at + self.gaps.last(|gap| gap.rank() <= 2 * at).map_or(0, |gap| gap.before)
     }
 
     /// Where in the whole text what ends at `at` ends.
     pub(crate) fn end_in_whole(&self, at: usize) -> usize {
-        at + self.left_out(self.gaps.partition_point(|gap| gap.rank() < 2 * at))
+        at + self.gaps.last(|gap| gap.rank() < 2 * at).map_or(0, |gap| gap.before)
     }
 
     /// Where a place of the whole text is in the squeezed one.
     pub(crate) fn place(&self, at: usize) -> usize {
-        let gaps = self.gaps.partition_point(|gap| gap.end <= at);
-        let inside = self.gaps.get(gaps).map_or(usize::MAX, |gap| gap.at);
-        (at - self.left_out(gaps)).min(inside)
-    }
-
-    fn left_out(&self, gaps: usize) -> usize {
-        gaps.checked_sub(1).and_then(|last| self.gaps.get(last)).map_or(0, |gap| gap.before)
+        let (last, next) = self.gaps.around(|gap| gap.end <= at);
+        let inside = next.map_or(usize::MAX, |gap| gap.at);
+        (at - last.map_or(0, |gap| gap.before)).min(inside)
     }
 }
 
 /// What differs for a reader, in the order of the text.
-fn stretches(text: &[u8], hiding: &[Span]) -> Vec<Stretch> {
+fn stretches<'a>(text: &'a [u8], hiding: &'a [Span]) -> impl Iterator<Item = Stretch> + 'a {
     let hiding = hiding.iter().filter(|span| is_left_out(span));
-    let mut stretches: Vec<Stretch> =
-        hiding.map(|span| Stretch { start: span.start, end: span.end, written: None }).collect();
+    let mut hiding =
+        hiding.map(|span| Stretch { start: span.start, end: span.end, written: None }).peekable();
     let mut done = 0;
-    for start in memchr::memchr3_iter(b'\\', b'%', b'&', text) {
-        if start < done {
-            continue;
-        }
-        if let Some(stretch) = escape(text, start) {
-            done = stretch.end;
-            stretches.push(stretch);
-        }
-    }
-    stretches.sort_by_key(|stretch| stretch.start);
-    stretches
+    let escapes = memchr::memchr3_iter(b'\\', b'%', b'&', text).filter_map(move |start| {
+        let stretch = if start < done { None } else { escape(text, start) }?;
+        done = stretch.end;
+        Some(stretch)
+    });
+    let mut escapes = escapes.peekable();
+    std::iter::from_fn(move || match (hiding.peek(), escapes.peek()) {
+        (Some(hidden), Some(escape)) if escape.start < hidden.start => escapes.next(),
+        (Some(_), _) => hiding.next(),
+        (None, _) => escapes.next(),
+    })
 }
 
 /// Hosts that mix alphabets are seen, and stay where they are.
@@ -268,6 +253,61 @@ mod tests {
         let squeezed = read("a%62c").unwrap();
         assert_eq!((squeezed.start_in_whole(1), squeezed.end_in_whole(2)), (1, 4));
         assert_eq!((0..=5).map(|at| squeezed.place(at)).collect::<Vec<_>>(), [0, 1, 1, 1, 2, 3]);
+    }
+
+    /// Whatever the text is made of, what is kept of it is at most twice as long.
+    #[test]
+    fn what_is_kept_of_a_text_grows_no_faster_than_the_text() {
+        for piece in [
+            "%67",
+            "%25",
+            "%2525",
+            "%67a",
+            "\\u0067",
+            "&#103;&lt;",
+            "a\u{200b}",
+            "%67\u{2060}",
+            "\u{1b}[0m%61",
+            "a\u{8}",
+            "x",
+        ] {
+            for count in [1, 64, 65, 10_000] {
+                let text = piece.repeat(count);
+                let Some(squeezed) = read(&text) else { continue };
+                let kept = squeezed.text.len() + squeezed.gaps.bytes();
+                assert!(kept <= 2 * text.len() + 128, "{piece} {count}: {kept} of {}", text.len());
+            }
+        }
+    }
+
+    /// Every place is found where one gap after the other, from the beginning, would put it.
+    #[test]
+    fn places_far_behind_are_found_as_those_at_the_beginning() {
+        for (piece, read_as) in [("%67", 1), ("a%67", 2), ("a\u{200b}", 1), ("\\u0067\u{200b}%41", 2)] {
+            let squeezed = read(&piece.repeat(1_000)).unwrap();
+            let first = read(&piece.repeat(2)).unwrap();
+            assert_eq!(squeezed.text().len(), 1_000 * read_as);
+            for round in [1, 2, 63, 64, 65, 500, 998] {
+                for at in 1..=read_as {
+                    let by = |from: usize| from + (round - 1) * piece.len();
+                    let far = at + round * read_as;
+                    assert_eq!(
+                        squeezed.start_in_whole(far - read_as),
+                        by(first.start_in_whole(at)),
+                        "{piece} {far}"
+                    );
+                    assert_eq!(
+                        squeezed.end_in_whole(far - read_as),
+                        by(first.end_in_whole(at)),
+                        "{piece} {far}"
+                    );
+                }
+                for at in 0..piece.len() {
+                    let far = squeezed.place(at + round * piece.len());
+                    assert_eq!(far, first.place(at + piece.len()) + (round - 1) * read_as, "{piece} {at}");
+                }
+            }
+        }
     }
 
     #[test]
