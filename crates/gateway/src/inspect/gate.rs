@@ -21,7 +21,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
 use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
-use tokio::task::consume_budget;
+use tokio::task::{consume_budget, yield_now};
 
 use super::bounded::Bounded;
 use super::fields::Beside;
@@ -37,6 +37,8 @@ const MAX_REWRITTEN: usize = 1_024;
 const MAX_ALLOWED: usize = 1_024;
 /// A longer text that a hook wrote is not remembered, but asked for again.
 const MAX_REMEMBERED_BYTES: usize = 32 * 1_024;
+/// After how many bytes of messages others have their turn, and a client that has left is heard of.
+const STEP_BYTES: usize = 64 * 1_024;
 /// The agent of requests that name none.
 const NO_AGENT: &str = "unknown";
 
@@ -192,6 +194,7 @@ impl Asking<'_> {
     async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
         let model = request.model.clone();
         let last = request.messages.iter().rposition(is_turn);
+        let mut since_turn = 0_usize;
         for (index, message) in request.messages.iter_mut().enumerate() {
             if !is_turn(message) || !message.has_text() {
                 continue;
@@ -199,7 +202,7 @@ impl Asking<'_> {
             // A request of thousands of messages does not keep a worker for itself.
             consume_budget().await;
             let text = message.visible_text();
-            let key = self.key(&text);
+            let (key, length) = (self.key(&text), text.len());
             // The newest message is judged with each request that a person may have made.
             let known = if Some(index) == last { None } else { remembered.find(&key) };
             let made = match known {
@@ -210,8 +213,13 @@ impl Asking<'_> {
                     made
                 }
             };
+            since_turn = since_turn.saturating_add(length);
             if let Some(text) = made {
                 message.set_visible_text(&text);
+            }
+            if since_turn >= STEP_BYTES {
+                since_turn = 0;
+                yield_now().await;
             }
         }
         Ok(())

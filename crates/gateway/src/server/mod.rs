@@ -14,6 +14,7 @@ mod asking;
 mod driver;
 mod ending;
 mod handle;
+mod judging;
 mod load;
 mod operators;
 mod places;
@@ -55,6 +56,7 @@ use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 
 pub(crate) use answer::is_event_stream;
 use ending::Ending;
+use judging::Judging;
 use load::{Load, Visitors};
 use operators::{Access, Operators};
 use places::{Place, Places};
@@ -126,6 +128,7 @@ struct Lasting {
     numbers: Arc<AtomicU64>,
     asked: Arc<AtomicU64>,
     ending: Ending,
+    judging: Judging,
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
 }
@@ -147,6 +150,7 @@ pub(crate) struct Shared {
     pub(crate) asked: Arc<AtomicU64>,
     pub(crate) ending: Ending,
     pub(crate) records: Records,
+    judging: Judging,
     access: Access,
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
@@ -160,7 +164,7 @@ impl Shared {
         lasting: Lasting,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
-        let Lasting { load, numbers, asked, ending, operators, sinks } = lasting;
+        let Lasting { load, numbers, asked, ending, judging, operators, sinks } = lasting;
         let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
             auth: Authenticator::new(settings),
@@ -177,6 +181,7 @@ impl Shared {
             asked,
             ending,
             records,
+            judging,
             access: Access::new(settings.operator_token.as_ref()),
             operators,
             sinks,
@@ -209,7 +214,15 @@ impl Gateway {
         let Observers { metrics, mut sinks } = observers;
         sinks.extend(metrics.clone().map(|metrics| Arc::new(metrics) as Arc<dyn RequestSink>));
         let operators = Arc::new(Operators::showing(metrics));
-        let lasting = Lasting { load, numbers, asked, ending, operators, sinks: sinks.into() };
+        let lasting = Lasting {
+            load,
+            numbers,
+            asked,
+            ending,
+            judging: Judging::default(),
+            operators,
+            sinks: sinks.into(),
+        };
         let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
@@ -236,6 +249,7 @@ impl Gateway {
             numbers: Arc::clone(&old.numbers),
             asked: Arc::clone(&old.asked),
             ending: old.ending.clone(),
+            judging: old.judging.clone(),
             operators: Arc::clone(&old.operators),
             sinks: Arc::clone(&old.sinks),
         };

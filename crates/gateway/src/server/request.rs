@@ -19,6 +19,7 @@ use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
 use super::asking::Asking;
 use super::driver::{Asked, Driver, Unread, shown};
+use super::judging;
 use super::load::Buffered;
 use super::retries::{first_wait, is_denied, is_transient, wait_asked};
 use super::sockets::{Offer, SocketSession};
@@ -26,7 +27,7 @@ use crate::auth::Caller;
 use crate::cloud::{Envelope, NotSpoken, Spoken, azure, bedrock};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
-use crate::exchange::{Answered, Body, Call, Exchange, Plan, Reply, Requested, Watch};
+use crate::exchange::{Answered, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{Credentials, RequestHeaders, response_headers};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
@@ -172,13 +173,19 @@ impl<'a> ProxyRequest<'a> {
         if self.permission == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
             return Err(Failure::closed(&self.head.method, self.caller.target.path()));
         }
-        if let Some(exchange) = &mut exchange {
+        if let Some(unshown) = exchange.take() {
             let bytes = self.decoded(&sending)?;
             if !sending.is(&bytes) {
                 buffered.grow(bytes.len())?;
             }
             let shown = providers.first().map(|provider| Arc::clone(&provider.name));
-            match self.show(exchange.as_mut(), &bytes, providers).await {
+            let mut judged = self.shared.load.buffer();
+            judged.grow(judging::held(&bytes))?;
+            let name = shown.clone().unwrap_or_else(|| "".into());
+            let (given, requested) = self.shared.judging.request(unshown, bytes, name).await;
+            drop(judged);
+            let exchange = exchange.insert(given);
+            match requested {
                 Requested::Unchanged => {}
                 Requested::Replaced(bytes) => {
                     buffered.grow(bytes.len())?;
@@ -246,16 +253,6 @@ impl<'a> ProxyRequest<'a> {
             None if model.is_none() => Err(Failure::NoModel),
             None => Err(Failure::ModelNotOffered),
         }
-    }
-
-    async fn show(
-        &self,
-        exchange: &mut dyn Exchange,
-        bytes: &Bytes,
-        providers: &[Arc<Provider>],
-    ) -> Requested {
-        let provider = providers.first().map_or("", |provider| &provider.name);
-        exchange.request(&Body { bytes, provider }).await
     }
 
     /// Asks the providers until one answers, or none is left.

@@ -15,6 +15,7 @@ mod failures;
 mod fairness;
 mod http2;
 mod inspect;
+mod judging;
 mod listener;
 mod matrix;
 mod metrics;

@@ -13,7 +13,7 @@ use super::message::{self, Create, Kind};
 use super::outlet::{self, Outlet};
 use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
-use crate::exchange::{Answered, Body, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
+use crate::exchange::{Answered, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
 use crate::record::{Outcome, RecordEnd};
 use crate::server::load::{Buffered, Running, Visitors};
 use crate::server::request::{ProxyRequest, Sending};
@@ -150,9 +150,13 @@ impl Relay {
             Plan::Opaque => None,
             Plan::Inspect(exchange) => Some(exchange),
         };
-        let made = match &mut exchange {
+        let made = match exchange.take() {
             None => as_it_came(message, create),
-            Some(exchange) => self.shown(&proxied, exchange.as_mut(), message, create).await?,
+            Some(unshown) => {
+                let (given, made) = self.shown(&proxied, unshown, message, create).await?;
+                exchange = Some(given);
+                made
+            }
         };
         let messages = match made {
             Made::Messages(messages) => messages,
@@ -208,17 +212,19 @@ impl Relay {
         )))
     }
 
-    /// Shows a request to those who judge it.
+    /// Shows a request to those who judge it, and gives their exchange back.
     async fn shown(
         &mut self,
         proxied: &ProxyRequest<'_>,
-        exchange: &mut dyn Exchange,
+        exchange: Box<dyn Exchange>,
         message: Option<Utf8Bytes>,
         create: &Create,
-    ) -> Result<Made, Ending> {
+    ) -> Result<(Box<dyn Exchange>, Made), Ending> {
         let provider = Arc::clone(&self.session.provider);
-        let body = Body { bytes: &create.body, provider: &provider.name };
-        Ok(match self.attend(exchange.request(&body)).await? {
+        let session = Arc::clone(&self.session);
+        let (body, name) = (create.body.clone(), Arc::clone(&provider.name));
+        let (exchange, requested) = self.attend(session.shared.judging.request(exchange, body, name)).await?;
+        let made = match requested {
             Requested::Unchanged => as_it_came(message, create),
             Requested::Reply(reply) => Made::Reply(reply),
             Requested::Replaced(body) => match (create.with(&body), self.goes_here(proxied, body)) {
@@ -226,7 +232,8 @@ impl Relay {
                 (_, Err(failure)) => Made::Failed(failure),
                 (None, _) => Made::Failed(Failure::Message("the request can't be rewritten".to_owned())),
             },
-        })
+        };
+        Ok((exchange, made))
     }
 
     /// Takes an answer to the client, to its end.
