@@ -33,6 +33,7 @@
 //! work ends at once.*
 
 mod auth;
+mod brings;
 mod cloud;
 mod compression;
 mod credentials;

@@ -11,36 +11,53 @@
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
+use crate::brings::{Brings, Form};
 use crate::endpoint::{Endpoint, Family, Operation, normal, unescaped};
 use crate::readable::readable;
 use crate::upstream::is_version;
 
-/// What passes without a judge: lists of models, the states of batches, and files, which a request has to name before a model
-/// reads them.
-const LISTED: [(&str, &str); 18] = [
-    ("GET", ""),
-    ("GET", "models"),
-    ("GET", "models/{model}"),
-    ("DELETE", "responses/{id}"),
-    ("GET", "messages/batches"),
-    ("GET", "messages/batches/{id}"),
-    ("POST", "messages/batches/{id}/cancel"),
-    ("DELETE", "messages/batches/{id}"),
-    ("GET", "files"),
-    ("POST", "files"),
-    ("GET", "files/{id}"),
-    ("DELETE", "files/{id}"),
-    ("GET", "files/{id}/content"),
-    ("GET", "files/{id}:download"),
-    ("POST", "uploads"),
-    ("POST", "uploads/{id}/parts"),
-    ("POST", "uploads/{id}/complete"),
-    ("POST", "uploads/{id}/cancel"),
+/// What passes without a judge, and what it brings: lists of models, the states of batches, and files, which a request has to
+/// name before a model reads them.
+const LISTED: [(&str, &str, Brings); 18] = [
+    ("GET", "", Brings::Nothing),
+    ("GET", "models", Brings::Nothing),
+    ("GET", "models/{model}", Brings::Nothing),
+    ("DELETE", "responses/{id}", Brings::Nothing),
+    ("GET", "messages/batches", Brings::Nothing),
+    ("GET", "messages/batches/{id}", Brings::Nothing),
+    ("POST", "messages/batches/{id}/cancel", Brings::Nothing),
+    ("DELETE", "messages/batches/{id}", Brings::Nothing),
+    ("GET", "files", Brings::Nothing),
+    ("POST", "files", Brings::Parts),
+    ("GET", "files/{id}", Brings::Nothing),
+    ("DELETE", "files/{id}", Brings::Nothing),
+    ("GET", "files/{id}/content", Brings::Nothing),
+    ("GET", "files/{id}:download", Brings::Nothing),
+    (
+        "POST",
+        "uploads",
+        Brings::Object(&[
+            ("purpose", Form::Word),
+            ("filename", Form::Word),
+            ("mime_type", Form::Word),
+            ("bytes", Form::Number),
+            ("expires_after", Form::Expiry),
+        ]),
+    ),
+    ("POST", "uploads/{id}/parts", Brings::Parts),
+    ("POST", "uploads/{id}/complete", Brings::Object(&[("part_ids", Form::Ids), ("md5", Form::Md5)])),
+    ("POST", "uploads/{id}/cancel", Brings::Nothing),
 ];
 
 /// States of batches of OpenAI's API. Those of others hold the answers.
-const STATES: [(&str, &str); 3] =
-    [("GET", "batches"), ("GET", "batches/{id}"), ("POST", "batches/{id}/cancel")];
+const STATES: [(&str, &str, Brings); 3] = [
+    ("GET", "batches", Brings::Nothing),
+    ("GET", "batches/{id}", Brings::Nothing),
+    ("POST", "batches/{id}/cancel", Brings::Nothing),
+];
+
+/// What a codec reads although it has no body: its answer.
+const ANSWERED: [(&str, &str, Brings); 1] = [("POST", "responses/{id}/cancel", Brings::Nothing)];
 
 /// One model of a list, where its name has a slash: of OpenAI's API, as servers of many makers speak it.
 const MODEL_OF_MAKER: &str = "models/{maker}/{model}";
@@ -219,13 +236,41 @@ pub(crate) fn file_use(method: &Method, path: &str) -> Option<FileUse> {
 }
 
 fn is_listed(endpoint: Endpoint, method: &Method, path: &str) -> bool {
+    let is_below = path.rsplit('/').next().is_some_and(|last| BELOW_MODELS.contains(&last));
+    let is_of_maker = || {
+        let of_maker = ("GET", MODEL_OF_MAKER, Brings::Nothing);
+        endpoint.family == Family::OpenAi && !is_below && row(&[of_maker], method, path).is_some()
+    };
+    row(&LISTED, method, path).is_some()
+        || (endpoint.family == Family::OpenAi && row(&STATES, method, path).is_some())
+        || is_of_maker()
+}
+
+/// What a request brings that has this permission.
+pub(crate) fn brings(permission: Permission, method: &Method, path: &str) -> Brings {
+    // What the operator opened is the operator's to know, and what is closed does not pass.
+    if !matches!(permission, Permission::Read | Permission::Listed) {
+        return Brings::Read;
+    }
+    if matches!(*method, Method::GET | Method::HEAD | Method::DELETE) {
+        return Brings::Nothing;
+    }
+    let Ok(path) = normal(path) else { return Brings::Nothing };
+    let path = path.trim_matches('/');
+    let mut rows = [LISTED.as_slice(), &STATES, &ANSWERED].into_iter();
+    match rows.find_map(|rows| row(rows, method, path)) {
+        Some(brings) => brings,
+        None if permission == Permission::Read => Brings::Read,
+        None => Brings::Nothing,
+    }
+}
+
+/// What an operation brings, if it is one of these.
+fn row(rows: &[(&str, &str, Brings)], method: &Method, path: &str) -> Option<Brings> {
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
     let rest = without_prefix(path);
     let is = |of: &str, shape: &str| of == method && (fits(shape, rest) || fits(shape, path));
-    let is_below = path.rsplit('/').next().is_some_and(|last| BELOW_MODELS.contains(&last));
-    LISTED.iter().any(|(of, shape)| is(of, shape))
-        || (endpoint.family == Family::OpenAi && STATES.iter().any(|(of, shape)| is(of, shape)))
-        || (endpoint.family == Family::OpenAi && !is_below && is("GET", MODEL_OF_MAKER))
+    rows.iter().find(|(of, shape, _)| is(of, shape)).map(|(_, _, brings)| *brings)
 }
 
 /// A path without its version, and without the names that stand around it.
@@ -351,6 +396,32 @@ mod tests {
             let passes = [Permission::Listed, Permission::Read];
             assert!(passes.contains(&permission(request, &[])), "{request}");
         }
+    }
+
+    /// Whatever stands in front of an operation, it brings what it declares, and what only reads or deletes brings nothing.
+    #[test]
+    fn what_is_not_read_declares_what_it_brings() {
+        for (method, shape, declared) in LISTED.iter().chain(&STATES).chain(&ANSWERED) {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let path = shape.replace(['{', '}'], "");
+            for front in ["", "/v1", "/openai/v1"] {
+                let path = format!("{front}/{path}");
+                let brought = brings(Permission::Listed, &method, &path);
+                assert_eq!(format!("{brought:?}"), format!("{declared:?}"), "{method} {path}");
+            }
+            if method != Method::POST {
+                assert!(matches!(declared, Brings::Nothing), "{method} {shape}");
+            }
+        }
+        for (request, permission) in
+            [("GET /v1/conversations/c/items", Permission::Read), ("DELETE /v1/x", Permission::Listed)]
+        {
+            let (method, path) = request.split_once(' ').unwrap();
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert!(matches!(brings(permission, &method, path), Brings::Nothing), "{request}");
+        }
+        assert!(matches!(brings(Permission::Read, &Method::POST, "/v1/chat/completions"), Brings::Read));
+        assert!(matches!(brings(Permission::Opened, &Method::GET, "/v1/files"), Brings::Read));
     }
 
     #[test]

@@ -173,6 +173,8 @@ impl<'a> ProxyRequest<'a> {
         if self.permission == Permission::Closed && providers.iter().any(|provider| provider.has_own_key()) {
             return Err(Failure::closed(&self.head.method, self.caller.target.path()));
         }
+        let is_paid = providers.iter().any(|provider| provider.has_own_key());
+        sending = self.declared(sending, is_paid, |size| buffered.grow(size)).await?;
         if let Some(unshown) = exchange.take() {
             let bytes = self.decoded(&sending)?;
             if !sending.is(&bytes) {

@@ -44,7 +44,8 @@ impl Drop for Judging {
 
 impl Interceptor for Judge {
     fn begin(&self, call: &Call<'_>) -> Plan {
-        if call.method == http::Method::GET {
+        let is_unread = ["/files", "/uploads"].iter().any(|part| call.path.contains(part));
+        if call.method == http::Method::GET || is_unread {
             return Plan::Opaque;
         }
         Plan::Inspect(Box::new(Judging(Arc::clone(&self.0))))
@@ -141,4 +142,48 @@ async fn judging_ends_with_the_step_in_which_the_client_leaves() {
     eventually("it is judged in steps", || judge.0.steps.load(Ordering::Acquire) > 2).await;
     drop(client);
     eventually("judging is over", || judge.0.gone.load(Ordering::Acquire) == 1).await;
+}
+
+/// What no operation has is no way past those who judge. The shapes of the bodies themselves have tests of their own.
+#[tokio::test]
+async fn a_body_that_the_operation_does_not_have_reaches_no_provider() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let gateway = start(settings(&upstream), Judge::default()).await.unwrap();
+    let send = async |request: &str, kind: &str, body: &str| {
+        let (method, path) = request.split_once(' ').unwrap();
+        let sent = post(path, body).replacen("POST", method, 1).replacen("application/json", kind, 1);
+        talk(&gateway, sent).await.status()
+    };
+    let mut passed = 0;
+    for request in [
+        "GET /v1/models",
+        "GET /v1/files/file-1",
+        "DELETE /v1/files/file-1",
+        "DELETE /v1/responses/resp_1",
+        "GET /v1/batches",
+        "POST /v1/batches/b/cancel",
+        "POST /v1/messages/batches/b/cancel",
+        "POST /v1/responses/resp_1/cancel",
+        "POST /v1/uploads/u/cancel",
+    ] {
+        for body in [r#"{"x":"prose"}"#, "prose", r#"["prose"]"#] {
+            assert_eq!(send(request, "application/json", body).await, 400, "{request} {body}");
+        }
+        for body in ["", "{}"] {
+            assert_eq!(send(request, "application/json", body).await, 200, "{request} {body}");
+            passed += 1;
+        }
+    }
+    for (request, kind, body, status) in [
+        ("POST /v1/uploads/u/complete", "application/json", r#"{"part_ids":["part_1"]}"#, 200),
+        ("POST /v1/uploads/u/complete", "application/json", r#"{"part_ids":["part_1"],"x":"prose"}"#, 400),
+        ("POST /v1/uploads/u/complete", "application/json", r#"{"part_ids":["some prose"]}"#, 400),
+        ("POST /v1/files", "application/json", r#"{"purpose":"x","text":"prose"}"#, 400),
+        ("POST /v1/uploads/u/parts", "application/json", r#"{"data":"prose"}"#, 400),
+        ("POST /v1/uploads/u/parts", "multipart/form-data; boundary=b", "--b--\r\n", 200),
+    ] {
+        assert_eq!(send(request, kind, body).await, status, "{request} {body}");
+        passed += usize::from(status == 200);
+    }
+    assert_eq!(upstream.count(), passed);
 }

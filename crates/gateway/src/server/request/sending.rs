@@ -5,10 +5,12 @@ use http::HeaderMap;
 use hyper::body::{Body as _, Incoming};
 
 use super::ProxyRequest;
+use crate::brings::Brings;
 use crate::cloud::{Named, azure};
 use crate::compression::Coding;
 use crate::error::Failure;
 use crate::multipart::{Form, is_in_parts};
+use crate::operations::{brings, name_of};
 use crate::server::Shared;
 use crate::upstream::{BodyError, ClientBody, Pace};
 
@@ -49,27 +51,45 @@ impl ProxyRequest<'_> {
     pub(super) async fn read(
         &self,
         incoming: Incoming,
-        mut grown: impl FnMut(usize) -> Result<(), Failure>,
+        grown: impl FnMut(usize) -> Result<(), Failure>,
     ) -> Result<Bytes, Failure> {
         let limit = self.shared.limits.body_bytes;
         if incoming.size_hint().lower() > limit as u64 {
             return Err(Failure::TooLarge(limit));
         }
-        let mut body = self.body(incoming);
-        let mut first = Bytes::new();
-        let mut rest = BytesMut::new();
-        while let Some(bytes) = next_data(&mut body).await? {
-            grown(bytes.len())?;
-            if first.is_empty() {
-                first = bytes;
-            } else {
-                if rest.is_empty() {
-                    rest.extend_from_slice(&first);
-                }
-                rest.extend_from_slice(&bytes);
+        collected(self.body(incoming), grown).await
+    }
+
+    /// The body, where it is one that the operation has, or where that is nobody's concern: no hook decides and the client pays.
+    ///
+    /// # Errors
+    /// If the operation has no such body, or the body can't be read.
+    pub(super) async fn declared(
+        &self,
+        sending: Sending,
+        is_paid: bool,
+        grown: impl FnMut(usize) -> Result<(), Failure>,
+    ) -> Result<Sending, Failure> {
+        let (method, path) = (&self.head.method, self.caller.target.path());
+        let brings = brings(self.permission, method, path);
+        if matches!(brings, Brings::Read) || !(is_paid || self.shared.interceptor.decides()) {
+            return Ok(sending);
+        }
+        let is_in_parts = is_in_parts(&self.head.headers);
+        let sending = match sending {
+            // A file is large, and its type says enough.
+            Sending::Stream(body) if !(is_in_parts && matches!(brings, Brings::Parts)) => {
+                Sending::Whole(collected(*body, grown).await?)
+            }
+            sending => sending,
+        };
+        match brings.refuses(&self.decoded(&sending)?, is_in_parts) {
+            None => Ok(sending),
+            Some(why) => {
+                let name = name_of(method, path);
+                Err(Failure::Message(format!("`{name}` does not pass as it is: {why}")))
             }
         }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
     /// The body as it comes, bounded.
@@ -142,6 +162,27 @@ fn with_model(headers: &HeaderMap, body: Bytes, model: &str) -> Named {
     }
     let new = form.with(&[(position, Bytes::copy_from_slice(model.as_bytes()))]);
     new.map_or(Named::Unreadable, Named::Changed)
+}
+
+/// The whole of a body.
+async fn collected(
+    mut body: ClientBody,
+    mut grown: impl FnMut(usize) -> Result<(), Failure>,
+) -> Result<Bytes, Failure> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(bytes) = next_data(&mut body).await? {
+        grown(bytes.len())?;
+        if first.is_empty() {
+            first = bytes;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&bytes);
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 async fn next_data(body: &mut ClientBody) -> Result<Option<Bytes>, BodyError> {

@@ -210,6 +210,7 @@ async fn what_nobody_can_read_is_refused_while_something_may_be_stopped() {
         ("/v1/messages", r#"{"model":"m","model":"n","max_tokens":1,"messages":[]}"#),
         ("/v1/chat/completions", r#"{"model":"m"}"#),
         ("/v1/completions", r#"{"model":"m","prompt":[1]}"#),
+        ("/v1/files", r#"{"purpose":"x","text":"prose"}"#),
         ("/v1/messages/batches", r#"{"requests":[7]}"#),
         ("/v1/threads/t/runs", "{}"),
         ("/v1/%63ompletions", r#"{"model":"m","prompt":[1]}"#),
