@@ -6,7 +6,8 @@
 //!
 //! *Closed.* Every key that speaks of models or of what falls back names one by its string, but for the few that are listed;
 //! inside of such an object every string does, whatever its key, and so do the keys of a map from models to what is set for
-//! them. In an address, what stands in front of a known ending and is neither a version nor a known name is a model.
+//! them. In an address, what stands in front of a known ending and is neither a version nor a known name is a model, and so is
+//! each name of a list by comma.
 //! Limits: a key of a map from models to other models only says what they step in for and is not read; what a stored prompt or
 //! an agent at the provider names is not in the request, and a provider that may choose by itself (`autoMode`) is taken to be
 //! asked for a model of that name.
@@ -64,7 +65,8 @@ const OWN: [&str; 30] = [
 ];
 
 /// Keys that speak of models and name none, in small letters and without what parts their words.
-const NAMES_NONE: [&str; 5] = [
+const NAMES_NONE: [&str; 6] = [
+    "additionalmodelresponsefieldpaths",
     "fallbackcredittoken",
     "modelarmorconfig",
     "modelroutingpreference",
@@ -153,6 +155,19 @@ const FIELDS: [&str; 13] = [
     "fallbackmodels",
 ];
 
+/// Fields of a request by which Azure and servers of OpenAI's older API name a model, in small letters and without what parts
+/// their words. Further inside, others have fields of these names for something else.
+const DEPLOYED: [&str; 8] = [
+    "deployment",
+    "deploymentid",
+    "deploymentname",
+    "deployments",
+    "engine",
+    "engineid",
+    "enginename",
+    "engines",
+];
+
 /// Keys under which the provider chooses by itself.
 const CHOOSES: &str = "automode";
 
@@ -199,8 +214,12 @@ impl NamedModels {
             if endpoint.operation == Operation::BedrockCount {
                 lift_counted(&mut fields);
             }
-            fields.iter().for_each(|(key, value)| collect(key, value, false, &mut found));
+            fields.iter().for_each(|(key, value)| collect(key, value, is_deployed(key), &mut found));
         }
+        let lists = found.iter().chain(&main).filter(|name| name.contains(','));
+        let listed: Vec<String> =
+            lists.flat_map(|name| name.split(',')).map(|name| name.trim().to_owned()).collect();
+        found.extend(listed.into_iter().filter(|name| !name.is_empty()));
         let mut others: Vec<String> = Vec::new();
         for name in found {
             if main.as_ref() != Some(&name) && !others.contains(&name) {
@@ -307,17 +326,20 @@ pub(crate) fn names_in_one_way(path: &str) -> bool {
     before.next().is_none_or(|(at, _)| at + 2 == segments.len()) && before.next().is_none()
 }
 
-/// What stands in front of a known ending, as far as it is neither a version nor the name of an API.
-fn before_ending(path: &str) -> Option<String> {
-    let path = unescaped(path.trim_end_matches('/')).ok()?;
+/// What stands in front of a known ending, as far as it is neither a version, the name of an API, nor a word behind which a
+/// model stands.
+fn before_ending(path: &str) -> Vec<String> {
+    let Ok(path) = unescaped(path.trim_end_matches('/')) else { return Vec::new() };
     let small = path.to_ascii_lowercase();
-    let before = ENDINGS.iter().find_map(|ending| small.strip_suffix(ending))?;
-    let last = before.rsplit('/').next().filter(|last| !last.is_empty())?;
-    if is_only_a_version(last) || PREFIXES.contains(&last) {
-        return None;
-    }
-    let start = before.len() - last.len();
-    path.get(start..before.len()).map(str::to_owned)
+    let Some(before) = ENDINGS.iter().find_map(|ending| small.strip_suffix(ending)) else {
+        return Vec::new();
+    };
+    let is_front = |segment: &str| {
+        let segment = segment.to_ascii_lowercase();
+        is_only_a_version(&segment) || PREFIXES.contains(&segment.as_str()) || is_before_model(&segment)
+    };
+    let segments = path.get(..before.len()).unwrap_or_default().split('/');
+    segments.filter(|segment| !segment.is_empty() && !is_front(segment)).map(str::to_owned).collect()
 }
 
 /// `v1`, `v1beta2`, and not `v1-large`.
@@ -377,6 +399,11 @@ fn speaks_of_models(plain: &str) -> bool {
     plain.contains("model") || plain.contains("fallback")
 }
 
+/// Whether a field of a request names a model by another word.
+fn is_deployed(key: &str) -> bool {
+    DEPLOYED.contains(&plain(key).as_str())
+}
+
 fn plain(key: &str) -> String {
     key.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -423,6 +450,12 @@ mod tests {
                 vec!["b"],
             ),
             (r#"{"model":"a","fallback_credit_token":"x"}"#, vec![]),
+            (r#"{"model":"a","engine":"b","deployment":"c","deployment_id":"d"}"#, vec!["b", "c", "d"]),
+            // The search of a provider has an engine, too.
+            (r#"{"model":"a","plugins":[{"id":"web","engine":"native"}]}"#, vec![]),
+            (r#"{"model":"a, b,c"}"#, vec!["a", "b", "c"]),
+            (r#"{"model":"a","models":["b,c"]}"#, vec!["b,c", "b", "c"]),
+            (r#"{"model":"a","additionalModelResponseFieldPaths":["/stop_sequence"]}"#, vec![]),
             (r#"{"model":"a","route":{"model":{"id":"b"}}}"#, vec!["b"]),
             (
                 r#"{"model":"a","tools":[{"type":"advisor_20260301","name":"advisor","model":"b"}]}"#,
@@ -531,7 +564,10 @@ mod tests {
             ("/v1-large/chat/completions", Some("v1-large")),
             ("/v1/large/responses/compact", Some("large")),
             ("/v1/l%61rge/embeddings/", Some("large")),
-            ("/large/v1/chat/completions", None),
+            ("/large/v1/chat/completions", Some("large")),
+            ("/endpoints/v1/chat/completions", Some("endpoints")),
+            ("/deployments/large/v1/chat/completions", Some("large")),
+            ("/large/openai/v1/chat/completions", Some("large")),
             ("/v1/chat/completions", None),
             ("/chat/completions", None),
             ("/api/v1/chat/completions", None),
