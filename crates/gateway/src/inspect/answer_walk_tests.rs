@@ -25,6 +25,7 @@ use crate::exchange::{
     Answered, Body, Call, Exchange, Interceptor as _, Outgoing, Plan, Requested, Step, Watch,
 };
 use crate::operations::Permission;
+use crate::record::Recorder;
 
 /// What is shown to nobody: the wire, how the places end, and the reason. `*` stands for any item of a list.
 const EXCEPTED: [(Api, &str, &str); 2] = [
@@ -231,6 +232,7 @@ async fn asked(hooks: &Hooks, api: Api, written: Written) -> Box<dyn Exchange> {
         permission: Permission::Read,
         agent: None,
         session: None,
+        recorder: &Recorder::default(),
     };
     let Plan::Inspect(mut exchange) = hooks.begin(&call) else { panic!("nobody looks") };
     let body = match api {
