@@ -382,6 +382,15 @@ async fn a_call_that_holds_a_secret_is_reported_asked_about_or_blocked() {
         let harmless =
             permit(&engine, "deploy", "deploy --token {{secret:github_token:1}}", &context()).await;
         assert!(harmless.permit.is_ok(), "{action:?}");
+        // So is the name of an argument, whatever stands under it.
+        for arguments in
+            [json!({token(): "v"}), json!({"headers": {token(): 1}}), json!({"a": [{token(): null}]})]
+        {
+            let named =
+                engine.permit_tool_call(call("deploy", arguments), &context(), &Attendance::Nobody).await;
+            assert_eq!(named.permit.is_ok(), runs, "{action:?}");
+            assert!(!serde_json::to_string(&named.receipt).unwrap().contains(&token()), "{action:?}");
+        }
         // The name of a call is a text as well.
         let named = permit(&engine, &token(), "deploy", &context()).await;
         assert_eq!(named.permit.is_ok(), runs, "{action:?}");
