@@ -1,8 +1,9 @@
 //! Patterns in arguments: what `deny_argument_patterns` of a policy and `argument_patterns` of a condition say.
 //!
 //! A pattern is a regular expression that is searched for in every string inside the named argument, however
-//! deep; the argument `*` stands for every argument. An argument is found under other spellings of its name, too
-//! (`Command`, `commands`, `cmd`); and what a tool whose arguments are known does not have is searched for all patterns, since
+//! deep; the argument `*` stands for every argument and its name. An argument is found under other spellings of its name, too
+//! (`Command`, `commands`, `cmd`), and inside of other arguments (`{"tool_uses": [{"parameters": {"command": ..}}]}`): putting it
+//! elsewhere makes no rule milder. What a tool whose arguments are known does not have is searched for all patterns, since
 //! nobody knows how it will be read.
 //!
 //! The law: *a pattern that can match nothing is an error*. Of some tools the arguments are known, in the
@@ -214,10 +215,35 @@ impl ArgumentPatterns {
     ) -> Option<(&'a str, &'a str)> {
         let known = known_arguments(tool);
         self.0.iter().find_map(|(argument, patterns)| {
-            let mut meant = arguments.iter().filter(|(name, _)| may_mean(argument, name, known));
-            let found = meant.find_map(|(name, value)| Some((name, search(value, patterns)?)));
-            found.map(|(name, pattern)| (name.as_str(), pattern.as_str()))
+            let (found, pattern) = in_fields(argument, arguments, patterns, known)?;
+            Some((found, pattern.as_str()))
         })
+    }
+}
+
+/// The first field that is the argument `wanted` and matches, on whatever level.
+fn in_fields<'a>(
+    wanted: &str,
+    fields: &'a Map<String, Value>,
+    patterns: &'a [Regex],
+    known: Option<&[&str]>,
+) -> Option<(&'a str, &'a Regex)> {
+    fields.iter().find_map(|(name, field)| {
+        if !may_mean(wanted, name, known) {
+            return inside(wanted, field, patterns);
+        }
+        // Where every argument is meant, so are their names: deeper they are searched, too.
+        let named = patterns.iter().find(|pattern| wanted == EVERY && pattern.is_match(name));
+        Some((name.as_str(), named.or_else(|| search(field, patterns))?))
+    })
+}
+
+/// The same inside of another argument, where no names are known.
+fn inside<'a>(wanted: &str, value: &'a Value, patterns: &'a [Regex]) -> Option<(&'a str, &'a Regex)> {
+    match value {
+        Value::Array(items) => items.iter().find_map(|item| inside(wanted, item, patterns)),
+        Value::Object(fields) => in_fields(wanted, fields, patterns, None),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
@@ -332,6 +358,8 @@ fn search<'a>(value: &Value, patterns: &'a [Regex]) -> Option<&'a Regex> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn said(argument: &str, tools: Option<&[&str]>) -> Result<(), String> {
@@ -395,6 +423,33 @@ mod tests {
         // Of a tool that nobody knows, other spellings are.
         for (name, is_meant) in [("Commands", true), ("cmd", true), ("subject", false)] {
             assert_eq!(found("mcp__x__run", serde_json::json!({name: "forbidden"})).is_some(), is_meant);
+        }
+    }
+
+    /// Wraps arguments in a field or in a list in one.
+    fn wrapped(arguments: &Value, name: &str, in_list: bool) -> Value {
+        let inner = if in_list { serde_json::json!([1, arguments]) } else { arguments.clone() };
+        Value::Object(Map::from_iter([(name.to_owned(), inner)]))
+    }
+
+    proptest! {
+        #[test]
+        fn wrapping_makes_no_rule_milder(
+            rule in prop_oneof![Just("command"), Just("path"), Just("*")],
+            tool in prop_oneof![Just("exec"), Just("mcp__x__run")],
+            argument in prop_oneof![Just("command"), Just("cmd"), Just("PATH"), Just("forbidden"), Just("subject")],
+            text in prop_oneof![Just("a forbidden thing"), Just("else")],
+            wrappers in proptest::collection::vec((prop_oneof![Just("a"), Just("env"), Just("description"), Just("tool_uses")], any::<bool>()), 1..4),
+        ) {
+            let written = BTreeMap::from([(rule.to_owned(), vec!["forbidden".to_owned()])]);
+            let patterns = ArgumentPatterns::new("deny_argument_patterns", &written, &Scope::Any, &[]).unwrap();
+            let finds = |value: &Value| patterns.find(&ToolName::new(tool), value.as_object().unwrap()).is_some();
+            let plain = serde_json::json!({argument: text});
+            // What a known tool does not have may be anything only on its own level.
+            prop_assume!(rule == "*" || may_mean(rule, argument, None));
+            let deep = wrappers.iter().fold(plain.clone(), |inner, (name, in_list)| wrapped(&inner, name, *in_list));
+            prop_assert!(!finds(&plain) || finds(&deep), "{plain} {deep}");
+            prop_assert!(rule != "*" || !finds(&deep) || finds(&plain), "nothing is found for the wrapper {deep}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `policy`: tool calls by allow and deny lists and by patterns in arguments. The first match wins:
 //!
 //! 1. `deny_tools`: the tool's name matches: deny.
-//! 2. `deny_argument_patterns`: some string inside the named argument, however deep, matches: deny.
+//! 2. `deny_argument_patterns`: some string inside the named argument, however deep, matches: deny. So it does where the argument
+//!    stands inside of another one.
 //! 3. `allow_tools` is there and the tool's name does not match: deny.
 //! 4. Otherwise: approve.
 //!
@@ -192,6 +193,21 @@ mod tests {
         let policy = policy(json!({"deny_argument_patterns": {"*": ["^42$"]}})).unwrap();
         assert!(denied(&policy, "exec", json!({"x": [{"y": 42}]})).is_some());
         assert_eq!(denied(&policy, "exec", json!({"x": 421})), None);
+    }
+
+    #[test]
+    fn an_argument_is_meant_wherever_it_stands() {
+        let policy = policy(json!({"deny_argument_patterns": {"command": ["forbidden"]}})).unwrap();
+        for hidden in [
+            json!({"command": "forbidden"}),
+            json!({"a": {"command": "forbidden"}}),
+            json!({"tool_uses": [{"recipient_name": "functions.exec", "parameters": {"command": "forbidden"}}]}),
+        ] {
+            for tool in ["exec", "multi_tool_use.parallel"] {
+                assert!(denied(&policy, tool, hidden.clone()).is_some(), "{tool} {hidden}");
+            }
+        }
+        assert_eq!(denied(&policy, "mine", json!({"a": {"subject": "forbidden"}})), None);
     }
 
     #[test]
