@@ -7,7 +7,8 @@
 //! The law: *writing a tool's name another way never makes a rule milder.*
 //!
 //! - A rule that denies or selects holds for every name of the tool ([`ToolName::every_name`]): as called,
-//!   canonical, and the other spellings known for it.
+//!   canonical, the other spellings known for it, and what a lenient client may take it for (`functions.` in front, blanks around
+//!   it, letters that nobody sees or that look like others).
 //! - A rule that allows means the name it was written with ([`ToolName::names_it_is_allowed_by`]): the canonical
 //!   name means the tool however it is called; any other spelling means only calls that are spelled so.
 //! - A name as called that is the name of another tool (an MCP server's `read`) allows nothing.
@@ -16,6 +17,8 @@
 //!
 //! Names that are not known are canonical as they are: tools of plugins and MCP servers bring their own, and
 //! keep capitals and all.
+
+mod lenient;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,6 +48,19 @@ pub struct ToolName(Arc<Names>);
 struct Names {
     called: Box<str>,
     canonical: Canonical,
+    /// What lenient clients may take the names for, where that is another.
+    lenient: Box<[Box<str>]>,
+}
+
+impl Names {
+    fn new(called: &str, canonical: Canonical) -> Self {
+        let given = match &canonical {
+            Canonical::Given(given) => Some(&**given),
+            Canonical::AsCalled | Canonical::Known(_) => None,
+        };
+        let lenient = [Some(called), given].into_iter().flatten().filter_map(lenient::reading).collect();
+        Self { called: called.into(), canonical, lenient }
+    }
 }
 
 /// One value has one form, so that names compare by what they say.
@@ -164,7 +180,7 @@ impl ToolName {
             Some(tool) if tool != called => Canonical::Known(tool),
             _ => Canonical::AsCalled,
         };
-        Self(Arc::new(Names { called: called.into(), canonical }))
+        Self(Arc::new(Names::new(called, canonical)))
     }
 
     /// A name as it was called by a host that knows which tool it is, such as an adapter for a coding agent.
@@ -175,7 +191,7 @@ impl ToolName {
             None if canonical == called => Canonical::AsCalled,
             None => Canonical::Given(canonical.into()),
         };
-        Self(Arc::new(Names { called: called.into(), canonical }))
+        Self(Arc::new(Names::new(called, canonical)))
     }
 
     /// A name that was called in a namespace, as models of OpenAI's call the tools of a server: it is the name with the namespace
@@ -214,14 +230,21 @@ impl ToolName {
         self.called().strip_suffix('*')
     }
 
-    /// Every name of the tool, for rules that deny or select: as called, canonical, and all known spellings of
-    /// either. A name may come twice.
+    /// Every name of the tool, for rules that deny or select: as called, canonical, what lenient clients may take it for, and all
+    /// known spellings of any of them. A name may come twice.
     pub fn every_name(&self) -> impl Iterator<Item = &str> {
         let (called, canonical) = (self.called_as(), self.canonical());
         let other = called.and_then(known).filter(|tool| *tool != canonical);
-        let spelled = [Some(canonical), other].into_iter().flatten().flat_map(spellings);
+        let meant = || self.lenient().filter_map(known).map(|tool: &str| -> &str { tool });
+        let spelled = [Some(canonical), other].into_iter().flatten().chain(meant()).flat_map(spellings);
         let spelled = spelled.map(|name: &&str| -> &str { name });
-        called.into_iter().chain([canonical]).chain(other).chain(spelled)
+        let names = called.into_iter().chain([canonical]).chain(other);
+        names.chain(self.lenient()).chain(meant()).chain(spelled)
+    }
+
+    /// What lenient clients may take the names for, where that is another.
+    fn lenient(&self) -> impl Iterator<Item = &str> {
+        self.0.lenient.iter().map(|name| &**name)
     }
 
     /// The names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
@@ -241,7 +264,7 @@ impl ToolName {
     pub fn selects(&self, tool: &Self) -> bool {
         let is = |name: &str| name.eq_ignore_ascii_case(self.canonical());
         is(tool.canonical())
-            || tool.called_as().is_some_and(|called| {
+            || tool.called_as().into_iter().chain(tool.lenient()).any(|called| {
                 is(called) || called.eq_ignore_ascii_case(&self.0.called) || known(called).is_some_and(is)
             })
             || tool
@@ -461,6 +484,29 @@ mod tests {
         assert!(box_bash.every_name().any(|name| name == "run_command"));
         let gemini = ToolName::with_canonical("mcp_box_run", "mcp__box__run");
         assert!(rule("mcp_box_run", &gemini) && rule("mcp__box__run", &gemini));
+    }
+
+    #[test]
+    fn what_lenient_clients_read_is_denied_and_not_allowed() {
+        for (written, plain) in [
+            ("functions.send", "send"),
+            ("default_api:send", "send"),
+            (" send ", "send"),
+            ("se\u{200b}nd", "send"),
+            ("\u{ff53}end", "send"),
+            ("default_api:run_command", "exec"),
+            ("ba\u{2060}sh", "exec"),
+        ] {
+            for tool in [
+                ToolName::new(written),
+                ToolName::with_canonical("x", written),
+                ToolName::with_canonical(written, "x"),
+            ] {
+                assert!(ToolName::new(plain).selects(&tool), "{written:?}");
+                assert!(tool.every_name().any(|name| name == plain), "{written:?}");
+                assert!(!tool.is_allowed_by(plain), "{written:?}");
+            }
+        }
     }
 
     #[test]

@@ -211,6 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn a_denied_name_is_denied_however_a_client_may_read_it() {
+        let denying = policy(json!({"deny_tools": ["evil*", "send"]})).unwrap();
+        for name in [
+            "functions.evil_x",
+            "default_api:evil_x",
+            " evil_x",
+            "e\u{200b}vil_x",
+            "\u{ff45}vil_x",
+            "functions.send",
+        ] {
+            assert!(denied(&denying, name, json!({})).is_some(), "{name:?}");
+            let allowing = policy(json!({"allow_tools": ["evil*", "send"]})).unwrap();
+            assert!(denied(&allowing, name, json!({})).is_some(), "{name:?}");
+        }
+    }
+
+    #[test]
     fn names_are_file_name_patterns() {
         let policy = policy(json!({"allow_tools": ["web_[!s]*", "apply_patch", "m?mory_get"]})).unwrap();
         assert_eq!(denied(&policy, "web_fetch", json!({})), None);
