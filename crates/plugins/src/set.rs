@@ -271,11 +271,8 @@ impl PluginSet {
         for fault in self.stop_services().await {
             tracing::warn!("{fault}");
         }
-        for plugin in &self.0 {
-            if let Some(process) = &plugin.process {
-                process.shut_down().await;
-            }
-        }
+        let processes = self.0.iter().filter_map(|plugin| plugin.process.as_ref());
+        futures_util::future::join_all(processes.map(ProcessPlugin::shut_down)).await;
     }
 }
 

@@ -185,6 +185,17 @@ def main():
         if os.path.exists(os.path.join(ARGUMENTS[0], "crash")):
             sys.exit(5)
         each(lambda request: os._exit(5) if command(request) == "bad" else answer(request, None))
+    elif KIND == "mute-again":
+        mark("started")
+        if os.path.exists(os.path.join(ARGUMENTS[0], "again")):
+            for _ in requests():
+                pass
+        with open(os.path.join(ARGUMENTS[0], "again"), "w"):
+            pass
+        each(
+            lambda request: os._exit(5) if command(request) == "bad" else answer(request, None),
+            patient=True,
+        )
     elif KIND == "changes":
         mark("started")
         again = os.path.exists(os.path.join(ARGUMENTS[0], "again"))

@@ -5,7 +5,7 @@ use backstop_plugins::registration::{OfferKind, Registration};
 use serde_json::json;
 
 use crate::support::{
-    begun, failure, judge, observe, passes, patient, runs, settings, start, started, until,
+    PATIENCE, begun, failure, judge, observe, passes, patient, runs, settings, start, started, until,
 };
 
 fn folder() -> tempfile::TempDir {
@@ -110,6 +110,23 @@ async fn a_program_that_is_told_to_stop_ends_and_its_hooks_fail() {
     }
     let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
     assert!(!runs(&pid), "it ignored the polite signal and is still there");
+}
+
+#[tokio::test]
+async fn a_program_that_is_lost_and_told_to_stop_is_not_started_any_more() {
+    let folder = folder();
+    let (plugin, engine) = start(patient("mute-again", folder.path())).await.unwrap();
+    let starts = || std::fs::read_to_string(folder.path().join("started")).unwrap().lines().count();
+    assert_eq!(failure(&engine, "bad").await.0, FailureKind::Unreachable);
+    until("it is being started again", || starts() == 2).await;
+    let over = plugin.shut_down();
+    assert!(tokio::time::timeout(PATIENCE, over).await.is_ok(), "its end has no end");
+    let (_, message) = failure(&engine, "ls").await;
+    assert!(message.contains("has been shut down"), "{message}");
+    assert_eq!(starts(), 2, "it was started after it was told to stop");
+    for pid in std::fs::read_to_string(folder.path().join("started")).unwrap().lines() {
+        assert!(!runs(pid), "{pid} is still there");
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use serde_json::json;
 
 pub(crate) const CHILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/external/children.py");
 /// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn engine_with(registration: &Registration) -> Engine {
     let mut settings = OperatorSettings::default();

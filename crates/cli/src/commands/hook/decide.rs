@@ -20,6 +20,9 @@ use crate::session::{Surroundings, builder, environment, working_directory};
 /// What is kept back of the client's patience for saying that a daemon took too long.
 pub(super) const MARGIN: Duration = Duration::from_millis(200);
 
+/// How long the end of plugins may hold an answer back that is settled and recorded. What they are by then is killed with this process.
+const ENDING: Duration = Duration::from_secs(5);
+
 /// From this length on a hook moves the database's log, since each that opens the database alone reads all of it.
 const LONG_LOG_BYTES: u64 = 128 * 1024;
 
@@ -82,7 +85,10 @@ pub(super) fn decide(heard: &Heard<'_>, surroundings: &Surroundings) -> Result<S
         .enable_all()
         .build()
         .map_err(|error| Unjudged(format!("no runtime: {error}")))?;
-    runtime.block_on(decide_here(heard, loaded, surroundings))
+    let decided = runtime.block_on(decide_here(heard, loaded, surroundings));
+    // Its end would wait for threads that read files, however long that takes them.
+    runtime.shutdown_background();
+    decided
 }
 
 /// What a daemon says about it; `None` where none listens, or the one that does leaves it to us.
@@ -155,7 +161,12 @@ async fn decide_here(
     let backstop = built.map_err(Error::from)?;
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
     let reply = judged(&backstop, heard.event, left, !is_strict).await;
-    let complete = backstop.shut_down().await;
+    // What was decided is on disk before anything is waited for that plugins could draw out.
+    let complete = match backstop.audit() {
+        Some(audit) => audit.flush().await,
+        None => true,
+    };
+    let complete = tokio::time::timeout(ENDING, backstop.shut_down()).await.unwrap_or(complete) && complete;
     if log > LONG_LOG_BYTES {
         // Where this fails, the next one tries; what is in the log counts wherever it is.
         let _ = store.shorten_log().await;

@@ -18,6 +18,7 @@ mod input;
 pub(crate) mod life;
 mod run;
 pub(crate) mod session;
+mod stop;
 pub(crate) mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +33,7 @@ use backstop_hooks::{HookError, Json, JsonFuture, JsonHook, PointId};
 use backstop_process::{Descriptors, Family, Program};
 use serde_json::Value;
 use tokio::net::unix::pipe;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use self::fault::Fault;
@@ -41,6 +42,7 @@ use self::input::Input;
 use self::life::Lives;
 use self::run::{Pipes, Task, listen};
 use self::session::Session;
+use self::stop::Stop;
 use self::wire::Call;
 use super::Held;
 use crate::registration::{HookSpec, Offer, Registration, RegistrationError};
@@ -53,6 +55,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A program that has lived for so long is no longer one that fails in a row.
 const SETTLED: Duration = Duration::from_secs(60);
+/// How long the system may take to end a program that was killed.
+const KILLED: Duration = Duration::from_secs(3);
 /// How much of what a program said last on its standard error is kept for its author.
 const LAST_LINES: usize = 20;
 
@@ -83,6 +87,13 @@ impl Default for Limits {
             most_line: super::MOST_ANSWER_BYTES,
             most_unasked: 1 << 20,
         }
+    }
+}
+
+impl Limits {
+    /// How long the end of a program takes at most: it is asked by a message, by the end of its input and by a signal, and then killed.
+    fn longest_end(&self) -> Duration {
+        self.grace.saturating_mul(3).saturating_add(KILLED)
     }
 }
 
@@ -183,7 +194,7 @@ struct Shared {
     declared: OnceLock<Handshake>,
     /// Who answers its questions, if it may ask any.
     lives: Option<Arc<dyn Lives>>,
-    stop: Arc<Notify>,
+    stop: Stop,
 }
 
 /// A plugin that is a program. When the last of it and its hooks is dropped, the program dies.
@@ -228,7 +239,7 @@ impl ProcessPlugin {
             state: watch::Sender::new(State::Starting),
             declared: OnceLock::new(),
             lives,
-            stop: Arc::default(),
+            stop: Stop::default(),
             settings,
             plugin,
         });
@@ -275,13 +286,20 @@ impl ProcessPlugin {
         self.shared.session().await?.call(Call::Tool { name, arguments }).await
     }
 
-    /// Asks the program to end, and returns when nothing of it is left. Its hooks fail from now on.
+    /// Asks the program to end, and returns when nothing of it is left. Its hooks fail from now on, and it is never started again.
+    /// A program that can't be ended in the time that its limits allow is left to the system, after it was killed.
     pub async fn shut_down(&self) {
-        self.shared.stop.notify_one();
-        let mut state = self.shared.state.subscribe();
+        let shared = &self.shared;
+        shared.stop.ask();
+        let mut state = shared.state.subscribe();
         // An error means that its keeper is gone, and with it the program.
-        let _ = state.wait_for(|state| matches!(state, State::Over)).await;
-        self.shared.family.end();
+        let over = state.wait_for(|state| matches!(state, State::Over));
+        if tokio::time::timeout(shared.settings.limits.longest_end(), over).await.is_err() {
+            tracing::warn!(plugin = %shared.plugin, "the process of a plugin or hook did not end in its time; it is killed");
+            self._keeper.0.abort();
+            shared.state.send_replace(State::Over);
+        }
+        shared.family.end();
     }
 
     /// The program as it runs; waits where it is being started.
@@ -398,7 +416,7 @@ impl Shared {
             .map_err(|source| error(Fault::Start(source.to_string()), &said))?;
         let (input, writer) = Input::new(input);
         let session = Session::new(Arc::clone(&self.plugin), input, life);
-        let (stop, plugin) = (Arc::clone(&self.stop), Arc::clone(&self.plugin));
+        let (stop, plugin) = (self.stop.clone(), Arc::clone(&self.plugin));
         let pipes = Pipes { session: Arc::clone(&session), running, writer, output, limits, stop, plugin };
         let serving = Task(tokio::spawn(pipes.serve()));
         match self.greet(&session).await {
@@ -462,20 +480,24 @@ async fn keep(shared: Arc<Shared>, first: Launched) {
     loop {
         shared.state.send_replace(State::Ready(Arc::clone(&launched.session)));
         let fault = (&mut launched.serving.0).await.unwrap_or(Fault::ShutDown);
-        if fault == Fault::ShutDown {
+        if fault == Fault::ShutDown || shared.stop.is_asked() {
             break;
         }
         if launched.since.elapsed() >= SETTLED {
             failures = 0;
         }
-        let Some(next) = again(&shared, fault, &mut failures).await else { break };
-        launched = next;
+        // INVARIANT: once it is to end, nothing is started any more, and what is being started is dropped, which kills it.
+        launched = tokio::select! {
+            biased;
+            () = shared.stop.asked() => break,
+            next = again(&shared, fault, &mut failures) => next,
+        };
     }
     shared.state.send_replace(State::Over);
 }
 
-/// The next life of a program; `None` if it was told to stop in between.
-async fn again(shared: &Shared, fault: Fault, failures: &mut u32) -> Option<Launched> {
+/// The next life of a program.
+async fn again(shared: &Shared, fault: Fault, failures: &mut u32) -> Launched {
     let mut fault = fault;
     loop {
         *failures += 1;
@@ -483,14 +505,11 @@ async fn again(shared: &Shared, fault: Fault, failures: &mut u32) -> Option<Laun
         tracing::warn!(plugin = %shared.plugin, wait_ms = wait.as_millis(), "the process of a plugin or hook {fault}; it is started again");
         if !wait.is_zero() {
             shared.state.send_replace(State::Down(fault));
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = shared.stop.notified() => return None,
-            }
+            tokio::time::sleep(wait).await;
         }
         shared.state.send_replace(State::Starting);
         match shared.launch().await {
-            Ok(launched) => return Some(launched),
+            Ok(launched) => return launched,
             Err(error) => fault = error.fault,
         }
     }

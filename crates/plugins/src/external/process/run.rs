@@ -6,7 +6,6 @@ use std::time::Duration;
 use backstop_process::Running;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::ChildStdout;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -15,6 +14,7 @@ use super::fault::Fault;
 use super::input::Writer;
 use super::life::Question;
 use super::session::Session;
+use super::stop::Stop;
 use super::wire::{self, Incoming, Level};
 use crate::external::shown;
 
@@ -44,7 +44,7 @@ pub(super) struct Pipes {
     pub(super) writer: Writer,
     pub(super) limits: Limits,
     /// Says that the program is to end.
-    pub(super) stop: Arc<Notify>,
+    pub(super) stop: Stop,
     pub(super) plugin: Arc<str>,
 }
 
@@ -62,7 +62,7 @@ impl Pipes {
                     read = reader.read(&session) => if let Err(fault) = read { break fault },
                     fault = &mut writer.0 => break reader.after(fault.unwrap_or(Fault::ShutDown), &session).await,
                     () = &mut overdue => break Fault::IgnoresCancel(limits.cancel_grace),
-                    () = stop.notified() => {
+                    () = stop.asked() => {
                         bid_farewell(&session, &mut reader, limits.grace).await;
                         break Fault::ShutDown;
                     }
