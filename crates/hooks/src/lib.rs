@@ -42,6 +42,7 @@ mod reason;
 mod sample;
 mod sight;
 pub mod tool_name;
+mod unambiguous;
 mod value;
 
 pub use approval::{
@@ -73,4 +74,5 @@ pub use point::{
 pub use reason::{Reason, RecordedReason};
 pub use sight::{Eyes, Seen, Sight};
 pub use tool_name::ToolName;
+pub use unambiguous::Unambiguous;
 pub use value::{Json, Params, Secret, Text};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop_endpoint::{Endpoint, Plain, Words};
-use backstop_hooks::{HookError, JsonFuture, JsonHook, Malformed, PointId, Secret};
+use backstop_hooks::{HookError, JsonFuture, JsonHook, Malformed, PointId, Secret, Unambiguous};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -134,10 +134,10 @@ impl JsonHook for HttpHook {
                     Malformed::new("the endpoint's answer is empty\nhint: no opinion is `null`").into()
                 );
             }
-            serde_json::from_slice(&answer).map(|answer| silence(point, answer)).map_err(|error| {
+            Unambiguous::read(&answer).map(|answer| silence(point, answer)).map_err(|error| {
                 let (line, column) = (error.line(), error.column());
-                Malformed::new(format!("the endpoint's answer is no JSON (line {line}, column {column})"))
-                    .into()
+                let what = if error.is_data() { "has a key twice" } else { "is no JSON" };
+                Malformed::new(format!("the endpoint's answer {what} (line {line}, column {column})")).into()
             })
         })
     }

@@ -59,6 +59,8 @@ async fn law_05_whatever_else_a_command_does_blocks_at_a_gate_and_is_recorded_at
         ("kill -s KILL $$", FailureKind::Failed, "signal: 9"),
         ("echo yes", FailureKind::Malformed, "no JSON"),
         (r#"echo '{"block": "true"}'"#, FailureKind::Malformed, "malformed"),
+        (r#"echo '{"block": true, "block": false}'"#, FailureKind::Malformed, "a key twice (line 1"),
+        (r#"echo '{"params": [{"a": {"b": 1, "b": 1}}]}'"#, FailureKind::Malformed, "a key twice (line 1"),
         (r#"echo '{"block": true} {}'"#, FailureKind::Malformed, "no JSON"),
         ("while :; do echo flood; done", FailureKind::Malformed, "more than 1048576 bytes"),
         ("exit 2 ", FailureKind::Failed, "nothing can be stopped"),

@@ -88,6 +88,7 @@ async fn law_05_whatever_is_no_answer_blocks_at_a_gate_and_is_recorded_at_an_obs
         (ok("yes"), FailureKind::Malformed, "no JSON"),
         (ok("\"yes\""), FailureKind::Malformed, "an outcome is an object"),
         (ok(r#"{"block": "true"}"#), FailureKind::Malformed, "malformed"),
+        (ok(r#"{"block": true, "block": false}"#), FailureKind::Malformed, "a key twice (line 1"),
         (ok(&long), FailureKind::Malformed, "more than 1 MiB"),
         (redirect.to_owned(), FailureKind::Failed, "307"),
         ("HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_owned(), FailureKind::Failed, "401"),

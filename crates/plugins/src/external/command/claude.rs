@@ -12,7 +12,7 @@
 
 use std::path::Path;
 
-use backstop_hooks::{ApprovalRequest, HookError, Malformed, PointId};
+use backstop_hooks::{ApprovalRequest, HookError, Malformed, PointId, Unambiguous};
 use serde_json::{Map, Value, json};
 
 use super::not_json;
@@ -237,7 +237,7 @@ pub(super) fn read(point: PointId, event: &Value, output: &[u8]) -> Result<Value
         }
         return Ok(no_opinion(point));
     }
-    let answer: Value = serde_json::from_slice(output).map_err(|error| not_json(&error))?;
+    let answer = Unambiguous::read(output).map_err(|error| not_json(&error))?;
     let reason = |field: &str| text(&answer, field).unwrap_or_default();
     if answer.get("async").is_some() {
         return Err(Malformed::new("the script answers later (`async`), and nothing waits for that").into());

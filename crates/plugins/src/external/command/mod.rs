@@ -22,7 +22,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{HookError, JsonFuture, JsonHook, Malformed, PointId};
+use backstop_hooks::{HookError, JsonFuture, JsonHook, Malformed, PointId, Unambiguous};
 use backstop_process::{Bounded, Descriptors, Family, Program, Running, read_bounded};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
@@ -179,8 +179,8 @@ impl CommandHook {
         let output = said.output.bytes.trim_ascii();
         match self.settings.dialect {
             Dialect::Backstop if output.is_empty() => Ok(no_opinion(point)),
-            Dialect::Backstop => serde_json::from_slice(output)
-                .map(|answer: Value| if answer.is_null() { no_opinion(point) } else { answer })
+            Dialect::Backstop => Unambiguous::read(output)
+                .map(|answer| if answer.is_null() { no_opinion(point) } else { answer })
                 .map_err(|error| not_json(&error).into()),
             Dialect::Claude => claude::read(point, event, output),
         }
@@ -209,8 +209,14 @@ impl CommandHook {
     }
 }
 
+/// What is wrong with an output that is no JSON, or none that all readers read alike.
 fn not_json(error: &serde_json::Error) -> Malformed {
     let (line, column) = (error.line(), error.column());
+    if error.is_data() {
+        return Malformed::new(format!(
+            "the command's answer has a key twice (line {line}, column {column})"
+        ));
+    }
     Malformed::new(format!(
         "the command's output is no JSON (line {line}, column {column})\nhint: standard output is for the answer; print to standard error"
     ))

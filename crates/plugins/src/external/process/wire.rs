@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use backstop_hooks::{Json, PointId};
+use backstop_hooks::{Json, PointId, Unambiguous};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
@@ -42,15 +42,16 @@ struct Message<'a> {
     id: Option<Value>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "present")]
     params: Option<Value>,
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
     error: Option<RpcError>,
 }
 
-/// `null` is a value that is there.
+/// `null` is a value that is there. An object that has a key twice is none.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+    Unambiguous::deserialize(deserializer).map(|value| Some(value.0))
 }
 
 #[derive(Deserialize)]
@@ -222,6 +223,8 @@ mod tests {
             r#"{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "x"}}"#,
             r#"{"jsonrpc": "2.0", "id": -1, "result": null}"#,
             r#"{"jsonrpc": "2.0", "id": 1, "id": 2, "result": null}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"block": true, "block": false}}"#,
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"params": [{"a": {"b": 1, "\u0062": 2}}]}}"#,
             r#"{"jsonrpc": "2.0", "id": 1, "result": null, "more": 1}"#,
             r#"{"jsonrpc": "2.0", "result": null}"#,
             r#"{"jsonrpc": "2.0", "id": 1, "method": "log", "params": {}}"#,
