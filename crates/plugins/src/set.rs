@@ -14,6 +14,7 @@
 
 mod error;
 mod machine;
+mod points;
 mod programs;
 mod scripts;
 
@@ -405,6 +406,7 @@ async fn start(wanted: Wanted, surroundings: &Surroundings<'_>, scripts: &Script
     if let Some(spec) = registration.hooks().find(|spec| !is_named(spec)) {
         return Err(Why::Undeclared(spec.point.name().to_owned()));
     }
+    points::are_registered(&manifest, &registration)?;
     for (kind, name) in unserved(&registration) {
         registration.leave_out(format!("{kind} `{name}`"), "no server of Backstop answers for plugins");
     }

@@ -12,12 +12,13 @@ mod ours;
 mod points;
 mod theirs;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use backstop_hooks::{Json, OwnerId};
+use backstop_hooks::{Json, OwnerId, PointId};
 use backstop_yaml::{Node, Place, Problem, ProblemKind};
 
 use crate::external::command::Dialect;
@@ -234,6 +235,8 @@ pub struct Manifest {
     pub kind: Kind,
     /// The hooks that it has. `None` where only its code says.
     pub points: Option<Vec<HookSpec>>,
+    /// The points among them at which its code may have no hook.
+    pub optional: BTreeSet<PointId>,
     /// What it asks for; `None` where its manifest has no words for that.
     pub asked: Option<Permissions>,
     /// What else it brings.

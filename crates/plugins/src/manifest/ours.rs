@@ -7,7 +7,7 @@ use backstop_yaml::{Kind as NodeKind, Node, Place, Problem, ProblemKind};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::points::{self, Hook};
+use super::points::{self, Hook, Hooks};
 use super::{Api, Contracts, Kind, Manifest, ManifestError, PluginId, Text, inside};
 use crate::external::command::Dialect;
 use crate::permissions::{Host, Permissions, Words};
@@ -90,7 +90,15 @@ pub(super) fn read(folder: &Path, file: &Text) -> Result<Manifest, ManifestError
     let root = file.tree()?;
     let mut wire: Wire = root.read()?;
     let id = PluginId::new(wire.id.as_str()).map_err(|error| wrong(at(&root, &["id"]), error))?;
-    let points = wire.points.take().map(|hooks| hooks_of(hooks, &root)).transpose()?;
+    let is_asked_by_point = matches!(wire.kind, KindWord::Command | KindWord::Http);
+    let is_optional = |hooks: &Vec<Hook>| hooks.iter().any(|hook| hook.optional);
+    if is_asked_by_point && wire.points.as_ref().is_some_and(is_optional) {
+        let message =
+            "`optional` is for points whose hooks the plugin's code registers, and this `kind` has none";
+        return Err(wrong(at(&root, &["points"]), message).into());
+    }
+    let hooks = wire.points.take().map(|hooks| hooks_of(hooks, &root)).transpose()?;
+    let (points, optional) = hooks.map(|Hooks { specs, optional }| (specs, optional)).unzip();
     let kind = kind(folder, &wire, points.as_deref(), &root)?;
     let mut asked = Permissions::try_from(&wire.permissions).map_err(|error| {
         let list = error.list;
@@ -116,6 +124,7 @@ pub(super) fn read(folder: &Path, file: &Text) -> Result<Manifest, ManifestError
         api: wire.api,
         kind,
         points,
+        optional: optional.unwrap_or_default(),
         asked: Some(asked),
         contracts: Contracts {
             tools: wire.contracts.tools,
@@ -127,7 +136,7 @@ pub(super) fn read(folder: &Path, file: &Text) -> Result<Manifest, ManifestError
     })
 }
 
-fn hooks_of(hooks: Vec<Hook>, root: &Node) -> Result<Vec<HookSpec>, Problem> {
+fn hooks_of(hooks: Vec<Hook>, root: &Node) -> Result<Hooks, Problem> {
     points::specs(hooks).map_err(|(index, error)| {
         let list = match &root.kind {
             NodeKind::Map(entries) => {

@@ -1,7 +1,9 @@
 //! The hooks that a manifest names.
 
+use std::collections::BTreeSet;
+
 use backstop_engine::{Budget, ToolMatcher};
-use backstop_hooks::Trigger;
+use backstop_hooks::{PointId, Trigger};
 use serde::Deserialize;
 
 use crate::registration::{HookSpec, MOST_HOOKS};
@@ -17,6 +19,9 @@ pub(super) struct Hook {
     matcher: Option<Matcher>,
     triggers: Option<Vec<Trigger>>,
     dispatch_kinds: Option<Vec<String>>,
+    /// The code may register nothing here, as its options say.
+    #[serde(default)]
+    pub(super) optional: bool,
 }
 
 /// An expression, or names.
@@ -27,21 +32,36 @@ enum Matcher {
     Names(Vec<String>),
 }
 
+/// The hooks that a manifest names.
+#[derive(Debug, Default)]
+pub(super) struct Hooks {
+    /// The hooks.
+    pub(super) specs: Vec<HookSpec>,
+    /// The points at which the code may have none of them.
+    pub(super) optional: BTreeSet<PointId>,
+}
+
 /// The hooks, each with an id of its own at its point. An error says which one is wrong, by its number from 0.
-pub(super) fn specs(hooks: Vec<Hook>) -> Result<Vec<HookSpec>, (usize, String)> {
+pub(super) fn specs(hooks: Vec<Hook>) -> Result<Hooks, (usize, String)> {
     if hooks.len() > MOST_HOOKS {
         return Err((MOST_HOOKS, format!("a plugin has at most {MOST_HOOKS} hooks")));
     }
     let mut specs: Vec<HookSpec> = Vec::with_capacity(hooks.len());
+    let mut needed = BTreeSet::new();
     for (index, hook) in hooks.into_iter().enumerate() {
+        let is_optional = hook.optional;
         let spec = spec(hook).map_err(|error| (index, error))?;
         if specs.iter().any(|other| other.point == spec.point && other.registration == spec.registration) {
             let again = format!("there are two hooks `{}` at `{}`", spec.registration, spec.point);
             return Err((index, format!("{again}\nhint: give each an `id` of its own")));
         }
+        if !is_optional {
+            needed.insert(spec.point);
+        }
         specs.push(spec);
     }
-    Ok(specs)
+    let optional = specs.iter().map(|spec| spec.point).filter(|point| !needed.contains(point)).collect();
+    Ok(Hooks { specs, optional })
 }
 
 fn spec(hook: Hook) -> Result<HookSpec, String> {

@@ -4,6 +4,7 @@
 //! package; `id`, `name`, `version`, `description`, `configSchema` and `contracts` of the plugin's manifest. What else those files have is for
 //! parts of that system that Backstop has not, and is reported.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use backstop_hooks::Json;
@@ -94,6 +95,7 @@ pub(super) fn read(look: Look<'_>) -> Result<Manifest, ManifestError> {
         api: Api::OpenClaw,
         kind: Kind::Script { entry },
         points: None,
+        optional: BTreeSet::new(),
         asked: None,
         contracts: contracts(described.as_ref().and_then(|map| map.get("contracts"))),
         config_schema: described.as_ref().and_then(|map| map.get("configSchema")).cloned().map(Json::new),

@@ -11,7 +11,7 @@ mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -82,6 +82,8 @@ pub(super) struct Desk {
     unread: Mutex<BTreeSet<String>>,
     /// The last runtime whose `register` has returned. From then on nothing can be registered in it.
     registered: AtomicU32,
+    /// Whether it tried to register something after that.
+    late: AtomicBool,
     /// How often its runtime was lost, and how the last time.
     lost: watch::Sender<Lost>,
 }
@@ -204,6 +206,7 @@ impl Desk {
             denied: Mutex::default(),
             unread: Mutex::default(),
             registered: AtomicU32::new(0),
+            late: AtomicBool::new(false),
             lost: watch::Sender::new(Lost::default()),
         }
     }
@@ -235,9 +238,19 @@ impl Desk {
 
     fn open(&self, scope: &CallScope) -> Result<(), HostError> {
         if self.is_over(scope) {
+            self.note_late();
             return Err(refused("`register` has returned\nhint: register while it runs"));
         }
         Ok(())
+    }
+
+    /// Says that something came too late to be registered. The plugin's code is told as well, and may keep that to itself.
+    fn note_late(&self) {
+        if !self.late.swap(true, Ordering::AcqRel) {
+            let (what, why) = ("what it registers late", "`register` had returned; it is refused");
+            tracing::warn!(plugin = %self.facts.id, "{what} is left out: {why}");
+            self.keep_left_out(LeftOut { what: what.to_owned(), why: why.to_owned() });
+        }
     }
 
     fn collect<T: Default>(&self, scope: &CallScope, take: impl FnOnce(&mut Collected) -> T) -> T {

@@ -91,6 +91,16 @@ pub enum Why {
         "its code has a hook at `{0}`, which its manifest does not name\nhint: add it to `points`; people consent to what stands there"
     )]
     Undeclared(String),
+    /// Its code has no hook where its manifest has one.
+    #[error(
+        "its manifest names `{point}`, and its code registered no hook there; {registered}\nhint: register it while `register` runs, not in a promise or a timer; write `\"optional\": true` beside `point` if only some options have it; or take it out of `points`"
+    )]
+    Unregistered {
+        /// The point.
+        point: String,
+        /// What the code registered, in words.
+        registered: String,
+    },
     /// Its code has other hooks than when it was loaded before.
     #[error(
         "its code has a hook at {points}, and had none there when it was loaded before with the same options and grants, so that the hook may have been skipped\nhint: name its `points` in its manifest, or have it looked at anew with `backstop plugins trust {id}`"

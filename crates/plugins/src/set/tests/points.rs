@@ -132,3 +132,44 @@ async fn law_07_code_that_has_a_hook_where_it_had_none_before_is_refused() {
     fs::write(&notes, noted.to_string()).unwrap();
     loaded(plugin.clone()).await.unwrap();
 }
+
+#[tokio::test]
+async fn law_07_a_point_of_the_manifest_at_which_the_code_registers_nothing_is_an_error() {
+    let late = "Promise.resolve().then(() => api.on('before_tool_call', () => ({ block: true })));";
+    let other = "api.on('session_start', () => {});";
+    let option = "if (api.pluginConfig?.on) api.on('before_tool_call', () => ({ block: true }));";
+    let there = "api.on('before_tool_call', () => ({ block: true }));";
+    for (body, named, said) in [
+        ("", r#"{"point": "before_tool_call"}"#, Some("it registered no hooks at all")),
+        (late, r#"{"point": "before_tool_call"}"#, Some("it registered no hooks at all")),
+        (option, r#"{"point": "before_tool_call"}"#, Some("it registered no hooks at all")),
+        (
+            other,
+            r#"{"point": "before_tool_call"}, {"point": "session_start"}"#,
+            Some("hooks at `session_start`"),
+        ),
+        (
+            option,
+            r#"{"point": "before_tool_call", "optional": true}, {"point": "before_tool_call", "id": "b"}"#,
+            Some("it registered no hooks at all"),
+        ),
+        (option, r#"{"point": "before_tool_call", "optional": true}"#, None),
+        (there, r#"{"point": "before_tool_call", "optional": true}"#, None),
+        (there, r#"{"point": "before_tool_call"}"#, None),
+    ] {
+        let manifest = format!(
+            r#"{{"id": "mine", "version": "1", "kind": "script", "entry": "a.js", "points": [{named}]}}"#
+        );
+        let code = format!("export default {{ id: 'mine', register(api) {{ {body} }} }};");
+        let files = [("backstop.plugin.json", manifest.as_str()), ("a.js", code.as_str())];
+        let (_folder, plugin) = wanted(&files, "{}");
+        match (loaded(plugin).await, said) {
+            (Ok(_), None) => {}
+            (Err(error), Some(said)) => {
+                assert!(error.contains(said), "{body}: {error}");
+                assert!(error.contains("`mine`") && error.contains("names `before_tool_call`"), "{error}");
+            }
+            (found, _) => panic!("{body} {named}: {:?}", found.err()),
+        }
+    }
+}
