@@ -14,6 +14,7 @@
 mod media;
 mod named;
 mod readable;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use self::media::is_media;
 use self::named::Names;
 use self::readable::is_minified;
+use self::seen::{has_hidden, is_visible};
 
 /// Most places that are told of one kind.
 const MOST_PLACES: usize = 8;
@@ -203,7 +205,7 @@ impl Findings {
 
     /// Looks at one file.
     pub(super) fn look(&mut self, name: &str, bytes: &[u8]) {
-        if name.chars().any(backstop_yaml::is_invisible) {
+        if !name.chars().all(is_visible) {
             self.found(FindingKind::HiddenText, name);
         }
         if is_native(name, bytes) {
@@ -296,21 +298,6 @@ fn place(name: &str) -> String {
 
 fn is_of_data(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\')
-}
-
-/// What can't be seen, but for white space and for a mark at the file's beginning. Prose may have what joins the parts of an emoji.
-fn has_hidden(text: &str, is_code: bool) -> bool {
-    const JOINER: char = '\u{200d}';
-    let mut before = ' ';
-    text.trim_start_matches('\u{feff}').chars().any(|c| {
-        let joins = !is_code && c == JOINER && is_emoji(before);
-        before = c;
-        backstop_yaml::is_invisible(c) && !joins && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}')
-    })
-}
-
-fn is_emoji(c: char) -> bool {
-    matches!(c, '\u{2190}'..='\u{2bff}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
 }
 
 fn is_native(name: &str, bytes: &[u8]) -> bool {

@@ -200,6 +200,10 @@ fn neither_another_name_nor_padding_makes_findings_fewer() {
         ("eval(atob(x));\n", FindingKind::Obfuscated),
         ("fetch(1);\n", FindingKind::Network),
         ("const x\u{200b} = 1;\n", FindingKind::HiddenText),
+        ("const x = '\u{fe00}\u{e0100}\u{e01ef}';\n", FindingKind::HiddenText),
+        ("const {a,\u{3164}} = b;\n", FindingKind::HiddenText),
+        ("a(); //\rb();\n", FindingKind::HiddenText),
+        ("// \u{1b}[8m\n", FindingKind::HiddenText),
     ] {
         for name in ["a.js", "a.tsx", "a.rb", "a.pl", "a.php", "a.ps1", "a", "a.b.c", "lib/.hidden", "a.JS"] {
             let kinds =
