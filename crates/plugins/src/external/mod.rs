@@ -67,6 +67,16 @@ fn stop(point: PointId, reason: &str) -> Option<Value> {
     })
 }
 
+/// Why a program was not started.
+fn not_started(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => format!(
+            "{error}\nhint: a file of a plugin that is its program has to be executable (`chmod +x`), or its interpreter is named before it"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// Text of others, as it may stand in a message: one line, cut.
 fn shown(text: &str, most: usize) -> String {
     let clean = text.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c });

@@ -103,7 +103,7 @@ impl FromStr for Source {
     type Err = NoSource;
 
     fn from_str(text: &str) -> Result<Self, NoSource> {
-        let wrong = |why| NoSource { text: text.to_owned(), why };
+        let wrong = |why| NoSource { text: without_credentials(text), why };
         if let Some(package) = text.strip_prefix("npm:") {
             return package.parse().map(Self::Npm).map_err(wrong);
         }
@@ -124,6 +124,28 @@ impl FromStr for Source {
         let is_archive =
             ARCHIVES.iter().any(|end| text.to_ascii_lowercase().ends_with(end)) && !path.is_dir();
         Ok(if is_archive { Self::Archive(path) } else { Self::Folder(path) })
+    }
+}
+
+/// A place as it may be shown: what stands where an address has its user and password is left out, and what it asks a server for. Rather
+/// too much is left out than too little.
+fn without_credentials(text: &str) -> String {
+    let scheme = text.find("://").map(|at| at + "://".len());
+    let begin = scheme
+        .or_else(|| text.find([':', '+']).map(|at| at + 1).filter(|_| text.starts_with("git")))
+        .unwrap_or(0);
+    let (head, rest) = text.split_at_checked(begin).unwrap_or((text, ""));
+    let (shown, query) = match rest.split_once('?').filter(|_| scheme.is_some()) {
+        Some((shown, _)) => (shown, "?..."),
+        None => (rest, ""),
+    };
+    match rest.rsplit_once('@') {
+        // `git@host:path` has a user, and no password before it.
+        Some((user, place)) if scheme.is_some() || (user.contains(':') && !text.starts_with("npm:")) => {
+            let place = place.split('?').next().unwrap_or_default();
+            format!("{head}...@{place}{query}")
+        }
+        _ => format!("{head}{shown}{query}"),
     }
 }
 

@@ -52,6 +52,33 @@ fn a_source_is_told_by_how_it_is_written() {
     }
 }
 
+#[test]
+fn a_place_that_is_none_is_shown_without_its_password() {
+    let secret = ["hunt", "er2"].concat();
+    for (before, behind) in [
+        ("https://me:", "@example.org/a.tgz"),
+        ("https://", "@example.org/a.tgz"),
+        ("git:https://me:", "@example.org/a.git#v1"),
+        ("git+https://", "@example.org/a.git"),
+        ("git:ssh://git:", "@example.org/a.git"),
+        ("git:http://me:", "/x@example.org/a.git"),
+        ("https://example.org/a.tgz?token=", ""),
+        ("git:https://me@example.org/a.git?token=", "@x"),
+        ("me:", "@example.org:a.git"),
+        ("ftp://a:", "@b"),
+    ] {
+        let text = format!("{before}{secret}{behind}");
+        let error = text.parse::<Source>().unwrap_err();
+        assert!(
+            !error.to_string().contains(&secret) && !format!("{error:?}").contains(&secret),
+            "{before}: {error}"
+        );
+        assert!(error.to_string().contains("is no place to get a plugin from"), "{error}");
+    }
+    let error = "npm:../@a:b@1".parse::<Source>().unwrap_err().to_string();
+    assert!(error.contains("`npm:../@a:b@1`"), "{error}");
+}
+
 /// A repository with one commit for each list of files; the last one is its head.
 struct Repository(tempfile::TempDir);
 

@@ -178,8 +178,8 @@ fn answered<P: Point>(
 /// What a script's failure is among the failures of hooks, where it had this time.
 fn failure(error: &ScriptError, budget: Duration) -> HookError {
     match error {
-        ScriptError::Malformed { .. } => {
-            HookError::Malformed(backstop_hooks::Malformed::new(error.to_string()))
+        ScriptError::Malformed { path, reason } => {
+            HookError::Malformed(backstop_hooks::Malformed::new(format!("`{path}` {reason}")))
         }
         ScriptError::Elsewhere { reason, is_malformed: true } => {
             HookError::Malformed(backstop_hooks::Malformed::new(reason.clone()))

@@ -29,7 +29,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
 use super::process::MARKER;
-use super::{Held, MOST_ANSWER_BYTES, no_opinion, session_folder, shown, stop};
+use super::{Held, MOST_ANSWER_BYTES, no_opinion, not_started, session_folder, shown, stop};
 
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 /// Most characters of a reason.
@@ -151,7 +151,7 @@ impl CommandHook {
         }
         let running = self.family.start(self.program(point, event)).map_err(|error| {
             let program = shown(&self.settings.program.to_string_lossy(), 200);
-            HookError::Unreachable(format!("`{program}` could not be started: {error}"))
+            HookError::Unreachable(format!("`{program}` could not be started: {}", not_started(&error)))
         })?;
         let input = serde_json::to_vec(input).map_err(HookError::failed)?;
         talk(running, input).await

@@ -402,7 +402,7 @@ impl Shared {
         let mut running = self
             .family
             .start(self.program())
-            .map_err(|source| error(Fault::Start(source.to_string()), &said))?;
+            .map_err(|source| error(Fault::Start(super::not_started(&source)), &said))?;
         let pipes = (running.take_input(), running.take_output(), running.take_errors());
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(error(Fault::Start("it has no pipes".to_owned()), &said));

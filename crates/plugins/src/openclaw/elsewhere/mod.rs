@@ -455,8 +455,12 @@ struct Place {
 
 /// A failure of the program, and not of the plugin's code.
 fn elsewhere(error: HookError) -> ScriptError {
-    let is_malformed = matches!(error, HookError::Malformed(_));
-    ScriptError::Elsewhere { reason: error.to_string(), is_malformed }
+    match error {
+        HookError::Malformed(malformed) => {
+            ScriptError::Elsewhere { reason: malformed.message().to_owned(), is_malformed: true }
+        }
+        other => ScriptError::Elsewhere { reason: other.to_string(), is_malformed: false },
+    }
 }
 
 impl Place {
