@@ -508,6 +508,8 @@ async fn again(shared: &Shared, fault: Fault, failures: &mut u32) -> Launched {
             tokio::time::sleep(wait).await;
         }
         shared.state.send_replace(State::Starting);
+        // What left its group and its parent still carries the mark.
+        shared.family.end();
         match shared.launch().await {
             Ok(launched) => return launched,
             Err(error) => fault = error.fault,
