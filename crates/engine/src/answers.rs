@@ -1,15 +1,15 @@
-//! From a model's answer to the tools it asks for: the gate between `after_llm_call` and a tool call.
+//! Passes decisions from a model's answer to the tool calls in it: the gate between `after_llm_call` and a tool call.
 //!
-//! The answer is judged in one place and the tools are started in another, perhaps at the same time,
-//! perhaps by another task. The laws:
+//! An answer is judged in one place and its tools are started in another, possibly at the same time and
+//! by another task. The laws:
 //!
-//! - A tool call of a run waits while an answer of that run is being judged. The wait is bounded; a call
-//!   that waited in vain is denied.
+//! - While an answer of a run is being judged, the tool calls of that run wait. The wait is bounded, and a call
+//!   whose wait times out is denied.
 //! - Decisions are keyed by session, run and call. Two answers of one run (a sub-call, a retry) never
 //!   clear each other's decisions, and a denial stays.
-//! - Once hooks have named the calls that may stay, a call that they did not name is denied, and so is
-//!   one that can't be told apart: without an id, or with an id used twice.
-//! - A judgement that ends without a decision (its task was dropped) denies what waits for it.
+//! - Once hooks have named the calls that may stay, any other call is denied. So is a call that
+//!   can't be identified because it has no id, or an id that is used twice.
+//! - If a judgement ends without a decision because its task was dropped, the calls that wait for it are denied.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,10 +1,10 @@
-//! Work that takes long on a thread of the host's runtime.
+//! Runs long work without blocking the other tasks of a runtime thread.
 //!
-//! A large text would keep such a thread for so long that everything else on it waits, so its other tasks are handed to
-//! another thread first. The law: *that is bounded*: each hand-over may take one thread more, so only so many are under way at
-//! once, and what comes then is worked on where it is.
+//! A large text would occupy a thread for so long that its other tasks starve, so these are moved to
+//! another thread first. The law: *that is bounded*. Each move may take one more thread, so only a limited number happen at
+//! once; work beyond that runs where it is.
 //!
-//! Limits: a runtime of one thread has no other, and what it has to do waits.
+//! Limits: a runtime with one thread has no other thread, so its tasks wait.
 
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;

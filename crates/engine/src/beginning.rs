@@ -1,9 +1,9 @@
 //! Whether a pattern can match a name of which only the beginning is known.
 //!
-//! A connector of a provider's offers all tools of a server without naming them: what is known of their names is that they begin
-//! with `mcp__<server>__`. A rule that holds for one of them has to hold for the connector, so [`Beginnings`] answers whether any
-//! text with that beginning is matched. It may answer yes for a pattern that matches none (line anchors and word boundaries count
-//! as met), and never no for one that matches one.
+//! A provider's connector offers all tools of a server without naming them. All that is known of their names is that they begin
+//! with `mcp__<server>__`. A rule that applies to one of them must apply to the connector, so [`Beginnings`] answers
+//! whether the pattern matches any text with that beginning. It may say yes for a pattern that matches none, because it
+//! assumes that line anchors and word boundaries match. It never says no for a pattern that matches one.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,15 +1,15 @@
 //! Hooks that block their thread.
 //!
 //! Rust can't interrupt a thread. A blocking hook that hangs keeps its thread until it ends, whatever its
-//! budget says, and a hook that hangs for every call would take every thread there is. So these hooks have
-//! threads of their own, apart from those on which the host reads files, and few of them:
+//! budget, and a hook that hangs for every call would take every thread. These hooks therefore get a few
+//! threads of their own, separate from those on which the host reads files:
 //!
-//! - [`MAX_RUNNING`] calls of one hook run at once; [`MAX_THREADS`] of all blocking hooks of the process.
-//! - [`MAX_WAITING`] more calls of it wait for their turn. The wait is part of the budget, and a call whose
-//!   budget ends while it waits never runs. The next call is not taken on: the hook has failed
+//! - [`MAX_RUNNING`] calls of one hook run at once, and [`MAX_THREADS`] calls of all blocking hooks of the process.
+//! - [`MAX_WAITING`] more calls of the hook wait for their turn. The wait counts towards the budget, and a call whose
+//!   budget ends while it waits never runs. One more call is not accepted: the hook has failed
 //!   ([`HookError::Overloaded`]), which blocks at gates.
-//! - A call that runs beyond its budget keeps its place until it ends. It is counted as overdue, and every
-//!   failure of the hook to answer in time says how many there are ([`HookLoad`]).
+//! - A call that exceeds its budget keeps its place until it ends. It is counted as overdue, and every
+//!   later timeout of the hook reports how many there are ([`HookLoad`]).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
-//! What belongs to somebody else and is kept or run here: hooks, their futures, their listeners.
+//! Foreign code that is stored or run here: hooks, their futures, their listeners.
 //!
-//! The law: *isolation*. Its panics end in [`Panicked`], also where it is only dropped; and whatever it calls
-//! is known to come from inside of a hook.
+//! The law: *isolation*. Its panics end in [`Panicked`], even when it is only dropped, and whatever it calls
+//! is known to come from inside a hook.
 
 use std::borrow::Borrow;
 use std::fmt;

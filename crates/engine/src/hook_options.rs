@@ -1,7 +1,7 @@
-//! How a hook is registered, and what is known of a registered hook.
+//! How a hook is registered, and what is known about a registered hook.
 //!
-//! [`HookOptions`] are what whoever registers a hook says; [`HookMeta`] is what holds after the operator's settings and
-//! the defaults of the point were applied.
+//! [`HookOptions`] are set by whoever registers a hook. [`HookMeta`] is what applies after the operator's settings and
+//! the point's defaults.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! The hosts of a process: what can be fired here at all.
+//! The hosts of a process: which points can be fired here at all.
 //!
-//! A process has one host (the agent) or several (a server that is a proxy and answers the hooks of coding
-//! agents); what any of them fires is fired here. The set decides, while hooks are registered, which of them
-//! would never be called, and which could only say what nobody obeys. The hosts of other processes are known
-//! for one purpose: so that an error can name who does fire the point.
+//! A process has one host (the agent) or several (a server that is a proxy and also answers the hooks of coding
+//! agents). A point that any of them fires is fired in the process. While hooks are registered, this set decides which of them
+//! would never be called, and which could only give answers that no host obeys. Hosts of other processes are known
+//! for one purpose: an error can then name the host that does fire the point.
 
 use backstop_hooks::{Honour, HostProfile, PointId};
 

@@ -1,16 +1,16 @@
 //! Interceptors: hooks that edit in place.
 //!
-//! An interceptor is given the event to read and an output to change. What it changed is its outcome;
-//! an output it leaves alone is no opinion. There are four points for them: `message.before`,
-//! `params.before`, `tool.before`, `tool.after`. They stand in the same registry as all other hooks, so
-//! the same laws hold: order, chain, budgets, and a failure blocks.
+//! An interceptor reads the event and changes an output. The changes are its outcome;
+//! an unchanged output means no opinion. There are four points for interceptors: `message.before`,
+//! `params.before`, `tool.before` and `tool.after`. Interceptors are in the same registry as all other hooks, so
+//! the same laws apply: order, chain, budgets, and a failure blocks.
 //!
-//! What interceptors do can be shown to the user as it happens ([`Interceptors::set_on_event`],
+//! A host can show the user what interceptors do as it happens ([`Interceptors::set_on_event`],
 //! [`format_event`]).
 //!
-//! The hooks that ship with Backstop and stand at these points are seen among the interceptors, and what they
-//! stop is told, but they can only be read there: the configuration decides over them, and a program that
-//! cleans up after itself can't take the guards with it.
+//! Built-in hooks at these points are listed among the interceptors, and their blocks
+//! are reported, but they are read-only here. The configuration controls them, so a program that
+//! removes its own interceptors can't remove the guards.
 
 use std::fmt;
 use std::future::Future;

@@ -1,13 +1,13 @@
 //! Matchers: limiting a hook to some tools or some agents.
 //!
-//! The laws: *a matcher that can match nothing is an error*, at registration: an unknown group, an empty name, an
-//! expression that is none. And *writing a tool's name another way never gets it past a hook*: a matcher holds for
-//! every name of a tool, as called, canonical, and the other spellings known for it. It also holds for a name that
-//! stands for all tools of a server ([`ToolName::open_prefix`]) if it could hold for one of these.
+//! The laws: *a matcher that can match nothing is an error* at registration: an unknown group, an empty name, an
+//! invalid expression. And *another spelling of a tool's name never gets it past a hook*: a matcher applies to
+//! every name of a tool, as called, canonical, and the other known spellings. It also applies to a name that
+//! stands for all tools of a server ([`ToolName::open_prefix`]) if it could apply to one of these.
 //!
-//! Limits: names that no known tool has are accepted, since plugins, MCP servers and clients bring tools of their
-//! own. A name that looks like a typo of a known one is a hint for people ([`ToolMatcher::hints`]), not an error. An
-//! interceptor's expression must match a tool that is known: an interceptor edits tools that its author knows.
+//! Limits: names that no known tool has are accepted, because plugins, MCP servers and clients bring their own
+//! tools. A name that looks like a typo of a known one is a hint for people ([`ToolMatcher::hints`]), not an error. An
+//! interceptor's expression must match a known tool, because an interceptor edits tools that its author knows.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! What the operator decides about hooks, without touching their code.
+//! What the operator decides about hooks without touching their code.
 //!
-//! Per owner: whether it runs at all, its configuration, its time budgets, whether its hooks may read the
+//! Per owner: whether it runs at all, its configuration, its time budgets, and whether its hooks may read the
 //! conversation and change what the model reads. Per hook: what its failure means. The precedence of
-//! budgets is `timeouts.<point>` > `timeoutMs` > what the author set > the point's default, and operator
-//! values are 1..=600000 ms; the type [`Budget`] admits no other.
+//! budgets is `timeouts.<point>` > `timeoutMs` > the author's value > the point's default. Operator
+//! values are 1..=600000 ms; the type [`Budget`] admits no others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

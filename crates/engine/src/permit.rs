@@ -1,10 +1,10 @@
 //! Permits: the proof that a value passed.
 //!
-//! The code that acts takes a [`Permitted<T>`] and nothing else, and only the engine makes one. The value
-//! inside can be read but not changed, and the permit knows the digest of what was judged; whoever acts on
-//! its own terms takes the value out by [`Permitted::redeem`], which uses the permit up and gives the value
-//! only if it still is what was judged, and if everything that hooks found besides it, such as the text of a script that
-//! it runs, is still as they found it.
+//! Code that acts takes a [`Permitted<T>`] and nothing else, and only the engine creates one. The value
+//! inside can be read but not changed, and the permit knows the digest of what was judged. Code that acts
+//! takes the value out with [`Permitted::redeem`], which uses the permit up. It releases the value
+//! only if the value is still what was judged, and if everything else that hooks read, such as the text of a script that
+//! the call runs, is unchanged.
 
 use std::fmt;
 use std::ops::Deref;

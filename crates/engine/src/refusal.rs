@@ -1,4 +1,4 @@
-//! Why a hook is not registered: each reason would otherwise be a hook that protects less than its author believes.
+//! Why a hook is not registered. Without each refusal, a hook would protect less than its author believes.
 
 use backstop_hooks::{HookId, OwnerId, PointId};
 

@@ -1,11 +1,11 @@
-//! The registry: which hooks stand where.
+//! The registry: which hooks are registered at which points.
 //!
 //! A [`Snapshot`] is immutable. A dispatch takes the current one and keeps it to its end, so that a
-//! reload in mid-dispatch changes nothing for the call that is being judged. A change builds the next
-//! snapshot from the current one and swaps it in whole, or not at all if any part of it is refused.
+//! reload in the middle changes nothing for the call that is being judged. A change builds the next
+//! snapshot from the current one and swaps it in completely, or not at all if any part of it is refused.
 //!
 //! The law: *no silent gap*. A hook at a point that nothing fires, a matcher that matches nothing, two
-//! hooks with one id, a hook that the operator's settings forbid: each is a [`RegisterError`].
+//! hooks with one id, and a hook that the operator's settings forbid are each a [`RegisterError`].
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeSet;

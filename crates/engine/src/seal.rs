@@ -1,19 +1,19 @@
-//! Sealed arguments: values that a tool gets and nobody else reads.
+//! Sealed arguments: values that a tool receives and nobody else reads.
 //!
-//! What a redactor took out of the conversation stands there as a placeholder. A tool may need the value.
-//! It is put in at the very end: every gate, every human and every record has to do with the arguments as
-//! the model wrote them, placeholders and all; only the [`Permitted`](crate::Permitted) call that the tool
+//! A placeholder stands for what a redactor removed from the conversation. A tool may need the value.
+//! The value is inserted at the very end: every gate, human and record sees the arguments as
+//! the model wrote them, with placeholders. Only the [`Permitted`](crate::Permitted) call that the tool
 //! takes has the values.
 //!
-//! The law: *what was judged is what runs*. A value that somebody planted may mean something else than the
-//! placeholder that was judged (`; reboot`). The call with its values is therefore judged once more, by the
+//! The law: *what was judged is what runs*. A planted value may mean something other than the
+//! placeholder that was judged (`; reboot`). The call with its values is therefore judged once more, by
 //! hooks that run in this process and keep nothing of what they read
-//! ([`HookOptions::judges_values`](crate::HookOptions::judges_values)): the guards that ship with Backstop, `policy` and
-//! `human_approval`. Others, such as webhooks, are never shown a value. They may stop
-//! nothing, rewrite nothing, and ask nothing but what humans answered: each question must be one of the
-//! approved ones with the values in its place, by the same hook, for the same rules, about the same words. A
-//! value that becomes two words, a second process or another path makes another question, and the call is
-//! blocked. The reason of that block names the hook and quotes nothing, and no receipt has the steps.
+//! ([`HookOptions::judges_values`](crate::HookOptions::judges_values)): the built-in guards, `policy` and
+//! `human_approval`. Other hooks, such as webhooks, never see a value. In this round hooks may stop
+//! nothing, rewrite nothing, and ask nothing that humans have not answered: each question must be one of the
+//! approved ones with the values filled in, from the same hook, for the same rules and about the same words. A
+//! value that becomes two words, a second process or another path produces another question, and the call is
+//! blocked. The reason of that block names the hook and quotes nothing, and no receipt contains the steps.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! The way of one tool call through every gate.
+//! The path of one tool call through every gate.
 //!
-//! decision of `after_llm_call` -> trusted policies -> `tool.before` interceptors -> `before_tool_call`
-//! with the verdict hooks among it -> gates judge the final value again -> a human, if one is asked ->
-//! [`Permitted`]. The three points share one value, the arguments, and so one version of it: what an
-//! interceptor let pass and a typed hook then rewrote is judged by the interceptor again.
+//! decision of `after_llm_call` -> trusted policies -> `tool.before` interceptors -> `before_tool_call`,
+//! including verdict hooks -> gates judge the final value again -> a human, if one is asked ->
+//! [`Permitted`]. The three points share one value, the arguments, and so one version counter: what an
+//! interceptor passed and a typed hook then rewrote is judged by the interceptor again.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! A dispatch on its way to its receipt.
+//! A dispatch until its receipt is written.
 //!
-//! The law: *every dispatch leaves a receipt*, also one whose future is dropped because whoever waited for it went
-//! away: its receipt says `dropped`, with all that was known by then. Nothing was let through by it. The steps of hooks
-//! that had answered are handed over by the chain, or the observers' dispatch, that is dropped; a hook that was being asked
+//! The law: *every dispatch leaves a receipt*, even if its future is dropped because its caller went
+//! away. Such a receipt says `dropped` and contains all that was known by then; nothing was let through. The chain or the
+//! observers' dispatch that is dropped hands over the steps of hooks that had answered. A hook that was just being asked
 //! has no step.
 
 use std::fmt;

@@ -1,14 +1,14 @@
-//! Verdict hooks: `pre_call` approves, denies, modifies or asks; `post_call` is told what came of it.
+//! Verdict hooks: `pre_call` approves, denies, modifies or asks; `post_call` is told the result.
 //!
-//! There are two families, and a hook belongs to those whose trait it implements: [`ToolCallHook`] stands in
-//! front of tool calls (`before_tool_call`) and is told their results (`after_tool_call`); [`LlmCallHook`]
-//! stands in front of model calls (`before_llm_call`) and is told the answers (`llm_output`). Both have one
-//! life, [`VerdictHook`]. They are chosen by `type:` in the configuration file, in the order in which they
-//! stand there ([`VerdictTypes`](crate::VerdictTypes)); programs add their own types. Every law that holds at
-//! those points holds for verdict hooks.
+//! There are two families, and a hook belongs to those whose trait it implements. [`ToolCallHook`] judges
+//! tool calls (`before_tool_call`) and is told their results (`after_tool_call`). [`LlmCallHook`]
+//! judges model calls (`before_llm_call`) and is told the answers (`llm_output`). Both share one
+//! lifecycle, [`VerdictHook`]. The configuration file selects them by `type:`, and they run in the order in which they
+//! are listed ([`VerdictTypes`](crate::VerdictTypes)). Programs can add their own types. Every law of
+//! those points applies to verdict hooks.
 //!
-//! Limits: a model call is nothing that a human can be asked about, so *ask* denies it and says why. Tools can
-//! be taken off offer, not added. What a watcher answers or how it fails changes nothing.
+//! Limits: nobody can be asked about a model call, so *ask* denies it and says why. Tools can
+//! be removed from the offer, not added. The answer or failure of a watcher changes nothing.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The life of the verdict hooks of one configuration: set up, running, torn down.
+//! The lifecycle of the verdict hooks of one configuration: set up, running, torn down.
 //!
-//! A configuration is loaded in this order: its hooks are registered into a snapshot that nobody uses
-//! yet, they are set up, and only then does the snapshot go live; what went before is torn down last. A
-//! hook that can't be set up keeps the configuration from loading: those set up before it are torn down
-//! again, and whatever ran so far goes on running. Every hook that was set up is torn down once.
+//! A configuration is loaded in this order: its hooks are registered in a snapshot that is not in use
+//! yet, they are set up, and only then does the snapshot go live; the previous configuration is torn down last. If a
+//! hook can't be set up, the configuration does not load: the hooks that were already set up are torn down
+//! again, and whatever ran before keeps running. Every hook that was set up is torn down once.
 
 use std::sync::Arc;
 use std::time::Duration;

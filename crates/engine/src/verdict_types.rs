@@ -1,7 +1,7 @@
 //! The verdict hook types that a configuration can name with `type:`.
 //!
-//! A type is a factory for hooks of one Rust type. Where its hooks can stand is read off the traits of that
-//! type, before any hook is made, so that a configuration that puts one where it could do nothing is refused.
+//! A type is a factory for hooks of one Rust type. The traits of that type determine the lists in which its hooks are valid,
+//! before any hook is created, so a configuration that lists one where it has no effect is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Asking a human: what a hook may request, and what comes back.
 //!
 //! A request is bound to the exact value that is asked about (its [`Digest`](crate::Digest)), and it
-//! carries who asked: the owner is stamped by the host, so that no hook can speak for another.
-//! Limits: a title has at most 80 characters and a description at most 512; a request waits 120 s unless
-//! it says otherwise, and never longer than 600 s; *deny* is always on offer, and a request nobody
+//! says who asked: the host sets the owner, so no hook can speak for another.
+//! Limits: a title has at most 80 characters and a description at most 512. A request waits 120 s unless
+//! it says otherwise, and never longer than 600 s. *Deny* is always offered, and a request that nobody
 //! answers is denied unless the request itself says allow.
 
 use std::fmt;

@@ -1,14 +1,14 @@
-//! Batches: neighbours at a point that are asked in one go.
+//! Batches: adjacent hooks at a point that are asked in one request.
 //!
-//! Asking a hook that lives on another thread or in another process costs a hand-over, which is many times what the hook
-//! itself needs. Hooks that live in the same place and stand next to each other can be handed over together.
+//! Asking a hook on another thread or in another process costs a hand-over, which takes many times longer than the hook
+//! itself. Adjacent hooks that live in the same place can be handed over together.
 //!
-//! The law: a batch changes what asking costs and nothing else. Its members are asked in their order about one value,
-//! and behind the first that says something or fails nobody is asked, since the next one is to see what became of the
-//! value. Each has its own budget, and its own time in the receipt.
+//! The law: a batch changes what asking costs and nothing else. Its members are asked in order about one value.
+//! After the first that answers or fails, no other is asked, because the next one must see the resulting
+//! value. Each member has its own budget, and its own time in the receipt.
 //!
-//! A batch is code of a program and not of a plugin: the engine takes its word for who took how long, and has a timer
-//! of its own only for all of them.
+//! A batch is code of a program and not of a plugin: the engine trusts what it reports about the time of each member, and
+//! has only one timer for all of them.
 
 use std::fmt;
 use std::future::Future;

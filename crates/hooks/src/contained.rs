@@ -1,11 +1,11 @@
-//! Foreign code, run so that its panics stay where they are.
+//! Runs foreign code so that its panics are contained.
 //!
-//! A panic is more than the call that failed: it carries a payload of any type, and the payload, a future
+//! A panic is more than a failed call: it carries a payload of any type, and the payload, a future
 //! that was dropped half-way, or what a closure holds may panic again when it is dropped. Whoever runs
-//! somebody else's code runs all of that. What stands here catches a panic wherever the foreign code has its
-//! turn: while it runs, while it is polled, while it is dropped.
+//! foreign code runs all of that. This module catches a panic wherever the foreign code runs:
+//! when it is called, polled or dropped.
 //!
-//! Limit: Rust ends the process for a panic in a destructor that runs because of another panic. Nothing in
+//! Limit: Rust ends the process when a destructor panics during another panic. Nothing in
 //! the process can prevent that.
 
 use std::any::Any;

@@ -1,9 +1,9 @@
 //! The conversation model: what models and agents exchange, in one provider-neutral form.
 //!
-//! Hooks see this form and nothing else, whatever provider is behind. The law: *nothing is lost*. A
-//! part that Backstop does not know stays in place as [`Part::Unknown`], exactly as it came, and what a
-//! provider attached to a message or part that it does know (cache markers, signatures) is kept in
-//! `meta`, which rewrites of the text leave alone.
+//! Hooks see only this form, whatever the provider. The law: *nothing is lost*. A
+//! part that Backstop does not know stays in place as [`Part::Unknown`], exactly as it came. What a
+//! provider attached to a known message or part (cache markers, signatures) is kept in
+//! `meta`, which rewrites of the text do not touch.
 //!
 //! In JSON a message is `{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}`.
 

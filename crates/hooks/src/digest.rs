@@ -1,9 +1,9 @@
 //! Digests: what was judged, in 32 bytes.
 //!
-//! A digest names a value without holding it, so that receipts, approvals and the audit trail can say
-//! *exactly this was judged* while the text itself may be redacted or gone. It is the SHA-256 of the
-//! value's canonical JSON (object keys sorted, no white space), prefixed by the name of what the value
-//! is, so that equal JSON in two roles has two digests.
+//! A digest identifies a value without containing it, so that receipts, approvals and the audit trail can say
+//! *exactly this was judged* even when the text is redacted or gone. It is the SHA-256 of the
+//! value's canonical JSON (object keys sorted, no white space), prefixed by the role of the value,
+//! so that equal JSON in two roles has two digests.
 
 mod canonical;
 

@@ -1,11 +1,11 @@
-//! What a judgement rests on besides its event: files that were read, places that links led to.
+//! What a judgement depends on besides its event: files that were read, targets of links.
 //!
-//! A judgement of a call counts for the call and for what was read to reach it. A hook that reads something names it as
-//! a [`Fact`]: the digest of what it found, and a way to look again. The engine keeps the facts of a review, writes
-//! their digests into its receipt, and looks again before the permit is used: what has changed since was not judged.
+//! A judgement of a call applies to the call and to what was read to reach it. A hook that reads something reports it as
+//! a [`Fact`]: the digest of what it found, and a way to check again. The engine keeps the facts of a review, writes
+//! their digests into its receipt, and checks them before the permit is used: whatever has changed since was not judged.
 //!
-//! Limits: a fact is looked at again when a human has answered and when the permit is redeemed. What changes after that, while
-//! the call runs, is not seen. Looking again is the hook's own code, run where the permit is redeemed: it must not wait.
+//! Limits: a fact is checked when a human has answered and when the permit is redeemed. Changes after that, while
+//! the call runs, are not seen. The check is the hook's own code and runs where the permit is redeemed, so it must not block.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

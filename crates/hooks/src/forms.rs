@@ -1,8 +1,8 @@
-//! Other forms of a value, made of it once: a hook that needs an event in a form of its own (encoded, for a program that it is
-//! asked of) keeps that form with the value, and whoever asks about the same value after it has it at once.
+//! Derived forms of a value, each computed once. A hook that needs an event in a form of its own (encoded, for an external
+//! program) keeps that form with the value, and later hooks that are asked about the same value reuse it.
 //!
-//! The law: a form is of one value and one context. Whoever asks hooks makes an empty [`Forms`] for each version of a value, and drops it with
-//! that version, so that nothing of a value that was replaced stays.
+//! The law: a form belongs to one value and one context. The code that asks hooks creates an empty [`Forms`] for each
+//! version of a value and drops it with that version, so that nothing of a replaced value remains.
 
 use std::any::Any;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! The `Hook` trait: one handler at one point.
 //!
-//! A hook is given an event it can only read, and answers with its point's outcome, with nothing, or
-//! with an error. It can answer at once ([`Answer::Now`], no allocation) or later ([`Answer::Later`]).
-//! The runner bounds the time, catches panics and validates; a hook that fails has *failed*, and at gates
-//! that blocks. A hook must not block its thread: dropping its future is how its budget cancels it.
+//! A hook gets an event that it can only read, and answers with its point's outcome, with nothing, or
+//! with an error. It can answer immediately ([`Answer::Now`], no allocation) or later ([`Answer::Later`]).
+//! The runner bounds the time, catches panics and validates the answer. A hook that returns an error has *failed*, and at gates
+//! that blocks. A hook must not block its thread, because its budget cancels it by dropping its future.
 //!
 //! Most authors write a closure:
 //!

@@ -1,11 +1,11 @@
-//! Hosts: who fires which hook points, and what becomes of the answers there.
+//! Hosts: who fires which hook points, and what happens to the answers there.
 //!
 //! A *host* turns the outside world into events and obeys outcomes: the agent, a proxy, the adapter of a
 //! coding agent, a program that embeds the engine. No host sees all of an agent's life. Each declares in a
 //! [`HostProfile`] the points that it fires and, field by field, whether it can do what an answer there
 //! says. The law: *no silent gap*. A hook at a point that no host of its process fires would never be
-//! called, so it can't be registered; and a field that a host can't honour becomes something stricter, or
-//! the profile says outright that nothing comes of it.
+//! called, so it can't be registered. A field that a host can't honour becomes something stricter, or
+//! the profile says explicitly that it has no effect.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Names of things as types, so that a run id can never be passed where a session id is meant.
+//! Ids as distinct types, so that a run id can never be passed where a session id is expected.
 //!
 //! All are cheap to clone (one shared string) and print as they are: an id is never a secret.
 

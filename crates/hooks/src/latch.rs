@@ -1,14 +1,14 @@
 //! Latches: how the answers of several hooks become one.
 //!
-//! Hooks answer one after another, and each field of an outcome has one declared way in which a later
-//! answer meets the earlier ones. The law: *merging only tightens*. Adding a hook to a point never makes
-//! the merged outcome more permissive, and no wish of a hook is dropped in silence: a rewrite that is not
-//! taken would be consent to the value as it stands.
+//! Hooks answer one after another, and each field of an outcome declares how a later
+//! answer is merged with the earlier ones. The law: *merging only tightens*. Adding a hook to a point never makes
+//! the merged outcome more permissive, and no hook's wish is dropped silently: ignoring a rewrite
+//! would count as consent to the current value.
 //!
 //! Values that somebody reads or runs are therefore *proposed* ([`Latch::Propose`]): each hook sees the
-//! value as it stands and may replace it; the engine then has every hook that judged an older value judge
+//! current value and may replace it. The engine then has every hook that judged an older value judge
 //! the new one, and a hook that would change it back ends the call. [`Latch::First`] is for preferences
-//! (which model), where the losing wish harms nobody.
+//! (which model), where ignoring the later wish harms nobody.
 //!
 //! A latch is a type without values; the outcome macros call it for its field. What a latch refused is
 //! reported by [`Outcome::merge`](crate::Outcome::merge), so that a receipt can show it.

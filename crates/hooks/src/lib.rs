@@ -1,11 +1,11 @@
-//! The contract of Backstop: what a hook is, where it stands, what it is given and what it may answer.
+//! The contract of Backstop: what a hook is, where it runs, what it receives and what it may answer.
 //!
 //! An agent's life has *hook points* ([`points`]): a message comes in, a model is called, a tool is about
-//! to run, an answer is about to leave. At each point hooks are given an *event* they can only read, and
-//! answer with that point's *outcome* or with nothing. Several answers merge by declared *latches*
-//! ([`Latch`]) that only ever tighten. This crate holds those types and their JSON form and nothing that
-//! runs: no timers, no network, no storage. Whoever writes hooks or hosts in Rust depends on it; the
-//! engine in `backstop-engine` runs what is written here.
+//! to run, an answer is about to leave. At each point hooks get an *event* that they can only read, and
+//! answer with that point's *outcome* or with nothing. Several answers are merged by declared *latches*
+//! ([`Latch`]) that only tighten. This crate contains those types and their JSON form and nothing that
+//! runs: no timers, no network, no storage. Authors of hooks or hosts in Rust depend on it; the
+//! engine in `backstop-engine` runs what is defined here.
 //!
 //! # Concepts
 //!
@@ -13,14 +13,14 @@
 //! - [`Hook`]: one handler. [`hook_fn`] and [`async_hook_fn`] make one from a closure, [`json_hook`] from
 //!   anything that speaks JSON.
 //! - [`Outcome`]: an answer, and how answers merge.
-//! - [`HostProfile`]: which points a front end fires, and what it makes of the answers there.
-//! - [`conversation`]: messages, parts, tool calls and results, neutral of providers.
-//! - [`Digest`]: names exactly what was judged. [`Text`], [`Params`], [`Json`]: values whose `Debug` never
+//! - [`HostProfile`]: which points a front end fires, and what it does with the answers there.
+//! - [`conversation`]: provider-neutral messages, parts, tool calls and results.
+//! - [`Digest`]: identifies exactly what was judged. [`Text`], [`Params`], [`Json`]: values whose `Debug` never
 //!   prints them. [`Secret`]: values that must not be shown at all.
 //!
 //! # What it is not
 //!
-//! The types say what may be said, not what it means: order, chaining, re-judging, budgets and failure
+//! The types define what can be said, not what it means: order, chaining, re-judging, budgets and failure
 //! belong to the engine.
 
 mod approval;

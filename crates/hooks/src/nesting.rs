@@ -1,17 +1,17 @@
-//! How deep inside of hooks a call is.
+//! How many hooks deep a call is.
 //!
-//! A hook may call tools of its own, and the hooks that judge them may do the same, the first one among
-//! them. The engine bounds that, and so has to know the depth of each call. It is known in two ways, and the
+//! A hook may call tools, and the hooks that judge these calls may do the same, including the first
+//! hook. The engine bounds that, and so has to know the depth of each call. It is tracked in two ways, and the
 //! deeper of the two counts:
 //!
-//! - by the thread: while a hook's code runs or is polled, everything it calls is one deeper;
-//! - by the [`CallContext`](crate::CallContext): one that is made or copied by a hook keeps the depth of that
-//!   hook, into whatever task or thread it is taken.
+//! - by thread: while a hook's code runs or is polled, everything it calls is one level deeper;
+//! - by the [`CallContext`](crate::CallContext): a context that a hook creates or copies keeps the depth of that
+//!   hook in whatever task or thread it is used.
 //!
 //! The law: a depth never shrinks. There is no way to set it, only to go deeper.
 //!
-//! Limit: a task that a hook starts and that makes its context there, from nothing, looks like a call of the
-//! host. The engine bounds how often one hook may be under way at once, which holds for these too.
+//! Limit: if a hook starts a task and that task creates its context from nothing, its calls look like calls of the
+//! host. The engine bounds how many calls of one hook may be under way at once, which applies to these too.
 
 use std::cell::Cell;
 use std::fmt;

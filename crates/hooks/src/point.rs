@@ -1,7 +1,7 @@
 //! Hook points: the places in an agent's life, each with one event, one outcome and one way to merge.
 //!
-//! A point is a type without values. What a program needs to know about it without knowing the type is
-//! its [`PointInfo`]. The catalogue of all points is in [`crate::points`].
+//! A point is a type without values. [`PointInfo`] describes a point for programs that do not know its
+//! type. The catalogue of all points is in [`crate::points`].
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
-//! Why a value was stopped: for people in words, for the record by rule.
+//! Why a value was stopped: in words for people, by rule for the record.
 //!
-//! Words quote what they are about: a path, a command, an error. That is what
-//! whoever is told needs, and what a record must not keep. So a reason carries both: its text, which is told, and
-//! the rules it comes from, which are recorded. What a record takes of a reason is a [`RecordedReason`], a type
+//! Words quote what they are about: a path, a command, an error. The recipient needs that, but a
+//! record must not store it. A reason therefore has both: its text, which is shown, and
+//! its rules, which are recorded. The record stores a [`RecordedReason`], a type
 //! that has no room for text.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! An event for each point that did not happen, for trying hooks.
+//! A sample event for each point, for trying out hooks.
 
 use serde_json::Value;
 

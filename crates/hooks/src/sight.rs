@@ -1,11 +1,11 @@
-//! Through whose eyes a call's surroundings on the disk are seen.
+//! How a judge sees the disk around a call.
 //!
-//! What a call would touch is judged by what is on the disk: what a script says, where a link leads. A judge that runs as
-//! the same user as the tools looks for itself. One that runs as another user can't: folders are closed to it, and a
-//! link that it does not see looks like none. It is given somebody's eyes, and never uses its own.
+//! What a call would touch is judged by what is on the disk: the text of a script, the target of a link. A judge that runs as
+//! the same user as the tools looks itself. A judge that runs as another user can't: folders are closed to it, and a
+//! link that it can't see looks like no link. It uses somebody else's view of the disk, and never its own.
 //!
-//! Limits: what somebody else says to have seen is believed. It has to be somebody for whom a lie would be of no use: the
-//! program that carries the call to the judge and whose refusal stops it.
+//! Limits: the judge believes what it is told. The view must come from somebody who gains nothing by lying: the
+//! program that carries the call to the judge, and that is stopped by its refusal.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,22 +1,22 @@
 //! Tool names: what a tool is called, and which tool it is.
 //!
 //! Agents call the same tool `bash`, `run_command` or `exec`. A [`ToolName`] holds both: the name *as called*,
-//! exactly as the model or the client wrote it, and the *canonical* name, one spelling for one tool, by which
-//! policies know it. Neither can be had without choosing which is meant.
+//! exactly as the model or the client wrote it, and the *canonical* name, one spelling per tool, by which
+//! policies know it. Code that reads a name has to choose one of the two.
 //!
-//! The law: *writing a tool's name another way never makes a rule milder.*
+//! The law: *another spelling of a tool's name never makes a rule milder.*
 //!
 //! - A rule that denies or selects holds for every name of the tool ([`ToolName::every_name`]): as called,
 //!   canonical, the other spellings known for it, and what a lenient client may take it for (`functions.` in front, blanks around
 //!   it, letters that nobody sees or that look like others).
 //! - A rule that allows means the name it was written with ([`ToolName::names_it_is_allowed_by`]): the canonical
-//!   name means the tool however it is called; any other spelling means only calls that are spelled so.
+//!   name means the tool under any name; any other spelling means only calls with that spelling.
 //! - A name as called that is the name of another tool (an MCP server's `read`) allows nothing.
-//! - A name that ends in `*` stands for every tool whose name begins so ([`ToolName::open_prefix`]). A rule that denies or selects
-//!   one of these holds for it; a rule that allows holds only if it allows all of them.
+//! - A name that ends in `*` stands for every tool whose name begins that way ([`ToolName::open_prefix`]). A rule that
+//!   denies or selects one of these applies to it; a rule that allows applies only if it allows all of them.
 //!
-//! Names that are not known are canonical as they are: tools of plugins and MCP servers bring their own, and
-//! keep capitals and all.
+//! Unknown names are canonical as they are: tools of plugins and MCP servers bring their own names and
+//! keep their capitalisation.
 
 mod lenient;
 

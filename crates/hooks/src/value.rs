@@ -1,9 +1,9 @@
 //! Values that carry what people and models wrote.
 //!
-//! The law here: *a `Debug` of an event never prints what it carries*. Text, parameters and JSON are
+//! The law here: *the `Debug` of an event never prints its content*. Text, parameters and JSON are
 //! wrapped in types whose `Debug` shows a size, so that a stray `{:?}` in a log can't leak a prompt, a
-//! password or a file. The values are shared, not copied: cloning one costs a reference count, which is
-//! what makes handing an event to a hundred hooks independent of its size.
+//! password or a file. The values are shared, not copied: cloning one costs a reference count, so
+//! passing an event to a hundred hooks costs the same whatever its size.
 
 use std::borrow::Cow;
 use std::fmt;

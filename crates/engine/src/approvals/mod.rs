@@ -1,17 +1,17 @@
 //! Approvals: one question to a human about one call, bound to the digest of its final arguments.
 //!
-//! The question is a row in the store before anybody is shown it, so that it survives the process, can be
-//! answered from another terminal, and is answered once: the first answer wins in the store, whoever
-//! gives it. A permit needs the row to be *consumed* for the very digest that is about to run, which
-//! succeeds for one caller only. What an earlier grant or a code covers is not asked again.
+//! The question is written to the store before anybody sees it. It therefore survives the process, can be
+//! answered from another terminal, and is answered only once: the first answer wins in the store, whoever
+//! gives it. A permit requires that the row is *consumed* for exactly the digest that is about to run, which
+//! succeeds for one caller only. A call that an earlier grant or a code covers is not asked about again.
 //!
-//! Nothing here allows by failing: a store that can't be reached, a listener that panics, a run that is
-//! dropped all end as denied or cancelled. A store that failed is told apart from a decision
-//! ([`Blocked::is_unavailable`]), and where it is goes to the operator's log only.
+//! No failure here allows a call. If a store can't be reached, a listener panics or a run is
+//! dropped, the question ends as denied or cancelled. A store failure is distinguishable from a decision
+//! ([`Blocked::is_unavailable`]), and the store's location goes only to the operator's log.
 //!
-//! The law of what is told: *only people answer*. A reason goes to the model, into results and transcripts, so it says
-//! what wants a word and that a person may allow it; the code and the commands by which one does are in the record, for
-//! whoever shows that to people.
+//! The law: *only people answer*. A reason reaches the model, results and transcripts. It therefore says
+//! what requires approval and that a person may give it. The code, and the commands that answer, are in the record, for
+//! the part of the host that shows it to people.
 
 mod asker;
 mod petition;

@@ -1,9 +1,9 @@
-//! The hooks that asked, until they know how it ended.
+//! The hooks that asked, until they are told how the question ended.
 //!
-//! The law: *every request ends exactly once*. A petition that is dropped on its way, because the run
-//! was, ends as cancelled: its row is closed, and whoever asked is told. That holds from the moment the row is
-//! asked for: a store may have written it before the run that is dropped heard of it. Once the telling has
-//! begun it goes on to its end by itself.
+//! The law: *every request ends exactly once*. If a petition is dropped because its run was dropped, it
+//! ends as cancelled: its row is closed, and the hooks that asked are told. This holds from the moment the row is
+//! requested, because a store may have written it before the dropped run heard of it. Once the notification has
+//! begun, it completes on its own.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One question out of several requests.
+//! Merges several requests into one question.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tools that a provider would run by itself, judged where they are offered.
+//! Tools that a provider would run itself; they are judged when they are offered.
 
 use backstop_hooks::points::{PROVIDER_TOOL, ToolCallEvent};
 use backstop_hooks::{CallContext, Params, Resolution, RunId, ToolName};

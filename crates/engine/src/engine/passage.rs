@@ -1,19 +1,19 @@
 //! The passage of one tool call: hooks, a human, the values of its placeholders, the permit.
 //!
-//! A dispatch keeps to the hooks of its beginning. A human takes minutes, though, and a hook that is registered in that
-//! time stands for something that the operator wants *now*: a block that did not count would be a silent gap. Where
-//! other hooks stand in front of tool calls once the answer is there, all of them judge the call as it was asked
-//! about. A block blocks; a rewrite ends the call as `unstable_rewrite`, since the human saw another value; a question
-//! that was not answered yet is put to the human as well, who is then asked about all of it. No grant or code answers
-//! that second question: they were given before it was there.
+//! A dispatch uses the hooks that were registered when it began. But a human takes minutes, and a hook that is registered in the
+//! meantime represents something that the operator wants *now*; ignoring its block would be a silent gap. If the set of
+//! hooks in front of tool calls has changed when the answer arrives, all of them judge the call as it was asked
+//! about. A block blocks. A rewrite ends the call as `unstable_rewrite`, because the human saw another value. A question
+//! that has not been answered yet is put to the human as well, together with all others. No grant or code answers
+//! this second question, because they were given before it existed.
 //!
-//! What hooks read to judge the call, such as a script that it runs, has to be the same when the human has answered, and
-//! again when the permit is redeemed; what was judged by something else is refused, and may be called again.
+//! Whatever hooks read to judge the call, such as a script that it runs, must be unchanged when the human has answered, and
+//! again when the permit is redeemed. Otherwise the call is refused, and may be made again.
 //!
-//! A host that sees calls only in the answers that hold them takes them the same way up to the permit, which it does not
-//! get: somebody else runs the tool ([`Engine::foresee`], [`Engine::conclude`]).
+//! A host that sees calls only inside answers takes them the same way up to the permit, but does not
+//! get one, because somebody else runs the tool ([`Engine::foresee`], [`Engine::conclude`]).
 //!
-//! Limits: a human is asked at most [`MAX_QUESTIONS`] times about one call. The receipt has the steps of all rounds, and
+//! Limits: a human is asked at most [`MAX_QUESTIONS`] times about one call. The receipt contains the steps of all rounds, and
 //! the note of the last question.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Why a value was stopped, in words for those who are told and without them for the record.
+//! Why a value was stopped: in words for those who are told, and without words for the record.
 
 use backstop_hooks::{HookId, OwnerId, Reason, RecordedReason, Resolution, Text};
 use serde::Serialize;

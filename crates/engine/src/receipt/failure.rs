@@ -1,7 +1,7 @@
-//! How hooks fail, and what may be kept of their words.
+//! How hooks fail, and which part of their message may be stored.
 //!
-//! The law: *blocked is gone*. A failure's message is the hook's own, and may repeat what the hook judged; then it is not
-//! kept, and of any other a record has the digest.
+//! The law: *blocked is gone*. A failure's message comes from the hook and may quote what the hook judged. Such a message is not
+//! stored; of any other message the record stores the digest.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Receipts: the record of one dispatch.
 //!
-//! Who was asked, what each said, what a latch refused, how long it took, and the digest of what was
-//! judged. A receipt never holds what was judged: text that is blocked or redacted must not survive in
-//! the trail of its own removal. What `explain` shows beyond that is captured apart, on request, and
+//! A receipt says which hooks were asked, what each answered, what a latch refused, how long it took, and the digest of what was
+//! judged. It never contains what was judged: text that is blocked or redacted must not survive in
+//! the record of its own removal. What `explain` shows beyond that is captured separately, on request, and
 //! stays in memory ([`StepDetail`]).
 
 mod block;

@@ -1,28 +1,28 @@
-//! Span redactors: hooks at `before_response_emit` that only take spans out of the text.
+//! Span redactors: hooks at `before_response_emit` that only remove spans from the text.
 //!
-//! A hook that may rewrite the whole answer, or refuse it, has to see the whole answer: while one stands at
-//! `before_response_emit`, nothing of the answer can leave before its end. Most hooks there want less: to
-//! take a token or a card number out. Such a hook is a [`SpanRedactor`]. It reads the text as it grows and
-//! says how far everything is settled, so that a host can let an answer go while it is made.
+//! A hook that may rewrite or refuse the whole answer has to see all of it: with such a hook at
+//! `before_response_emit`, no part of the answer can leave before its end. Most hooks there need less: they
+//! remove a token or a card number. Such a hook is a [`SpanRedactor`]. It reads the text as it grows and
+//! says how much of it is settled, so that a host can release an answer while it is generated.
 //!
 //! The laws:
 //!
-//! - *Split.* However a text is cut into pieces, the edits of a redactor are the same. Its author owes that;
-//!   everything else here follows from it: what a stream let go is what a dispatch over the whole text
-//!   makes of it.
-//! - *Union.* All redactors read one text, the one the model wrote; what they take out is united. Where two
-//!   spans overlap, one edit covers both and has the replacement of the redactor that stands first. None
+//! - *Split.* However a text is split into pieces, a redactor makes the same edits. Its author must guarantee that;
+//!   everything else here follows from it: what a stream released is what a dispatch over the whole text
+//!   produces.
+//! - *Union.* All redactors read one text, the one the model wrote, and their spans are united. Where two
+//!   spans overlap, one edit covers both, with the replacement of the redactor that comes first. No redactor
 //!   reads another's replacements.
-//! - *First.* They act before the other hooks at their point, whatever the priorities, because a stream has
-//!   passed them before the whole is there. A hook that changes the text after them has them judge its
-//!   text again; what they would still take out makes it `unstable_rewrite`.
-//! - *Once.* A dispatch of `before_response_emit` runs them over its texts. A host that let the text go
-//!   through a [`Redaction`] of its own does not dispatch that text again: the `Redaction` leaves the
+//! - *First.* They run before the other hooks at their point, whatever the priorities, because a stream has
+//!   passed through them before the whole text exists. If a later hook changes the text, they judge its
+//!   text again; anything they would still remove makes it `unstable_rewrite`.
+//! - *Once.* A dispatch of `before_response_emit` runs them over its texts. A host that sends the text
+//!   through its own [`Redaction`] does not dispatch that text again: the `Redaction` leaves the
 //!   receipt.
-//! - *Failing is not passing.* A redactor that panics, takes longer than its budget or answers nonsense
+//! - *Failing is not passing.* A redactor that panics, exceeds its budget or returns a malformed answer
 //!   blocks, unless the operator lets its failure pass.
 //!
-//! What a host has to do depends on who stands there: [`ResponseGate`].
+//! [`ResponseGate`] tells a host what to do, depending on which hooks are registered at the point.
 
 mod reading;
 mod stream;

@@ -1,4 +1,4 @@
-//! One text: what is held of it, what each redactor said of it, and what may go.
+//! One text: what is held of it, what each redactor said about it, and what may be released.
 
 use backstop_hooks::drop_contained;
 

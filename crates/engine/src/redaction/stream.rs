@@ -1,4 +1,4 @@
-//! What a host holds while an answer streams.
+//! The state that a host keeps while an answer streams.
 
 use backstop_hooks::{CallContext, PointId};
 

@@ -1,4 +1,4 @@
-//! All redactors over the texts of one answer.
+//! Runs all redactors over the texts of one answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The redactors in a dispatch over whole texts.
+//! Runs the redactors in a dispatch over whole texts.
 
 use std::any::Any;
 use std::sync::Arc;

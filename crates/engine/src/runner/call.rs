@@ -1,10 +1,10 @@
-//! One hook, one call: the budget, the panic, the answer's form.
+//! One call of one hook: its budget, its panics, the validity of its answer.
 //!
-//! The law: *isolation*. A hook is given a shared reference it can't change; its budget drops it; a panic
-//! ends in a [`Failure`], not in the host, also where the hook, its future or its answer is only dropped; an
-//! answer that comes late is no answer, also when the hook came late because it blocked its thread.
+//! The law: *isolation*. A hook gets a shared reference that it can't change. When its budget ends, it is dropped. A panic
+//! ends in a [`Failure`] and not in the host, even if the hook, its future or its answer is only being dropped. A
+//! late answer is no answer, including one that is late because the hook blocked its thread.
 //!
-//! A hook that waits holds memory for each call that it is asked about. How many of its calls may wait at
+//! A waiting hook holds memory for each of its calls. The number of its calls that may wait at
 //! once is bounded ([`MAX_UNDER_WAY`]); one more is a failure.
 
 use std::future::poll_fn;

@@ -1,23 +1,23 @@
-//! The chain: the hooks in front of one value, in order, and once more over the final value.
+//! The chain: asks the hooks in front of one value, in order, and once more about the final value.
 //!
-//! Laws that live here:
+//! Laws that are implemented here:
 //!
-//! - *Chain.* Each hook sees the value as it stands, and may propose another.
+//! - *Chain.* Each hook sees the current value and may propose another.
 //! - *What was judged is what runs.* The value has a version that grows with each real change. Every hook
-//!   remembers the version it judged; those that judged an older one than the final judge again. In that
-//!   round the value stands: a hook that would still change it makes the call block as
+//!   remembers the version it judged; hooks that judged an older version than the final one judge again. In that
+//!   round the value is fixed: a hook that would still change it blocks the call as
 //!   `unstable_rewrite`, and the block names that hook and the one whose value it does not accept.
-//! - *No wish is dropped in silence.* A rewrite that is not taken would be consent. Only hooks registered with
-//!   an optional rewrite ([`Rewrite::Optional`]) give way: what such a hook proposes is shown to all that stand
-//!   before it first, and if one of them objects, the value stays as it was and the step says whom it gave way
-//!   to. What such a hook blocks or asks for counts all the same.
+//! - *No rewrite is dropped silently.* Ignoring a rewrite would count as consent. Only hooks registered with
+//!   an optional rewrite ([`Rewrite::Optional`]) give way: the proposal of such a hook is first shown to all hooks
+//!   before it. If one of them objects, the value stays as it was, and the step says which hook objected.
+//!   The blocks and questions of such a hook count in any case.
 //! - *Failing is not passing.* A failed hook stops the value, unless its failure policy is open; then the
 //!   step says so.
 //!
-//! A block ends a round: hooks behind it are not asked.
+//! A block ends a round: the hooks after it are not asked.
 //!
-//! Limits: a value is judged at most three times by a hook whose neighbours' rewrites are optional, and twice by any
-//! other; rewrites that would need more rounds to settle are `unstable_rewrite`.
+//! Limits: a hook judges a value at most three times if its neighbours' rewrites are optional, and at most twice
+//! otherwise. Rewrites that would need more rounds to settle are `unstable_rewrite`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The runner: how a point's hooks are asked, mode by mode.
 //!
-//! - *decide*: one after another over a value ([`chain`]); see the laws there.
-//! - *observe*: concurrently, on the final value; what they say changes nothing, and a slow one holds
+//! - *decide*: one after another over a value ([`chain`]); the laws are documented there.
+//! - *observe*: concurrently, on the final value. Answers change nothing, and a slow observer delays
 //!   nobody longer than its own budget.
-//! - *claim*: one after another until one says `handled`. A claim can't be taken back by a later hook.
+//! - *claim*: one after another until one says `handled`. A later hook can't undo a claim.
 
 pub(crate) mod call;
 pub(crate) mod chain;

@@ -1,8 +1,8 @@
 //! Seats: hooks in the order in which a chain asks them.
 //!
-//! The hooks of most points sit in a chain of their own. Those of the three points in front of a tool call share
-//! one, since they share one value: what one of them rewrites, the others judge again, wherever they were
-//! registered. A [`ToolSeat`] therefore speaks for its hook in the words of `before_tool_call`.
+//! At most points, hooks form a chain of their own. The hooks of the three points in front of a tool call share
+//! one chain, because they share one value: what one of them rewrites, the others judge again, whichever point they were
+//! registered at. A [`ToolSeat`] therefore translates its hook's answers into those of `before_tool_call`.
 
 use std::future::Future;
 use std::sync::Arc;

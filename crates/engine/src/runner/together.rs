@@ -1,8 +1,8 @@
-//! Several hooks in one go: what a [batch](backstop_hooks::Batch) said, as if each hook had been asked alone.
+//! Several hooks in one request: what a [batch](backstop_hooks::Batch) answered, as if each hook had been asked alone.
 //!
-//! The laws are those of a [single call](super::call): budgets, panics, malformed answers end in failures. A batch that
-//! says nothing in the time of all its members, that panics, or whose answer is about more hooks than were asked or about
-//! none, has its first hook fail; the others are asked anew.
+//! The laws are those of a [single call](super::call): exceeded budgets, panics and malformed answers become failures. If a batch
+//! does not answer within the time of all its members, panics, or answers for none or for more hooks than were asked,
+//! its first hook fails and the others are asked again.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Canonical JSON: one text for all ways to write a value.
 //!
-//! Objects have their keys sorted, there is no white space, and numbers and strings are written as `serde_json` writes
-//! them. A value is written straight from its `Serialize`, without a tree in between: what is digested may be a
-//! conversation of megabytes, and is digested at each gate.
+//! Object keys are sorted, there is no white space, and numbers and strings are written as `serde_json` writes
+//! them. A value is written directly from its `Serialize`, without an intermediate tree, because a
+//! conversation of megabytes may be digested at every gate.
 //!
-//! The law: the text is that of the value's tree ([`serde_json::to_value`]) with sorted keys. A map with keys that are
-//! no strings, numbers or truth values has no text, as it has no tree.
+//! The law: the text is that of the value's tree ([`serde_json::to_value`]) with sorted keys. A map whose keys are not
+//! strings, numbers or booleans has no text, just as it has no tree.
 
 use std::borrow::Cow;
 use std::ops::Range;

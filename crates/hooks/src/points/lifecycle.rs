@@ -1,4 +1,4 @@
-//! D: sessions, sub-agents, lifecycle.
+//! D: sessions, sub-agents, life cycle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! C: messages and delivery. What comes in from channels, and what goes out to them.
+//! C: messages and delivery: what arrives from channels, and what is sent to them.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The catalogue: every hook point, in one table.
 //!
 //! The table below is the single definition from which the point types, [`PointId`], the listings, the
-//! JSON Schemas and the engine's registry are made. Which host fires which point is not said here but by the
-//! hosts, each in its [`HostProfile`](crate::HostProfile).
+//! JSON Schemas and the engine's registry are generated. It does not say which host fires which point; the
+//! hosts do, each in its [`HostProfile`](crate::HostProfile).
 
 mod lifecycle;
 mod messages;

@@ -1,4 +1,4 @@
-//! B: around tools. Before a call: the trusted policies, the interceptors, then everybody else; after it:
+//! B: around tools. Before a call: the trusted policies, the interceptors, then all other hooks. After it:
 //! the result on its way to the model and into the transcript.
 
 use std::collections::BTreeMap;

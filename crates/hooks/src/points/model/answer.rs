@@ -1,4 +1,4 @@
-//! How a turn ends: another pass or not, the answer on its way out, and the end.
+//! How a turn ends: whether there is another pass, the outgoing answer, and the end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

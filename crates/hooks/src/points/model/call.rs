@@ -1,4 +1,4 @@
-//! One call of a model: what it reads, what it answers, and the telemetry without content around it.
+//! One model call: what it reads, what it answers, and telemetry without content.
 
 use std::collections::{HashMap, HashSet};
 

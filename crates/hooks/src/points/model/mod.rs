@@ -1,4 +1,4 @@
-//! A: around model calls. From the message that starts a turn to the answer that leaves it.
+//! A: around model calls, from the message that starts a turn to the answer that leaves it.
 
 mod answer;
 mod call;

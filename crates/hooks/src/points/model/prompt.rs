@@ -1,4 +1,4 @@
-//! How a prompt is built: context around it, the system prompt, and the tools of the turn.
+//! How a prompt is built: its context, the system prompt, and the tools of the turn.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

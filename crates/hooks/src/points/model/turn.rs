@@ -1,4 +1,4 @@
-//! How a turn begins: the message comes in, its parameters and its model are fixed.
+//! How a turn begins: the message arrives, and its parameters and model are fixed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
