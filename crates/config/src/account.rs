@@ -1,8 +1,8 @@
-//! The account that this process runs as, by the system's own list of users and not by the environment.
+//! The account that this process runs as, according to the system's user database and not the environment.
 //!
-//! `HOME` is whatever whoever started a program wrote there, and some coding agents let a repository's `.env` file
-//! write it. The list of users is root's. Accounts that only a directory service knows are asked of `getent`, by its
-//! absolute path and without the environment.
+//! Whoever started a program can set `HOME`, and some coding agents let a repository's `.env` file
+//! set it. The user database belongs to root. For accounts that only a directory service knows, `getent` is asked, by its
+//! absolute path and with an empty environment.
 
 use std::fs;
 use std::path::PathBuf;

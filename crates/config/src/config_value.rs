@@ -1,9 +1,9 @@
-//! How sections are declared, read, described, shown and layered: each from one definition.
+//! How sections are declared, read, described, shown and layered, each from one definition.
 //!
-//! The [`section!`] macro takes a struct with its docs, the default of each key and the [rule](crate::rules) for repository files,
-//! and derives from it the reader (with its unknown-key check), the JSON Schema, the effective-configuration view and
-//! the merge of layers. A key therefore cannot be accepted and missing from the schema, or exist without saying what a
-//! repository may do to it.
+//! The [`section!`] macro takes a struct with its docs, the default of each key and the [rule](crate::rules) for repository
+//! files. From these it derives the reader (with its unknown-key check), the JSON Schema, the effective-configuration view
+//! and the merging of layers. A key therefore can't be accepted but missing from the schema, or exist without a rule for
+//! repository files.
 
 use serde_json::{Map, Value, json};
 

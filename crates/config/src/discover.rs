@@ -1,9 +1,9 @@
 //! Which files make up the configuration.
 //!
 //! The operator's file is the one given explicitly, or the one in the user's configuration folder. Every file found in
-//! the working directory or above it is a repository file, the outermost first, whoever wrote it: whether a folder was
-//! cloned or made by the user cannot be seen from its content, and a cloned one must not become the operator. All of
-//! them count, not only the nearest, so that a file in a vendored folder cannot hide the one of the project around it.
+//! the working directory or above it is a repository file, outermost first, whoever wrote it. The content of a folder does
+//! not show whether it was cloned or created by the user, and a cloned one must not become the operator. All of
+//! them count, not only the nearest, so that a file in a vendored folder can't hide the one of the surrounding project.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

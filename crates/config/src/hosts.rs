@@ -1,4 +1,4 @@
-//! Hosts that may be reached, as an operator writes them.
+//! Hosts that may be reached, in the operator's notation.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;

@@ -1,27 +1,28 @@
 //! `backstop.yaml`: reading, checking and layering the configuration.
 //!
-//! A configuration that is wrong must not load, because a policy file that is silently half-read protects less than its
+//! An invalid configuration must not load, because a policy file that is silently half-read protects less than its
 //! author believes. Unknown keys, unknown names, empty hook lists, values outside their range and unset variables are
-//! errors; every problem of every file is reported at once with file, line, column and the nearest known word.
+//! errors. Every problem of every file is reported at once, with file, line, column and the nearest known word.
 //!
 //! # Layers, and the threat behind them
 //!
-//! An agent is started in folders that other people wrote. A cloned repository may hold a `backstop.yaml` whose author
-//! wants the guards off, the model traffic and its key sent to another server, tool arguments posted to a webhook,
-//! secrets of the environment pulled into a message, or a plugin loaded. So files are of two kinds ([`LayerKind`]):
+//! An agent is started in folders that other people wrote. A cloned repository may contain a `backstop.yaml` whose author
+//! wants the guards disabled, the model traffic and its key sent to another server, tool arguments posted to a webhook,
+//! secrets of the environment pulled into a message, or a plugin loaded. There are therefore two kinds of files
+//! ([`LayerKind`]):
 //!
-//! - the *operator's* file says everything. It is the one given explicitly, or the one in the user's configuration
-//!   folder; never one that was merely found in the working directory, even when there is no other.
+//! - the *operator's* file can set everything. It is the one given explicitly, or the one in the user's configuration
+//!   folder; never one that was merely found in the working directory, even if there is no other.
 //! - a *repository's* file, found in the working directory or above it, can only tighten. Each key names its rule, and
-//!   what a file says beyond it is [`Dropped`], with its place and the reason, for the host to show. Values of keys that
-//!   are the operator's alone are not even read. `${VAR}` is refused in what is read.
+//!   anything else that a file says is [`Dropped`], with its place and the reason, for the host to show. Values of keys
+//!   that only the operator can set are not even read. `${VAR}` is refused in values that are read.
 //!
-//! The law, pinned by a property test: **adding a repository file never makes the result more permissive.**
+//! The law, enforced by a property test: **adding a repository file never makes the result more permissive.**
 //!
 //! # Limits
 //!
-//! Files up to 1 MiB, 20 000 values and 64 levels deep; one document; no YAML anchors, aliases, tags or merge keys. What a hook type or
-//! a plugin does with its own options is checked by them; [`Options::place_of`] lets them name the line.
+//! Files have up to 1 MiB, 20 000 values and 64 levels; one document; no YAML anchors, aliases, tags or merge keys. A hook
+//! type or a plugin checks its own options; [`Options::place_of`] lets it name the line.
 //!
 //! # Example
 //!

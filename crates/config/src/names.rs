@@ -1,8 +1,8 @@
 //! The names that a configuration may refer to.
 //!
-//! Hook points and the tools known at start are part of the contract. Which hook types exist, and which further tools
-//! plugins and servers bring, is for the caller to say, so that a name that nothing answers to is an error with its line
-//! instead of a rule that never acts.
+//! Hook points and the tools known at start are part of the contract. The caller supplies the existing hook types, and the
+//! additional tools of plugins and servers, so that a name without a meaning is an error with its line
+//! instead of a rule that never takes effect.
 
 use backstop_hooks::tool_name;
 

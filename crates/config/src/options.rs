@@ -1,7 +1,7 @@
 //! Free-form options: what a hook type, a plugin or a rule pack defines for itself.
 //!
-//! The configuration does not know their keys; it keeps the tree with the place of each node, so that whoever does
-//! know them can report a mistake as precisely as this crate reports its own ([`Options::place_of`]).
+//! The configuration does not know their keys. It keeps the tree with the place of each node, so that the code that
+//! knows them can report a mistake as precisely as this crate reports its own ([`Options::place_of`]).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Values with their place, or with none because they are built in.
+//! Values with their place, or without one because they are built in.
 
 pub use backstop_yaml::{Place, Spanned};
 

@@ -1,6 +1,6 @@
 //! All problems of a configuration as one error.
 //!
-//! A file is read to its end and every problem is collected; only a syntax error ends the reading, because nothing
+//! A file is read to its end and every problem is collected. Only a syntax error ends the reading, because nothing
 //! after it can be trusted.
 
 pub use backstop_yaml::{Problem, ProblemKind};

@@ -1,7 +1,8 @@
-//! The state of reading one file: whose it is, where in it we are, and what was found wrong or dropped so far.
+//! The state of reading one file: which kind of file it is, the current place in it, and the problems and dropped values so
+//! far.
 //!
-//! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and answers `None`
-//! where it has no value; a section is `None` if one of its keys is. What was read counts only if nothing was recorded.
+//! Reading never stops at the first problem: each reader records what is wrong in the [`Reader`] and returns `None`
+//! if it has no value; a section is `None` if one of its keys is. What was read counts only if nothing was recorded.
 
 use crate::config_value::ConfigValue;
 use crate::names::KnownNames;

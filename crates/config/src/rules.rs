@@ -1,9 +1,9 @@
 //! What a repository file may do to each key.
 //!
-//! Every key of every section names one of these rules. The law they keep: **adding a repository file never makes the
-//! result more permissive.** Where it is not plain which direction is stricter, the answer is [`OperatorOnly`]: a
-//! shorter time budget, for example, looks stricter and yet lets a hook whose failure is not closed miss its word, or
-//! lets a question that defaults to "allow" time out.
+//! Every key of every section names one of these rules. They implement the law: **adding a repository file never makes the
+//! result more permissive.** If it is not clear which direction is stricter, the rule is [`OperatorOnly`]. For example, a
+//! shorter time budget looks stricter, and yet it makes a hook whose failures pass miss its answer, or
+//! makes a question that defaults to "allow" time out.
 
 use backstop_hooks::ToolName;
 

@@ -1,4 +1,4 @@
-//! The JSON Schema of `backstop.yaml` and the reference table made from it.
+//! The JSON Schema of `backstop.yaml`, and the reference table generated from it.
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! Texts that may come from the environment.
 //!
-//! `${VAR}` inside a text stands for an environment variable; `$${` is the text `${`. What came from the environment is
-//! treated as a secret: a [`Text`] prints as it was written, and only [`Text::expose`] gives the value. A repository
-//! file never reads the environment, because what it reads could leave the machine in a message or a request that the
+//! `${VAR}` inside a text stands for an environment variable; `$${` is the literal text `${`. A value from the environment
+//! is treated as a secret: a [`Text`] prints as it was written, and only [`Text::expose`] returns the value. A repository
+//! file never reads the environment, because the value could leave the machine in a message or a request that the
 //! same repository shaped.
 
 use std::fmt;

@@ -1,13 +1,13 @@
-//! Whether a file may speak as the operator's.
+//! Whether a file may act as the operator's file.
 //!
-//! The operator's file says everything, so whoever can choose or write it is the operator. A file counts only when
-//! it lies where a workspace can't reach it, is reached without `/proc` (whose links lead wherever the reading process
-//! happens to be), and belongs to the user or to root, who alone may write it, its folder and those of links that lead
-//! to it. Anything else is taken for an attack and refused, never passed over: without the file the built-in defaults
-//! would hold, which may be looser.
+//! The operator's file can set everything, so whoever can choose or write it is the operator. A file counts only if
+//! it lies where a workspace can't reach it, if it is reached without `/proc` (whose links lead wherever the reading
+//! process happens to be), and if it belongs to the user or to root, who alone may write the file, its folder and the
+//! folders of links that lead to it. Anything else is treated as an attack and refused, never skipped: without the file the
+//! built-in defaults would apply, which may be looser.
 //!
-//! Limits: a process of the same account can write the file all the same. Whether it was written since a person looked
-//! at it is said by its digest, see `backstop config pin`.
+//! Limits: a process of the same account can still write the file. Its digest shows
+//! whether it was written since a person looked at it, see `backstop config pin`.
 
 use std::fs::{self, File, Metadata};
 use std::io;

@@ -1,7 +1,7 @@
-//! What the audit trail says of answers: who allowed, denied, granted and revoked what.
+//! What the audit trail records about answers: who allowed, denied, granted and revoked what.
 //!
-//! The law: *an answer is said in the transaction that makes it count*. The trail has ids, digests and rules; the words
-//! of the question are not in it.
+//! The law: *an answer is recorded in the transaction that makes it count*. The trail contains ids, digests and rules, but
+//! not the words of the question.
 
 use backstop_hooks::Decision;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Approvals: questions to a human, and what became of them.
+//! Approvals: questions to a human, and their results.
 //!
 //! An approval is one row that every process sees. It is bound to the digest of the exact call that the
 //! human is shown. Its states:
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The laws: *the first answer wins*, and each change is one compare-and-set that all processes agree
-//! about; *an allowance is used exactly once*, and only for its digest; *deny can always be answered*, any
-//! other answer only if it was offered; *nothing that was denied by a human is allowed by anything later*.
+//! on; *an allowance is used exactly once*, and only for its digest; *deny can always be answered*, any
+//! other answer only if it was offered; *nothing that a human denied is allowed by anything later*.
 
 pub(crate) mod code;
 pub(crate) mod machine;

@@ -1,18 +1,18 @@
 //! The audit trail: what happened, in a chain that shows tampering.
 //!
-//! Entries can be added and read, never changed. Each holds the digest of the one before it, so that
+//! Entries can be added and read, never changed. Each contains the digest of the previous entry, so
 //! changing, removing or inserting one breaks the chain at that place. All processes that share a
-//! database write one chain. What a chain alone can't show is that its end was cut off, or that it was
-//! wholly rewritten: that shows against a [head](AuditStore::audit_head) that was kept elsewhere.
+//! database write one chain. A chain alone can't show that its end was cut off, or that it was
+//! rewritten completely; that shows against a [head](AuditStore::audit_head) that was kept elsewhere.
 //!
-//! The beginning of a trail may be [pruned](AuditStore::prune_audit). The head of what went is kept, so that the rest
-//! still verifies, and an entry of the kind [`AUDIT_PRUNED`] says so: who takes a beginning away without that entry
-//! is found.
+//! The beginning of a trail may be [pruned](AuditStore::prune_audit). The head of the removed part is kept, so that the
+//! rest still verifies, and an entry of the kind [`AUDIT_PRUNED`] records the removal: removing a beginning without that
+//! entry is detected.
 //!
-//! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the digest
-//! before it, a line feed, and the body as it is stored; whoever has a copy of the table can compute the chain.
+//! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the previous
+//! digest, a line feed, and the body as it is stored. Whoever has a copy of the table can compute the chain.
 //!
-//! The trail holds digests and spans of what was judged, never the text.
+//! The trail contains digests and spans of what was judged, never the text.
 
 use std::time::Duration;
 

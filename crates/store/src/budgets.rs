@@ -1,14 +1,14 @@
-//! Budgets: what was spent of limits that several processes share.
+//! Budgets: how much has been spent of limits that several processes share.
 //!
-//! A budget is a *counter* in a *window* (a day, an hour, all time). Before something is spent, what it will
-//! cost is estimated and *reserved*; afterwards the reservation is *settled* with what it did cost. The laws:
+//! A budget is a *counter* in a *window* (a day, an hour, all time). Before something is spent, its
+//! cost is estimated and *reserved*. Afterwards the reservation is *settled* with the actual cost. The laws:
 //!
 //! - *All or none.* A reservation charges several counters at once (requests, tokens, money). If one of them
 //!   has no room, nothing is reserved.
 //! - *Never over.* Two processes that reserve at the same moment see each other: no reservation takes a
-//!   counter over its limit. Only settling can, by what an estimate fell short of.
-//! - *What nobody settled is spent.* A process that was killed between the two leaves its estimate counted;
-//!   nobody knows that it did not spend it.
+//!   counter over its limit. Only settling can, by the amount that an estimate was too low.
+//! - *What was never settled is spent.* If a process is killed in between, its estimate stays counted,
+//!   because nobody knows that it was not spent.
 //! - *Once.* Reserving again under the same id replaces the reservation, and settling twice settles once.
 //!
 //! Amounts are whole numbers of whatever the caller counts: requests, tokens, millionths of a currency.

@@ -1,14 +1,14 @@
 //! Decisions of `after_llm_call`: what each tool call of an answer may do.
 //!
 //! The gate that judges a model's answer and the gate in front of the tool may be in different
-//! processes. What the first decided travels here, keyed by session, run and call, so that runs never see
-//! each other's decisions. A call that was decided twice (a doubled id) keeps the denial.
+//! processes. This store carries the decision of the first to the second, keyed by session, run and call, so that runs
+//! never see each other's decisions. If a call was decided twice (a duplicate id), the denial counts.
 //!
-//! A gate that stands in front of the tool often knows the call's id and nothing else: it does not see the
-//! conversation that the proxy saw. It may ask by the id alone ([`DecisionStore::decision_on_call`]); then
-//! the newest decisions of all runs count, and a denial wins over any number of allowances. Providers make
-//! these ids up at random, so two conversations share one only where a model writes them itself (`call_0`):
-//! such an id can at worst deny too much, for as long as the caller's bound of age says.
+//! A gate in front of a tool often knows only the call's id, because it does not see the
+//! conversation that the proxy saw. It may ask by the id alone ([`DecisionStore::decision_on_call`]). Then
+//! the newest decisions of all runs count, and a denial wins over any number of allowances. Providers generate
+//! these ids at random, so two conversations share one only if a model writes them itself (`call_0`).
+//! At worst such an id denies too much, for as long as the caller's maximum age.
 
 use async_trait::async_trait;
 use backstop_hooks::{RunId, SessionId, Text, ToolCallId};

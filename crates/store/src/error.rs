@@ -1,4 +1,4 @@
-//! What can go wrong with the storage itself, whatever was asked of it.
+//! Errors of the storage itself, independent of the operation.
 
 use std::fmt;
 

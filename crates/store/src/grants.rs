@@ -1,13 +1,13 @@
-//! Grants: what a human allowed for good.
+//! Grants: what a human allowed permanently.
 //!
-//! *Allow always* becomes a row that covers later calls of one agent and one tool: the very same call (by digest), those
-//! of one program and subcommand, or those that one rule asks about. A grant answers hooks that ask; it never overrules a
+//! *Allow always* becomes a row that covers later calls of one agent and one tool: exactly the same call (by digest), calls
+//! of one program and subcommand, or calls that one rule asks about. A grant answers hooks that ask; it never overrides a
 //! block.
 //!
-//! The law: *a grant answers the question that was answered, where it was*. It is bound to the workspace, the requester
-//! and the channel, and to the hook that asked, by the same rules and no more gravely. Every grant has an end, and is
-//! revoked at any time, which is kept as a fact. Who grants and who revokes is in the audit trail, in the same
-//! transaction.
+//! The law: *a grant answers the question that was answered, where it was answered*. It is bound to the workspace, the
+//! requester and the channel, and to the hook that asked, for the same rules and at most the same severity. Every grant
+//! expires, and can be revoked at any time; the revocation is kept. The audit trail records who grants and who revokes, in
+//! the same transaction.
 
 use std::collections::BTreeSet;
 use std::fmt;

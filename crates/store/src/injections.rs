@@ -1,6 +1,6 @@
 //! Next-turn injections: text that hooks leave for the next turn of a conversation.
 //!
-//! A turn takes what is queued, and either confirms it, when the model has been asked with it, or gives it
+//! A turn takes what is queued. It confirms the text when the model has been asked with it, or gives it
 //! back. The law: *nothing is lost and nothing is delivered twice*. A turn whose process was killed has
 //! done neither; whoever resumes the session gives back for it. *A host delivers for those who are on in it*: the store may be that of
 //! hosts with another configuration, so that a turn takes what is of the owners that its host names, and leaves the rest to them.

@@ -1,19 +1,19 @@
 //! Durable state: what Backstop must not forget when a process ends, and what several processes must
-//! agree about.
+//! agree on.
 //!
-//! [`Store`] is one interface with several forms behind it: [`MemoryStore`] for tests and for programs
-//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default). Each area of state is a trait of its own,
-//! with its laws in its module. Three laws hold everywhere:
+//! [`Store`] is one interface with several implementations: [`MemoryStore`] for tests and for programs
+//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default). Each area of state is a
+//! trait of its own, with its laws in its module. Three laws apply everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
-//!   operation that returned has happened, also after a crash. One whose future is dropped midway may
+//!   operation that returned has happened, even after a crash. If its future is dropped midway, it may
 //!   still happen.
-//! - *Agreement.* What one process reads, decides and writes in one operation, no other process
-//!   interleaves with.
-//! - *Bounded.* Whatever is stored has a largest size, and lists take a limit. Only a session's transcript
-//!   is read whole.
+//! - *Agreement.* No other process interleaves with what one process reads, decides and writes in one
+//!   operation.
+//! - *Bounded.* Whatever is stored has a maximum size, and lists take a limit. Only a session's transcript
+//!   is read completely.
 //!
-//! Time is always given by the caller, so that a decision and its record carry the same moment.
+//! The caller always supplies the time, so that a decision and its record carry the same moment.
 
 mod answered;
 mod approvals;

@@ -1,9 +1,9 @@
-//! The form that keeps everything in memory and forgets it with the process.
+//! The in-memory store, which forgets everything when the process ends.
 //!
-//! Each operation holds one lock from beginning to end, and never across a wait.
+//! Each operation holds one lock from beginning to end, and never across an await.
 //!
 //! A process may keep only questions and answers here, so that nothing another program writes into a file counts as
-//! one, and have what is answered said in the audit trail of a store that lasts: said first, and counting only then.
+//! one, and record answers in the audit trail of a durable store: first they are recorded, and only then do they count.
 
 mod approvals;
 mod audit;

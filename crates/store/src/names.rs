@@ -1,4 +1,4 @@
-//! Enums that are written as fixed words, in JSON and in the database alike.
+//! Enums that are written as fixed words, both in JSON and in the database.
 
 /// Defines an enum whose variants have one spelling each.
 macro_rules! named {

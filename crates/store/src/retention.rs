@@ -1,14 +1,14 @@
-//! Retention: what is deleted, and how it stays visible that it was.
+//! Retention: what is deleted, and how the deletion stays visible.
 //!
 //! Three laws:
 //!
-//! - *Said.* Each deletion writes an entry into the audit trail, in the same transaction: what, how much, why, by whom.
-//!   It names ids and counts, never what was deleted.
-//! - *Wiped.* Text that is deleted is gone from the files, not only from the tables.
-//! - *Nothing under somebody's hands.* A session that a living process works in is not deleted.
+//! - *Recorded.* Each deletion writes an entry into the audit trail, in the same transaction: what, how much, why, by whom.
+//!   The entry contains ids and counts, never what was deleted.
+//! - *Wiped.* Deleted text is gone from the files, not only from the tables.
+//! - *Not in use.* A session that a running process works in is not deleted.
 //!
-//! The audit trail loses its beginning only ([`AuditStore::prune_audit`](crate::AuditStore::prune_audit)); how much of it
-//! may go is asked here.
+//! The audit trail loses only its beginning ([`AuditStore::prune_audit`](crate::AuditStore::prune_audit)); this module
+//! decides how much of it may go.
 
 use async_trait::async_trait;
 use backstop_hooks::{AgentId, SessionId};

@@ -1,7 +1,7 @@
 //! Runs: one turn each, and how it ended.
 //!
-//! A run is written down when it starts and when it ends. Whoever holds a session's lease and finds a
-//! run that has not ended knows that its process was killed, and can tell the model what became of the
+//! A run is recorded when it starts and when it ends. If the holder of a session's lease finds a
+//! run that has not ended, its process was killed, and the holder can tell the model what happened to the
 //! tool calls that have no result (see [`unanswered_calls`](crate::unanswered_calls)).
 
 use async_trait::async_trait;

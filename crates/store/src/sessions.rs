@@ -1,9 +1,9 @@
-//! Sessions: one stretch of a conversation, and who may run turns in it.
+//! Sessions: one stretch of a conversation, and which process may run turns in it.
 //!
 //! A conversation has a stable [`SessionKey`]; each reset starts a new session under the same key. Two
 //! processes never run turns in one session at once: a process takes the session's *lease* and renews it
 //! while it works. A lease that was not renewed in time belongs to a process that was killed, and the
-//! next one takes it over. The law: *at any time at most one holder has an unexpired lease*.
+//! next process takes it over. The law: *at any time at most one holder has an unexpired lease*.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! The form that keeps everything in one SQLite file, which several processes may share.
+//! The SQLite store: one file that several processes may share.
 //!
-//! One thread owns the connection and works off a bounded queue; each operation is one transaction.
-//! The file is opened with the first operation, not before, and created if it is missing, readable by
-//! its owner only. Commits are synced to disk before they are reported, since an allowance that was used
-//! up must not come back after a power cut. Entries of the audit trail are the exception: they are many, each decision
-//! waits for its own, and the last of them are all that a power cut can take.
+//! One thread owns the connection and processes a bounded queue; each operation is one transaction.
+//! The file is opened by the first operation, not before. If it is missing, it is created, readable only by
+//! its owner. Commits are synced to disk before they are reported, because an allowance that was used
+//! up must not come back after a power failure. Entries of the audit trail are the exception: there are many, each decision
+//! waits for its own, and a power failure can lose only the last of them.
 
 mod approvals;
 mod audit;

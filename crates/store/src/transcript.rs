@@ -1,11 +1,11 @@
 //! Transcripts: what was said in a session, in order.
 //!
 //! Entries are appended, and changed only by hooks' rewrites and by compaction. Four laws: only *one process
-//! writes*, the one that holds the session's lease at the moment of the write, which is looked at in the same
-//! operation; a batch of changes is *whole or absent*, also after a crash; *an order once given stays* (sequence numbers grow
+//! writes*, the one that holds the session's lease at the moment of the write, which is checked in the same
+//! operation; a batch of changes is *whole or absent*, even after a crash; *the order is stable* (sequence numbers grow
 //! and are never used twice, except that a summary takes the last number of what it replaces); and
 //! *removed is gone*: text that was replaced, removed or compacted is wiped from the database's files, not
-//! merely unlinked. What the file system, a backup or the disk's own remapping keeps is beyond reach.
+//! merely unlinked. Copies in the file system, a backup or remapped disk sectors are out of reach.
 
 use async_trait::async_trait;
 use backstop_hooks::conversation::{Message, ToolCall};

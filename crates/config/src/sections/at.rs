@@ -1,9 +1,10 @@
 //! `hooks.at`: hooks that are programs or servers, at any point.
 //!
-//! The law: *who is judged starts no judge*. A file from a repository could start what it likes, or send every call away, so such an
-//! entry counts in the operator's file only; from a repository it is refused in the words that a webhook is.
+//! The law: *what is judged starts no judge*. A repository's file could otherwise start any program, or send every call
+//! away. Such an entry therefore counts only in the operator's file; from a repository it is refused with the same message
+//! as a webhook.
 //!
-//! Whether a program is there, and whether nobody but the operator can have written it, is for whoever starts it to say.
+//! The code that starts a program checks that it exists and that nobody but the operator can have written it.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! `daemon`: where `backstop serve` and `backstop run` answer the hooks of coding agents. It is the operator's alone: a
-//! repository that could set it could have its own program judge.
+//! `daemon`: where `backstop serve` and `backstop run` answer the hooks of coding agents. Only the operator can set it: a
+//! repository that could set it could make its own program the judge.
 
 use crate::config_value::section;
 use crate::place::{Setting, Spanned};

@@ -1,4 +1,4 @@
-//! `gateway`: the LLM proxy that `backstop serve` and `backstop run` start. It is the operator's alone: a repository
+//! `gateway`: the LLM proxy that `backstop serve` and `backstop run` start. Only the operator can set it: a repository
 //! that could set any of it could send conversations elsewhere, or let others in.
 
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! `guards`: the built-in guards, which are on unless the operator writes `enabled: false`.
+//! `guards`: the built-in guards, which are enabled unless the operator writes `enabled: false`.
 
 use crate::config_value::{Entries, item, section};
 use crate::options::Pack;

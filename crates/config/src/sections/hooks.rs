@@ -1,7 +1,7 @@
-//! `hooks`: verdict hooks, chosen by type, and programs and servers at any point.
+//! `hooks`: verdict hooks, selected by type, and programs and servers at any point.
 //!
-//! Without this section every call passes these hooks (the built-in guards are a section of their own). With it, each
-//! list must say something: an empty list, an unknown type or an entry without type would protect less than the file
+//! Without this section every call passes these hooks (the built-in guards have a section of their own). With it, each
+//! list must contain something: an empty list, an unknown type or an entry without a type would protect less than the file
 //! seems to, and is an error.
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! `budgets`, `loops` and `models`: how much agents may use, of what, and how often; and `gateway.hooks`: how live
-//! traffic is judged. They cost money or let things out, so the operator decides; what only tightens, a
-//! repository may do too.
+//! traffic is judged. These settings cost money or let data out, so the operator decides; a
+//! repository may only tighten.
 
 use crate::config_value::{item, section};
 use crate::place::{Setting, Spanned};

@@ -1,8 +1,8 @@
 //! `plugins`: what the operator grants to each plugin and built-in hook.
 //!
-//! The section is the operator's alone. Every key of it can weaken: `enabled: false`, a changed `config` and a withdrawn
-//! conversation access all take a guarding plugin off its points, and a shorter budget lets a hook miss its word at the
-//! points where failures are open.
+//! Only the operator can set this section, because every key of it can weaken: `enabled: false`, a changed `config` and
+//! withdrawn conversation access all remove a guarding plugin from its points, and a shorter budget makes a hook miss its
+//! answer at points where failures pass.
 
 use backstop_hooks::PointId;
 

@@ -1,4 +1,4 @@
-//! `providers`, `store` and `audit`: where data goes. All three are the operator's alone.
+//! `providers`, `store` and `audit`: where data goes. Only the operator can set these.
 
 use http::Uri;
 

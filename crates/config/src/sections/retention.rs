@@ -1,6 +1,7 @@
-//! `retention`: how long what is stored is kept. It is the operator's alone: the store holds the sessions, approvals and
-//! audit entries of all folders, and neither a longer nor a shorter time is plainly the stricter one. A repository that
-//! could shorten it could have the traces of its agent deleted; one that could lengthen it could have secrets of others kept.
+//! `retention`: how long stored data is kept. Only the operator can set it: the store holds the sessions, approvals and
+//! audit entries of all folders, and neither a longer nor a shorter time is clearly the stricter one. A repository that
+//! could shorten it could have the traces of its agent deleted; one that could lengthen it could keep the secrets of
+//! others.
 
 use crate::config_value::section;
 use crate::place::Spanned;

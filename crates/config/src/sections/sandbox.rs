@@ -1,5 +1,5 @@
-//! `sandbox`: how the programs that agents start are confined. It is the operator's alone: a repository that could set it
-//! could open the door for its own scripts.
+//! `sandbox`: how the programs that agents start are confined. Only the operator can set it: a repository that could set it
+//! could free its own scripts.
 
 use crate::config_value::section;
 use crate::hosts::HostRule;

@@ -1,6 +1,6 @@
-//! The leaves: numbers with a range, words from a list, texts, names, dates, tool sets.
+//! Leaf values: numbers with a range, words from a list, texts, names, dates, tool sets.
 //!
-//! A leaf's type carries its range, so that a value that exists is a value that is allowed.
+//! A leaf's type carries its range, so a value that exists is a value that is allowed.
 
 mod names;
 mod numbers;

@@ -1,7 +1,7 @@
-//! Names: those that authors choose, and those of things that exist.
+//! Names: those that authors choose, and those of existing things.
 //!
-//! What is chosen has a length and no character that can't be seen; what must exist is looked up, and a name that nothing
-//! has is a problem with the nearest one.
+//! A chosen name has a maximum length and no invisible characters. A name that must exist is looked up; an unknown
+//! one is a problem that names the nearest known name.
 
 use backstop_hooks::{PointId, ToolName, tool_name};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Numbers with a range, and amounts of money.
 //!
-//! The range is part of the type; a number outside of it is a problem that names both ends.
+//! The range is part of the type; a number outside the range is a problem that names both ends.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Texts, secrets and dates: what has a form, and stands for nothing else.
+//! Texts, secrets and dates: values with a format that refer to nothing else.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Words from a list: `true` and `false`, and one enum for each key that takes one of a few words.
 //!
-//! A word that is not in the list is a problem that names all of them, and the nearest one. Where a repository's file may
+//! A word that is not in the list is a problem that names all of them, and the nearest one. If a repository's file can
 //! only tighten such a key, the order of the variants is the order of strictness.
 
 use backstop_hooks::FailurePolicy;

@@ -1,4 +1,4 @@
-//! Names of approvals that people type.
+//! Approval codes that people can type.
 
 use backstop_hooks::ApprovalId;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! The state machine, without storage: each operation looks at a record and says what it becomes.
+//! The state machine, without storage: each operation takes a record and returns what it becomes.
 
 use std::time::Duration;
 

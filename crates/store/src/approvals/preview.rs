@@ -1,4 +1,4 @@
-//! Arguments cut to a size that a human can be shown.
+//! Truncates arguments to a size that can be shown to a human.
 
 use backstop_hooks::Json;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! The schema, as numbered steps. A step that was released is never edited; changes are new steps.
+//! The schema, as numbered steps. A released step is never edited; changes are new steps.
 
 use rusqlite::{Connection, TransactionBehavior};
 

@@ -1,4 +1,4 @@
-//! Failures that only the inside of the store can provoke.
+//! Failures that can be provoked only from inside the store.
 
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -1,9 +1,9 @@
 //! Texts that can be wiped: messages, and what approvals show.
 //!
-//! SQLite zeroes what it frees, but when it moves rows between pages, it leaves copies of them in the
-//! gaps of the old pages, which later deletions don't reach. So texts live in a table of their own
-//! in which no row ever moves: rows are added at the end only, never deleted, and wiped by writing zeros of
-//! the same length over them, which SQLite does in place. The space comes back with [`reclaim`].
+//! SQLite zeroes the space it frees, but when it moves rows between pages it leaves copies of them in the
+//! gaps of the old pages, which later deletions don't reach. Texts are therefore in a table
+//! in which no row ever moves: rows are appended, never deleted, and wiped by overwriting them with zeros of
+//! the same length, which SQLite does in place. [`reclaim`] recovers the space.
 
 use rusqlite::{Connection, params};
 
