@@ -1,17 +1,18 @@
-//! What a program is given: commands in its arguments, texts that are one or hold one, and what it reads.
+//! What a program is given: commands in its arguments, texts that are or contain a command, and its input.
 //!
-//! The law: *what a program does with a command that it is given is its own affair only where that is known*. The
-//! catalogue says of programs how they start others; most programs of the world are not in it, many of those exist to start
-//! what stands behind their name, and even of a known one nobody has listed every option, setting and variable that holds a
-//! command. So this is read the other way round: the programs and options that do nothing with a text but keep it, look for
-//! it or hand it to somebody to read are listed (`words/given.yaml`), and a command that would be blocked is asked about
-//! wherever else it is given. Of programs that nobody knows, also one that would be asked about, where it is said to be one.
+//! The law: *a program may be given a command without a question only if what it does with the command is known*. The
+//! catalogue says how programs start others, but most programs are not in it, many of these start
+//! what follows their name, and even for a known one nobody has listed every option, setting and variable that takes a
+//! command. The list is therefore inverted: it names the programs and options that only store a text, search for
+//! it or show it to somebody (`words/given.yaml`), and a command that would be blocked is asked about
+//! wherever else it is given. For unknown programs this includes a command that would only be asked about, if it is marked
+//! as one.
 //!
-//! Input is judged alike: what flows into a program that is not listed as reading data may be run by it, and what flows in
-//! from the network is then code of somebody else's.
+//! Input is judged the same way: a program that is not listed as reading data may run what it reads, and input
+//! from the network is then foreign code.
 //!
-//! Limits: texts for a program of the workspace (`./tool 'a text'`), which is what somebody works on and tries out, are not
-//! looked at. [`MOST`] candidates are, and whoever gives more is asked about.
+//! Limits: texts for a program of the workspace (`./tool 'a text'`), which is what people work on and try out, are not
+//! inspected. At most [`MOST`] candidates are; a call with more is asked about.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The command guard: a command and a place in, a judgement out.
+//! The command guard: takes a command and a place, returns a judgement.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! Guards: what an agent is about to do, judged before it happens.
 //!
-//! Two judges live here as pure functions; they start nothing, and read nothing but symbolic links and
+//! The crate contains two judges, which are pure functions. They start nothing, and read only symbolic links and
 //! what a command would run from the workspace, and those only when told to.
 //!
-//! - [`CommandGuard`] reads a shell command the way a shell would, works out every process that could start
-//!   with its arguments, the files those touch and the data that flows between them, and holds the result
-//!   against rules. What cannot be worked out is *unknown*, and the profile says what that means.
+//! - [`CommandGuard`] reads a shell command as a shell would, works out every process that could start
+//!   with its arguments, the files those touch and the data that flows between them, and matches the result
+//!   against rules. What can't be worked out is *unknown*, and the profile decides what that means.
 //! - [`PathGuard`] resolves a path and says whether it holds credentials or belongs to the system.
 //!
-//! What they do not do: they do not sandbox. A script that is started by name is read only when the
+//! What they do not do: they do not sandbox. A script that is started by name is read only if the
 //! [`Place`] offers a reader, and a program that deletes on its own is not seen through.
 
 mod given;

@@ -1,15 +1,17 @@
-//! Protected paths that a program is named, where nobody knows what it does with them.
+//! Protected paths that are passed to a program when nobody knows what it does with them.
 //!
-//! The law: *a path that is protected is touched by whatever is named it*. The catalogue says of many programs which of
-//! their arguments are files, and what it says is judged by rules. But there are options that write a log, statements that
-//! read a file, settings that name one; nobody lists them all. So a credential of the system or of a user, or a disk, that
-//! stands in the arguments of a process and of which no touch is known is asked about, unless the program only looks at
-//! names, or is given a key of its own by an option for that (`words/given.yaml`).
+//! The law: *a protected path is assumed to be touched by whatever program it is passed to*. The catalogue says for many
+//! programs which of their arguments are files, and rules judge that. But there are options that write a log, statements
+//! that read a file and settings that name one, and nobody lists them all. A credential of the system or of a user, or a
+//! disk, in the arguments of a process without a known touch is therefore asked about, unless the program only looks at
+//! names, or the option gives it a key of its own (`words/given.yaml`).
 //!
-//! A file that an editor, a build or a hook manager runs by itself ([`Level::Runs`]) is asked about in the same way, where it is
-//! named to a program that may write it: the programs that only read what they are named are listed, not those that write.
+//! A file that an editor, a build or a hook manager runs by itself ([`Level::Runs`]) is asked about in the same way if it
+//! is passed to a program that may write it. The list names the programs that only read such arguments, not those that
+//! write.
 //!
-//! Limits: of credentials, only paths from the root or a home are looked for. In code, what is a whole text counts, not what stands in prose.
+//! Limits: only credential paths that start at the root or a home are looked for. In code, a complete text counts, but not
+//! a path within prose.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! What an operator adds: formats of secrets and kinds of numbers, read as strictly as those that come with the crate.
+//! Formats of secrets and kinds of numbers that an operator adds, checked as strictly as the built-in ones.
 //!
-//! An entry says what it is, where that is written, how it looks, and shows it: at least one text in which it is found
-//! and one that is nearly one. Both are tried when the entry is read, so that what does not do what its author thinks
-//! is an error at its line, and not a secret that goes out.
+//! An entry says what it is, its source and its shape, and gives examples: at least one text in which it is found
+//! and one near miss. Both are tested when the entry is read. An entry that does not do what its author thinks
+//! is therefore an error at its line, and not a secret that leaks.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

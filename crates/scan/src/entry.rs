@@ -1,4 +1,4 @@
-//! One entry of a catalogue, as its file has it.
+//! One entry of a catalogue, as written in its file.
 
 use serde::{Deserialize, Deserializer, de};
 

@@ -1,9 +1,9 @@
-//! Hidden text: what a model reads and a human does not, or reads as something else.
+//! Hidden text: what a model reads and a human does not see, or reads as something else.
 //!
-//! Reported are characters without width between Latin letters, overrides of the writing direction, tag
+//! Reported are zero-width characters between Latin letters, overrides of the writing direction, tag
 //! characters (a second, invisible alphabet), control sequences for terminals, and host names that mix
-//! alphabets so that one looks like another. Left alone is what honest text needs: joiners inside of emoji
-//! and of scripts that use them, a byte order mark at the start, the tags of the three flags that have some.
+//! alphabets so that one looks like another. Legitimate uses are ignored: joiners inside emoji
+//! and in scripts that use them, a byte order mark at the start, and the tags of the three flags that have some.
 
 use super::span::{Class, Evidence, Span};
 use super::text::{ALNUM, SPACE, at, before, cut};

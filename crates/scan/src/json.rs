@@ -1,8 +1,8 @@
-//! Cleaning JSON without breaking it.
+//! Cleans JSON without breaking it.
 //!
-//! Only strings are rewritten, each in its place: types, the order of keys and the structure stay. A value is
-//! judged together with its key, so that `{"password": "hunter2"}` is found although `hunter2` alone says
-//! nothing. Keys are data in some formats; they are rewritten only on request, and never onto one another.
+//! Only strings are rewritten, each in place: types, the order of keys and the structure stay. A value is
+//! judged together with its key, so that `{"password": "hunter2"}` is found although `hunter2` alone means
+//! nothing. Keys are data in some formats; they are rewritten only on request, and two keys never become the same.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The names of everything that is looked for, and what is said about them.
+//! The names of everything that is detected, and their descriptions.
 
 use std::collections::BTreeSet;
 

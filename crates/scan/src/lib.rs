@@ -1,4 +1,4 @@
-//! Finds what must not leave in any text: secrets, personal data, and text that hides.
+//! Finds what must not leave in any text: secrets, personal data, and hidden text.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -13,30 +13,30 @@
 //! assert_eq!(redactor.apply("write to ann@example.org").text, "write to [redacted:email]");
 //! ```
 //!
-//! The crate is pure: it reads no files, opens no connections, starts no threads, and knows nothing of agents or
-//! hooks. Every function is total: whatever the bytes are, it answers.
+//! The crate is pure: it reads no files, opens no connections, starts no threads, and knows nothing about agents or
+//! hooks. Every function is total: it returns a result for any bytes.
 //!
-//! Two steps that are kept apart. A [`Scanner`] *detects*: it answers [`Span`]s with class, kind, place,
-//! confidence and evidence, and changes nothing. A [`Policy`] *decides* what becomes of each finding (block,
-//! redact, mask, hash, or a placeholder that a [`Vault`] can turn back) and writes the clean text; for text
-//! that arrives in pieces there is [`Stream`].
+//! Two steps are separate. A [`Scanner`] *detects*: it returns [`Span`]s with class, kind, place,
+//! confidence and evidence, and changes nothing. A [`Policy`] *decides* what happens to each finding (block,
+//! redact, mask, hash, or a placeholder that a [`Vault`] can resolve) and writes the clean text. [`Stream`] does this for
+//! text that arrives in pieces.
 //!
 //! **Law of locality.** Whether a span is found depends on a bounded neighbourhood of it, never on text far
-//! away. That is what makes a stream, cut anywhere, give the same result as the whole text, and what keeps
-//! time linear in the length of the text whatever it holds.
+//! away. For this reason a stream gives the same result as the whole text wherever it is split, and the
+//! time is linear in the length of the text, whatever it contains.
 //!
-//! **Cost.** One pass looks for a few dozen literals and one for digits; both use vector instructions and
-//! skip what can hold no candidate. Token formats are tables of prefixes, alphabets and lengths
-//! (see the private module `template`), so that nothing has to be compiled; what is built of them takes a
-//! millisecond, when the first text is scanned, and serves all scanners of the process.
+//! **Cost.** One pass looks for a few dozen literals and one for digits. Both use vector instructions and
+//! skip text that can't contain a candidate. Token formats are tables of prefixes, alphabets and lengths
+//! (see the private module `template`), so nothing has to be compiled. Building the tables takes a
+//! millisecond, when the first text is scanned, and they serve all scanners of the process.
 //!
-//! **Reading.** Text that hides characters or escapes them is read a second time as its reader has it
-//! (see the private module `squeezed`): encoding, padding or gluing a token does not hide it.
+//! **Reading.** Text with hidden characters or escapes is also read as its reader sees it
+//! (see the private module `squeezed`), so encoding, padding or joining a token does not hide it.
 //!
-//! **Knowledge is data.** Formats of secrets and forms of numbers stand in `catalogue`, each with its source and its
-//! cases, and are compiled in; [`Catalogue`] adds an operator's own, read by the same reader.
+//! **Knowledge is data.** Formats of secrets and numbers are in `catalogue`, each with its source and its
+//! cases, and are compiled in. [`Catalogue`] adds an operator's own, checked by the same reader.
 //!
-//! **Limits.** Only text is read: what is compressed, encrypted or spelled out in words passes. Base64 is
+//! **Limits.** Only text is read: compressed, encrypted or spelled-out values pass. Base64 is
 //! not decoded, except for the structure of JSON web tokens. Names and postal addresses of persons are not
 //! found.
 

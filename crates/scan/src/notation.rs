@@ -1,13 +1,13 @@
-//! How the shape of a token is written: text as it stands, and runs of one alphabet in angle brackets.
+//! The notation for the shape of a token: literal text, and runs of one alphabet in angle brackets.
 //!
 //! | written | means |
 //! | --- | --- |
 //! | `ghp_<alnum:36>` | these four characters, then 36 letters and digits |
 //! | `<hex:32-40>` | from 32 to 40 |
-//! | `<alnum:36+>` | 36, and as many more as may be glued to it |
+//! | `<alnum:36+>` | 36, and any number of further ones that may be joined to it |
 //! | `<url64\|dot:20>` | characters of either alphabet |
-//! | `<dash?>` | a dash, or nothing |
-//! | `<fold:de>` | these letters in any case |
+//! | `<dash?>` | an optional dash |
+//! | `<fold:de>` | these letters, case-insensitive |
 //! | `<<` | a `<` |
 
 use std::borrow::Cow;

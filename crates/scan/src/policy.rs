@@ -1,10 +1,10 @@
-//! What becomes of a finding.
+//! What happens to a finding.
 //!
-//! A policy maps each finding to an [`Action`]: a rule for its kind wins over a rule for its class, which
-//! wins over the default. Findings below the policy's confidence are left alone. A [`Redactor`] binds a
-//! policy to a scanner and, where placeholders are wanted, to a [`Vault`]; it is the object that hooks hold.
+//! A policy maps each finding to an [`Action`]: a rule for its kind takes precedence over a rule for its class, which
+//! takes precedence over the default. Findings below the policy's confidence are ignored. A [`Redactor`] combines a
+//! policy, a scanner and, if placeholders are wanted, a [`Vault`]. Hooks hold a redactor.
 //!
-//! A blocked value is redacted too, so that a host that goes on after a block still leaks nothing.
+//! A blocked value is redacted too, so that a host that continues after a block still leaks nothing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

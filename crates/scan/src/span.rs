@@ -1,4 +1,4 @@
-//! What a detector answers: where, what, how sure, and why.
+//! What a detector returns: where, what, how certain, and why.
 
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
-//! A text as its reader has it: without the characters that hide in it, and with what is escaped written out.
+//! A text as its reader sees it: without hidden characters, and with escapes decoded.
 //!
-//! A token with an invisible character, the colour of a terminal or an escape (`\u0067`, `%67`, `&#103;`) in the middle
-//! of it is no token to a detector. To a reader, or to the program that gets it, it is one, and taking out what hides
-//! would even put it together. So a text with any of that is read twice: as it is, and like this.
+//! To a detector, a token with an invisible character, a terminal colour or an escape (`\u0067`, `%67`, `&#103;`) in the
+//! middle is not a token. To a reader, or to the program that gets it, it is one, and removing the hidden
+//! characters would even assemble it. A text with any of these is therefore read twice: as it is, and in this form.
 //!
-//! Each replacement depends on a few bytes only, so that both readings are as local as one.
+//! Each replacement depends on a few bytes only, so both readings are as local as one.
 
 use crate::hidden;
 use crate::span::{Class, Span};

@@ -1,9 +1,9 @@
-//! The shape of a token, as data: fixed pieces and runs of one alphabet with a length.
+//! The shape of a token, as data: fixed pieces, and runs of one alphabet with a length.
 //!
-//! A template is matched once, from left to right, without going back. Matching is therefore linear in the
+//! A template is matched once, from left to right, without backtracking. Matching is therefore linear in the
 //! length of the match whatever the text is, there is nothing to compile, and a table of some hundred
-//! templates costs nothing until one of its prefixes is seen. A run takes as much as it may; where the text
-//! goes on with the alphabet of the last run, the token is longer than its format allows and is not one.
+//! templates costs nothing until one of its prefixes is seen. A run takes as many characters as it may. If the text
+//! continues with the alphabet of the last run, the token is longer than its format allows and does not match.
 
 use std::borrow::Cow;
 

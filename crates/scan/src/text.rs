@@ -1,7 +1,7 @@
-//! Small questions about bytes that every detector asks.
+//! Small predicates on bytes that every detector uses.
 //!
-//! Everything here is total: a position outside the text reads as a NUL byte, a range outside of it as an
-//! empty slice. Detectors can therefore look around a candidate without caring for the edges of the text.
+//! Everything here is total: a position outside the text reads as a NUL byte, a range outside it as an
+//! empty slice. Detectors can therefore look around a candidate without checking the bounds of the text.
 
 /// A set of byte classes, one bit each, so that membership is one table look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Secrets that a tool may use and the model never sees.
 //!
-//! A vault belongs to one session and lives in memory only. What a [`Redactor`](super::Redactor) takes out
-//! is kept here under a placeholder (`{{secret:github_token:1}}`), the same for the same value, and is put
-//! back into the arguments of those tools alone that the operator lists. Whoever writes a placeholder into
-//! the arguments of a listed tool gets the value sent there: list tools that need it, and no others.
+//! A vault belongs to one session and lives in memory only. What a [`Redactor`](super::Redactor) removes
+//! is kept here under a placeholder (`{{secret:github_token:1}}`), the same for the same value. It is put
+//! back only into the arguments of those tools that the operator lists. Whoever writes a placeholder into
+//! the arguments of a listed tool gets the value sent there, so list only tools that need it.
 //!
-//! Bounded in number and bytes: a full vault keeps nothing more, and the value is redacted for good.
+//! A vault is bounded in number and bytes: a full vault stores nothing more, and further values are redacted permanently.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
-//! What a tool call would do, as far as its arguments say: the commands it hands to a shell and the files
+//! What a tool call would do according to its arguments: the commands it passes to a shell and the files
 //! it touches.
 //!
-//! A tool is read by the shape of its arguments: a string under `command` is a command whatever the tool is called. Reading
-//! too much costs a needless judgement; reading too little is a hole.
+//! A tool is read by the shape of its arguments: a string under `command` is a command, whatever the tool is called.
+//! Reading too much costs a needless judgement; reading too little is a hole.
 
 use backstop_hooks::{Params, ToolName};
 use backstop_shell::patched;

@@ -1,13 +1,13 @@
 //! The guards as hooks.
 //!
-//! `builtin:command-safety-guard` stands at `tool.before` with priority 100 and judges commands;
-//! `builtin:security-audit` stands there with priority 99 and judges access to files. Each judges a call once for each
-//! version of its arguments, and says then and there what is to be stopped and what a human is to look at; one that is
-//! asked again because a later hook rewrote the call judges the rewritten call. What they read to judge, they name as
-//! facts ([`Fact`](backstop_hooks::Fact)): if it is another by the time the call is to run, the judgement no longer
+//! `builtin:command-safety-guard` runs at `tool.before` with priority 100 and judges commands.
+//! `builtin:security-audit` runs there with priority 99 and judges access to files. Each judges a call once per
+//! version of its arguments, and reports immediately what to stop and what to ask a human about. If a later hook rewrites
+//! the call, they are asked again and judge the rewritten call. They report what they read as
+//! facts ([`Fact`](backstop_hooks::Fact)): if that has changed by the time the call is to run, the judgement no longer
 //! counts.
 //!
-//! `builtin:redactor` takes secrets, personal data and hidden text out of what changes hands; its places
+//! `builtin:redactor` removes secrets, personal data and hidden text from what changes hands; its hook points
 //! are in `redaction`.
 
 mod command;

@@ -1,6 +1,6 @@
-//! What a write changes: scripts of a package that run by themselves, or nothing at all.
+//! What a write changes: scripts of a package that run automatically, or nothing at all.
 //!
-//! A package's file is written all day, and most of it starts nothing. The scripts that its manager runs unasked do.
+//! A package's file is written all day, and most of it starts nothing. The scripts that its manager runs automatically do.
 
 use backstop_hooks::Sight;
 use backstop_shell::Looked;

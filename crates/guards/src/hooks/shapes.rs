@@ -1,7 +1,7 @@
-//! Shapes of arguments in which something dangerous comes without being called so: a patch under any key, code with its
-//! language beside it, an address of a file or of a machine's metadata, a pattern of a search, a statement for a database.
+//! Shapes of arguments in which something dangerous comes without being called so: a patch under any key, code next to its
+//! language, a URL of a file or of a machine's metadata, a search pattern, a database statement.
 //!
-//! What has such a shape is judged as the command that would do the same. Code of a language that nobody here reads is
+//! Such a shape is judged as the command that would do the same. Code in a language that is not read here is
 //! unknown, and never harmless.
 
 use backstop_shell::marks::{ANY, STAR};

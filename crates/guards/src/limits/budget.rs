@@ -1,11 +1,11 @@
 //! Budgets of model calls: requests, tokens and money, by agent, model, user and time.
 //!
-//! A call is stopped when any budget that is about it has no room for its estimate. The estimate of tokens is
-//! the host's estimate of the request plus a sum for the answer to come; what the provider counted replaces
-//! it afterwards. The laws of the store hold: never over by reservations alone, all or none, and what nobody
-//! settled is spent. Where a provider tells no usage, the estimate stays, and grows with the answer.
+//! A call is stopped if any budget that applies to it has no room for its estimate. The estimate of tokens is
+//! the host's estimate of the request plus an amount for the expected answer. Afterwards the provider's count replaces
+//! it. The laws of the store apply: reservations alone never exceed a limit, all or none, and what was
+//! never settled is spent. If a provider reports no usage, the estimate stays, and grows with the answer.
 //!
-//! A call that another hook stops after it was reserved, which takes a rewrite in between, stays counted.
+//! If another hook stops a call after it was reserved, which requires a rewrite in between, the call stays counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,14 +1,15 @@
-//! Calls that go round in circles.
+//! Calls that repeat in a loop.
 //!
 //! A model that is stuck asks for the same tool with the same arguments again and again. The guard counts equal
-//! calls of a conversation, in the store, and stops one that was made too often. Equal means: the same tool
-//! and the same arguments, whatever their order and spelling as JSON. A call is counted once, by its run and its id,
+//! calls of a conversation, in the store, and stops a call that was made too often. Equal means the same tool
+//! and the same arguments, whatever their order and spelling as JSON. A call is counted once, by its run and id,
 //! however often it is judged.
 //!
-//! Limits: models that call their calls `call_0` in every answer are told apart where the host gives such calls ids of
-//! their own, as the agent does, and from turn to turn. In a proxy, which can't rename calls, those of one turn count once.
+//! Limits: some models use the id `call_0` in every answer. Their calls are told apart if the host gives them ids of
+//! its own, as the agent does, and from turn to turn. In a proxy, which can't change ids, such calls of one turn count
+//! once.
 //!
-//! A conversation that is silent for a day has forgotten what it repeated.
+//! The count is reset when a conversation is silent for a day.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Limits on what agents use: which models, how much of them, and how often the same call.
 //!
-//! - `builtin:models` ([`ModelAccess`]) stands at `before_llm_call` and stops models that an agent may not ask.
-//! - `builtin:budget` ([`Budgets`]) stands there last of all and reserves what a call will cost, in requests,
-//!   tokens and money; when the call has ended it settles what it did cost.
-//! - `builtin:loop` ([`LoopGuard`]) stands at `before_tool_call`, and in a proxy at `after_llm_call`, and stops a
-//!   call that the conversation has made too often already.
+//! - `builtin:models` ([`ModelAccess`]) runs at `before_llm_call` and stops models that an agent may not use.
+//! - `builtin:budget` ([`Budgets`]) runs there last and reserves what a call will cost, in requests,
+//!   tokens and money. When the call has ended it settles the actual cost.
+//! - `builtin:loop` ([`LoopGuard`]) runs at `before_tool_call`, and in a proxy at `after_llm_call`, and stops a
+//!   call that the conversation has already made too often.
 //!
 //! All counting is done in the store, so that processes that share one agree, and what was spent survives a
-//! crash. A store that can't be reached is a failed hook: nothing passes uncounted.
+//! crash. If the store can't be reached, the hook fails: nothing passes uncounted.
 
 mod budget;
 mod loops;

@@ -1,4 +1,4 @@
-//! Which models an agent may ask.
+//! Which models an agent may use.
 
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome};
 use backstop_hooks::{AgentId, Answer, Context, Hook, Reason};

@@ -1,4 +1,4 @@
-//! Patterns of names.
+//! Name patterns.
 
 use globset::{Glob, GlobMatcher};
 

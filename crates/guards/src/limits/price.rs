@@ -1,7 +1,7 @@
 //! What models cost.
 //!
-//! Money is counted in whole millionths of the operator's currency, whichever that is: prices are the operator's,
-//! and nothing here knows any.
+//! Money is counted in whole millionths of the operator's currency, whichever that is. The operator sets the prices;
+//! none are built in.
 
 use std::fmt;
 

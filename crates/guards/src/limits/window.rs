@@ -1,4 +1,4 @@
-//! The stretches of time that budgets are for. All of them are in UTC.
+//! The time windows of budgets, all in UTC.
 
 use backstop_store::Timestamp;
 use jiff::civil::{Date, DateTime, Time};

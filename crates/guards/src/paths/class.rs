@@ -1,4 +1,4 @@
-//! Where a path leads, in the terms in which harm is measured.
+//! Classifies where a path leads, in terms of possible harm.
 
 use std::sync::LazyLock;
 

@@ -1,11 +1,12 @@
-//! What an agent stands on: the settings by which it starts its hooks, and Backstop itself.
+//! An agent's footing: the settings with which it starts its hooks, and Backstop itself.
 //!
-//! A place is protected as a class: the folder, everything in it that decides about hooks, whatever is put into it
-//! under a name that is not known, links to it, and what moves it away together with a folder above it. In a home the whole
-//! folder of a client is meant, whatever the client will put there next, but for what agents keep there for themselves (plans,
-//! sessions, memory). Which places these are is said by the table of sensitive paths alone.
+//! A place is protected as a class: the folder, everything in it that affects hooks, whatever is put into it
+//! under an unknown name, links to it, and anything that moves it away together with a parent folder. In a home the whole
+//! folder of a client is protected, whatever the client will put there next, except what agents keep there for themselves
+//! (plans, sessions, memory). Only the table of sensitive paths says which places these are.
 //!
-//! Limits: a folder that a variable of the client moves is known only where the command or the path names it as such.
+//! Limits: a folder that a variable of the client relocates is recognised only if the command or the path names it by that
+//! variable.
 
 use backstop_shell::Place;
 use backstop_shell::marks::{ANY, HOLE, STAR};

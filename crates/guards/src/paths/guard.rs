@@ -1,4 +1,4 @@
-//! The path guard: a path and an access in, a judgement out.
+//! The path guard: takes a path and an access, returns a judgement.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What looks like a secret and is not: names, endings and folders that make a sensitive name innocent.
+//! What looks like a secret but is not: names, endings and folders that make a sensitive name harmless.
 
 /// Files that look like secrets and are not, at any place.
 pub(super) const INNOCENT_NAMES: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Which paths hold what nobody should see.
 //!
-//! Patterns are filed under one literal segment (or extension), so that judging a path costs a lookup per
-//! segment and not a match per pattern.
+//! Patterns are indexed by one literal segment (or extension), so judging a path costs one lookup per
+//! segment and not one match per pattern.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Most words are in no table of names, and that costs no look into it.
+//! A prefilter: most words are in no table of names, and this rules them out without a lookup.
 
 /// The lengths of names that begin with a byte, as bits; all lengths from the last on share one.
 #[derive(Debug, Clone)]

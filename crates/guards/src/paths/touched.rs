@@ -1,4 +1,4 @@
-//! Where a file that a command touches lies, and what it holds.
+//! Where a file that a command touches is, and what it holds.
 
 use backstop_shell::marks::{HOLE, NOT_EMPTY, STAR};
 use backstop_shell::{Holder, Labels, Place, Touch, paths};

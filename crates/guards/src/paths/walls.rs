@@ -1,12 +1,12 @@
-//! What of an agent's footing a confined tree can only read: the places of the table, as they are on a disk.
+//! Which parts of an agent's footing a confined process tree can only read: the places of the table, as they are on disk.
 //!
-//! One table says what decides whether an agent is guarded. The guards judge by it whatever names such a place; walls keep what no
-//! guard sees, a script or a build, from it. A wall holds for the client as well, which is a part of the tree, so what a
-//! client has to write while it runs can't be behind one. Those are listed here with their reasons, and for
-//! them the guards' word is all there is. Everything else of the table is walled off.
+//! One table says what decides whether an agent is guarded. The guards use it to judge whatever names such a place.
+//! Confinement uses it to protect these places from what no guard sees, such as a script or a build. It applies to the
+//! client as well, which is part of the tree, so what a client has to write while it runs can't be protected this way. Such
+//! places are listed here with their reasons; only the guards protect them. Everything else in the table is confined.
 //!
-//! Limits: a name that is not there can't be walled off; it is given all the same, so that its making can be told of. A
-//! pattern stands for what it fits at the time.
+//! Limits: a name that does not exist can't be confined. It is passed on all the same, so that its creation can be
+//! reported. A pattern stands for what it matches at the time.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The built-in packs, compiled by the build script: rules that are read when they are first looked at, and tables that
-//! say where to look.
+//! The built-in packs, compiled by the build script: rules that are parsed on first use, and tables that
+//! index them.
 
 use backstop_shell::Action;
 

@@ -1,8 +1,8 @@
-//! Variables in front of a command that make it run other code than it says.
+//! Environment variables in front of a command that make it run other code than it says.
 //!
-//! Which variables those are is a fact and stands in [`backstop_shell::variables`]; here it is decided which of their
-//! values are ordinary. A program that is called by its bare name or lies where the system keeps programs is as good in a
-//! variable as in a command; a file of the workspace, of a temporary folder or of a place nobody knows is not.
+//! [`backstop_shell::variables`] states as a fact which variables those are; this module decides which of their
+//! values are ordinary. In a variable, as in a command, a program is ordinary if it is called by its bare name or is in a
+//! system folder. A file of the workspace, of a temporary folder or of an unknown place is not.
 
 use std::net::IpAddr;
 

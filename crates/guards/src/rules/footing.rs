@@ -1,10 +1,10 @@
-//! Programs that change what an agent stands on, and clients that are started without it.
+//! Programs that change an agent's footing, and clients that are started without it.
 //!
-//! What the analysis knows a program to do to files is judged by the files. Beyond that it is turned round for these places:
-//! the rule lists the programs that are known to read them, and whatever else is given such a path is taken to change it
-//! ([`names`]). What is changed without being named is here ([`changes`]): by programs that unpack or fetch where they work,
-//! by patches, and under the own names of what is copied. Coding agents are asked about unless their whole command line
-//! and environment are known to keep their hooks.
+//! If the analysis knows what a program does to files, the files are judged. Otherwise the list is inverted for these
+//! places: the rule lists the programs that are known to read them, and any other program that is given such a path is
+//! assumed to change it ([`names`]). [`changes`] finds changes without a name on the command line: by programs that unpack
+//! or fetch into their working directory, by patches, and under the own names of what is copied. Coding agents are asked
+//! about unless their whole command line and environment are known to keep their hooks.
 
 use backstop_shell::marks::{ANY, HOLE, SET, STAR, has_hole};
 use backstop_shell::{Argument, Looked, Place, Process, paths};

@@ -1,8 +1,8 @@
-//! Settings of git that may make it start another program than one would expect.
+//! Git settings that may make git start another program than expected.
 //!
-//! The settings which can't are listed (`words/git.yaml`), by what git-config(1) says of them; a program in the value of a
-//! setting that wants one is as good there as in a command. Every other setting may name what git starts, now or later,
-//! reads as settings, or fetches from instead: it is asked about.
+//! Settings that can't do so are listed (`words/git.yaml`), according to git-config(1). A program in the value of a
+//! setting that expects one is as acceptable there as in a command. Every other setting may name what git starts, now or
+//! later, reads as settings, or fetches from, and is asked about.
 
 use backstop_shell::Place;
 use backstop_shell::git_settings::{self, GitSetting};

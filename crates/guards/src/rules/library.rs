@@ -1,8 +1,8 @@
-//! What libraries of services are told to delete by code on the command line.
+//! What code on the command line makes the libraries of services delete.
 //!
-//! Which library it is says the rule; here only the name of the call counts. A call whose name begins with a verb of
-//! deletion (`delete_bucket`, `terminateInstances`), and one that is such a word alone (`.delete()`), are meant; names of
-//! classes that commands of an SDK have (`DeleteObjectCommand`), too. What removes an item of a list is none.
+//! The rule names the library; only the name of the call counts here. A match is a call whose name begins with a verb of
+//! deletion (`delete_bucket`, `terminateInstances`), a call that is such a verb alone (`.delete()`), and the class name
+//! of an SDK command (`DeleteObjectCommand`). Removing an item from a list does not match.
 
 use super::remote;
 

@@ -1,4 +1,4 @@
-//! What a command made before, and may take away again.
+//! What a command created earlier, and may delete again.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! Rules: what about a command is worth a verdict.
 //!
 //! A rule is data. It names the facts it looks for, and what it says when it finds them: how severe it is,
-//! whether to block or to ask, why (for the human), a short code (for the model) and a safer way. It says where it is
-//! from, and its examples are part of it: those under `match` must trigger it and those under `no_match` must not, and
+//! whether to block or to ask, why (for the human), a short code (for the model) and a safer alternative. It names its
+//! source and includes its examples: those under `match` must trigger it and those under `no_match` must not, and
 //! [`RuleSet`] refuses a pack whose examples fail.
 //!
-//! Packs are YAML, one rule under the other (`packs`). The built-in ones are compiled into the binary by the build
+//! Packs are YAML files with a list of rules (`packs`). The built-in ones are compiled into the binary by the build
 //! script; those of the configuration have the same form and are read by [`read_pack`].
 
 mod built_in;

@@ -1,7 +1,7 @@
-//! Packs of rules, as people write them.
+//! Rule packs, as people write them.
 //!
 //! A pack is YAML: a list of rules, a mapping with that list under `rules`, or one rule. The built-in packs and those of
-//! operators have one form and one reader, and whatever is wrong is named with file, line, column and the nearest word.
+//! operators share one form and one reader, which reports every mistake with file, line, column and the nearest word.
 
 use std::sync::Arc;
 

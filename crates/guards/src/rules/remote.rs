@@ -1,17 +1,17 @@
-//! What programs do to something that is not on this machine, told by their words.
+//! What programs do to something that is not on this machine, judged by their words.
 //!
-//! Nobody can list the clients of all services, so this is read the other way round: the programs that reach nothing but
-//! this machine are listed (`words/programs.yaml`, with the clients whose verbs have rules of their own), and so are the
-//! words that only look or make something new (`words/verbs.yaml`). Any other program whose words say that something is
-//! deleted, ended or released does that to what a human should be asked about.
+//! Nobody can list the clients of all services, so the lists are inverted: one names the programs that reach only
+//! this machine (`words/programs.yaml`, with the clients whose verbs have rules of their own), and one names the
+//! words that only read or create something (`words/verbs.yaml`). If the words of any other program say that something is
+//! deleted, ended or released, a human should be asked.
 //!
-//! Of programs that are known to manage something remote more words count than of programs nobody knows: `remove x` is what
-//! package managers say, too. A program that is started by its path inside the workspace is the project's own, unless it
-//! is called like a client of a service, as programs that package managers put there are.
+//! More words count for programs that are known to manage something remote than for unknown programs, because package
+//! managers use `remove x`, too. A program that is started by its path inside the workspace is the project's own, unless it
+//! has the name of a client of a service, like programs that package managers put there.
 //!
-//! Any word can say that something is done, wherever it stands; only one of the first few can say that nothing is. Limits: where
-//! the operands of a program that is not known begin is not known either, so a file that is called like a verb counts as one, and
-//! values of options are left out from the second word on.
+//! A word anywhere can say that something is done, but only one of the first few can say that nothing is. Limits: for an
+//! unknown program it is unknown where its operands begin, so a file that is named like a verb counts as one, and
+//! values of options are ignored from the second word on.
 
 use std::borrow::Cow;
 

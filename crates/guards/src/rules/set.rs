@@ -1,4 +1,4 @@
-//! Rules, indexed by what they look at.
+//! Rules, indexed by the facts they match.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

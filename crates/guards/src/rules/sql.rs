@@ -1,8 +1,8 @@
-//! SQL, as far as it is said in a few words that data is destroyed.
+//! SQL, as far as a few words say that data is destroyed.
 //!
-//! A statement is looked at word by word, without comments. What stands in a text of SQL is a text, unless the statement is
-//! made to run texts (`PREPARE`, `EXECUTE`, `\\gexec` of psql). Limits: names of databases are not known, so a scratch table
-//! and a production one look alike.
+//! A statement is read word by word, without comments. The content of an SQL string is ignored, unless the statement
+//! runs strings (`PREPARE`, `EXECUTE`, `\\gexec` of psql). Limits: names of databases are not known, so a scratch table
+//! and a production table look alike.
 
 /// Words that begin a statement which can destroy.
 const VERBS: [&str; 5] = ["drop", "truncate", "delete", "update", "alter"];

@@ -1,6 +1,7 @@
-//! Files of settings, of which a program shows the names and no value.
+//! Programs that show only the names in a settings file, and no value.
 //!
-//! POSIX.1-2024 `cut`, `wc`, `grep`, `sed`, `awk`; GNU coreutils 9.5, grep 3.11. What is not listed here shows all.
+//! POSIX.1-2024 `cut`, `wc`, `grep`, `sed`, `awk`; GNU coreutils 9.5, grep 3.11. A program that is not listed here shows
+//! everything.
 
 use backstop_shell::options::Options;
 

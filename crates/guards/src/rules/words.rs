@@ -1,7 +1,7 @@
-//! Lists of words that programs are called, and that stand on command lines, by what they mean.
+//! Lists of program names and command-line words, by meaning.
 //!
-//! They are data (`words/*.yaml`), each with its source, and are made into tables by the build script. Most are the closed
-//! side of a question: what stands in one is harmless in that respect, and everything else is judged.
+//! They are data (`words/*.yaml`), each with its source, and the build script turns them into tables. Most are the closed
+//! side of a question: a listed word is harmless in that respect, and everything else is judged.
 
 include!(concat!(env!("OUT_DIR"), "/words.rs"));
 

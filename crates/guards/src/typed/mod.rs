@@ -1,21 +1,21 @@
-//! What is typed into a running program, judged as what that program will read.
+//! Input typed into a running program, judged as that program will read it.
 //!
-//! A program reads lines, not pieces: the line it has the beginning of and the new text are one, in the language of
-//! the program, and what was typed before is the state they meet. So the text is judged as the standard
-//! input of the command line that started the program, behind everything it was given before; what was to be said
-//! about the earlier part has been said.
+//! A program reads lines, not pieces: the beginning of a line that it already has and the new text are one line, in the
+//! language of the program, and earlier input is the state in which it is read. The text is therefore judged as the
+//! standard input of the command line that started the program, after everything it was given before. The
+//! earlier part has already been judged.
 //!
-//! The law: *a reader that is not known asks*. It is known as long as each of these holds, and they are lists of
+//! The law: *an unknown reader asks*. The reader is known as long as each of these holds; they are lists of
 //! what is harmless:
 //!
-//! - the host says which command line started the program, and all that it was given since;
-//! - that command line is one plain command, and exactly one program in it can read: a shell, Python, Node, or the
-//!   client of a database;
-//! - no character means anything to a terminal or a line editor (only the line feed is let through), no line is
-//!   longer than a terminal takes, nothing asks a shell for its history or changes how it reads;
-//! - nothing that was typed before the last line can read in the program's stead, or make it read otherwise.
+//! - the host says which command line started the program, and everything it was given since;
+//! - that command line is one plain command, and exactly one program in it can read: a shell, Python, Node, or a
+//!   database client;
+//! - no character has a meaning for a terminal or a line editor (only the line feed is permitted), no line is
+//!   longer than a terminal accepts, and nothing asks a shell for its history or changes how it reads;
+//! - nothing that was typed before the last line can read instead of the program, or change how it reads.
 //!
-//! What is typed to an unknown reader is judged as shell commands besides, so that it is never judged milder.
+//! Input for an unknown reader is also judged as shell commands, so that it is never judged more mildly.
 
 mod plain;
 

@@ -1,8 +1,8 @@
-//! Code that is so plain that it can't read what is typed behind it.
+//! Code that is plain enough that it can't read what is typed after it.
 //!
-//! Any code may take a line from its own standard input, and the line behind it is then read as the one before. What
-//! passes here are words from a list, names that were given values, numbers, and texts that end in the line
-//! they begin in.
+//! Any code may read a line from its own standard input, which would then be the line after it. This
+//! module accepts listed words, names that were assigned values, numbers, and strings that end on the line
+//! on which they begin.
 
 /// What is plain in a language of values and calls.
 pub(super) struct Plain {

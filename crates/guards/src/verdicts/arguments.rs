@@ -1,4 +1,4 @@
-//! Patterns in arguments: what `deny_argument_patterns` of a policy and `argument_patterns` of a condition say.
+//! Argument patterns: `deny_argument_patterns` of a policy and `argument_patterns` of a condition.
 //!
 //! A pattern is a regular expression that is searched for in every string inside the named argument, however
 //! deep; the argument `*` stands for every argument and its name. An argument is found under other spellings of its name, too
@@ -6,11 +6,11 @@
 //! elsewhere makes no rule milder. What a tool whose arguments are known does not have is searched for all patterns, since
 //! nobody knows how it will be read.
 //!
-//! The law: *a pattern that can match nothing is an error*. Of some tools the arguments are known, in the
-//! spellings of this agent and of the coding agents ([`TOOLS`]). Where a rule names its tools and all of them
-//! are such, it must name an argument that one of them has. Where any tool is meant, there may be tools of
-//! which nothing is known; there a name is refused that nobody knows and that is one slip away from a known
-//! one, unless the rule says in `extra_arguments` that it is meant as it is written.
+//! The law: *a pattern that can match nothing is an error*. The arguments of some tools are known, in the
+//! spellings of this agent and of the coding agents ([`TOOLS`]). If a rule names its tools and all of them
+//! are known, it must name an argument that one of them has. If any tool is meant, there may be tools with
+//! unknown arguments. In that case an unknown name that is one typo away from a known
+//! one is refused, unless the rule confirms it in `extra_arguments`.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
-//! `human_approval`: a human decides, where a condition holds.
+//! `human_approval`: a human decides if a condition holds.
 //!
-//! Without `when` every call is asked about. In `when` each thing that is said must hold: the tool is one of
+//! Without `when` every call is asked about. All conditions in `when` must hold: the tool is one of
 //! `tools`, is none of `except_tools`, and some argument matches one of `argument_patterns`. Names and patterns
-//! are written as in a `policy`. Tools that are listed in `except_tools` are the harmless ones, and everything
-//! else is asked about: that is the list that stays right when new tools come.
+//! are written as in a `policy`. `except_tools` lists the harmless tools, and everything
+//! else is asked about; such a list stays right when new tools are added.
 //!
-//! What asks here asks as any hook does: other hooks go on judging, what they ask is asked in the same
-//! question, and the human decides about the final arguments. Nobody's answer in time is a no.
+//! The hook asks like any other hook: other hooks continue to judge, their requests become part of the same
+//! question, and the human decides about the final arguments. No answer in time means no.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `passthrough`: approves everything. It stands in a chain to say that nothing else was forgotten there.
+//! `passthrough`: approves everything. It documents in a chain that nothing else was forgotten there.
 
 use async_trait::async_trait;
 use backstop_engine::{

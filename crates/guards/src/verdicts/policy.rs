@@ -1,4 +1,4 @@
-//! `policy`: tool calls by allow and deny lists and by patterns in arguments. The first match wins:
+//! `policy`: judges tool calls by allow and deny lists and by patterns in arguments. The first match wins:
 //!
 //! 1. `deny_tools`: the tool's name matches: deny.
 //! 2. `deny_argument_patterns`: some string inside the named argument, however deep, matches: deny. So it does where the argument
@@ -10,11 +10,11 @@
 //! pattern only for the name that was meant. Patterns in arguments are regular expressions that are searched for;
 //! the argument `*` stands for every argument.
 //!
-//! Names that nobody knows are accepted, since plugins, MCP servers and clients bring tools of their own; one that is
-//! nearly the name of a known tool is a hint for people. What can match no tool at all is refused, and so is an
-//! argument that no tool can have (`arguments` says which are known): a typo that looks like protection.
+//! Unknown names are accepted, because plugins, MCP servers and clients bring their own tools; a name close
+//! to that of a known tool produces a hint for people. A pattern that can match no tool at all is refused, and so is an
+//! argument that no tool can have (`arguments` says which are known): it is a typo that looks like protection.
 //!
-//! Limits: an argument pattern looks at strings, and strings can be spelled in many ways. It is no
+//! Limits: an argument pattern matches strings, and strings can be spelled in many ways. It is no
 //! substitute for the command guard, which judges what a command does.
 
 use std::collections::BTreeMap;

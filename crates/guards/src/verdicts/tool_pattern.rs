@@ -1,19 +1,19 @@
-//! Patterns for tools, as the configuration writes them.
+//! Patterns for tools, as written in the configuration.
 //!
 //! A pattern is the name of a tool, `group:<name>`, or a name with shell wildcards (`*`, `?`, `[a-z]`, `[!a-z]`).
-//! What it means depends on what it is for:
+//! Its meaning depends on its use:
 //!
-//! - To *deny*, it holds if it matches one of the tool's names, in whatever capitals: as the model or the client
-//!   called it, canonical, or another known spelling. Writing the name another way gets no call past it.
-//! - To *allow*, it holds only for the name that was meant, capitals included: the canonical name (also of a group's
-//!   members) means the tool however it is called; any other spelling, and what wildcards match, means calls that
-//!   are spelled so. A tool of somebody else's that is called like one of ours is not that one.
+//! - To *deny*, it holds if it matches any of the tool's names, case-insensitively: as the model or the client
+//!   called it, canonical, or another known spelling. Another spelling of the name gets no call past it.
+//! - To *allow*, it holds only for the name that was meant, case-sensitively: the canonical name (also of a group's
+//!   members) means the tool under any of its names; any other spelling, and what wildcards match, means calls with
+//!   that spelling. A third-party tool with the name of a built-in one is not that tool.
 //!
-//! A name that stands for all tools of a server which a provider asks by itself (`mcp__shop__*`) is denied by a pattern that
-//! could match one of them, and allowed only by one that matches all of them.
+//! A name that stands for all tools of a server which a provider asks itself (`mcp__shop__*`) is denied by a pattern that
+//! could match one of them, and allowed only by a pattern that matches all of them.
 //!
-//! Only what can match no tool at all is refused: an empty pattern, one that is no pattern, a group that does not
-//! exist. Any other name may be that of a tool which a plugin, an MCP server or a client brings; if it is nearly the
+//! Only what can match no tool at all is refused: an empty pattern, an invalid one, a group that does not
+//! exist. Any other name may be that of a tool from a plugin, an MCP server or a client. If it is close to the
 //! name of a known tool, there is a hint ([`ToolPattern::hint`]).
 
 use std::fmt;

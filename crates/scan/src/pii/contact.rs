@@ -1,4 +1,4 @@
-//! Ways to reach a person: mail addresses, telephone numbers, links; and dates.
+//! Ways to reach a person: email addresses, telephone numbers, links; and dates.
 
 use base64::Engine as _;
 

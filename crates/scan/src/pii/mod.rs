@@ -1,9 +1,9 @@
 //! Personal data: what points to a person.
 //!
-//! Everything here hangs on a digit or an `@`: the detectors look at the word around one and at the few
-//! groups behind it. Check digits decide where there are any; words in the neighbourhood decide where a
-//! number is only a number. A text that holds nothing but an identifier (a form field, a cell of a table) is
-//! taken at its shape, with a confidence below what a policy acts on by default.
+//! Every detector here starts from a digit or an `@` and looks at the word around it and at the few
+//! groups after it. Check digits decide where a kind has them; otherwise the words nearby decide whether a
+//! number is more than a number. A text that contains nothing but an identifier (a form field, a table cell) is
+//! judged by its shape, with a confidence below what a policy acts on by default.
 //!
 //! Names and postal addresses of persons are not found: without a language model the false alarms would
 //! outnumber the findings.

@@ -1,4 +1,4 @@
-//! Addresses of machines: IP and MAC.
+//! Machine addresses: IP and MAC.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

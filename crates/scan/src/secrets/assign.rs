@@ -1,10 +1,10 @@
 //! A secret by its name: `password = "..."`, `"api_key": "..."`, `--token ...`, `Authorization: Bearer ...`.
 //!
-//! From a keyword on, the text is read the way assignments are written in code, configuration, headers,
+//! After a keyword, the text is read as assignments are written in code, configuration, headers,
 //! command lines and prose: the rest of the name, closing quotes, an operator, an opening quote, the value.
-//! What the name says decides how much the value has to show for itself: whatever is put in quotes after
-//! `password =` is taken, a `key` must look generated. References to variables, calls, type names and
-//! placeholders are no secrets, and neither is what describes one (`token_type`, `key_id`, `password_hint`).
+//! The name decides how much evidence the value needs: anything in quotes after
+//! `password =` counts, but a `key` must look generated. References to variables, calls, type names and
+//! placeholders are not secrets, and neither is a description of one (`token_type`, `key_id`, `password_hint`).
 
 use super::super::span::{Class, Evidence, Span};
 use super::super::text::{

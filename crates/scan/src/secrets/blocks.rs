@@ -1,4 +1,4 @@
-//! Secrets with a structure of their own: key blocks, JSON web tokens, and credentials inside of URLs.
+//! Structured secrets: key blocks, JSON web tokens, and credentials inside URLs.
 
 use super::super::span::{Class, Evidence, Span};
 use super::super::text::{ALNUM, ByteSet, DASH, DOT, EQUALS, PLUS_SLASH, SPACE, URL64, at, before, cut};

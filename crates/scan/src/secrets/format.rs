@@ -1,4 +1,4 @@
-//! What one published token format looks like, and how a candidate for it is judged.
+//! The shape of one published token format, and how a candidate for it is judged.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Passwords where people and programs write logins: in addresses, behind options of tools, in `netrc` files.
+//! Passwords where people and programs write logins: in URLs, after options of tools, in `netrc` files.
 
 use super::quality::{is_placeholder, starts_as_reference};
 use crate::span::{Class, Evidence, Span};

@@ -1,13 +1,13 @@
 //! Secrets: what grants access to something.
 //!
-//! Two ways lead to a candidate, and both look at a bounded neighbourhood of one place only, so that a
+//! There are two ways to find a candidate. Both look only at a bounded neighbourhood of one place, so that a
 //! finding never depends on text that is far away:
 //!
 //! - an *anchor*, found by one pass over the text for a few dozen literals: keywords of assignments
-//!   ([`assign`]), the start of key blocks, tokens and URLs ([`blocks`]), and marks that stand inside of a
+//!   ([`assign`]), the start of key blocks, tokens and URLs ([`blocks`]), and marks inside a
 //!   token;
-//! - a *digit*, since every prefixed token ([`formats`]) holds some: the words around it are looked up by how
-//!   they begin.
+//! - a *digit*, because every prefixed token ([`formats`]) contains some: the words around it are looked up by
+//!   their beginning.
 
 mod assign;
 pub(crate) mod blocks;

@@ -1,8 +1,8 @@
-//! What of a text that has not ended may still become a secret.
+//! Which part of an unfinished text may still become a secret.
 //!
-//! The counterpart of detection, kept next to it: wherever a detector looks beyond a place to decide about a value
-//! that begins there, this says so as long as the text beyond has not arrived. Both share the tables, so that a
-//! format added to them is held back without further ado.
+//! This is the counterpart of detection and is kept next to it. If a detector looks beyond a place to decide about a value
+//! that begins there, this module reports the place until that text has arrived. Both share the tables, so a
+//! format added to them is held back automatically.
 
 use super::blocks::WRAPPED_ARMOUR;
 use super::{Anchor, Secrets, WORD_BYTES, assign, bucket, login, webhook};

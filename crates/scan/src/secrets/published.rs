@@ -1,6 +1,6 @@
-//! Values that everybody has: examples of standards and documentation, which let nobody in.
+//! Values that everybody knows: examples from standards and documentation, which grant no access.
 //!
-//! They are known by the first half of their SHA-256, so that no file of the project holds what looks like a token.
+//! They are stored as the first half of their SHA-256, so that no file of the project contains what looks like a token.
 
 use std::ops::Range;
 

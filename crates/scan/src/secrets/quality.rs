@@ -1,8 +1,8 @@
 //! Is a value random, a placeholder, or a piece of ordinary text?
 //!
-//! Generated secrets differ from identifiers, paths and prose in what stands next to what: English words,
+//! Generated secrets differ from identifiers, paths and prose in their adjacent characters: English words,
 //! and names made of them, use about half of the possible letter pairs for 96% of their text, and seldom mix
-//! letters with digits inside a word. A random string hits the other half all the time. The share of such
+//! letters with digits inside a word. A random string keeps using the other half. The share of such
 //! *odd pairs* separates the two far better than entropy does on strings of 16 to 40 characters.
 
 use super::super::text::{ANY_HEX, DIGIT, LETTER, LOWER, UPPER, contains_folded};

@@ -1,4 +1,4 @@
-//! The secret path of an incoming webhook: whoever knows it may post.
+//! The secret path of an incoming webhook: whoever knows it can post.
 
 use super::super::span::{Class, Evidence, Span};
 use super::super::text::{

@@ -1,7 +1,7 @@
-//! Values without a mark of their own, by the name of their issuer in front of them: `acme_id = "1201..."`.
+//! Values without a distinctive format, found by the name of their issuer before them: `acme_id = "1201..."`.
 //!
-//! The issuer's name, then at most a few more words of the same name, an operator or a blank, and a value of exactly
-//! one of the shapes that this issuer gives out. Paths, sentences and other lines in between say that it is none.
+//! A match is the issuer's name, then at most a few more words of the same name, an operator or a blank, and a value of
+//! exactly one of the shapes that this issuer gives out. Paths, sentences and other lines in between rule it out.
 
 use std::borrow::Cow;
 

@@ -1,10 +1,10 @@
-//! From where on text that has not arrived could still make a difference.
+//! The place from which text that has not arrived could still make a difference.
 //!
-//! Most text is decided as soon as it is there. What waits is what a detector may yet begin with, or go on with:
-//! the beginning of a prefix (`gh`, `-----B`), a word with a digit in it, the value behind a name, the host of a
-//! link. Which detectors count depends on what the answer is for: only those that change the text decide how long
-//! it is held, and personal data is harder than the rest, because any word may turn out to be the beginning of a
-//! mail address.
+//! Most text is decided as soon as it is there. Text waits if a detector might begin with it, or continue in it:
+//! the beginning of a prefix (`gh`, `-----B`), a word with a digit in it, the value after a name, the host of a
+//! link. Which detectors count depends on the actions: only those that change the text decide how long
+//! it is held. Personal data is harder than the rest, because any word may turn out to be the beginning of an
+//! email address.
 
 use std::sync::LazyLock;
 

@@ -1,19 +1,19 @@
-//! Cleaning text that arrives in pieces.
+//! Cleans text that arrives in pieces.
 //!
-//! **Law.** However a text is cut into pieces, what comes out, put together, is what
-//! [`Redactor::apply`](super::Redactor::apply) makes of the whole.
+//! **Law.** However a text is split into pieces, the concatenated output is what
+//! [`Redactor::apply`](super::Redactor::apply) produces for the whole text.
 //!
 //! The law follows from locality: whether a span is found depends on a bounded neighbourhood of it. A stream
-//! keeps the text before the cut as context, judges what it holds, and lets go of everything before its
-//! *horizon*: the place from which on text that has not arrived yet could still make a difference to the text.
-//! An ordinary word is not held at all; behind `password = "` it is the value; where personal data is taken out,
-//! it is the last word, which may begin a mail address, and the few words that may still name a number. At most
+//! keeps the text before the split as context, judges what it holds, and releases everything before its
+//! *horizon*: the place from which text that has not arrived yet could still make a difference.
+//! An ordinary word is not held at all. After `password = "` the value is held. If personal data is removed,
+//! the last word is held, which may begin an email address, and the few words that may still name a number. At most
 //! `hold_back` bytes are held, with two exceptions that would otherwise leak: a private key is held from its
-//! first line on until its last, and a web token until its end, both bounded by [`Stream::LONGEST_BLOCK`]. Hidden
-//! characters among what is held do not count, up to the same bound.
+//! first line to its last, and a web token to its end, both bounded by [`Stream::LONGEST_BLOCK`]. Hidden
+//! characters in the held text do not count, up to the same bound.
 //!
-//! What is only reported holds nothing back: it has a horizon of its own, and is told later than the text it is
-//! in where it needs more context.
+//! What is only reported holds nothing back. It has a horizon of its own, and is reported later than its text
+//! if it needs more context.
 
 mod horizon;
 

@@ -1,4 +1,4 @@
-//! What the model says, while it says it.
+//! Redacts what the model says, while it says it.
 
 use backstop_engine::{RedactionStream, Settled, SpanEdit, SpanRedactor};
 use backstop_hooks::CallContext;

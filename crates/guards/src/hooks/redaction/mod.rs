@@ -1,8 +1,8 @@
 //! The redactor as hooks: secrets, personal data and hidden text where they change hands.
 //!
 //! - *Results.* At `tool.after` every text of a result is cleaned before the model reads it: its parts, its
-//!   details, what the host does not know. What is JSON stays JSON.
-//! - *Answers.* At `before_response_emit` it stands as a span redactor, so that answers still stream.
+//!   details, and what the host does not know. JSON stays JSON.
+//! - *Answers.* At `before_response_emit` it is a span redactor, so answers still stream.
 //! - *Prompts.* At `message.before`, `before_agent_run` and `before_llm_call` it cleans or stops what
 //!   people and hosts put in front of the model. The last catches what no other place saw: a proxy has
 //!   nothing else.
@@ -12,8 +12,8 @@
 //!   secret, personal data or text that hides may be reported, asked about or blocked. Nothing is taken out of arguments: another value would be
 //!   another call.
 //!
-//! A place at which the policy ignores everything has no hook. What is found and left is logged, by kind and
-//! number, never by value.
+//! If the policy ignores everything at a point, the point has no hook. Findings that are not removed are logged, by kind
+//! and count, never by value.
 
 mod answers;
 mod arguments;

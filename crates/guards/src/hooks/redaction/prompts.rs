@@ -1,4 +1,4 @@
-//! What is put in front of the model: messages, the whole of a call, and the tools on offer.
+//! Redacts what is put in front of the model: messages, the whole of a call, and the tools on offer.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

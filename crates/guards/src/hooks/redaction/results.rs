@@ -1,4 +1,4 @@
-//! What tools answer.
+//! Redacts what tools answer.
 
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{ToolAfter, ToolAfterEvent, ToolAfterOutcome};

@@ -1,15 +1,16 @@
-//! The walk over what a model is about to read: every string of a message and of a tool, and every name in its JSON.
+//! Walks over what a model is about to read: every string of a message and of a tool, and every name in its JSON.
 //!
-//! There is no list of places to look at, but one of exceptions, by place and by the form that a value must have there:
+//! There is no list of places to scan, only a list of exceptions, by place and by the form that a value must have there:
 //!
-//! | what | form | what becomes of a finding |
+//! | what | form | what happens to a finding |
 //! | --- | --- | --- |
 //! | arguments of earlier calls | any | reported or blocked, as `arguments` of the guard says: another value would be another call |
 //! | fields in [`SEALED`] of what is attached to reasoning and to calls, and of parts in [`SEALED_PARTS`] | Base64 in which nothing stands that chance does not put there ([`Redactor::is_seal`]) | left as it is: only the provider can read it |
 //! | data of images | the same | not looked at |
 //! | ids, and names of tools and models | any | blocked: another value would name something else |
 //!
-//! Everything else is rewritten in its place. Reasoning under a signature is withheld as a whole, as providers do that show none.
+//! Everything else is rewritten in place. Reasoning under a signature is withheld as a whole, as providers do that show
+//! none.
 
 use backstop_hooks::Json;
 use backstop_hooks::conversation::{ImageSource, Message, Part, ToolCall, ToolResult};

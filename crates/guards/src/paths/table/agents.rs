@@ -1,4 +1,4 @@
-//! Agents and their guards: tokens, sessions, and the settings that decide what they may do.
+//! Agents and their guards: tokens, sessions, and the settings that determine what they may do.
 
 use super::{Entry, entry};
 use crate::paths::Level::{Config, Private, Runs, Secret};

@@ -1,4 +1,4 @@
-//! Keys: of SSH, of certificates, of wallets, and the rings they hang on.
+//! Keys: SSH keys, certificate keys, wallets, and key rings.
 
 use super::{Entry, entry};
 use crate::paths::Level::Secret;

@@ -1,7 +1,7 @@
 //! The sensitive places of real machines.
 //!
 //! A pattern is a list of segments: `~/` anchors at a home directory, `/` at the root, anything else
-//! matches at any depth; `*` stands for any text in a segment; a last `**` for everything below. Matching
+//! matches at any depth. `*` stands for any text in a segment, a final `**` for everything below. Matching
 //! ignores case, because two of the three big platforms do.
 
 mod agents;

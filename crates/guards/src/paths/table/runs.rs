@@ -1,6 +1,6 @@
-//! Files that something runs, or follows, of its own accord: writing them is running what is written.
+//! Files that something runs, or follows, automatically: writing them means running what is written.
 //!
-//! Sources: the documentation of each tool whose file it is. Reading them is nobody's business but the reader's.
+//! Sources: the documentation of each tool whose file it is. Reading these files is not restricted.
 
 use super::{Entry, entry};
 use crate::paths::Level::Runs;

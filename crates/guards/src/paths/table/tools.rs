@@ -1,4 +1,4 @@
-//! Developers' tools: registries, repositories, databases, and files of variables.
+//! Developer tools: registries, repositories, databases, and environment files.
 
 use super::{Entry, entry};
 use crate::paths::Level::{Config, Private, Secret};

@@ -1,17 +1,17 @@
 //! `webhook`: an HTTP endpoint decides.
 //!
-//! Before a tool call it is posted `{"tool_name", "arguments", "session_id"}` and answers `{"verdict": "approve" |
-//! "deny" | "modify" | "ask", "reasoning"?, "modified_arguments"?}`; after a call it is posted the same with
-//! `"event": "post_call"` and the result, and its answer is not read. For model calls `"event"` is
-//! `"llm_pre_call"` and `"llm_post_call"`; `wire` has all of it.
+//! Before a tool call the hook posts `{"tool_name", "arguments", "session_id"}`, and the endpoint answers `{"verdict":
+//! "approve" | "deny" | "modify" | "ask", "reasoning"?, "modified_arguments"?}`. After a call it posts the same with
+//! `"event": "post_call"` and the result, and does not read the answer. For model calls `"event"` is
+//! `"llm_pre_call"` and `"llm_post_call"`; `wire` documents all of it.
 //!
-//! An outage is a failure, and a failure denies the call. An outage is that nobody answered: no connection, one that
-//! ends before an answer begins, no answer in time, or a server that says it can't (408, 429, 5xx). With
-//! `fail_open: true` it lets the call pass, and the receipt says so. Anything else denies the call whatever
-//! `fail_open` says: an answer that is no HTTP, that breaks off or is no verdict, a redirect, a refusal of the
-//! credentials. Somebody answered then, and what they said is not known; it may have been no.
+//! An outage is a failure, and a failure denies the call. An outage means that nobody answered: no connection, a connection
+//! that ends before an answer begins, no answer in time, or a server that reports that it can't answer (408, 429, 5xx).
+//! With `fail_open: true` it lets the call pass, and the receipt says so. Anything else denies the call whatever
+//! `fail_open` says: an answer that is not HTTP, is cut off or is not a verdict, a redirect, rejected
+//! credentials. In these cases somebody answered, and the unknown answer may have been no.
 //!
-//! What holds for the connection (credentials, redirects, sizes) holds for every [endpoint](backstop_endpoint).
+//! The rules for the connection (credentials, redirects, sizes) are those of every [endpoint](backstop_endpoint).
 
 mod wire;
 

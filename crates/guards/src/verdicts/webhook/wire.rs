@@ -1,8 +1,8 @@
-//! What a webhook is posted, and how its answer is read.
+//! What is posted to a webhook, and how its answer is read.
 //!
-//! Answers are read by their word. Beside a valid `approve` or `deny` nothing else counts, whatever fields a
-//! server adds; `modify` and `ask` are done whole or not at all, so a field that nobody knows makes them
-//! nonsense, and so does an `approve` that carries a rewrite: nothing that an answer asks for is dropped.
+//! An answer is read by its verdict. Beside a valid `approve` or `deny`, other fields are ignored, whatever a
+//! server adds. `modify` and `ask` are carried out completely or not at all, so an unknown field makes them
+//! invalid, and so does an `approve` that contains a rewrite: nothing that an answer asks for is dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
