@@ -1,4 +1,4 @@
-//! The way in: a command and a place, and what is to be known of files; a trace comes out.
+//! The entry point: takes a command, a place, and what is known about files; returns a trace.
 
 use std::fmt;
 use std::sync::Arc;

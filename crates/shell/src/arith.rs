@@ -1,4 +1,4 @@
-//! Arithmetic on what is known. Everything else is `None`.
+//! Arithmetic on known values. Everything else is `None`.
 
 use brush_parser::ast::{ArithmeticExpr as Expr, ArithmeticTarget as Target, BinaryOperator as Binary};
 use brush_parser::ast::{UnaryAssignmentOperator as Step, UnaryOperator as Unary};

@@ -1,4 +1,4 @@
-//! Programs and builtins that carry other commands: functions, shells, `eval`, wrappers, interpreters.
+//! Programs and builtins that run other commands: functions, shells, `eval`, wrappers, interpreters.
 
 use std::rc::Rc;
 

@@ -1,12 +1,12 @@
-//! Code of other languages given on the command line.
+//! Code in other languages, given on the command line.
 //!
 //! No language is parsed in full. A reader that knows strings, comments, calls, concatenation and plain assignments
 //! finds the calls that matter: those that start processes, delete, read or write files, decode text, evaluate code,
-//! or talk to the network. Which those are is data, language by language (`language`).
+//! or talk to the network. The list of these calls is data, per language (`language`).
 //!
-//! The law: *only what is known to be harmless is taken to be harmless*. Text that looks like a command counts as one
-//! unless everything around it is known to do nothing with text but print it; then it counts where it is printed to. Code
-//! of a language that is not read may do anything, unless it does nothing but print and count.
+//! The law: *only what is known to be harmless is assumed to be harmless*. Text that looks like a command counts as one
+//! unless everything around it is known to only print text; then it counts where it is printed to. Code
+//! in a language that is not read may do anything, unless it only prints and counts.
 
 mod awk;
 mod bounded;

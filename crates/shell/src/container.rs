@@ -1,8 +1,8 @@
-//! The containers that a command makes, the paths inside, and where these lie on the machine that runs them.
+//! The containers that a command creates, the paths inside them, and where these are on the machine that runs them.
 //!
-//! What a container mounts is the machine's own: a path below the place of a mount is followed to its source. All other
-//! paths are the container's. Whether that is gone with the command is known only where the command makes the container,
-//! shares nothing with it but mounts, and no mount lies at or below the path; what a volume holds outlives it, too.
+//! What a container mounts belongs to the machine: a path below a mount point is resolved to its source. All other
+//! paths belong to the container. They are known to disappear with the command only if the command creates the container,
+//! shares nothing with it but mounts, and no mount is at or below the path. The content of a volume survives, too.
 
 use crate::effects::{Holder, Touch};
 use crate::options::Options;

@@ -1,4 +1,4 @@
-//! Whether a process that started is one that was foreseen.
+//! Whether a process that started was predicted.
 
 use crate::pattern;
 use crate::trace::Process;

@@ -1,8 +1,9 @@
-//! Variables that hold the credentials of a service, and the hosts these are for.
+//! Variables that hold the credentials of a service, and the hosts these are meant for.
 //!
-//! A token in a header of a request to the service that gave it is what it was made for; the same token in a request
-//! to anybody else has left. Which service a variable belongs to is known where the service says so; variables that
-//! many share (`API_KEY`) belong to nobody, and nothing is said of them. The catalogue is `credentials/services.yaml`.
+//! A token in a header of a request to the service that issued it is used as intended; the same token in a request
+//! to any other host has leaked. A variable belongs to a service if the service documents it. Variables that
+//! many services share (`API_KEY`) belong to none, and nothing is said about them. The catalogue is
+//! `credentials/services.yaml`.
 
 use crate::Taint;
 

@@ -1,4 +1,4 @@
-//! Data that flows: the output of a command, the input of the next, the content of a file.
+//! Data flow: the output of a command, the input of the next, the content of a file.
 
 use std::ops::{BitOr, BitOrAssign};
 use std::rc::Rc;

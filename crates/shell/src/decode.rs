@@ -1,4 +1,4 @@
-//! Codings that commands hide in: escapes, `printf` formats, base64, hex, reversal, character mapping.
+//! Encodings that hide commands: escapes, `printf` formats, base64, hex, reversal, character mapping.
 
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -1,7 +1,7 @@
 //! What shells read differently.
 //!
-//! A command may be meant for any shell of the family. It is read as `bash` reads it; where another one would have read
-//! something differently, it is read again as that one does, and all they would start is reported.
+//! A command may be meant for any shell of the family. It is read as `bash` reads it. Where another shell would have read
+//! something differently, it is read again as that shell reads it, and everything that any of them would start is reported.
 
 use super::walk::Shell;
 

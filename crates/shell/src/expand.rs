@@ -1,7 +1,7 @@
-//! From a written word to the fields a process gets.
+//! Expands a written word to the fields that a process gets.
 //!
-//! Order as in the shell: braces, then tilde, parameters, command and process substitution, arithmetic;
-//! then splitting of what was not quoted. Glob operators stay as marks: what they match depends on files.
+//! The order is the shell's: braces, then tilde, parameters, command and process substitution, arithmetic;
+//! then splitting of what was not quoted. Glob operators stay as marks, because their matches depend on files.
 
 use brush_parser::word::{BraceExpressionMember as Member, BraceExpressionOrText as Part};
 use brush_parser::word::{WordPiece as Piece, WordPieceWithSource};

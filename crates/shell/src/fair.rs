@@ -1,12 +1,12 @@
-//! Which of too many statements are followed.
+//! Which statements are followed when there are too many.
 //!
-//! The law: *padding of one kind takes nothing from another*. Where a text has more statements than are followed, it is
-//! not cut off at its end: statements are told apart by a look at their characters, and the first of each kind goes before
-//! the second of any. A kind is what stays of a statement without its numbers; kinds whose commands are the same are
-//! ranked among themselves, and so are all whose operands and signs are alike (an option, the root, a pipe). So whoever
-//! wants to hide a statement has to write thousands that look like it.
+//! The law: *padding of one kind takes nothing from another*. If a text has more statements than are followed, its
+//! end is not cut off. Instead, statements are classified by their characters, and the first of each kind is taken before
+//! the second of any. The kind of a statement is the statement without its numbers. Kinds with the same commands are
+//! ranked among themselves, and so are kinds with similar operands and signs (an option, the root, a pipe). To
+//! hide a statement, somebody has to write thousands that look like it.
 //!
-//! Limits: nothing is expanded here, and what is left out is reported like all that goes beyond a limit.
+//! Limits: nothing is expanded here, and what is left out is reported like everything beyond a limit.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
 //! Loops, branches, and the ways out of them.
 //!
-//! A branch that can't be decided is taken and not taken; what both leave behind is joined. A loop is walked until its
-//! rounds find nothing new: over known words once for each, else a few times as it stands, and then with everything that
-//! its rounds change taken for unknown. What leaves a loop or a function before its end is joined with what reaches it.
+//! A branch that can't be decided is both taken and not taken, and the resulting states are joined. A loop is walked until
+//! its rounds find nothing new: over known words once for each word, otherwise a few times as written, and then with
+//! everything that its rounds change assumed unknown. What leaves a loop or a function early is joined with what reaches
+//! its end.
 
 use brush_parser::ast;
 

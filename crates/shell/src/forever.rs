@@ -1,7 +1,7 @@
-//! What goes on for ever: loops that nothing ends, data without an end, and code that runs itself.
+//! What runs for ever: loops that nothing ends, data without an end, and code that runs itself.
 //!
-//! The law: *a loop is said to be endless only where no condition of it can change*. Conditions are read as they are
-//! written, since a value that is known here may be another one where the command runs.
+//! The law: *a loop is called endless only if none of its conditions can change*. Conditions are read as they are
+//! written, because a value that is known here may be different where the command runs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

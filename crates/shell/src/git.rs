@@ -1,4 +1,4 @@
-//! Programs that git runs: hooks, aliases, pagers, and those of its subcommands that are made for it.
+//! Programs that git runs: hooks, aliases, pagers, and those of the subcommands that exist to run programs.
 
 use super::data::Data;
 use super::git_settings::GitSetting;

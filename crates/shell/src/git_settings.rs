@@ -1,8 +1,8 @@
-//! The settings of git that a command line or the environment gives it, or stores in one of its files.
+//! Git settings that a command line or the environment passes, or stores in one of git's files.
 //!
-//! Many settings name a program that git starts, now or at some later command (git-config(1), git(1) `-c`,
-//! `--config-env`, `GIT_CONFIG_KEY_<n>`). They are read in one place, so that who asks what a setting does is told of every
-//! way to make it. What is not known of a key or a value is a hole.
+//! Many settings name a program that git starts, now or at a later command (git-config(1), git(1) `-c`,
+//! `--config-env`, `GIT_CONFIG_KEY_<n>`). They are read in one place, so that a question about a setting covers every
+//! way to set it. An unknown part of a key or a value is a hole.
 
 use crate::marks::HOLE;
 

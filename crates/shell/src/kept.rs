@@ -1,6 +1,6 @@
-//! Code that a shell is given to run later: completions, key bindings, hooks, callbacks, history.
+//! Code that a shell stores to run later: completions, key bindings, hooks, callbacks, history.
 //!
-//! Nobody knows when later is, so it is run when it is given. What is kept under a name that the shell calls by itself
+//! Nobody knows when later is, so the code is run when it is stored. A function with a name that the shell calls by itself
 //! (`precmd`, `TRAPINT`, `command_not_found_handle`) is run when it is defined.
 
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Options and settings with which programs that are no wrappers still run other programs: pagers, checkpoint
-//! actions, makefiles. Those of git are told by `git.rs`, and where it is the value of an option, the catalogue says so.
+//! Options and settings with which programs that are not wrappers still run other programs: pagers, checkpoint
+//! actions, makefiles. `git.rs` handles those of git, and the catalogue handles those that are the value of an option.
 
 use super::carrier::quote;
 use super::code::Languages;

@@ -1,9 +1,9 @@
 //! What a shell command would start, read, write and send, worked out without running it.
 //!
-//! Whoever looks at the text of a command judges spelling; this crate computes meaning. It is a small abstract
-//! interpreter of the shell language: it walks the syntax tree, keeps the variables, functions, working directory,
-//! files and data streams that the text itself determines, follows wrappers and inline code, and reports every
-//! process that could start as an argument vector, every file that is touched, and where the data comes from that is
+//! Looking at the text of a command judges its spelling; this crate computes its meaning. It is a small abstract
+//! interpreter of the shell language. It walks the syntax tree, tracks the variables, functions, working directory,
+//! files and data streams that the text itself determines, and follows wrappers and inline code. It reports every
+//! process that could start as an argument vector, every file that is touched, and the origin of data that is
 //! run as code or leaves the machine.
 //!
 //! ```
@@ -27,31 +27,31 @@
 //!
 //! # Concepts
 //!
-//! - A [`Trace`] is what was found: [`Process`]es, [`Fact`]s and [`Unknown`]s. It says what a command would do and not
+//! - A [`Trace`] is the result: [`Process`]es, [`Fact`]s and [`Unknown`]s. It says what a command would do and not
 //!   whether it should: there is no policy here, no rule and no list of dangerous files.
 //! - A [`Place`] is where the command would run: working directory, home, workspace, and a reader for files of the
-//!   workspace if they may be looked into.
-//! - [`programs`] are known as data: one entry each, which whoever asks can add to.
-//! - [`Labels`] are how whoever asks says which files hold secrets. The analysis carries that along, as [`Taint`],
+//!   workspace if they may be read.
+//! - [`programs`] are known as data: one entry each. Callers can add entries.
+//! - [`Labels`] are how the caller says which files hold secrets. The analysis propagates that, as [`Taint`],
 //!   through pipes, variables, copies and archives.
-//! - An [`Argument`] is text of which parts may not be known before the command runs. Such parts, and unquoted
-//!   operators of patterns, are [marks] in the text.
+//! - An [`Argument`] is text, parts of which may be unknown before the command runs. Such parts, and unquoted
+//!   pattern operators, are [marks] in the text.
 //!
 //! # Laws
 //!
-//! - **Nothing runs.** No process is started and no file is opened; only the reader of a [`Place`] does I/O, and only
+//! - **Nothing runs.** No process is started and no file is opened. Only the reader of a [`Place`] does I/O, and only
 //!   for files of the workspace that the command would run.
-//! - **What is not known is said.** An argument is known, partly known or unknown; a piece of code that could not be
+//! - **The unknown is reported.** An argument is known, partly known or unknown; a piece of code that could not be
 //!   read is an [`Unknown`], never silence.
 //! - **Both branches run.** Conditions that can't be decided take every branch.
-//! - **Bounded, out loud.** Length, nesting, steps, produced words and bytes have limits; what is beyond them is an
+//! - **Bounded, out loud.** Length, nesting, steps, produced words and bytes have limits; whatever exceeds them is an
 //!   [`Unknown`] that may carry code.
 //!
 //! # Limits
 //!
-//! It is no sandbox and no shell: a program that is not modelled is reported with its arguments and taken to read the
-//! files it is given, and what it does beyond that is not seen. PowerShell and the Windows command prompt are read as
-//! far as one line of theirs goes. A command that is nested deeper than a little is analysed on a thread of its own.
+//! It is neither a sandbox nor a shell: a program that is not modelled is reported with its arguments and assumed to read
+//! the files it is given; anything else it does is not seen. PowerShell and the Windows command prompt are read as
+//! far as a single line goes. A command with more than a little nesting is analysed on a separate thread.
 
 mod analyzer;
 mod arith;

@@ -1,11 +1,11 @@
-//! How much of a command is followed, and what it means when there is more.
+//! How much of a command is followed, and what happens when there is more.
 //!
-//! The law: *nothing is dropped in silence*. Whatever goes beyond a limit leaves an unknown that may carry code, so
-//! that it is asked about where unknown carriers are, and in every profile as a thing too big to be read. Two types keep
-//! that: [`Bounded`] gives out what it holds only to those who report what it had to leave out, and [`Over`] is the
-//! word of something that left a thing out, which must be passed on.
+//! The law: *nothing is dropped silently*. Whatever exceeds a limit leaves an unknown that may carry code. It
+//! is therefore asked about where unknown carriers are, and in every profile as a command that is too large to be read. Two
+//! types enforce that: [`Bounded`] returns its content only to callers that report what it had to leave out, and [`Over`]
+//! is the proof that something was left out, which must be passed on.
 //!
-//! Each limit is a bound of memory and time, wide enough for what people write; steps bound the work as a whole.
+//! Each limit bounds memory and time and is wide enough for what people write; steps bound the work as a whole.
 
 use super::trace::{Trace, UnknownKind};
 

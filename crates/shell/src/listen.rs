@@ -1,10 +1,10 @@
-//! Processes that listen: what is written to their end of a pipe is read by them, whoever writes it and when.
+//! Processes that listen: they read what is written to their end of a pipe, whoever writes it and when.
 //!
-//! `>(...)` and `coproc` start a process with a pipe to it. The pipe is a path and may be a descriptor as well, which
-//! outlives the command it was made for (`exec 5> >(sh)`), is copied, handed on and named by expansions. So what listens
-//! is kept by the path of its pipe, and the law is: *whatever is written to the path is read*, at once and, where it is
-//! written in parts, once more as a whole when the command has ended. What it prints in turn goes where whoever wrote to
-//! it prints.
+//! `>(...)` and `coproc` start a process with a pipe to it. The pipe is a path and may also be a descriptor, which
+//! outlives the command it was created for (`exec 5> >(sh)`), is copied, passed on and named by expansions. A listening
+//! process is therefore tracked by the path of its pipe. The law: *whatever is written to the path is read*, immediately
+//! and, if it is written in parts, once more as a whole when the command has ended. The listener's output goes to the
+//! output of the process that wrote to it.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
-//! Signs that a command was written so that nobody can read it.
+//! Signs that a command was written to be unreadable.
 //!
-//! Obfuscators splice expansions that are always empty (`${@^^}`, `${*//x}`, `${!#}`) and change the kind
-//! of quoting inside one word. People do neither. The signs are counted on the text, whatever it does.
+//! Obfuscators insert expansions that are always empty (`${@^^}`, `${*//x}`, `${!#}`) and change the kind
+//! of quoting inside one word. People do neither. The signs are counted in the text, whatever it does.
 
 /// Signs needed for a verdict.
 const ENOUGH: usize = 4;

@@ -1,8 +1,8 @@
-//! Text to syntax tree, and what to do when there is none.
+//! Parses text to a syntax tree, and recovers if that fails.
 //!
-//! The parser is `brush-parser`. Text that it rejects is not given up: it is cut at the operators that
-//! separate commands, each piece is repaired (open quotes closed, stray operators dropped) and parsed
-//! alone. What was recovered is judged like anything else, and the whole is marked as not fully read.
+//! The parser is `brush-parser`. Text that it rejects is not given up: it is split at the operators that
+//! separate commands, and each piece is repaired (open quotes closed, stray operators dropped) and parsed
+//! separately. What was recovered is judged like anything else, and the whole is marked as not fully read.
 
 use std::borrow::Cow;
 use std::io::Cursor;

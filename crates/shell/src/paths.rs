@@ -1,4 +1,4 @@
-//! Normal forms of paths, without touching the file system.
+//! Normal forms of paths, without access to the file system.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Shell patterns on known text: `*`, `?`, `[...]`, with the quoted characters literal.
+//! Shell patterns on known text: `*`, `?`, `[...]`, with quoted characters literal.
 //!
 //! Patterns arrive as marked text, where only active operators are marks. Matching backtracks over the
 //! last star only, so it takes at most `text * pattern` steps.

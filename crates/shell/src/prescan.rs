@@ -1,8 +1,8 @@
 //! What a command costs to parse, estimated before it is parsed.
 //!
 //! The parser takes exponential time on runs of opening parentheses and overflows the stack on deep
-//! nesting, which aborts the process. One pass over the bytes, blind to quoting on purpose (a quote that
-//! the pass and the parser see differently must not be a way around it), gives an upper bound of both.
+//! nesting, which aborts the process. One pass over the bytes gives an upper bound of both. It ignores quoting on purpose,
+//! because a quote that the pass and the parser see differently must not be a way around it.
 
 /// Longest command that is parsed, in bytes: as long as one argument of a program can be on Linux, so that a shell is
 /// told no more by `-c`.

@@ -1,7 +1,7 @@
 //! Files of the workspace that decide what a command runs: scripts, makefiles, package scripts.
 //!
-//! They are looked into only when the place offers a reader, a few for each command, and none beyond the
-//! size of any other data. What can't be read stays what it is without a reader: not seen through.
+//! They are read only if the place offers a reader, a few per command, and none larger than
+//! any other data may be. A file that can't be read is treated as without a reader: it is not seen through.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
 //! What commands without side effects print.
 //!
-//! Only what decides what later runs is modelled: text makers (`echo`, `printf`), copiers (`cat`, `tee`),
-//! and decoders. For all other programs the output is unknown, with the taint that matters: it came from
+//! Only what decides what later runs is modelled: programs that produce text (`echo`, `printf`) or copy it (`cat`, `tee`),
+//! and decoders. The output of all other programs is unknown, with the taint that matters: it came from
 //! the network, from a decoder, from a credential file, or from the environment.
 
 use super::data::{Data, Taint};

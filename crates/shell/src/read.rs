@@ -1,7 +1,7 @@
 //! `read` and `mapfile`: lines of an open file become values of variables.
 //!
-//! An open file is read on by whoever has it, so what is gone is kept per file and not per reader. Another program that
-//! has it as its standard input may have taken more; then a line is the next one that is known, or any.
+//! Every process that has an open file shares its read position, so the position is tracked per file and not per reader. If
+//! another program that has the file as its standard input may have read more of it, a line is the next known one, or any.
 
 use super::data::Data;
 use super::limits::{self, Bounded};

@@ -1,9 +1,9 @@
 //! What programs read: what the command itself gives them, and the session's own standard input.
 //!
-//! What is typed into a shell is read by the shell, until it starts a program that inherits its input and takes
-//! some of it away. From then on nobody outside can tell who reads what. The law: *a program reads what is
-//! typed unless it is known not to*. The catalogue says which never do. One that reads the files
-//! it is told to read is not among them: any of those may be the input by another name.
+//! Input typed into a shell is read by the shell, until it starts a program that inherits its input and consumes
+//! some of it. From then on nobody outside can tell which of them reads what. The law: *a program reads what is
+//! typed unless it is known not to*. The catalogue says which never do. A program that reads the files
+//! it is told to read is not among them: any of those may be the standard input under another name.
 
 use std::sync::Arc;
 

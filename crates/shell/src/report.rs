@@ -1,6 +1,6 @@
-//! What the walk reports: a process with its words and surroundings, and what it touches.
+//! What the walk reports: a process with its words and environment, and what it touches.
 //!
-//! Both lists are limited, and what goes beyond a limit is an unknown.
+//! Both lists are limited, and whatever exceeds a limit is an unknown.
 
 use super::data::{Data, Taint};
 use super::limits::{self, Over};

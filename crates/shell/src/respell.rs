@@ -1,20 +1,20 @@
-//! Spellings that the parser does not know, as ones that it knows.
+//! Rewrites syntax that the parser does not know into syntax that it knows.
 //!
-//! The law: *a text means the same afterwards*. Nine things are spelled differently, wherever a shell would read them
-//! as code, and nothing in quotes, comments and documents but the commands that are substituted there:
+//! The law: *the meaning of a text stays the same*. Nine constructs are rewritten wherever a shell would read them
+//! as code. In quotes, comments and here-documents only substituted commands are rewritten:
 //!
-//! - patterns of `case` inside parentheses get the parenthesis that opens them, since the parser looks for the one that
-//!   closes without knowing of `case`;
-//! - `select x in ...` becomes the loop that it is, over words of which somebody chooses;
-//! - `${:-word}`, which names no parameter, names one that is not set;
-//! - `coproc { ...; }` gets the name that it has anyway, which the parser else looks for in what follows;
-//! - a descriptor with a name, `{name}<`, becomes a number of its own (see [`Names`]), which the parser would take for a
+//! - patterns of `case` inside parentheses get the opening parenthesis, because the parser looks for the closing one
+//!   without knowing about `case`;
+//! - `select x in ...` becomes the loop that it is, over words of which the user chooses one;
+//! - `${:-word}`, which names no parameter, gets the name of one that is not set;
+//! - `coproc { ...; }` gets its default name, which the parser would otherwise look for in what follows;
+//! - a named descriptor, `{name}<`, becomes a number of its own (see [`Names`]), because the parser would read it as a
 //!   word;
-//! - `<(...)` glued to a word, which the parser takes for another word, becomes a command substitution that says what it
+//! - `<(...)` joined to a word, which the parser reads as another word, becomes a command substitution that says what it
 //!   is;
-//! - so does `=(...)`, the file of what commands print, which one shell knows;
+//! - so does `=(...)`, the file with a command's output, which one shell knows;
 //! - and `${ ...; }` and `${| ...; }`, whose commands the shell runs itself (ksh, mksh, bash from 5.3 on);
-//! - `${x~~}`, which the parser does not know, is written as what capitals are made with, and a mark.
+//! - `${x~~}`, which the parser does not know, is written with the operator for upper case, and a mark.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Expansions on a line on which a here-document begins.
 //!
-//! The parser takes such an expansion apart: of `cat <<E > ${x}` it makes two words, and the command in
-//! `cat <<E | tee $(name)` it loses. So the characters of these expansions are moved to a plane of Unicode that no shell
-//! has operators in before the text is parsed, and moved back when the word they stand in is expanded.
+//! The parser breaks such an expansion: it splits `cat <<E > ${x}` into two words, and it loses the command in
+//! `cat <<E | tee $(name)`. Before the text is parsed, the characters of these expansions are therefore moved to a plane of
+//! Unicode in which no shell has operators. They are moved back when their word is expanded.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! Simple commands: words, assignments and redirections put together.
+//! Simple commands: words, assignments and redirections combined.
 //!
-//! Words are expanded in the order in which they are written, assignments in front of a command belong to
-//! that command alone, and without a command they change the shell.
+//! Words are expanded in the order in which they are written. Assignments in front of a command apply to
+//! that command only; without a command they change the shell.
 
 use brush_parser::ast;
 

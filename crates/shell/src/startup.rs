@@ -1,7 +1,7 @@
 //! What a shell runs before, between and beside the commands it is given: startup files, prompts, exported functions.
 //!
-//! The law: *text that a shell takes for code by itself is code when it is put where the shell finds it*. Whether and
-//! when the shell gets there (is it interactive, does it trace, does it wait for mail) is not asked, since any later
+//! The law: *text that a shell runs as code by itself is code when it is put where the shell finds it*. Whether and
+//! when the shell gets there (is it interactive, does it trace, does it wait for mail) does not matter, because any later
 //! command may decide that.
 
 use super::data::Data;

@@ -1,12 +1,12 @@
-//! Long programs, cut into the statements they consist of.
+//! Splits long programs into statements.
 //!
-//! A shell reads a statement, runs it and reads the next. Whoever parses a long program whole pays for all of it, and
-//! has to refuse it as soon as one part is too long. So a long text is cut where a shell would stop reading, and what is
-//! cut off is told apart: a statement that only says something (`echo`, `printf`, `true`, `:` with words that stand for
-//! themselves) costs no more than its bytes.
+//! A shell reads a statement, runs it and reads the next. Parsing a long program as a whole costs time for all of it, and
+//! it has to be refused as soon as one part is too long. A long text is therefore split where a shell would stop reading,
+//! and the statements are told apart: a statement that only prints literal words (`echo`, `printf`, `true`, `:`) costs no
+//! more than its bytes.
 //!
-//! The law: *a cut stands only where every shell would end a statement*. Where that can't be told by a look at the
-//! characters (`case`, here-documents inside of parentheses, what is left open), the rest of the text is one statement.
+//! The law: *a split is made only where every shell would end a statement*. Where the characters alone don't show
+//! that (`case`, here-documents inside parentheses, unterminated constructs), the rest of the text is one statement.
 
 use super::word::HOLE;
 

@@ -1,4 +1,4 @@
-//! What files hold after a program ran: what it fetched, copied, packed, or was told by its input.
+//! What files contain after a program ran: what it fetched, copied, packed, or was told by its input.
 
 use super::data::{Data, Taint};
 use super::limits::{self, Bounded};

@@ -1,8 +1,8 @@
 //! Subscripts in names and numbers that builtins are given.
 //!
-//! A shell that takes a word for the name of a variable, or for a number, expands the subscript in it as it would expand
-//! one of its own, also where the word stood in quotes or came out of a variable: `[[ -v 'a[$(cmd)]' ]]`, `read 'a[$(cmd)]'`,
-//! `x='a[$(cmd)]'; (( x ))`. The law: *what is substituted in a subscript runs, wherever a builtin may look for a name*.
+//! A shell that treats a word as the name of a variable, or as a number, expands the subscript in it like any other,
+//! even if the word was quoted or came from a variable: `[[ -v 'a[$(cmd)]' ]]`, `read 'a[$(cmd)]'`,
+//! `x='a[$(cmd)]'; (( x ))`. The law: *a substitution in a subscript runs, wherever a builtin may look for a name*.
 
 use super::dialect::Dialect;
 use super::limits::{self, Over};

@@ -1,8 +1,8 @@
-//! What was parsed, kept for when it is met again.
+//! A cache of parsed texts.
 //!
-//! A command is walked each way it can go, a loop for each of its rounds, and all of it once more as every shell that
-//! reads it differently. What a text means depends on the state then; how it is parsed depends on the text alone. So
-//! each text of one analysis is parsed once.
+//! A command is walked once per possible way, a loop once per round, and everything once more for every shell that
+//! reads it differently. The meaning of a text depends on the state at that time; its syntax tree depends on the text
+//! alone. Each text of one analysis is therefore parsed once.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
-//! Tildes: whose home, or which folder, one names.
+//! Tildes: whose home, or which folder, a tilde names.
 //!
-//! `bash` and `dash` look for a tilde in what was written, and `zsh` in what an expansion came to, so that `~$user` is a home
-//! there only.
+//! `bash` and `dash` look for a tilde in what was written, `zsh` looks for it in the result of an expansion, so `~$user` is
+//! a home only in `zsh`.
 
 use brush_parser::word::{TildeExpr, WordPiece as Piece, WordPieceWithSource};
 

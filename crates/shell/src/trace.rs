@@ -1,6 +1,6 @@
 //! What an analysis reports: the processes, the facts about them, and what could not be decided.
 //!
-//! A trace owes nothing to the shell that made it. Its size is bounded by whoever fills it.
+//! A trace is independent of the shell that produced it. The code that fills it bounds its size.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Environment variables that make a program run, load or read other code than it was started with.
 //!
-//! This is the one list of them: the command guard asks about a command that sets one to something foreign, and an
-//! agent that puts an environment together leaves them out. What a variable does is a fact; who may set it is policy
-//! and not said here.
+//! This is the only list of them: the command guard asks about a command that sets one to something foreign, and an
+//! agent that builds an environment leaves them out. What a variable does is a fact; who may set it is policy
+//! and not decided here.
 //!
-//! A value can still be harmless: an editor that is called by its bare name is a program like any other, and
-//! `NODE_OPTIONS=--max-old-space-size=4096` loads nothing. So each entry says what its value is ([`Value`]).
+//! A value can still be harmless: an editor called by its bare name is a program like any other, and
+//! `NODE_OPTIONS=--max-old-space-size=4096` loads nothing. Each entry therefore says what its value is ([`Value`]).
 //!
 //! Sources: ld.so(8), bash(1) 5.2, zsh(1) 5.9, git(1) 2.46, less(1), the environment variables of Cargo 1.82, Go 1.23,
 //! GNU make 4.4, Node.js 22, Python 3.13, Perl 5.40, Ruby 3.3, the JDK 21, Lua 5.4, .NET 8, Ansible 2.17, npm 10,

@@ -1,11 +1,11 @@
-//! Programs that take their commands from whoever types into them.
+//! Programs that read commands from whoever types into them.
 //!
-//! A shell, an interpreter or the client of a database that is started without anything to do waits for input.
-//! Where an agent has a tool that types into what it started, and no hook sees that tool, such a start is the
-//! last thing a guard is shown. Only a program that is connected to the session's own input counts: what is
+//! A shell, an interpreter or a database client that is started without anything to do waits for input.
+//! If an agent has a tool that types into what it started, and no hook sees that tool, such a start is the
+//! last thing that a guard sees. Only a program that is connected to the session's own input counts: what is
 //! piped or redirected into it is known, and judged.
 //!
-//! Pagers, and programs that start an editor of their own accord (`git commit`), are not looked for.
+//! Pagers, and programs that start an editor on their own (`git commit`), are not looked for.
 
 use super::data::{Data, Taint};
 use super::walk::{Shell, slices};

@@ -1,7 +1,7 @@
 //! The walk over the syntax tree: lists, pipelines, loops and branches.
 //!
-//! Every command that could run is visited. A status that is known decides `&&`, `||` and `if` only where
-//! it can't be otherwise; loops over known words run once for each, all others once. Each visit is a step,
+//! Every command that could run is visited. A known status decides `&&`, `||` and `if` only if
+//! it can't be otherwise. Loops over known words run once per word, all other loops once. Each visit is a step,
 //! and steps, depth and time are limited.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
-//! One command, each way it can go: what can't be decided is decided every way, one after another.
+//! Walks one command in each possible way: a decision that can't be made is made every way, one after another.
 //!
-//! A variable that has one of several values, a function that two branches define, a word that may be left out: while a
-//! command is walked, each is a decision. When it has been walked, it is walked again for the next way to decide, from
-//! the state in which it began, until all were taken; the states in which they end are joined. A command with more ways
-//! than are walked is walked a last time with everything undecided left open, which stands for all the others.
+//! A variable with several possible values, a function that two branches define, and a word that may be absent are each a
+//! decision while a command is walked. Afterwards the command is walked again with the next combination of decisions, from
+//! the state in which it began, until all were taken, and the resulting states are joined. If a command has more ways
+//! than are walked, it is walked a last time with everything undecided left open, which stands for all the others.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Commands of the Windows shells, in the spelling of a POSIX shell.
+//! Commands of the Windows shells, translated to the syntax of a POSIX shell.
 //!
 //! Only what decides which command gets which path is translated: path separators, escapes, and the
 //! variables of the user's home. Everything else that a POSIX shell reads differently stays as it is, so the

@@ -1,9 +1,9 @@
 //! Arguments: text of which parts may be unknown.
 //!
-//! While a command is interpreted, text carries *marks* in the place of what only the running shell
+//! While a command is interpreted, text contains *marks* in place of what only the running shell
 //! knows: a hole (any text), and the glob operators that were written unquoted. Marks are characters of
-//! a private area; the same characters in the input are replaced before anything else looks at it, so a
-//! command cannot forge them.
+//! a private use area. The same characters in the input are replaced before anything else looks at it, so a
+//! command can't forge them.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! A thread with a big stack, and a deadline.
 //!
-//! Analysis recurses with the nesting of the command. Commands that nest more than a little run on a
-//! thread of their own whose stack is sized for the deepest command that the prescan admits. The caller
-//! waits for its budget and no longer; a thread that is late finishes on its own (its work is bounded by
+//! Analysis recurses with the nesting of the command. Commands with more than a little nesting run on a
+//! separate thread whose stack is sized for the deepest command that the prescan admits. The caller
+//! waits for its budget and no longer. A late thread finishes on its own (its work is bounded by
 //! the same limits) and its answer is dropped. Late threads are counted, and at the limit further heavy
 //! commands are refused instead of started.
 

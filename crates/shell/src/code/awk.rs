@@ -1,4 +1,4 @@
-//! awk and sed, whose programs are no code of a language with calls.
+//! awk and sed, whose programs have no calls like other languages.
 
 use std::collections::HashMap;
 

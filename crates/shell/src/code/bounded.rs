@@ -1,8 +1,8 @@
-//! Names in code whose values are written in it, or are given to it: items of lists, parameters, arguments, input.
+//! Names in code whose values are in the code or are passed to it: items of lists, parameters, arguments, input.
 //!
-//! What runs, or is deleted, by such a name is in the text that is judged, or is judged where it is given. What runs by any
-//! other name is not known. Limit: a name is bound once for the whole code, wherever that is done, and an expression of more
-//! than [`LONGEST`] words binds nothing.
+//! If such a name is run or deleted, its value is in the text that is judged, or is judged where it is passed. What runs by
+//! any other name is unknown. Limit: a name is bound once for the whole code, wherever that is done, and an expression of
+//! more than [`LONGEST`] words binds nothing.
 
 use std::collections::HashSet;
 

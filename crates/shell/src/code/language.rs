@@ -1,8 +1,8 @@
-//! What is known of languages, as data: which of their calls matter, and how their code is cut into words.
+//! What is known about languages, as data: which of their calls matter, and how their code is split into tokens.
 //!
-//! One file for each language (`languages/*.yaml` of this crate), compiled into the binary. The law: *a language knows
-//! its own calls and no other's*. Code of a language that has no file, or of nobody knows which, is read with the calls
-//! of all of them, and is not taken to be understood by that (`is_read`).
+//! There is one file per language (`languages/*.yaml` of this crate), compiled into the binary. The law: *a language knows
+//! its own calls and no other's*. Code in a language without a file, or in an unknown language, is read with the calls
+//! of all languages, and that does not count as understanding it (`is_read`).
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};

@@ -1,4 +1,4 @@
-//! PowerShell, as far as one line of it goes.
+//! PowerShell, as far as a single line goes.
 
 use crate::Taint;
 use crate::data::Data;

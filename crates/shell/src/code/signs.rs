@@ -1,4 +1,4 @@
-//! Signs of a whole program, which no single call has.
+//! Properties of a whole program that no single call shows.
 
 use super::language::Language;
 use super::reader::Found;

@@ -1,6 +1,6 @@
-//! The built-in languages, held to their word; and what can be said of code by rewriting it.
+//! Tests the cases of the built-in languages, and relations between code and its rewritten forms.
 //!
-//! A case is code, `=>`, and what is true of it; `CALL` in it stands for each of the names of its entry.
+//! A case is code, `=>`, and what is true of it; `CALL` in it stands for each name of its entry.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Words, strings and marks of code.
+//! Tokens of code: words, strings and punctuation.
 
 use super::language::{Backquotes, Syntax};
 use crate::decode;

@@ -1,4 +1,4 @@
-//! Values in code: text that may have holes, where it comes from, and whether anything else can get into it.
+//! Values in code: text that may have holes, its origin, and whether anything else can get into it.
 
 use crate::Taint;
 use crate::marks::{HOLE, has_hole};

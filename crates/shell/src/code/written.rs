@@ -1,8 +1,8 @@
-//! Programs that are made of texts which the same command wrote, and texts that run without being named: a program
-//! compiled of a here-document, a `conftest.py` in front of `pytest`.
+//! Programs that are built from texts which the same command wrote, and texts that run without being named: a program
+//! compiled from a here-document, a `conftest.py` that `pytest` loads.
 //!
-//! Which programs do that is said by their entries (`compiles`, `collects`). A text in a language that is read is read; of
-//! any other it is not known what it does, unless it only prints.
+//! The entries of programs say which of them do that (`compiles`, `collects`). If the language of a text is read, the text
+//! is read. Otherwise its effect is unknown, unless it only prints.
 
 use super::{Languages, Reading, reader};
 use crate::Taint;

@@ -1,4 +1,4 @@
-//! The families of programs.
+//! Families of programs with the same effects.
 
 use super::{Action, Touch};
 use crate::marks::has_hole;

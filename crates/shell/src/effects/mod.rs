@@ -1,7 +1,7 @@
-//! What a process does to files, from its arguments alone.
+//! What a process does to files, according to its arguments alone.
 //!
-//! The catalogue says what a program does with its operands; where that takes more than a word, the reading is here.
-//! A program of which nothing is known is taken to read whatever could be a file.
+//! The catalogue says what a program does with its operands; this module handles the programs that need more than that.
+//! An unknown program is assumed to read whatever could be a file.
 
 mod families;
 mod patch;

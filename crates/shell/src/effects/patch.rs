@@ -1,6 +1,6 @@
-//! The files that a patch names, in the envelope's form and in that of unified diffs.
+//! The files that a patch names, in the envelope format and in unified diffs.
 //!
-//! More may be named than are touched (a line of a file may look like a header); fewer may not.
+//! More may be reported than are touched (a line of a file may look like a header), never fewer.
 
 use super::Action;
 

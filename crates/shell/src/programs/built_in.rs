@@ -1,5 +1,5 @@
-//! The built-in catalogue, compiled by the build script: a table of names, and entries that are read when they are
-//! first asked for.
+//! The built-in catalogue, compiled by the build script: a table of names, and entries that are parsed on first
+//! use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};

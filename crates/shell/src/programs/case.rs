@@ -1,9 +1,9 @@
-//! Whether an entry keeps its word.
+//! Checks the cases of an entry.
 //!
 //! A case is a command, `=>`, and what is true of it: `starts WORDS`, an action and a path (`read x`, `delete x`),
-//! `operand WORD`, `sends`, `endless`, `waits`, `reads-input`, `runs-code`, `looks` (no program of it does more),
-//! `unknown` (which code runs is). Files called `secret` hold secrets. A command that begins with the first name of its
-//! entry stands for all names of it.
+//! `operand WORD`, `sends`, `endless`, `waits`, `reads-input`, `runs-code`, `looks` (no program in it does more),
+//! `unknown` (which code runs is unknown). Files called `secret` hold secrets. If a command begins with the first name of
+//! its entry, the case is checked for all names of the entry.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One entry of the catalogue, as it is written.
+//! One entry of the catalogue, as written in its file.
 
 use std::collections::BTreeMap;
 use std::fmt;

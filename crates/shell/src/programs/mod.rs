@@ -1,11 +1,11 @@
-//! What is known of programs, as data: one entry each, with a source and cases.
+//! What is known about programs, as data: one entry each, with a source and cases.
 //!
-//! The catalogue is written in YAML (`programs/*.yaml` of this crate), where each entry says everything there is to say
-//! of a program: its names, which options take values, what it does to the files it is given, where its data goes, what
-//! it starts, whether it waits to be told what to do. Programs that need more than words keep code of their own beside
-//! their entry. Whoever embeds the analysis can add entries ([`Programs::with`]) in the same form.
+//! The catalogue is written in YAML (`programs/*.yaml` of this crate). An entry describes a program completely:
+//! its names, which options take values, what it does to the files it is given, where its data goes, what
+//! it starts, and whether it waits for commands. Programs that need more have code of their own beside
+//! their entry. Programs that embed the analysis can add entries ([`Programs::with`]) in the same form.
 //!
-//! The law: *every entry can be held to its word*. It names where its knowledge comes from, and it has cases: commands
+//! The law: *every entry is verifiable*. It names the source of its knowledge, and it has cases: commands
 //! of which something is true, and near misses of which it is not ([`Program::check`]).
 
 mod case;

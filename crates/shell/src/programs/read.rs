@@ -1,4 +1,4 @@
-//! Entries from YAML, with their places.
+//! Reads entries from YAML, with their places.
 
 use std::sync::Arc;
 

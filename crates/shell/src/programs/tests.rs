@@ -1,4 +1,4 @@
-//! The built-in catalogue, held to its word.
+//! Tests the cases of the built-in catalogue.
 
 use super::*;
 

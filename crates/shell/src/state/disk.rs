@@ -1,6 +1,6 @@
-//! What a command wrote to the disk, as far as it is known: files, links, and folders that came from the network.
+//! What a command is known to have written to disk: files, links, and folders that came from the network.
 //!
-//! The law: *what is on the disk outlives the shell that put it there*. A subshell's variables are gone when it ends, its
+//! The law: *what is on disk outlives the shell that put it there*. A subshell's variables are gone when it ends, its
 //! files are not.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Functions: which body a name has, or may have after branches that define it differently.
+//! Functions: the body of a name, or the bodies it may have after branches that define it differently.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
-//! Two states in which a shell may be, as one.
+//! Joins two possible states of a shell into one.
 //!
-//! Where branches went different ways, a variable has one of their values, a function one of their bodies, a file one of
-//! their contents; what agrees in both stays as it is.
+//! Where branches differ, a variable has one of their values, a function one of their bodies, a file one of
+//! their contents; what is equal in both stays as it is.
 
 use super::value::MAX_VALUES;
 use super::{Cursor, State, Value};

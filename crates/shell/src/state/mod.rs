@@ -1,4 +1,4 @@
-//! What a shell holds while it runs: variables, functions, working directory, what it wrote, open descriptors.
+//! The state of a running shell: variables, functions, working directory, what it wrote, open descriptors.
 
 mod disk;
 mod function;

@@ -1,4 +1,4 @@
-//! What a variable may hold, and how what is assigned to it changes.
+//! The possible values of a variable, and how assigned values are transformed.
 
 use std::rc::Rc;
 

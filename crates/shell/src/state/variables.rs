@@ -1,7 +1,7 @@
-//! Variables: their values, where these come from, and what was declared of them.
+//! Variables: their values, the origin of these, and their declared attributes.
 //!
-//! A name may stand for another (`declare -n`), be local to a function, be kept from changing, or mean something to the
-//! shell itself; what the shell does by itself is only taken down here.
+//! A name may refer to another (`declare -n`), be local to a function, be read-only, or have a meaning for the
+//! shell itself. This module only records what the shell does by itself.
 
 use std::collections::HashMap;
 

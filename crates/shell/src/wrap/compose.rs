@@ -1,9 +1,9 @@
-//! `docker compose`: what its files have containers run, where a file stands in the command.
+//! `docker compose`: what its files make containers run, where a file stands in the command.
 //!
-//! Each service is judged as `docker run` would run it. The law: *a document that the command itself gives is read as a whole,
-//! or is code that nobody has read*. So keys are listed that are followed or known to do nothing, and whatever else stands in such a
-//! document (`extends`, `include`, `<<`, volumes with a driver's options, keys that are new) is an unknown that may carry code.
-//! Of a file that was there before, only the services are looked at. Source: Compose Specification, of 2025-03.
+//! Each service is judged as `docker run` would run it. The law: *a document that the command itself supplies is read as a
+//! whole, or is unread code*. The list names the keys that are followed or known to do nothing. Anything else in such a
+//! document (`extends`, `include`, `<<`, volumes with driver options, new keys) is an unknown that may carry code.
+//! In a file that existed before, only the services are read. Source: Compose Specification, of 2025-03.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Commands in containers: which folders of the machine they reach is what the container was given of them.
+//! Commands in containers: they reach those folders of the machine that the container was given.
 
 use std::rc::Rc;
 

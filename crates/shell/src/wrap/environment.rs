@@ -1,4 +1,4 @@
-//! `env`: a command behind variables, also put together from a text (`-S`).
+//! `env`: a command after variables, also assembled from a text (`-S`).
 
 use super::Call;
 use crate::carrier::quote;

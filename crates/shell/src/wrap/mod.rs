@@ -1,7 +1,7 @@
 //! Programs that start another program given in their arguments.
 //!
-//! Which programs those are, and where the command stands, says the catalogue ([`Starts`]). Here is what finds it: in a
-//! word or two for most, by the files beside this one for programs with a grammar of their own.
+//! The catalogue says which programs those are, and where the command is ([`Starts`]). This module finds it: in a
+//! few lines for most programs, with the neighbouring files for programs with a grammar of their own.
 
 mod compose;
 mod container;

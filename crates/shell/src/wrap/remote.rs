@@ -1,5 +1,5 @@
-//! Commands that run on another machine: by `ssh`, which hands a text to a shell there, by `mosh`, which hands over the
-//! words, and by the service of a cloud.
+//! Commands that run on another machine: through `ssh`, which passes a text to a shell there, through `mosh`, which passes
+//! the words, and through a cloud service.
 
 use super::Call;
 use crate::data::{Data, Taint};

@@ -1,4 +1,4 @@
-//! Programs that keep terminals, such as `tmux`: what they are told to start, and the keys they are told to type.
+//! Terminal multiplexers such as `tmux`: what they are told to start, and the keys they are told to type.
 
 use super::Call;
 use crate::data::Data;

@@ -1,4 +1,4 @@
-//! Programs that run a command as somebody else: `sudo` and `su`, and what takes its arguments as they do.
+//! Programs that run a command as another user: `sudo` and `su`, and programs with the same arguments.
 
 use super::{Call, is_variable};
 use crate::data::Data;

@@ -1,5 +1,5 @@
-//! Lists in code: what they hold, what is added to them, what is taken out of a value, and where a list is taken apart
-//! into what it holds.
+//! Lists in code: what they contain, what is appended, what is taken out of a value, and where a list is unpacked
+//! into its items.
 
 use super::super::calls::{Call, last_of};
 use super::super::language::Does;

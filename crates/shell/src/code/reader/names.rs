@@ -1,4 +1,4 @@
-//! What names in code mean: functions under other names, variables, constants, keywords.
+//! What names in code mean: aliased functions, variables, constants, keywords.
 
 use super::super::calls::last_of;
 use super::super::language::{Does, Language};
