@@ -12,8 +12,8 @@ const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 const GETENT: &str = "/usr/bin/getent";
 
-/// The home directory of the account that this process runs as. `None` for an account that the system does not list, or
-/// that has none.
+/// Returns the home directory of the account that this process runs as. `None` for an account that the system does not
+/// list, or that has none.
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
@@ -33,7 +33,7 @@ pub struct Account {
     pub home: PathBuf,
 }
 
-/// The account with that number. `None` for one that the system does not list, or that has no home.
+/// Returns the account with that number. `None` for one that the system does not list, or that has no home.
 #[must_use]
 pub fn by_uid(uid: u32) -> Option<Account> {
     let listed = fs::read_to_string(USERS).unwrap_or_default();
@@ -41,7 +41,7 @@ pub fn by_uid(uid: u32) -> Option<Account> {
     find_in(&listed, is_it).or_else(|| find_in(&asked(&uid.to_string())?, is_it))
 }
 
-/// The account of that name, as [`by_uid`].
+/// Returns the account of that name, as [`by_uid`].
 #[must_use]
 pub fn by_name(name: &str) -> Option<Account> {
     let listed = fs::read_to_string(USERS).unwrap_or_default();
@@ -75,7 +75,7 @@ fn field(entry: &str, place: usize) -> Option<&str> {
     entry.split(':').nth(place)
 }
 
-/// Whether nobody but this account is in the group, as where each user has a group of the same name.
+/// Returns whether nobody but this account is in the group, as where each user has a group of the same name.
 pub(crate) fn is_own_group(gid: u32) -> bool {
     let users = fs::read_to_string(USERS).unwrap_or_default();
     let groups = fs::read_to_string(GROUPS).unwrap_or_default();

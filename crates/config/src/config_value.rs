@@ -124,7 +124,7 @@ impl<T: ConfigValue> ConfigValue for Allowed<T> {
 pub(crate) trait Key: Sized {
     /// Checks a key; `None` after recording why not.
     fn read(key: &str, at: &Place, cx: &mut Reader<'_>) -> Option<Self>;
-    /// The key as written.
+    /// Returns the key as written.
     fn as_str(&self) -> &str;
 }
 
@@ -139,12 +139,12 @@ impl<K, T> Default for Entries<K, T> {
 }
 
 impl<K, T> Entries<K, T> {
-    /// The entries in the order of the file.
+    /// Returns the entries in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&Spanned<K>, &T)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -164,7 +164,7 @@ impl<K, T> Entries<K, T> {
     reason = "the bound is how keys are checked; callers only meet the concrete key types"
 )]
 impl<K: Key, T> Entries<K, T> {
-    /// The entry with this key.
+    /// Returns the entry with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&T> {
         self.0.iter().find(|(known, _)| known.value.as_str() == key).map(|(_, value)| value)

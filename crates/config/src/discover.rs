@@ -34,7 +34,7 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// The user's configuration folder: `$XDG_CONFIG_HOME/backstop`, or `$HOME/.config/backstop`. Relative paths in
+    /// Returns the user's configuration folder: `$XDG_CONFIG_HOME/backstop`, or `$HOME/.config/backstop`. Relative paths in
     /// these variables are ignored, because they would make the working directory choose the operator.
     #[must_use]
     pub fn user_folder(environment: &Environment<'_>) -> Option<PathBuf> {
@@ -92,7 +92,7 @@ impl Locations {
     }
 }
 
-/// The configuration file in a folder, if there is one.
+/// Returns the configuration file in a folder, if there is one.
 fn file_in(folder: &Path) -> Result<Option<PathBuf>, Problem> {
     let mut found: Option<PathBuf> = None;
     for name in FILE_NAMES {
@@ -129,7 +129,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that did not come from a file, or whose file the caller has read.
+    /// Creates a text that did not come from a file, or whose file the caller has read.
     #[must_use]
     pub fn new(kind: LayerKind, name: &str, text: impl Into<String>) -> Self {
         Self { kind, name: name.into(), text: text.into(), folder: None }

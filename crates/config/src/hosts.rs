@@ -49,13 +49,13 @@ impl HostRule {
         &self.host
     }
 
-    /// Whether the port is one of those that are meant.
+    /// Returns whether the port is one of those that are meant.
     #[must_use]
     pub fn has_port(&self, port: u16) -> bool {
         self.port.map_or_else(|| Self::WEB.contains(&port), |own| own == port)
     }
 
-    /// The port on the loopback of this machine that is meant, if it is one.
+    /// Returns the port on the loopback of this machine that is meant, if it is one.
     #[must_use]
     pub fn port_here(&self) -> Option<u16> {
         match self.host {
@@ -133,7 +133,7 @@ fn host_of(host: &str) -> Result<Host, &'static str> {
     Ok(if is_below { Host::Below(name.to_owned()) } else { Host::Named(name.to_owned()) })
 }
 
-/// Whether resolvers take it for nothing but a name: one whose last part is a number may be read as an address.
+/// Returns whether resolvers take it for nothing but a name: one whose last part is a number may be read as an address.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MOST_LABEL).contains(&label.len())

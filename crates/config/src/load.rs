@@ -43,7 +43,7 @@ pub struct Loaded {
 }
 
 impl<'a> Loader<'a> {
-    /// A loader that knows these names and looks up `${VAR}` with this function.
+    /// Creates a loader that knows these names and looks up `${VAR}` with this function.
     #[must_use]
     pub const fn new(names: &'a KnownNames, environment: &'a Environment<'a>) -> Self {
         Self { names, environment }
@@ -109,7 +109,7 @@ fn read(source: &Source, cx: &mut Reader<'_>) -> Option<Config> {
 }
 
 impl Loaded {
-    /// The effective configuration for people and programs: each leaf as `{"value", "from"}` with the file, line and
+    /// Returns the effective configuration for people and programs: each leaf as `{"value", "from"}` with the file, line and
     /// column it came from, secrets masked; the files that were read; what was dropped from repository files and why.
     #[must_use]
     pub fn show(&self) -> Value {

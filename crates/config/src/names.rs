@@ -28,7 +28,7 @@ impl HookSlot {
         Self::ALL.iter().copied().find(|slot| slot.path() == path)
     }
 
-    /// The key path of the list.
+    /// Returns the key path of the list.
     #[must_use]
     pub const fn path(self) -> &'static str {
         match self {

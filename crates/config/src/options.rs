@@ -51,20 +51,20 @@ const SECRET_WORDS: [&str; 9] =
     ["auth", "token", "secret", "password", "passwd", "api_key", "apikey", "credential", "private"];
 
 impl Options {
-    /// The options with variables filled in, secrets included. Do not print it.
+    /// Returns the options with variables filled in, secrets included. Do not print it.
     #[must_use]
     pub fn expose(&self) -> Value {
         self.root.value(&|text, _| text.expose().to_owned(), false)
     }
 
-    /// The options for people: variables as `${VAR}`, texts under names such as `auth_header` masked.
+    /// Returns the options for people: variables as `${VAR}`, texts under names such as `auth_header` masked.
     #[must_use]
     pub fn masked(&self) -> Value {
         self.root
             .value(&|text, secret| (if secret { text.masked() } else { text.as_written() }).to_owned(), false)
     }
 
-    /// The options with variables filled in, secrets included, with the place of each value. Do not print it.
+    /// Returns the options with variables filled in, secrets included, with the place of each value. Do not print it.
     #[must_use]
     pub fn expose_node(&self) -> Node {
         self.root.node()
@@ -76,7 +76,7 @@ impl Options {
         &self.root.at
     }
 
-    /// The place of the value that a JSON pointer (RFC 6901, such as `/deny_tools/0`) names, or of the deepest value
+    /// Returns the place of the value that a JSON pointer (RFC 6901, such as `/deny_tools/0`) names, or of the deepest value
     /// on the way that exists.
     #[must_use]
     pub fn place_of(&self, pointer: &str) -> &Place {

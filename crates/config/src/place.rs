@@ -12,13 +12,13 @@ pub struct Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// A built-in default.
+    /// Creates a built-in default.
     #[must_use]
     pub const fn built_in(value: T) -> Self {
         Self { value, at: None }
     }
 
-    /// Whether no file sets this value.
+    /// Returns whether no file sets this value.
     #[must_use]
     pub const fn is_built_in(&self) -> bool {
         self.at.is_none()

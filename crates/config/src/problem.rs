@@ -14,7 +14,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The problems, never empty.
+    /// Returns the problems, never empty.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

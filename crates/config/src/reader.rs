@@ -22,7 +22,7 @@ pub enum LayerKind {
 }
 
 impl LayerKind {
-    /// The kind as a word.
+    /// Returns the kind as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,12 +58,12 @@ impl<'a> Reader<'a> {
         Self { layer, names, environment, problems: Vec::new(), dropped: Vec::new(), path: Vec::new() }
     }
 
-    /// The key path of the value being read; empty for the whole file.
+    /// Returns the key path of the value being read; empty for the whole file.
     pub(crate) fn path(&self) -> String {
         self.path.concat()
     }
 
-    /// The value being read, for messages.
+    /// Returns the value being read, for messages.
     pub(crate) fn subject(&self) -> String {
         if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path()) }
     }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The entries of a mapping.
+    /// Returns the entries of a mapping.
     pub(crate) fn map<'n>(&mut self, node: &'n Node) -> Option<&'n [Entry]> {
         match &node.kind {
             Kind::Map(entries) => Some(entries),
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.kind {
             Kind::List(items) => Some(items),

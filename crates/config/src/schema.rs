@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::config_value::ConfigValue as _;
 use crate::sections::Config;
 
-/// The JSON Schema (draft 2020-12). Each key carries its description, its default and, as `x-repository`, what a
+/// Returns the JSON Schema (draft 2020-12). Each key carries its description, its default and, as `x-repository`, what a
 /// repository file may do to it.
 #[must_use]
 pub fn schema() -> Value {
@@ -18,7 +18,7 @@ pub fn schema() -> Value {
     Value::Object(schema)
 }
 
-/// Every key as a row of a Markdown table: key, type, default, what a repository file may do, meaning.
+/// Returns every key as a row of a Markdown table: key, type, default, what a repository file may do, meaning.
 #[must_use]
 pub fn reference() -> String {
     let mut rows = String::from(
@@ -60,7 +60,7 @@ fn table_rows(path: &str, schema: &Value, rows: &mut String) {
     }
 }
 
-/// The types of a value that has several.
+/// Returns the types of a value that has several.
 fn types(schema: &Value) -> impl Iterator<Item = &Value> {
     schema.get("type").and_then(Value::as_array).into_iter().flatten()
 }

@@ -29,26 +29,26 @@ pub struct Text {
 }
 
 impl Text {
-    /// A text that is meant as it stands, without variables.
+    /// Creates a text that is meant as it stands, without variables.
     #[must_use]
     pub fn literal(text: impl Into<String>) -> Self {
         let written = text.into();
         Self { written, expanded: None, masked: MASK.to_owned(), from_environment: false }
     }
 
-    /// The meant text, secrets included. Do not print it.
+    /// Returns the meant text, secrets included. Do not print it.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.expanded.as_deref().unwrap_or(&self.written)
     }
 
-    /// The text as its author wrote it, `${VAR}` and all; safe to print unless the file itself holds a secret.
+    /// Returns the text as its author wrote it, `${VAR}` and all; safe to print unless the file itself holds a secret.
     #[must_use]
     pub fn as_written(&self) -> &str {
         &self.written
     }
 
-    /// Whether some of it came from the environment.
+    /// Returns whether some of it came from the environment.
     #[must_use]
     pub const fn is_from_environment(&self) -> bool {
         self.from_environment
@@ -154,7 +154,7 @@ impl fmt::Display for Text {
 pub struct Secret(pub(crate) Text);
 
 impl Secret {
-    /// The secret itself.
+    /// Returns the secret itself.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()

@@ -124,7 +124,7 @@ fn outside(place: &Path, locations: &Locations) -> Result<(), Untrusted> {
     Err(Untrusted::refused(&why, "move it out of there"))
 }
 
-/// The workspace that holds `place`, if one does. A folder that holds the user's home is none that was cloned.
+/// Returns the workspace that holds `place`, if one does. A folder that holds the user's home is none that was cloned.
 fn workspace_around(place: &Path, locations: &Locations) -> Option<PathBuf> {
     let here = fs::canonicalize(locations.working_directory.as_ref()?).ok()?;
     let root = here.ancestors().find(|folder| folder.join(".git").exists());

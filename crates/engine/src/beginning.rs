@@ -29,7 +29,7 @@ impl Beginnings {
         Self(NFA::compiler().syntax(utf8).build(expression).ok())
     }
 
-    /// Whether the expression finds something in a text that begins with `beginning`.
+    /// Returns whether the expression finds something in a text that begins with `beginning`.
     pub fn may_match(&self, beginning: &str) -> bool {
         let Some(nfa) = &self.0 else { return true };
         let bytes = beginning.as_bytes();
@@ -90,7 +90,7 @@ impl Reached {
     }
 }
 
-/// The states behind a byte, or behind any.
+/// Returns the states behind a byte, or behind any.
 fn after(state: &State, byte: Option<u8>) -> Vec<StateID> {
     match (state, byte) {
         (State::ByteRange { trans }, Some(byte)) => {

@@ -168,7 +168,7 @@ impl Drop for Audience {
     }
 }
 
-/// A hook from a closure that computes for long or calls blocking code. It runs on a thread of its own,
+/// Creates a hook from a closure that computes for long or calls blocking code. It runs on a thread of its own,
 /// so that its budget holds for the caller; the thread itself goes on to its end, and what it answers
 /// then is dropped. The event is cloned, which shares the values.
 ///

@@ -58,7 +58,7 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// The hooks to start with.
+    /// Sets the hooks to start with.
     #[must_use]
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.snapshot = snapshot;
@@ -93,7 +93,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Whether the answers of models are judged in other processes too, whose decisions about tool calls
+    /// Sets whether the answers of models are judged in other processes too, whose decisions about tool calls
     /// then count here. Each tool call costs a look into the store.
     #[must_use]
     pub fn shared_decisions(mut self, shared: bool) -> Self {
@@ -101,7 +101,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn build(self) -> Engine {
         let registry = Arc::new(Registry::new(self.snapshot));
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
@@ -169,7 +169,7 @@ pub struct JudgedAnswer {
 }
 
 impl Engine {
-    /// An engine without hooks, to be filled.
+    /// Creates an engine without hooks, to be filled.
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             snapshot: Snapshot::empty(OperatorSettings::default()),
@@ -181,12 +181,12 @@ impl Engine {
         }
     }
 
-    /// The hooks.
+    /// Returns the hooks.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
 
-    /// The interceptors among the hooks.
+    /// Returns the interceptors among the hooks.
     pub fn interceptors(&self) -> &Interceptors {
         &self.0.interceptors
     }
@@ -202,7 +202,7 @@ impl Engine {
         &self.0.approvals.store
     }
 
-    /// Whether any hook stands at the point `P`.
+    /// Returns whether any hook stands at the point `P`.
     pub fn has_hooks<P: Point>(&self) -> bool {
         self.0.registry.is_occupied(P::INFO.id)
     }
@@ -234,13 +234,13 @@ impl Engine {
         if others { ResponseGate::Whole } else { ResponseGate::Spans }
     }
 
-    /// The span redactors at `before_response_emit`, for an answer that is let go while it is made. They
+    /// Returns the span redactors at `before_response_emit`, for an answer that is let go while it is made. They
     /// stay those of this moment; a host asks [`Self::response_gate`] before it lets go of more.
     pub fn redaction(&self, call: &CallContext) -> Redaction {
         Redaction::new(self.clone(), call)
     }
 
-    /// Whether a dispatch at `P` meets no hook, and nobody wants its receipt.
+    /// Returns whether a dispatch at `P` meets no hook, and nobody wants its receipt.
     fn unwatched<P: Point>(&self) -> bool {
         !self.has_hooks::<P>() && !reads_idle(&self.0.sinks, P::INFO.id)
     }
@@ -317,7 +317,7 @@ impl Engine {
         self.judge(event, call, Some(unasked))
     }
 
-    /// Whether anything stands in front of tool calls.
+    /// Returns whether anything stands in front of tool calls.
     pub fn has_tool_gates(&self) -> bool {
         self.has_hooks::<TrustedToolPolicy>()
             || self.has_hooks::<ToolBefore>()
@@ -524,12 +524,12 @@ impl Engine {
         })
     }
 
-    /// Whether anybody reads receipts.
+    /// Returns whether anybody reads receipts.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.0.sinks.is_empty()
     }
 
-    /// Shows a receipt to all sinks. One that stopped or asked is waited for; answers whether all have kept it.
+    /// Shows a receipt to all sinks. One that stopped or asked is waited for; returns whether all have kept it.
     pub(crate) async fn keep(&self, receipt: &Receipt) -> bool {
         if !receipt.is_decisive() {
             self.record(receipt);

@@ -245,7 +245,7 @@ fn as_text<T: fmt::Display, S: serde::Serializer>(
 }
 
 impl HookMeta {
-    /// Whether the hook is about this tool and agent. Where failing is not passing, a gate for some agents is asked
+    /// Returns whether the hook is about this tool and agent. Where failing is not passing, a gate for some agents is asked
     /// about a call that says no agent, too: nobody knows that it is not theirs.
     pub fn applies_to(&self, tool: Option<&ToolName>, agent: Option<&AgentId>) -> bool {
         let nameless = agent.is_none() && self.is_closed();
@@ -253,7 +253,7 @@ impl HookMeta {
             && self.agents.as_ref().is_none_or(|agents| nameless || agents.matches(agent))
     }
 
-    /// Whether the hook is about this tool, in this call.
+    /// Returns whether the hook is about this tool, in this call.
     pub(crate) fn is_about(&self, tool: Option<&ToolName>, call: &CallContext) -> bool {
         let eligible = |triggers: &Vec<Trigger>| match &call.trigger {
             Some(trigger) => triggers.contains(trigger),

@@ -15,7 +15,7 @@ pub struct Hosts {
 }
 
 impl Default for Hosts {
-    /// A program that embeds the engine and fires whatever it calls.
+    /// Creates a program that embeds the engine and fires whatever it calls.
     fn default() -> Self {
         Self::new([HostProfile::program()])
     }
@@ -35,22 +35,22 @@ impl Hosts {
         self
     }
 
-    /// The hosts of this process.
+    /// Returns the hosts of this process.
     pub fn here(&self) -> &[HostProfile] {
         &self.here
     }
 
-    /// Whether any host of this process fires the point.
+    /// Returns whether any host of this process fires the point.
     pub fn does_fire(&self, point: PointId) -> bool {
         self.here.iter().any(|host| host.does_fire(point))
     }
 
-    /// Whether the field of an answer at the point has any effect in a host of this process.
+    /// Returns whether the field of an answer at the point has any effect in a host of this process.
     pub fn has_effect(&self, point: PointId, field: &str) -> bool {
         self.here.iter().filter_map(|host| host.honour(point, field)).any(Honour::has_effect)
     }
 
-    /// The names of this process's hosts, for people.
+    /// Returns the names of this process's hosts, for people.
     pub(crate) fn names(&self) -> String {
         titles(&self.here)
     }

@@ -40,7 +40,7 @@ pub trait InterceptPoint: DecidePoint {
     /// What the interceptor changes in place.
     type Output: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// The output as the interceptor before left it.
+    /// Returns the output as the interceptor before left it.
     fn output(event: &Self::Event) -> Self::Output;
 
     /// What the interceptor changed, as an outcome; `None` when it changed nothing.
@@ -244,7 +244,7 @@ pub struct InterceptorEvent {
     pub effect: Effect,
 }
 
-/// The event as a status line.
+/// Returns the event as a status line.
 ///
 /// ```
 /// use backstop_engine::{Effect, InterceptorEvent, format_event};
@@ -381,7 +381,7 @@ impl Interceptors {
         self.registry.on::<P>(hook, hook_options)
     }
 
-    /// Removes an interceptor. Answers whether it was there.
+    /// Removes an interceptor. Returns whether it was there.
     ///
     /// # Errors
     ///
@@ -393,7 +393,7 @@ impl Interceptors {
         }
     }
 
-    /// The interceptors at a point that are about this tool (at `tool.*`) or agent, in running order, the
+    /// Returns the interceptors at a point that are about this tool (at `tool.*`) or agent, in running order, the
     /// built-ins among them.
     pub fn get(
         &self,
@@ -404,7 +404,7 @@ impl Interceptors {
         self.list().into_iter().filter(|meta| meta.point == point && meta.applies_to(tool, agent)).collect()
     }
 
-    /// All interceptors, point by point, in running order, the built-ins among them: these are the ones whose
+    /// Returns all interceptors, point by point, in running order, the built-ins among them: these are the ones whose
     /// [style](HookMeta::style) is another.
     pub fn list(&self) -> Vec<Arc<HookMeta>> {
         let seen = |meta: &HookMeta| meta.style == Style::Interceptor || is_built_in(meta);
@@ -477,7 +477,7 @@ impl BuiltInInterceptor {
     }
 }
 
-/// Whether a hook stands where interceptors do, and ships with Backstop.
+/// Returns whether a hook stands where interceptors do, and ships with Backstop.
 fn is_built_in(meta: &HookMeta) -> bool {
     const POINTS: [PointId; 4] =
         [PointId::MessageBefore, PointId::ParamsBefore, PointId::ToolBefore, PointId::ToolAfter];

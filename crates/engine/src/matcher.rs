@@ -95,7 +95,7 @@ impl ToolMatcher {
         compile(pattern).map(|regex| Self::Regex(regex, Beginnings::of(pattern)))
     }
 
-    /// Whether the tool is meant.
+    /// Returns whether the tool is meant.
     pub fn matches(&self, tool: &ToolName) -> bool {
         match self {
             Self::Names(names) => names.iter().any(|name| name.selects(tool)),
@@ -139,7 +139,7 @@ impl AgentMatcher {
         compile(pattern).map(Self)
     }
 
-    /// Whether the agent is meant. A call without an agent is nobody's, and so not this one's.
+    /// Returns whether the agent is meant. A call without an agent is nobody's, and so not this one's.
     pub fn matches(&self, agent: Option<&AgentId>) -> bool {
         agent.is_some_and(|agent| self.0.is_match(agent.as_str()))
     }

@@ -22,7 +22,7 @@ pub struct Budget(Duration);
 pub struct InvalidBudget(u64);
 
 impl Budget {
-    /// A budget in milliseconds.
+    /// Creates a budget in milliseconds.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Budget {
         if (1..=600_000).contains(&ms) { Ok(Self(Duration::from_millis(ms))) } else { Err(InvalidBudget(ms)) }
     }
 
-    /// The budget as a duration.
+    /// Returns the budget as a duration.
     pub fn get(self) -> Duration {
         self.0
     }

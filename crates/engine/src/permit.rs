@@ -61,12 +61,12 @@ impl<T> Permitted<T> {
         Self { value, approval, judged, digest_of, facts }
     }
 
-    /// The request by which a human allowed it, if one was asked.
+    /// Returns the request by which a human allowed it, if one was asked.
     pub fn approval(&self) -> Option<&ApprovalId> {
         self.approval.as_ref()
     }
 
-    /// The digest of what was judged.
+    /// Returns the digest of what was judged.
     pub fn digest(&self) -> Digest {
         self.judged
     }

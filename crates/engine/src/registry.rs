@@ -99,7 +99,7 @@ impl<P: Point> AnySlot for Slot<P> {
     }
 }
 
-/// Whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
+/// Returns whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
 fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterError> {
     match registered {
         // The operator has switched the owner off since, which is what was asked for.
@@ -144,7 +144,7 @@ impl Snapshot {
         self
     }
 
-    /// The hosts of this process.
+    /// Returns the hosts of this process.
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
@@ -258,12 +258,12 @@ impl Snapshot {
         self.unsealer.as_ref().and_then(Kept::get)
     }
 
-    /// The span redactors, in the order in which their replacements win.
+    /// Returns the span redactors, in the order in which their replacements win.
     pub(crate) fn redactors(&self) -> &[Seat] {
         &self.redactors
     }
 
-    /// Whether span redactors stand at the point.
+    /// Returns whether span redactors stand at the point.
     pub(crate) fn is_redacted(&self, point: PointId) -> bool {
         point == PointId::BeforeResponseEmit && !self.redactors.is_empty()
     }
@@ -368,12 +368,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether a hook of the snapshot before this one stays.
+    /// Returns whether a hook of the snapshot before this one stays.
     fn takes_over(&self, hook: &HookMeta) -> bool {
         hook.origin != Origin::Configuration && !self.has(&hook.id)
     }
 
-    /// Whether there is a hook of that id.
+    /// Returns whether there is a hook of that id.
     pub fn has(&self, id: &HookId) -> bool {
         self.iter().any(|meta| meta.id == *id)
     }
@@ -384,7 +384,7 @@ impl Snapshot {
         self.settings.on_failure.keys().filter(|id| !self.has(id))
     }
 
-    /// Removes a hook. Answers whether it was there.
+    /// Removes a hook. Returns whether it was there.
     pub fn remove(&mut self, id: &HookId) -> bool {
         self.retain(|meta| meta.id != *id)
     }
@@ -395,7 +395,7 @@ impl Snapshot {
         self.retain(|meta| meta.owner != *owner)
     }
 
-    /// Keeps the hooks that `keep` names. Answers whether any went.
+    /// Keeps the hooks that `keep` names. Returns whether any went.
     pub fn retain(&mut self, keep: impl Fn(&HookMeta) -> bool) -> bool {
         let mut removed = false;
         for (_, hooks) in &mut self.slots {
@@ -411,7 +411,7 @@ impl Snapshot {
         removed
     }
 
-    /// All hooks, point by point, in running order.
+    /// Returns all hooks, point by point, in running order.
     pub fn iter(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
         // The redactors stand before the other hooks at their point.
         let before = self.slots.partition_point(|(_, slot)| slot.point() < PointId::BeforeResponseEmit);
@@ -425,7 +425,7 @@ impl Snapshot {
             .chain(self.slots.iter().skip(before).flat_map(hooks))
     }
 
-    /// Whether the very hooks stand in front of tool calls that stand there in `other`, as they were registered then.
+    /// Returns whether the very hooks stand in front of tool calls that stand there in `other`, as they were registered then.
     pub(crate) fn has_gates_of(&self, other: &Self) -> bool {
         self.gates().map(Arc::as_ptr).eq(other.gates().map(Arc::as_ptr))
     }
@@ -484,7 +484,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry that starts with `snapshot`.
+    /// Creates a registry that starts with `snapshot`.
     pub fn new(snapshot: Snapshot) -> Self {
         Self {
             occupied: AtomicU64::new(snapshot.occupied()),
@@ -493,7 +493,7 @@ impl Registry {
         }
     }
 
-    /// Whether any hook stands at the point.
+    /// Returns whether any hook stands at the point.
     pub fn is_occupied(&self, point: PointId) -> bool {
         self.occupied.load(Ordering::Acquire) & bit(point) != 0
     }
@@ -506,7 +506,7 @@ impl Registry {
         self.occupied.store(occupied, Ordering::Release);
     }
 
-    /// The hooks as they are now.
+    /// Returns the hooks as they are now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
@@ -584,13 +584,13 @@ impl Registry {
         self.update(|snapshot| snapshot.on_spans(redactor, options))
     }
 
-    /// Removes one hook. Answers whether it was there.
+    /// Removes one hook. Returns whether it was there.
     pub fn remove(&self, id: &HookId) -> bool {
         let removed: Result<bool, std::convert::Infallible> = self.update(|snapshot| Ok(snapshot.remove(id)));
         removed.unwrap_or_default()
     }
 
-    /// All hooks, point by point, in running order.
+    /// Returns all hooks, point by point, in running order.
     pub fn list(&self) -> Vec<Arc<HookMeta>> {
         self.load().iter().collect()
     }

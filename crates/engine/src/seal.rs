@@ -31,7 +31,7 @@ use crate::tool_call::{Reviewed, tool_call_digest};
 
 /// Knows what placeholders stand for.
 pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
-    /// The arguments of a permitted call with the values in place; `None` if there is nothing to put in. Which
+    /// Returns the arguments of a permitted call with the values in place; `None` if there is nothing to put in. Which
     /// argument a placeholder stands in makes no difference: what was asked about the call is filled by the same way.
     fn unseal(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Params>;
 }
@@ -45,7 +45,7 @@ pub(crate) struct Unsealed {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// The call with its values; `None` for a call that has no placeholders.
+/// Returns the call with its values; `None` for a call that has no placeholders.
 /// `asked` are the questions about it that humans answered.
 pub(crate) async fn unseal(
     snapshot: &Snapshot,
@@ -95,14 +95,14 @@ pub(crate) async fn unseal(
     }
 }
 
-/// Whether values would be put into the call. An unsealer that breaks may have had some.
+/// Returns whether values would be put into the call. An unsealer that breaks may have had some.
 pub(crate) fn has_placeholders(snapshot: &Snapshot, event: &ToolCallEvent, call: &CallContext) -> bool {
     let Some(unsealer) = snapshot.unsealer() else { return false };
     let filled = contained(|| call.nesting.descend(|| unsealer.unseal(event, call)));
     !matches!(filled, Ok(None))
 }
 
-/// Whether whoever allowed what was `approved` has allowed this as well.
+/// Returns whether whoever allowed what was `approved` has allowed this as well.
 pub(crate) fn is_answered(request: &ApprovalRequest, approved: &[ApprovalRequest]) -> bool {
     let question = Question::of(request);
     approved.iter().any(|approved| question.is_part_of(&Question::of(approved)))
@@ -137,7 +137,7 @@ impl<'a> Question<'a> {
         Self { owner: request.owner(), hook: request.hook(), severity: request.severity_level(), about }
     }
 
-    /// Its words as arguments, for putting values in.
+    /// Returns its words as arguments, for putting values in.
     fn words(&self) -> Params {
         let list = |words: &[Text]| words.iter().map(|word| Value::from(word.as_str())).collect();
         let all: Vec<Value> = self.about.iter().map(|(_, words)| list(words)).collect();
@@ -154,7 +154,7 @@ impl<'a> Question<'a> {
         Self { about, ..self }
     }
 
-    /// Whether whoever allowed `approved` has allowed this.
+    /// Returns whether whoever allowed `approved` has allowed this.
     fn is_part_of(&self, approved: &Self) -> bool {
         let allows = |ground| approved.about.contains(ground);
         (self.owner, self.hook) == (approved.owner, approved.hook)

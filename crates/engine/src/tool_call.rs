@@ -56,7 +56,7 @@ pub struct ToolVerdict {
     pub receipt: Receipt,
 }
 
-/// The digest a tool call is judged, asked about and recorded under: tool, as called and
+/// Returns the digest a tool call is judged, asked about and recorded under: tool, as called and
 /// canonical, whose it is, and arguments, nothing else.
 pub fn tool_call_digest(event: &ToolCallEvent) -> Digest {
     #[derive(Serialize)]
@@ -107,7 +107,7 @@ impl Dispatch<'_> {
             || !self.snapshot.slot::<BeforeToolCall>().is_empty()
     }
 
-    /// The hooks in front of a tool call: the trusted policies, the interceptors, then the others.
+    /// Returns the hooks in front of a tool call: the trusted policies, the interceptors, then the others.
     fn seats<'s>(&'s self, tool: &ToolName) -> impl Iterator<Item = ToolSeat<'s>> {
         let policies = self.snapshot.slot::<TrustedToolPolicy>().iter().map(ToolSeat::Policy);
         let interceptors = self.snapshot.slot::<ToolBefore>().iter().map(ToolSeat::Interceptor);

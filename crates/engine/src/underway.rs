@@ -153,7 +153,7 @@ impl<'a> Underway<'a> {
         self.known(key, begin)
     }
 
-    /// The receipt that is held, or one of what is known so far.
+    /// Returns the receipt that is held, or one of what is known so far.
     fn known(&mut self, key: CallKey, begin: Instant) -> Receipt {
         let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
         match self.receipt.take() {

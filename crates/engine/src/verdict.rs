@@ -108,7 +108,7 @@ pub trait VerdictHook: Send + Sync + 'static {
         None
     }
 
-    /// Whether it judges calls once more with the values of their placeholders in place: only hooks that run in this
+    /// Returns whether it judges calls once more with the values of their placeholders in place: only hooks that run in this
     /// process and keep nothing of what they read.
     fn judges_values(&self) -> bool {
         false
@@ -143,7 +143,7 @@ pub trait ToolCallHook: VerdictHook {
         Ok(())
     }
 
-    /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
+    /// Returns whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
     fn watches() -> bool
     where
         Self: Sized,
@@ -171,7 +171,7 @@ pub trait LlmCallHook: VerdictHook {
         Ok(())
     }
 
-    /// Whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
+    /// Returns whether [`Self::post_call`] does anything; hooks that don't watch need not be called.
     fn watches() -> bool
     where
         Self: Sized,
@@ -225,7 +225,7 @@ pub(crate) struct Watches {
 }
 
 impl AnyVerdictHook {
-    /// A hook that judges tool calls.
+    /// Creates a hook that judges tool calls.
     pub fn for_tool_calls<H: ToolCallHook>(hook: Arc<H>) -> Self {
         Self {
             life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
@@ -236,7 +236,7 @@ impl AnyVerdictHook {
         }
     }
 
-    /// A hook that judges model calls.
+    /// Creates a hook that judges model calls.
     pub fn for_llm_calls<H: LlmCallHook>(hook: Arc<H>) -> Self {
         Self {
             life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
@@ -247,7 +247,7 @@ impl AnyVerdictHook {
         }
     }
 
-    /// A hook that judges both.
+    /// Creates a hook that judges both.
     pub fn for_all_calls<H: ToolCallHook + LlmCallHook>(hook: Arc<H>) -> Self {
         Self {
             life: Arc::clone(&hook) as Arc<dyn VerdictHook>,
@@ -274,7 +274,7 @@ impl AnyVerdictHook {
         slots(self.tool_calls.is_some(), self.llm_calls.is_some(), self.watches, self.placeholder)
     }
 
-    /// Its beginning, end, budget and what its failure means.
+    /// Returns its beginning, end, budget and what its failure means.
     pub fn life(&self) -> &Arc<dyn VerdictHook> {
         &self.life
     }
@@ -368,7 +368,7 @@ pub(crate) fn slots(
     .filter_map(|(slot, can)| can.then_some(slot))
 }
 
-/// The options of the watching half of a hook that also judges.
+/// Returns the options of the watching half of a hook that also judges.
 fn behind(id: &HookId, options: HookOptions) -> HookOptions {
     HookOptions { on_failure: None, timeout: None, rewrite: None, ..options }.id(format!("{id}:post"))
 }

@@ -126,7 +126,7 @@ impl VerdictTypes {
         self.0.insert(name.into(), verdict_type);
     }
 
-    /// All types, by name.
+    /// Returns all types, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &VerdictType)> {
         self.0.iter().map(|(name, verdict_type)| (name.as_str(), verdict_type))
     }

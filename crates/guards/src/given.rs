@@ -121,8 +121,8 @@ impl CommandGuard {
         judgement.findings.push(finding);
     }
 
-    /// Whether a program that nobody knows is told to take its input for a file, or is told nothing at all. One that is told
-    /// something else may have its input from a loop around it, and not read it.
+    /// Returns whether a program that nobody knows is told to take its input for a file, or is told nothing at all. One that is
+    /// told something else may have its input from a loop around it, and not read it.
     fn takes_input_for_a_file(&self, process: &Process) -> bool {
         let is_input = |arg: &str| matches!(arg, "-" | "/dev/stdin") || arg.starts_with("/dev/fd/");
         let args = process.argv().get(1..).unwrap_or_default();
@@ -140,7 +140,7 @@ impl CommandGuard {
         judgement
     }
 
-    /// The worst that rules say of a text, read as a command.
+    /// Returns the worst that rules say of a text, read as a command.
     fn worst_of(&self, text: &str, shell: ShellKind, place: &Place, now: u64) -> Verdict {
         let judged = self.by_rules(self.trace(text, shell, place), None, text, place, now);
         let standing = judged.findings.iter().filter(|finding| finding.allowed_by.is_none());
@@ -169,7 +169,8 @@ impl CommandGuard {
         }
     }
 
-    /// Whether a program may take what flows into it for commands: it is not known to read data, nor read here as what it is.
+    /// Returns whether a program may take what flows into it for commands: it is not known to read data, nor read here as what
+    /// it is.
     fn listens(&self, process: &Process) -> bool {
         let name = process.program();
         let ear = self.ear_of(&name);
@@ -178,7 +179,7 @@ impl CommandGuard {
         !reads_code && !is_own && ear != Ear::Keeps && !reads_data(process)
     }
 
-    /// The commands that a process is given.
+    /// Returns the commands that a process is given.
     fn given<'a>(
         &'a self,
         process: &'a Process,
@@ -235,8 +236,8 @@ impl CommandGuard {
         whole.into_iter().chain(inner.map(|text| Given { text, least: Verdict::Block }))
     }
 
-    /// The words from `at` on as a command, where they begin like one; `tells` says whether one behind the first could do
-    /// harm.
+    /// Returns the words from `at` on as a command, where they begin like one; `tells` says whether one behind the first could
+    /// do harm.
     fn words_from(
         &self,
         args: &[Argument],
@@ -258,8 +259,8 @@ impl CommandGuard {
             .then(|| Given { text: rest.iter().map(quoted).collect::<Vec<_>>().join(" "), least })
     }
 
-    /// The commands that stand in a text, each up to the end of its line or of the brackets or quotes around it: a word that
-    /// is called like a program, with something behind it that this could be told to harm.
+    /// Returns the commands that stand in a text, each up to the end of its line or of the brackets or quotes around it: a word
+    /// that is called like a program, with something behind it that this could be told to harm.
     fn commands_in(&self, text: &str, ear: Ear) -> Vec<String> {
         let mut found = Vec::new();
         let mut before = '\n';
@@ -286,7 +287,7 @@ impl CommandGuard {
     }
 }
 
-/// Whether text holds something that a command could be told to harm: a path, a pattern, a number behind a dash.
+/// Returns whether text holds something that a command could be told to harm: a path, a pattern, a number behind a dash.
 fn is_telling(text: &str) -> bool {
     text.contains(['/', '~', '*']) || text.contains(" -")
 }
@@ -316,15 +317,16 @@ fn whole(rest: &str, before: char) -> Option<String> {
     command.contains(char::is_whitespace).then_some(command)
 }
 
-/// Whether a program reads its input as data, or its input is no more than that of code which is read as what it is.
+/// Returns whether a program reads its input as data, or its input is no more than that of code which is read as what it
+/// is.
 fn reads_data(process: &Process) -> bool {
     let name = process.program();
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     is(READS_DATA, name) || is(READS_DATA, &process.program())
 }
 
-/// The text that an argument is, or that stands behind `=` in it, and whether it is said to be a command. What is said to be
-/// text is none.
+/// Returns the text that an argument is, or that stands behind `=` in it, and whether it is said to be a command. What is
+/// said to be text is none.
 fn text_at(args: &[Argument], at: usize, takes_messages: bool) -> Option<(&str, bool)> {
     let arg = args.get(at).filter(|arg| arg.certainty() == Certainty::Known)?.raw();
     let (option, text) = match arg.split_once('=') {

@@ -177,7 +177,7 @@ pub(crate) fn trace_for_check(command: &str, place: &Place, programs: &Arc<Progr
 }
 
 impl CommandGuard {
-    /// A guard with these settings.
+    /// Creates a guard with these settings.
     pub fn new(settings: GuardSettings) -> Self {
         let analyzer = Analyzer::new()
             .with_labels(Arc::new(Places))
@@ -303,7 +303,7 @@ impl CommandGuard {
         said
     }
 
-    /// The operator's reason why the rule does not object to the command.
+    /// Returns the operator's reason why the rule does not object to the command.
     pub(crate) fn exception(&self, rule: &str, command: &str, now: u64) -> Option<String> {
         let entry = self.settings.allow.iter().find(|entry| entry.covers(rule, command, now));
         entry.map(|entry| entry.reason.clone())
@@ -331,7 +331,7 @@ impl CommandGuard {
     }
 }
 
-/// The judgement of a guard whose rules could not be read.
+/// Returns the judgement of a guard whose rules could not be read.
 fn without_rules(why: &str) -> Judgement {
     let finding = Finding {
         rule_id: "guard.broken".to_owned(),

@@ -142,7 +142,7 @@ impl CommandGuard {
         ))
     }
 
-    /// Whether what is named is a disk, or holds credentials that nobody hands around.
+    /// Returns whether what is named is a disk, or holds credentials that nobody hands around.
     fn is_protected(&self, path: &str, place: &Place) -> bool {
         if class::of(path, place) == Class::Device {
             return true;
@@ -153,7 +153,8 @@ impl CommandGuard {
     }
 }
 
-/// Whether the program, or the subcommand that it is given, is called what looks and changes nothing: `ci-lint`, `tool validate`.
+/// Returns whether the program, or the subcommand that it is given, is called what looks and changes nothing: `ci-lint`,
+/// `tool validate`.
 fn only_looks(name: &str, process: &Process) -> bool {
     let subcommand = process.argv().get(1).map(Argument::raw).unwrap_or_default();
     name.split(['-', '_', '.']).chain([subcommand]).any(|part| is(LOOKS, part))
@@ -175,7 +176,7 @@ fn resolved(path: &str, process: &Process, place: &Place) -> String {
     }
 }
 
-/// The paths from the root or a home that stand in the arguments of a process.
+/// Returns the paths from the root or a home that stand in the arguments of a process.
 fn named(process: &Process, takes_messages: bool) -> impl Iterator<Item = Named<'_>> {
     let args = process.argv();
     let word = |at: usize| args.get(at).map(Argument::raw).unwrap_or_default();
@@ -192,7 +193,7 @@ fn named(process: &Process, takes_messages: bool) -> impl Iterator<Item = Named<
     })
 }
 
-/// The paths in a text, each with what stands in front of it.
+/// Returns the paths in a text, each with what stands in front of it.
 fn paths_in<'a>(text: &'a str, front: &'a str) -> impl Iterator<Item = Named<'a>> {
     let ends = |c: char| c.is_whitespace() || "\"'`,;()<>[]{}|&".contains(c);
     let starts = text.char_indices().filter(move |(at, c)| {

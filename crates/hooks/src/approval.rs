@@ -185,7 +185,7 @@ pub enum InvalidApprovalRequest {
 }
 
 impl ApprovalRequest {
-    /// A request with the default severity, timeout and decisions.
+    /// Creates a request with the default severity, timeout and decisions.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// A request whose title and description are cut to their limits, for texts made from data.
+    /// Creates a request whose title and description are cut to their limits, for texts made from data.
     pub fn cut(title: &str, description: &str) -> Self {
         let title = cut(title, MAX_TITLE_CHARS);
         let title = if title.trim().is_empty() { "approval needed".into() } else { title };
@@ -304,7 +304,7 @@ impl ApprovalRequest {
         self
     }
 
-    /// The one-line question.
+    /// Returns the one-line question.
     pub fn title(&self) -> &Text {
         &self.title
     }
@@ -354,7 +354,7 @@ impl ApprovalRequest {
         self.owner.as_ref()
     }
 
-    /// The hook that asks, once the host has stamped it.
+    /// Returns the hook that asks, once the host has stamped it.
     pub fn hook(&self) -> Option<&HookId> {
         self.hook.as_ref()
     }
@@ -487,17 +487,17 @@ impl<'de> Deserialize<'de> for ApprovalRequest {
 pub struct ApprovalRequests(Vec<ApprovalRequest>);
 
 impl ApprovalRequests {
-    /// The requests, in the order in which they were made.
+    /// Returns the requests, in the order in which they were made.
     pub fn as_slice(&self) -> &[ApprovalRequest] {
         &self.0
     }
 
-    /// The requests, taken out.
+    /// Returns the requests, taken out.
     pub fn into_vec(self) -> Vec<ApprovalRequest> {
         self.0
     }
 
-    /// Whether nothing is asked.
+    /// Returns whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -29,7 +29,7 @@ pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(discard)
 }
 
-/// Drops a value of foreign code. Answers whether its destructors came to their end.
+/// Drops a value of foreign code. Returns whether its destructors came to their end.
 pub fn drop_contained<T>(value: T) -> bool {
     contained(|| drop(value)).is_ok()
 }

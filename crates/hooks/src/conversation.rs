@@ -117,8 +117,8 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// The name of the tool, with the namespace that the provider attached to the call, if it did (`namespace` of the calls of
-    /// OpenAI Responses). `functions` is where the tools are that have none.
+    /// Returns the name of the tool, with the namespace that the provider attached to the call, if it did (`namespace` of the
+    /// calls of OpenAI Responses). `functions` is where the tools are that have none.
     pub fn tool_name(&self) -> ToolName {
         let attached = self.meta.as_ref().and_then(|meta| meta.as_object());
         let namespace =
@@ -184,7 +184,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// All tokens of the call.
+    /// Returns all tokens of the call.
     pub fn total(&self) -> u64 {
         self.input
             .saturating_add(self.output)
@@ -194,37 +194,37 @@ impl TokenUsage {
 }
 
 impl Message {
-    /// A message of one text part.
+    /// Creates a message of one text part.
     pub fn text(role: Role, text: impl Into<Text>) -> Self {
         Self::new(role, vec![Part::text(text)])
     }
 
-    /// A user's message of one text part.
+    /// Creates a user's message of one text part.
     pub fn user(text: impl Into<Text>) -> Self {
         Self::text(Role::User, text)
     }
 
-    /// An assistant's message of one text part.
+    /// Creates an assistant's message of one text part.
     pub fn assistant(text: impl Into<Text>) -> Self {
         Self::text(Role::Assistant, text)
     }
 
-    /// A message of the given parts.
+    /// Creates a message of the given parts.
     pub fn new(role: Role, content: Vec<Part>) -> Self {
         Self { role, content, id: None, run_id: None, meta: None }
     }
 
-    /// The visible text: all text parts, one after the other.
+    /// Returns the visible text: all text parts, one after the other.
     pub fn visible_text(&self) -> String {
         self.content.iter().filter_map(Part::as_text).map(Text::as_str).collect()
     }
 
-    /// Whether some text part has text.
+    /// Returns whether some text part has text.
     pub fn has_text(&self) -> bool {
         self.content.iter().any(|part| part.as_text().is_some_and(|text| !text.is_empty()))
     }
 
-    /// The tool calls, in order.
+    /// Returns the tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
@@ -232,7 +232,7 @@ impl Message {
         })
     }
 
-    /// The tool results, in order.
+    /// Returns the tool results, in order.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolResult(result) => Some(result),
@@ -267,12 +267,12 @@ impl Message {
 }
 
 impl Part {
-    /// A text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<Text>) -> Self {
         Self::Text { text: text.into(), meta: None }
     }
 
-    /// The text of a text part.
+    /// Returns the text of a text part.
     pub fn as_text(&self) -> Option<&Text> {
         match self {
             Self::Text { text, .. } => Some(text),
@@ -282,7 +282,7 @@ impl Part {
 }
 
 impl ToolResult {
-    /// A result of one text part.
+    /// Creates a result of one text part.
     pub fn text(call: &ToolCall, text: impl Into<Text>, is_error: bool) -> Self {
         Self {
             tool_call_id: call.id.clone(),
@@ -294,7 +294,7 @@ impl ToolResult {
         }
     }
 
-    /// The text of all text parts.
+    /// Returns the text of all text parts.
     pub fn visible_text(&self) -> String {
         self.content.iter().filter_map(Part::as_text).map(Text::as_str).collect()
     }

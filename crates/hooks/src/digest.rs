@@ -19,13 +19,13 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `value` in the role `kind` (`tool_call`, `message`, ...). A value that has no JSON form (which
+    /// Returns the digest of `value` in the role `kind` (`tool_call`, `message`, ...). A value that has no JSON form (which
     /// none of Backstop's events is) takes the digest of `null`.
     pub fn of<T: Serialize + ?Sized>(kind: &str, value: &T) -> Self {
         Self::of_bytes(kind, &canonical::to_vec(value).unwrap_or_else(|_| b"null".to_vec()))
     }
 
-    /// The digest of plain text in the role `kind`.
+    /// Returns the digest of plain text in the role `kind`.
     pub fn of_text(kind: &str, text: &str) -> Self {
         Self::of_bytes(kind, text.as_bytes())
     }
@@ -38,24 +38,24 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The raw bytes.
+    /// Returns the raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first 12 hex digits, for people.
+    /// Returns the first 12 hex digits, for people.
     pub fn short(&self) -> String {
         self.prefix(12)
     }
 
-    /// The first `digits` of its 64 hex digits, for names that are made of digests.
+    /// Returns the first `digits` of its 64 hex digits, for names that are made of digests.
     pub fn prefix(&self, digits: usize) -> String {
         let mut text = [0; TEXT_LEN];
         let all = self.text(&mut text).strip_prefix(ALGORITHM).unwrap_or_default();
         all.get(..digits).unwrap_or(all).to_owned()
     }
 
-    /// Its text form, written to `text`.
+    /// Returns its text form, written to `text`.
     fn text<'a>(&self, text: &'a mut [u8; TEXT_LEN]) -> &'a str {
         let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + (half - 10) };
         let (algorithm, digits) = text.split_at_mut(ALGORITHM.len());

@@ -26,12 +26,12 @@ impl Fact {
         Self { found, look: Arc::new(look) }
     }
 
-    /// The digest of what was found.
+    /// Returns the digest of what was found.
     pub fn digest(&self) -> Digest {
         self.found
     }
 
-    /// Whether it is as it was found. A look that panics finds nothing.
+    /// Returns whether it is as it was found. A look that panics finds nothing.
     pub fn still_holds(&self) -> bool {
         contained(|| (self.look)()).is_ok_and(|found| found == self.found)
     }
@@ -53,7 +53,7 @@ impl Evidence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fact);
     }
 
-    /// All facts so far.
+    /// Returns all facts so far.
     pub fn facts(&self) -> Vec<Fact> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Forms(Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 
 impl Forms {
-    /// The form of the type `T`, made now if it is not there yet.
+    /// Returns the form of the type `T`, made now if it is not there yet.
     pub fn form<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = forms.iter().find_map(|form| Arc::clone(form).downcast::<T>().ok());

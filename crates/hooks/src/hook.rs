@@ -182,7 +182,7 @@ pub trait Hook<P: Point>: Send + Sync + 'static {
         None
     }
 
-    /// The batch in which the hook can be asked together with its neighbours, if it is in one. It is read when the hook
+    /// Returns the batch in which the hook can be asked together with its neighbours, if it is in one. It is read when the hook
     /// is registered.
     fn membership(&self) -> Option<Membership<P>> {
         None
@@ -236,7 +236,7 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// A failure in the hook's own words. They end up in receipts: no secrets.
+    /// Creates a failure in the hook's own words. They end up in receipts: no secrets.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::Failed(message.to_string())
     }
@@ -254,7 +254,7 @@ where
     }
 }
 
-/// A hook from a closure that answers at once.
+/// Creates a hook from a closure that answers at once.
 pub fn hook_fn<P, F>(f: F) -> Arc<dyn Hook<P>>
 where
     P: Point,
@@ -310,7 +310,7 @@ impl Context<'_> {
     }
 }
 
-/// A hook from a closure that returns a future. The event is cloned for it, which shares the values.
+/// Creates a hook from a closure that returns a future. The event is cloned for it, which shares the values.
 pub fn async_hook_fn<P, F, Fut>(f: F) -> Arc<dyn Hook<P>>
 where
     P: Point,
@@ -325,7 +325,7 @@ where
 /// The event is the point's event with the shared facts under `context` (`context.pluginConfig` is the
 /// owner's configuration); the answer is the point's outcome or `null`.
 pub trait JsonHook: Send + Sync + 'static {
-    /// Answers one event.
+    /// Returns one event.
     fn call<'a>(&'a self, point: PointId, event: Value) -> JsonFuture<'a>;
 }
 
@@ -348,7 +348,7 @@ pub fn json_hook<P: Point>(hook: Arc<dyn JsonHook>) -> Arc<dyn Hook<P>> {
     Arc::new(JsonAdapter(hook))
 }
 
-/// The JSON form of an event, with its context.
+/// Returns the JSON form of an event, with its context.
 pub fn event_json<P: Point>(event: &P::Event, cx: Context<'_>) -> Value {
     // Events are plain records of the contract; all of them have a JSON form.
     let mut value = serde_json::to_value(event).unwrap_or_default();

@@ -26,7 +26,7 @@ pub enum Honour {
 }
 
 impl Honour {
-    /// Whether the field has any effect.
+    /// Returns whether the field has any effect.
     pub fn has_effect(self) -> bool {
         !matches!(self, Self::Ignored(_))
     }
@@ -53,12 +53,12 @@ pub struct HostProfile {
 }
 
 impl HostProfile {
-    /// A host that fires nothing yet. `name` is one word, as commands and JSON have it; `title` is for people.
+    /// Creates a host that fires nothing yet. `name` is one word, as commands and JSON have it; `title` is for people.
     pub fn new(name: &'static str, title: &'static str) -> Self {
         Self { name, title, points: BTreeMap::new() }
     }
 
-    /// A program that embeds the engine: it fires whatever it calls, which nobody else can know.
+    /// Creates a program that embeds the engine: it fires whatever it calls, which nobody else can know.
     pub fn program() -> Self {
         Self::new("program", "embedding program").fires(PointId::ALL.iter().copied())
     }
@@ -79,7 +79,7 @@ impl HostProfile {
         self
     }
 
-    /// Its name, one word.
+    /// Returns its name, one word.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -89,12 +89,12 @@ impl HostProfile {
         self.title
     }
 
-    /// The points that it fires, in the order of the catalogue.
+    /// Returns the points that it fires, in the order of the catalogue.
     pub fn points(&self) -> impl Iterator<Item = PointId> + '_ {
         self.points.keys().copied()
     }
 
-    /// Whether it fires the point.
+    /// Returns whether it fires the point.
     pub fn does_fire(&self, point: PointId) -> bool {
         self.points.contains_key(&point)
     }
@@ -106,7 +106,7 @@ impl HostProfile {
         Some(exceptions.get(field.name).copied().unwrap_or(Honour::Obeyed))
     }
 
-    /// The fields that it does not simply obey, in the order of the catalogue.
+    /// Returns the fields that it does not simply obey, in the order of the catalogue.
     pub fn exceptions(&self) -> impl Iterator<Item = (PointId, &'static str, Honour)> + '_ {
         self.points
             .iter()

@@ -17,17 +17,17 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The id as it was given.
+            /// Returns the id as it was given.
             pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Whether the id has no characters. Providers do send such ids; gates treat them as unverifiable.
+            /// Returns whether the id has no characters. Providers do send such ids; gates treat them as unverifiable.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -99,18 +99,18 @@ ids! {
 }
 
 impl OwnerId {
-    /// The owner of everything that ships with Backstop.
+    /// Returns the owner of everything that ships with Backstop.
     pub fn builtin() -> Self {
         Self::new("builtin")
     }
 
-    /// Whether the owner is part of Backstop: `builtin`, or one of its guards (`builtin:security-audit`). Hosts
+    /// Returns whether the owner is part of Backstop: `builtin`, or one of its guards (`builtin:security-audit`). Hosts
     /// give no such name to anybody else.
     pub fn is_builtin(&self) -> bool {
         self.as_str() == "builtin" || self.as_str().starts_with("builtin:")
     }
 
-    /// The owner of hooks that the operator's configuration names.
+    /// Returns the owner of hooks that the operator's configuration names.
     pub fn operator() -> Self {
         Self::new("operator")
     }

@@ -68,7 +68,7 @@ pub(crate) trait Merge<T> {
     /// Whether the field stops, narrows or asks.
     const GATE: bool = false;
 
-    /// Merges `next` into `current`. Answers whether it was taken.
+    /// Merges `next` into `current`. Returns whether it was taken.
     fn merge(current: &mut Option<T>, next: T, turn: Turn) -> bool;
 
     fn blocks(_: &Option<T>) -> bool {
@@ -79,7 +79,7 @@ pub(crate) trait Merge<T> {
         None
     }
 
-    /// Whether the field says if the value is stopped.
+    /// Returns whether the field says if the value is stopped.
     fn decides(_: &Option<T>) -> bool {
         false
     }

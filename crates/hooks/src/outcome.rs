@@ -32,23 +32,23 @@ pub trait Outcome:
         Vec::new()
     }
 
-    /// The part of this answer that still counts when the hook is asked once more, about the final value: what
+    /// Returns the part of this answer that still counts when the hook is asked once more, about the final value: what
     /// stops, narrows or asks. The rest was said the first time.
     fn gates_only(self) -> Self {
         self
     }
 
-    /// Whether this answer stops what is judged.
+    /// Returns whether this answer stops what is judged.
     fn blocks(&self) -> bool {
         false
     }
 
-    /// The reason of the block, where one was given.
+    /// Returns the reason of the block, where one was given.
     fn block_reason(&self) -> Option<&Reason> {
         None
     }
 
-    /// Whether the answer says what it wants. One that gives a reason to stop the value, and does not say whether it
+    /// Returns whether the answer says what it wants. One that gives a reason to stop the value, and does not say whether it
     /// stops it, is no consent.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ pub trait Outcome:
         None
     }
 
-    /// The approvals asked for.
+    /// Returns the approvals asked for.
     fn approvals(&self) -> &[ApprovalRequest] {
         &[]
     }
@@ -220,7 +220,7 @@ macro_rules! event {
         [$($optional:ident : $optional_type:ty,)*]
     ) => {
         impl $name {
-            /// The event with what it always carries; nothing else is known yet.
+            /// Returns the event with what it always carries; nothing else is known yet.
             pub fn new($($field: $taken),*) -> Self {
                 Self { $($field: $value,)* $($optional: None,)* }
             }

@@ -60,7 +60,7 @@ pub trait Event<O>:
     /// Writes the value as it stands into the merged outcome, where several fields of that are views of one value.
     fn conclude(&self, _merged: &mut O) {}
 
-    /// The tool that the event is about, at points where hooks can be limited to tools.
+    /// Returns the tool that the event is about, at points where hooks can be limited to tools.
     fn tool_name(&self) -> Option<&ToolName> {
         None
     }
@@ -88,7 +88,7 @@ where
 
 /// An outcome that can take an event.
 pub trait Claim {
-    /// Whether the hook took the event.
+    /// Returns whether the hook took the event.
     fn handled(&self) -> bool;
 }
 
@@ -162,19 +162,19 @@ pub struct PointInfo {
 }
 
 impl PointInfo {
-    /// The default budget of one hook.
+    /// Returns the default budget of one hook.
     pub fn budget(&self) -> Duration {
         Duration::from_millis(self.budget_ms)
     }
 }
 
 impl PointId {
-    /// The point's name on the wire.
+    /// Returns the point's name on the wire.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The known name that is most like `name`, for error messages.
+    /// Returns the known name that is most like `name`, for error messages.
     pub fn nearest(name: &str) -> Option<Self> {
         let distance = |point: &&Self| edit_distance(point.name(), name);
         Self::ALL.iter().min_by_key(distance).filter(|point| distance(point) <= 1 + name.len() / 3).copied()

@@ -27,12 +27,12 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason in words. A record has its digest.
+    /// Creates a reason in words. A record has its digest.
     pub fn new(text: impl Into<Text>) -> Self {
         Self { text: text.into(), rules: Arc::default(), is_fixed: false }
     }
 
-    /// A reason that is one of Backstop's own sentences, perhaps with an error in it that nobody must find
+    /// Creates a reason that is one of Backstop's own sentences, perhaps with an error in it that nobody must find
     /// in a record, nor guess from a digest: a record has the rule and nothing else.
     pub fn fixed(rule: impl Into<RuleId>, text: impl Into<Text>) -> Self {
         Self { text: text.into(), rules: Arc::new([rule.into()]), is_fixed: true }
@@ -45,12 +45,12 @@ impl Reason {
         self
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn text(&self) -> &Text {
         &self.text
     }
 
-    /// The rules that it comes from; empty where the hook names none.
+    /// Returns the rules that it comes from; empty where the hook names none.
     pub fn rules(&self) -> &[RuleId] {
         &self.rules
     }

@@ -36,7 +36,7 @@ pub trait Eyes: Send + Sync {
 pub struct Sight(Option<Arc<dyn Eyes>>);
 
 impl Sight {
-    /// The sight of somebody else.
+    /// Returns the sight of somebody else.
     pub fn through(eyes: Arc<dyn Eyes>) -> Self {
         Self(Some(eyes))
     }

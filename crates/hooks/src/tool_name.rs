@@ -131,23 +131,23 @@ pub const SPELLINGS: &[(&str, &[&str])] = &[
     ("web_fetch", &["webfetch", "fetch_webpage"]),
 ];
 
-/// All tools known at start, by canonical name.
+/// Returns all tools known at start, by canonical name.
 pub fn known_tools() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().flat_map(|(_, tools)| tools.iter()).chain(UNGROUPED).copied()
 }
 
-/// The tools of `group:<name>`; `None` for a group that does not exist.
+/// Returns the tools of `group:<name>`; `None` for a group that does not exist.
 pub fn group(name: &str) -> Option<&'static [&'static str]> {
     let name = name.strip_prefix("group:")?;
     GROUPS.iter().find(|(group, _)| *group == name).map(|(_, tools)| *tools)
 }
 
-/// The known spellings of a tool beside its canonical name; none for a tool that is not known.
+/// Returns the known spellings of a tool beside its canonical name; none for a tool that is not known.
 pub fn spellings(canonical: &str) -> &'static [&'static str] {
     SPELLINGS.iter().find(|(tool, _)| *tool == canonical).map_or(&[], |(_, spellings)| spellings)
 }
 
-/// The canonical name of the known tool that is written so, whatever the capitals and white space around it.
+/// Returns the canonical name of the known tool that is written so, whatever the capitals and white space around it.
 fn known(written: &str) -> Option<&'static str> {
     let written = written.trim();
     let written = written.strip_prefix("functions.").unwrap_or(written);
@@ -157,7 +157,7 @@ fn known(written: &str) -> Option<&'static str> {
     })
 }
 
-/// The known name or spelling that was probably meant by one that is nearly it; `None` for a name that is known
+/// Returns the known name or spelling that was probably meant by one that is nearly it; `None` for a name that is known
 /// or unlike any. A hint for people: a name that nobody knows may well be that of a tool.
 pub fn nearest(written: &str) -> Option<&'static str> {
     let written = written.trim().to_ascii_lowercase();
@@ -174,7 +174,7 @@ pub fn nearest(written: &str) -> Option<&'static str> {
 }
 
 impl ToolName {
-    /// A name as it was called; which tool it is follows from the known spellings.
+    /// Creates a name as it was called; which tool it is follows from the known spellings.
     pub fn new(called: &str) -> Self {
         let canonical = match known(called) {
             Some(tool) if tool != called => Canonical::Known(tool),
@@ -183,7 +183,7 @@ impl ToolName {
         Self(Arc::new(Names::new(called, canonical)))
     }
 
-    /// A name as it was called by a host that knows which tool it is, such as an adapter for a coding agent.
+    /// Creates a name as it was called by a host that knows which tool it is, such as an adapter for a coding agent.
     pub fn with_canonical(called: &str, canonical: &str) -> Self {
         let canonical = match known(canonical) {
             Some(tool) if tool == called => Canonical::AsCalled,
@@ -194,9 +194,9 @@ impl ToolName {
         Self(Arc::new(Names::new(called, canonical)))
     }
 
-    /// A name that was called in a namespace, as models of OpenAI's call the tools of a server: it is the name with the namespace
-    /// in front, as clients name such tools (`mcp__shop__buy`), and rules that deny or select hold for the bare name, too. A tool that is
-    /// known by its bare name stays that tool, since a client may not look at namespaces.
+    /// Creates a name that was called in a namespace, as models of OpenAI's call the tools of a server: it is the name with the
+    /// namespace in front, as clients name such tools (`mcp__shop__buy`), and rules that deny or select hold for the bare name,
+    /// too. A tool that is known by its bare name stays that tool, since a client may not look at namespaces.
     pub fn in_namespace(namespace: &str, called: &str) -> Self {
         let joined = format!("{namespace}__{called}");
         match known(called) {
@@ -205,12 +205,12 @@ impl ToolName {
         }
     }
 
-    /// The name as the model or the client wrote it.
+    /// Returns the name as the model or the client wrote it.
     pub fn called(&self) -> &str {
         &self.0.called
     }
 
-    /// The one name of the tool, by which policies know it.
+    /// Returns the one name of the tool, by which policies know it.
     pub fn canonical(&self) -> &str {
         match &self.0.canonical {
             Canonical::AsCalled => &self.0.called,
@@ -219,7 +219,7 @@ impl ToolName {
         }
     }
 
-    /// The name as called, where it is not the canonical one.
+    /// Returns the name as called, where it is not the canonical one.
     pub fn called_as(&self) -> Option<&str> {
         (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
     }
@@ -247,7 +247,7 @@ impl ToolName {
         self.0.lenient.iter().map(|name| &**name)
     }
 
-    /// The names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
+    /// Returns the names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
     /// a name of another tool, or puts a known one in a namespace.
     pub fn names_it_is_allowed_by(&self) -> impl Iterator<Item = &str> {
         let canonical = self.canonical();
@@ -259,7 +259,7 @@ impl ToolName {
         [canonical].into_iter().chain(self.called_as().filter(honest))
     }
 
-    /// Whether a rule that denies or selects what `self` says holds for `tool`: it is one of the tool's names, in
+    /// Returns whether a rule that denies or selects what `self` says holds for `tool`: it is one of the tool's names, in
     /// whatever capitals, or another spelling of one.
     pub fn selects(&self, tool: &Self) -> bool {
         let is = |name: &str| name.eq_ignore_ascii_case(self.canonical());
@@ -282,19 +282,19 @@ impl ToolName {
         Some(format!("no known tool is called `{}`; did you mean `{meant}`?", self.0.called))
     }
 
-    /// Whether a rule that allows `rule` allows the tool.
+    /// Returns whether a rule that allows `rule` allows the tool.
     pub fn is_allowed_by(&self, rule: &str) -> bool {
         self.names_it_is_allowed_by().any(|name| name == rule)
     }
 }
 
-/// Whether a name begins with `prefix`, in whatever capitals.
+/// Returns whether a name begins with `prefix`, in whatever capitals.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(prefix))
 }
 
 impl fmt::Display for ToolName {
-    /// The name as called, which is the one that people and models wrote; with `{:#}` the canonical one behind
+    /// Returns the name as called, which is the one that people and models wrote; with `{:#}` the canonical one behind
     /// it, where that is another.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.called_as() {

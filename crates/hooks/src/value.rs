@@ -27,7 +27,7 @@ impl Text {
         Self(text.into())
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -95,7 +95,7 @@ impl Params {
         Self(Arc::new(object))
     }
 
-    /// The object of a JSON value; `None` for anything that is not an object.
+    /// Returns the object of a JSON value; `None` for anything that is not an object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Object(object) => Some(Self::new(object)),
@@ -103,17 +103,17 @@ impl Params {
         }
     }
 
-    /// The object for editing; copied first if it is shared.
+    /// Returns the object for editing; copied first if it is shared.
     pub fn make_mut(&mut self) -> &mut Map<String, Value> {
         Arc::make_mut(&mut self.0)
     }
 
-    /// The arguments as a JSON value (a copy).
+    /// Returns the arguments as a JSON value (a copy).
     pub fn to_value(&self) -> Value {
         Value::Object(self.0.as_ref().clone())
     }
 
-    /// Whether both are the very same object in memory, which is cheaper to ask than equality.
+    /// Returns whether both are the very same object in memory, which is cheaper to ask than equality.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -206,7 +206,7 @@ impl<T> Secret<T> {
         Self(value)
     }
 
-    /// The secret itself. Call it where the secret is used, never to keep the result.
+    /// Returns the secret itself. Call it where the secret is used, never to keep the result.
     pub fn expose(&self) -> &T {
         &self.0
     }

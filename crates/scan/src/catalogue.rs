@@ -39,7 +39,7 @@ enum Written<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// A list of entries in YAML: secrets, or for [`Class::Pii`] numbers. The name of the file is for problems.
+    /// Creates a list of entries in YAML: secrets, or for [`Class::Pii`] numbers. The name of the file is for problems.
     #[must_use]
     pub fn file(class: Class, name: &'s str, text: &'s str) -> Self {
         Self { class, written: Written::File { name, text } }
@@ -104,7 +104,7 @@ impl Catalogue {
         Ok(Arc::into_inner(catalogue).unwrap_or_default())
     }
 
-    /// The kinds of a class that it adds, in alphabetical order.
+    /// Returns the kinds of a class that it adds, in alphabetical order.
     pub fn kinds(&self, class: Class) -> impl Iterator<Item = &'static str> {
         self.kinds.iter().filter(move |(of, _)| *of == class).map(|(_, kind)| *kind)
     }
@@ -229,7 +229,7 @@ impl Read {
     }
 }
 
-/// Whether the longest value of a shape is no longer than what is read of a text at once.
+/// Returns whether the longest value of a shape is no longer than what is read of a text at once.
 fn fits(template: &Template, most: usize, at: impl Fn() -> Place) -> Result<(), Problem> {
     let longest: usize = template.parts.iter().map(Part::longest).sum();
     if longest <= most {
@@ -264,13 +264,13 @@ struct Cases {
     near_misses: Vec<(Template, Place)>,
 }
 
-/// The cases under a key, and where each stands.
+/// Returns the cases under a key, and where each stands.
 fn placed(entry: &Node, key: &str, cases: &[Template]) -> Vec<(Template, Place)> {
     cases.iter().enumerate().map(|(index, case)| (case.clone(), place(entry, key, index))).collect()
 }
 
 impl Cases {
-    /// The cases that do not hold for `scanner`.
+    /// Returns the cases that do not hold for `scanner`.
     fn problems(&self, scanner: &Scanner) -> Vec<Problem> {
         let least = if self.class == Class::Secret { Policy::DEFAULT_CONFIDENCE } else { 0.0 };
         let finds = |text: &str| {
@@ -310,7 +310,7 @@ fn interned(name: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The entries that come with the crate, read by the reader of operators' entries.
+    /// Returns the entries that come with the crate, read by the reader of operators' entries.
     fn built_in() -> Read {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogue");
         let mut read = Read::default();

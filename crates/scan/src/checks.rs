@@ -41,7 +41,7 @@ fn last(number: &[u8]) -> Option<u32> {
     digits(number).next_back()
 }
 
-/// The two digits at `i` as a number, 100 where they are none.
+/// Returns the two digits at `i` as a number, 100 where they are none.
 pub(crate) fn pair(number: &[u8], i: usize) -> u32 {
     let two = cut(number, i, i + 2);
     if two.len() == 2 && two.iter().all(u8::is_ascii_digit) {
@@ -59,7 +59,7 @@ fn is_month(month: u32) -> bool {
     (1..=12).contains(&month)
 }
 
-/// The remainder of a number of any length.
+/// Returns the remainder of a number of any length.
 fn modulo(number: &[u8], by: u32) -> u32 {
     digits(number).fold(0, |rest, digit| (rest * 10 + digit) % by)
 }

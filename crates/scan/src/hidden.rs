@@ -108,12 +108,12 @@ fn character(text: &[u8], start: usize, letter: char, len: usize) -> Option<(&'s
     }
 }
 
-/// Whether a byte goes on with a word or a token.
+/// Returns whether a byte goes on with a word or a token.
 fn joins(byte: u8) -> bool {
     ALNUM.has(byte) || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'+' | b'=')
 }
 
-/// Whether a character has no width wherever it stands.
+/// Returns whether a character has no width wherever it stands.
 pub(crate) fn is_invisible(letter: char) -> bool {
     matches!(
         letter,
@@ -122,7 +122,7 @@ pub(crate) fn is_invisible(letter: char) -> bool {
     )
 }
 
-/// Whether the tag at `start` belongs to the flag of a region: a black flag and at most six tags.
+/// Returns whether the tag at `start` belongs to the flag of a region: a black flag and at most six tags.
 fn in_flag(text: &[u8], start: usize) -> bool {
     let window = cut(text, start.saturating_sub(4 * 7), start);
     memchr::memmem::rfind(window, "\u{1F3F4}".as_bytes()).is_some_and(|flag| {
@@ -131,7 +131,7 @@ fn in_flag(text: &[u8], start: usize) -> bool {
     })
 }
 
-/// The length of the control sequence that begins at `start`.
+/// Returns the length of the control sequence that begins at `start`.
 fn escape(text: &[u8], start: usize) -> usize {
     let rest = cut(text, start + 1, (start + LONGEST_SEQUENCE).min(text.len()));
     let inner = match rest.first() {
@@ -157,7 +157,7 @@ fn escape(text: &[u8], start: usize) -> usize {
     len
 }
 
-/// The host of a link in which Greek or Cyrillic letters stand beside Latin ones.
+/// Returns the host of a link in which Greek or Cyrillic letters stand beside Latin ones.
 fn mixed_host(text: &[u8], letter: usize) -> Option<Span> {
     let front = cut(text, letter.saturating_sub(LONGEST_HOST), letter);
     let start = letter - front.iter().rev().position(|&b| ends_host(b)).unwrap_or(front.len());

@@ -24,7 +24,7 @@ impl Redactor {
         findings
     }
 
-    /// The same, and the keys of objects too.
+    /// Returns the same, and the keys of objects too.
     pub fn apply_json_and_keys(&self, value: &mut Value) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.walk(value, None, true, 0, &mut findings);

@@ -110,12 +110,12 @@ impl Scanner {
         all
     }
 
-    /// The kinds of a class that no shape could say: each has code of its own, and no entry in the catalogue.
+    /// Returns the kinds of a class that no shape could say: each has code of its own, and no entry in the catalogue.
     pub fn structured(class: Class) -> impl Iterator<Item = &'static str> {
         STRUCTURED.iter().filter(move |described| described.class == class).map(|described| described.kind)
     }
 
-    /// The kinds of a class, as in [`Span::kind`](super::Span::kind), in alphabetical order. What an operator added is
+    /// Returns the kinds of a class, as in [`Span::kind`](super::Span::kind), in alphabetical order. What an operator added is
     /// not among them.
     #[must_use]
     pub fn kinds(class: Class) -> BTreeSet<&'static str> {

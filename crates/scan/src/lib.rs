@@ -107,13 +107,13 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// A scanner for all classes.
+    /// Creates a scanner for all classes.
     #[must_use]
     pub fn new() -> Self {
         Self { secrets: true, pii: true, hidden: true, own: None }
     }
 
-    /// A scanner for some classes only.
+    /// Creates a scanner for some classes only.
     #[must_use]
     pub fn for_classes(classes: &[Class]) -> Self {
         Self {
@@ -124,39 +124,39 @@ impl Scanner {
         }
     }
 
-    /// The same with what an operator added.
+    /// Returns the same with what an operator added.
     #[must_use]
     pub fn with(self, catalogue: Arc<Catalogue>) -> Self {
         Self { own: Some(catalogue), ..self }
     }
 
-    /// Whether `kind` is one of the class that it may find, also one that an operator added.
+    /// Returns whether `kind` is one of the class that it may find, also one that an operator added.
     #[must_use]
     pub fn knows(&self, class: Class, kind: &str) -> bool {
         let own = || self.own.iter().flat_map(|own| own.kinds(class));
         Self::kinds(class).contains(kind) || own().any(|known| known == kind)
     }
 
-    /// All findings in `text`, in the order of the text, without overlaps.
+    /// Returns all findings in `text`, in the order of the text, without overlaps.
     #[must_use]
     pub fn detect(&self, text: &str) -> Vec<Span> {
         span::resolve(self.whole(text))
     }
 
-    /// All findings in `text`, also those that overlap.
+    /// Returns all findings in `text`, also those that overlap.
     fn whole(&self, text: &str) -> Vec<Span> {
         let bytes = text.as_bytes();
         let scope = Scope { alone: pii::is_alone(bytes), brief: bytes.len() <= pii::LONGEST_ALONE };
         self.candidates(bytes, scope)
     }
 
-    /// The tables of secrets, if those are looked for.
+    /// Returns the tables of secrets, if those are looked for.
     fn secrets(&self) -> impl Iterator<Item = &Secrets> {
         let own = self.own.as_deref().and_then(Catalogue::secrets);
         Secrets::built_in().into_iter().chain(own).filter(|_| self.secrets)
     }
 
-    /// All findings in a text of which so much is known, also those that overlap.
+    /// Returns all findings in a text of which so much is known, also those that overlap.
     fn candidates(&self, text: &[u8], scope: Scope) -> Vec<Span> {
         let mut found = Vec::new();
         hidden::find(text, &mut found);
@@ -206,7 +206,7 @@ impl Scanner {
     }
 }
 
-/// The places of all digits and `@`, in order.
+/// Returns the places of all digits and `@`, in order.
 fn digits_and_signs(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
     const CHUNK: usize = u32::BITS as usize;
     let is_one = |byte: u8| (byte.wrapping_sub(b'0') < 10) | (byte == b'@');

@@ -90,7 +90,7 @@ impl Template {
     }
 }
 
-/// The characters of a set that a filled text is made of.
+/// Returns the characters of a set that a filled text is made of.
 fn members(set: ByteSet) -> Vec<u8> {
     let of =
         |wanted: fn(&u8) -> bool| (0x20..0x7f_u8).filter(|&b| set.has(b)).filter(wanted).collect::<Vec<_>>();
@@ -98,7 +98,7 @@ fn members(set: ByteSet) -> Vec<u8> {
     if plain.is_empty() { of(|_| true) } else { plain }
 }
 
-/// The parts of a shape.
+/// Returns the parts of a shape.
 pub(crate) fn parse(written: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let mut literal = String::new();

@@ -39,7 +39,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether the text is another one after it.
+    /// Returns whether the text is another one after it.
     fn changes(self) -> bool {
         !matches!(self, Self::Ignore | Self::Report)
     }
@@ -77,7 +77,7 @@ impl Policy {
     /// Findings below this confidence are only shapes and are left alone unless told otherwise.
     pub const DEFAULT_CONFIDENCE: f32 = 0.5;
 
-    /// A policy with one action for everything.
+    /// Creates a policy with one action for everything.
     #[must_use]
     pub fn new(default: Action) -> Self {
         Self {
@@ -89,42 +89,42 @@ impl Policy {
         }
     }
 
-    /// The action for a class.
+    /// Sets the action for a class.
     #[must_use]
     pub fn class(mut self, class: Class, action: Action) -> Self {
         self.classes.insert(class, action);
         self
     }
 
-    /// Whether anything is to be written as a placeholder.
+    /// Returns whether anything is to be written as a placeholder.
     #[must_use]
     pub fn uses_placeholders(&self) -> bool {
         let mut actions = self.classes.values().chain(self.kinds.values()).chain([&self.default]);
         actions.any(|action| *action == Action::Placeholder)
     }
 
-    /// The action for a kind, as in [`Span::kind`].
+    /// Sets the action for a kind, as in [`Span::kind`].
     #[must_use]
     pub fn kind(mut self, kind: &str, action: Action) -> Self {
         self.kinds.insert(kind.to_owned(), action);
         self
     }
 
-    /// The confidence from which on the policy acts, from 0 to 1.
+    /// Sets the confidence from which on the policy acts, from 0 to 1.
     #[must_use]
     pub fn confidence(mut self, least: f32) -> Self {
         self.confidence = least.clamp(0.0, 1.0);
         self
     }
 
-    /// The key of [`Action::Hash`]. Without one, digests differ from process to process.
+    /// Sets the key of [`Action::Hash`]. Without one, digests differ from process to process.
     #[must_use]
     pub fn hash_key(mut self, key: &[u8]) -> Self {
         self.key = Sha256::digest(key).into();
         self
     }
 
-    /// The classes about which the policy, or an exception for a kind, wants something done.
+    /// Returns the classes about which the policy, or an exception for a kind, wants something done.
     #[must_use]
     pub fn wanted(&self) -> Vec<Class> {
         let wants = |class: &Class| {
@@ -134,7 +134,7 @@ impl Policy {
         Class::ALL.iter().copied().filter(wants).collect()
     }
 
-    /// The classes of which something is to be changed.
+    /// Returns the classes of which something is to be changed.
     pub(super) fn changed(&self, scanner: &Scanner) -> Vec<Class> {
         let changes = |class: &Class| {
             // A stream asks when it begins, so the kinds are listed only where there are exceptions.
@@ -176,7 +176,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the text is another one because of it.
+    /// Returns whether the text is another one because of it.
     #[must_use]
     pub fn is_change(&self) -> bool {
         self.action.changes()
@@ -200,7 +200,7 @@ impl std::fmt::Debug for Edit {
 }
 
 impl Edit {
-    /// The same with a window's offsets made those of the whole text.
+    /// Returns the same with a window's offsets made those of the whole text.
     pub(super) fn shifted(mut self, by: usize) -> Self {
         self.finding.span.start += by;
         self.finding.span.end += by;
@@ -239,13 +239,13 @@ pub struct Redacted {
 }
 
 impl Redacted {
-    /// Whether the policy forbids the text to pass at all.
+    /// Returns whether the policy forbids the text to pass at all.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.findings.iter().any(|finding| finding.action == Action::Block)
     }
 
-    /// Whether the text differs from what it was.
+    /// Returns whether the text differs from what it was.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.findings.iter().any(Finding::is_change)
@@ -261,13 +261,13 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor without a vault.
+    /// Creates a redactor without a vault.
     #[must_use]
     pub fn new(scanner: Arc<Scanner>, policy: Policy) -> Self {
         Self { scanner, policy: Arc::new(policy), vault: None }
     }
 
-    /// The same with a vault for [`Action::Placeholder`].
+    /// Returns the same with a vault for [`Action::Placeholder`].
     #[must_use]
     pub fn with_vault(mut self, vault: Arc<Vault>) -> Self {
         self.vault = Some(vault);
@@ -332,7 +332,7 @@ impl Redactor {
 /// How far apart the ends of a mark may be, in bytes: what is looked at does not grow with the text.
 const LONGEST_MARK: usize = 256;
 
-/// Whether the span lies in a mark that stands in the place of something: `[redacted:ip_address]`, or the kind
+/// Returns whether the span lies in a mark that stands in the place of something: `[redacted:ip_address]`, or the kind
 /// and sixteen digits of [`Action::Hash`]. Nothing else fits into a mark, so none can be used to hide a value.
 fn is_own_mark(scanner: &Scanner, text: &str, span: &Span) -> bool {
     let known = |kind: &str| Class::ALL.iter().any(|class| scanner.knows(*class, kind));

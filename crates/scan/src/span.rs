@@ -19,7 +19,7 @@ impl Class {
     /// Every class.
     pub const ALL: [Self; 3] = [Self::Secret, Self::Pii, Self::Hidden];
 
-    /// Its name, as in placeholders and receipts.
+    /// Returns its name, as in placeholders and receipts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,13 +69,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// The length of the value in bytes.
+    /// Returns the length of the value in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether the value has no bytes; detectors never answer that.
+    /// Returns whether the value has no bytes; detectors never answer that.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -89,7 +89,7 @@ impl Span {
         self.class == Class::Secret && self.confidence >= 0.5
     }
 
-    /// The order in which overlapping findings are kept: secrets first, then surer, then longer.
+    /// Returns the order in which overlapping findings are kept: secrets first, then surer, then longer.
     fn outranks(&self, other: &Self) -> std::cmp::Ordering {
         other
             .is_likely_secret()

@@ -61,7 +61,7 @@ impl Squeezed {
         Some(Self::read(text, stretches))
     }
 
-    /// The same of a text that goes on: an escape may have begun at its end.
+    /// Returns the same of a text that goes on: an escape may have begun at its end.
     pub(crate) fn of_open(text: &[u8]) -> Option<Self> {
         let mut hiding = Vec::new();
         hidden::find(text, &mut hiding);
@@ -96,7 +96,7 @@ impl Squeezed {
         &self.text
     }
 
-    /// The text without what may be the beginning of an escape.
+    /// Returns the text without what may be the beginning of an escape.
     pub(crate) fn settled(&self) -> &[u8] {
         cut(&self.text, 0, self.text.len().saturating_sub(self.tail))
     }
@@ -148,7 +148,7 @@ fn is_left_out(span: &Span) -> bool {
     span.class == Class::Hidden && span.kind != "homoglyph_host"
 }
 
-/// The escape that begins at `start`.
+/// Returns the escape that begins at `start`.
 fn escape(text: &[u8], start: usize) -> Option<Stretch> {
     let rest = cut(text, start, text.len().min(start + LONGEST_ESCAPE));
     let (code, len) = match rest {
@@ -189,7 +189,7 @@ fn number(digits: &[u8], base: u32, len: usize) -> Option<u32> {
     u32::from_str_radix(text, base).ok().filter(|_| plain)
 }
 
-/// The number of a character reference, and how long that is with `led` bytes in front of it and its `;`.
+/// Returns the number of a character reference, and how long that is with `led` bytes in front of it and its `;`.
 fn reference(digits: &[u8], base: u32, led: usize) -> Option<(u32, usize)> {
     let len = digits.iter().position(|&b| b == b';')?;
     Some((number(cut(digits, 0, len), base, len)?, led + len + 1))

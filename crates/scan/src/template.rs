@@ -23,7 +23,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The fewest bytes that fit it.
+    /// Returns the fewest bytes that fit it.
     pub(crate) fn shortest(&self) -> usize {
         match self {
             Self::Lit(literal) | Self::Fold(literal) => literal.len(),
@@ -32,7 +32,7 @@ impl Part {
         }
     }
 
-    /// The most bytes that fit it.
+    /// Returns the most bytes that fit it.
     pub(crate) fn longest(&self) -> usize {
         match self {
             Self::Lit(literal) | Self::Fold(literal) => literal.len(),
@@ -42,7 +42,7 @@ impl Part {
     }
 }
 
-/// The end of the token of this shape that begins at `from`.
+/// Returns the end of the token of this shape that begins at `from`.
 pub(crate) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
     let mut pos = from;
     let mut open = None;
@@ -79,7 +79,7 @@ pub(crate) fn match_at(parts: &[Part], text: &[u8], from: usize) -> Option<usize
     }
 }
 
-/// Whether what stands from `from` to the end of `text` may be the beginning of a token of this shape, or one that
+/// Returns whether what stands from `from` to the end of `text` may be the beginning of a token of this shape, or one that
 /// goes on.
 pub(crate) fn may_go_on(parts: &[Part], text: &[u8], from: usize) -> bool {
     let mut pos = from;

@@ -45,13 +45,13 @@ impl ByteSet {
         CLASSES.get(usize::from(byte)).is_some_and(|bits| bits & self.0 != 0)
     }
 
-    /// The end of the run of members that begins at `from`, at most `max` bytes long.
+    /// Returns the end of the run of members that begins at `from`, at most `max` bytes long.
     pub(crate) fn run(self, text: &[u8], from: usize, max: usize) -> usize {
         let rest = cut(text, from, from.saturating_add(max).min(text.len()));
         from + rest.iter().position(|&b| !self.has(b)).unwrap_or(rest.len())
     }
 
-    /// The start of the run of members that ends before `end`, at most `max` bytes long.
+    /// Returns the start of the run of members that ends before `end`, at most `max` bytes long.
     pub(crate) fn run_back(self, text: &[u8], end: usize, max: usize) -> usize {
         let rest = cut(text, end.saturating_sub(max), end);
         end - rest.iter().rev().position(|&b| !self.has(b)).unwrap_or(rest.len())
@@ -101,28 +101,28 @@ const CLASSES: [u16; 256] = {
     }
 };
 
-/// The byte at `i`, NUL outside of the text.
+/// Returns the byte at `i`, NUL outside of the text.
 pub(crate) fn at(text: &[u8], i: usize) -> u8 {
     text.get(i).copied().unwrap_or(0)
 }
 
-/// The byte before `i`, NUL at the start of the text.
+/// Returns the byte before `i`, NUL at the start of the text.
 pub(crate) fn before(text: &[u8], i: usize) -> u8 {
     i.checked_sub(1).map_or(0, |j| at(text, j))
 }
 
-/// The bytes from `start` to `end`, nothing where they are not all there.
+/// Returns the bytes from `start` to `end`, nothing where they are not all there.
 pub(crate) fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
     text.get(start..end).unwrap_or_default()
 }
 
-/// Whether a letter, digit or part of a multi-byte character stands on both sides of `i`.
+/// Returns whether a letter, digit or part of a multi-byte character stands on both sides of `i`.
 pub(crate) fn inside_word(text: &[u8], i: usize) -> bool {
     let word = |b: u8| ALNUM.has(b) || b >= 0x80;
     word(before(text, i)) && word(at(text, i))
 }
 
-/// The digits of `text`, as numbers.
+/// Returns the digits of `text`, as numbers.
 pub(crate) fn digits(text: &[u8]) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
     text.iter().filter(|b| b.is_ascii_digit()).map(|b| u32::from(b - b'0'))
 }
@@ -132,12 +132,12 @@ pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
     text.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_uppercase).collect()
 }
 
-/// Whether `needle`, which is in lower case, stands in `text` in any case.
+/// Returns whether `needle`, which is in lower case, stands in `text` in any case.
 pub(crate) fn contains_folded(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && text.windows(needle.len()).any(|window| window.eq_ignore_ascii_case(needle))
 }
 
-/// Whether `text` begins with `prefix` in any case.
+/// Returns whether `text` begins with `prefix` in any case.
 pub(crate) fn starts_folded(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }

@@ -42,7 +42,7 @@ impl Vault {
     /// How many bytes of values a vault keeps.
     pub const MOST_BYTES: usize = 1024 * 1024;
 
-    /// An empty vault that gives values back to `tools` only, by their exact names.
+    /// Creates an empty vault that gives values back to `tools` only, by their exact names.
     pub fn new<T: Into<String>>(tools: impl IntoIterator<Item = T>) -> Self {
         Self { tools: tools.into_iter().map(Into::into).collect(), kept: Mutex::default() }
     }
@@ -53,19 +53,19 @@ impl Vault {
         self.lock().values.len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether nothing is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `tool` may have values back.
+    /// Returns whether `tool` may have values back.
     #[must_use]
     pub fn serves(&self, tool: &str) -> bool {
         self.tools.contains(tool)
     }
 
-    /// The placeholder for `value`; nothing when the vault is full.
+    /// Returns the placeholder for `value`; nothing when the vault is full.
     pub(super) fn keep(&self, class: Class, kind: &'static str, value: &str) -> Option<String> {
         let mut kept = self.lock();
         if let Some(known) = kept.placeholders.get(value) {
@@ -115,7 +115,7 @@ impl Vault {
         concealed
     }
 
-    /// The same for the strings of a JSON value; answers whether there were any.
+    /// The same for the strings of a JSON value; returns whether there were any.
     pub fn conceal_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.conceal(text) {

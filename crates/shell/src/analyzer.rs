@@ -79,7 +79,7 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// An analysis without labels, which only counted steps bound.
+    /// Creates an analysis without labels, which only counted steps bound.
     pub fn new() -> Self {
         Self { labels: Arc::new(Unlabelled), programs: Programs::built_in(), time: Duration::MAX }
     }

@@ -85,7 +85,7 @@ fn value(expr: &Expr, state: &mut State, depth: usize) -> Option<i64> {
     }
 }
 
-/// Whether an expression has an assignment in it, or something that looks like one.
+/// Returns whether an expression has an assignment in it, or something that looks like one.
 pub(crate) fn assigns(text: &str) -> bool {
     let bytes = text.as_bytes();
     (0..bytes.len()).any(|at| {
@@ -97,7 +97,7 @@ pub(crate) fn assigns(text: &str) -> bool {
     })
 }
 
-/// The expression with octal numbers read as decimal ones; `None` when it has none.
+/// Returns the expression with octal numbers read as decimal ones; `None` when it has none.
 pub(crate) fn without_octal(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut found = false;

@@ -168,7 +168,7 @@ impl Shell<'_> {
         if known { self.folder_at(path) } else { None }
     }
 
-    /// The folder that `cd -` goes to.
+    /// Returns the folder that `cd -` goes to.
     fn place_before(&mut self) -> Option<String> {
         self.settle("OLDPWD");
         let before = self.state.assigned("OLDPWD")?.scalar().to_owned();

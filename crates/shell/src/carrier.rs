@@ -267,7 +267,7 @@ impl Shell<'_> {
         output
     }
 
-    /// The body that a function has, if it is defined.
+    /// Returns the body that a function has, if it is defined.
     fn function(&mut self, name: &str) -> Option<Rc<ast::FunctionDefinition>> {
         let definitions = self.state.functions.get(name)?.definitions.clone();
         // With more bodies than are walked, the first one is as good as any.
@@ -359,7 +359,7 @@ impl Shell<'_> {
         self.trace.unknown(UnknownKind::Code, reason, carrier);
     }
 
-    /// Whether a path is standard input by another name.
+    /// Returns whether a path is standard input by another name.
     fn is_input(&self, path: &str) -> bool {
         path == "-" || super::redirect::descriptor_in(&self.resolve(path)) == Some("0")
     }
@@ -442,7 +442,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a shell that is started like that takes its commands from its standard input.
+/// Returns whether a shell that is started like that takes its commands from its standard input.
 pub(super) fn reads_commands(args: &[&str]) -> bool {
     let call = ShellCall::parse(args);
     let script = call.operands.first().copied();

@@ -47,7 +47,7 @@ pub fn containers_made<'a>(program: &str, args: &[&'a str], programs: &Programs)
     name.into_iter().chain(prints_id.then_some(MADE)).collect()
 }
 
-/// Whether options of `docker run` let it end at once. What stands behind an option that may take a value is none.
+/// Returns whether options of `docker run` let it end at once. What stands behind an option that may take a value is none.
 fn is_detached(options: &[&str]) -> bool {
     let short = |word: &str| word.strip_prefix('-').is_some_and(|letters| letters.contains('d'));
     let is_meant = |word: &str| *word == *"--detach" || !word.starts_with("--") && short(word);
@@ -69,7 +69,7 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// The mounts among the options of `docker run`; folders of the machine are relative to `cwd`.
+    /// Returns the mounts among the options of `docker run`; folders of the machine are relative to `cwd`.
     pub(crate) fn of(options: &Options<'_>, cwd: &str) -> Self {
         let shares = SHARING.iter().any(|name| options.long(name));
         let mut mounts = Self {
@@ -128,7 +128,7 @@ impl Mounts {
         if places.any(meets) { Holder::Machine } else { self.rest }
     }
 
-    /// The folder of the machine that a path of the container leads to.
+    /// Returns the folder of the machine that a path of the container leads to.
     pub(crate) fn source_of(&self, path: &str) -> Option<String> {
         let longest = self.folders.iter().filter(|(place, _)| below(path, place).is_some());
         let (place, source) = longest.max_by_key(|(place, _)| place.len())?;

@@ -8,12 +8,12 @@ use crate::word::{Argument, Certainty, has_hole, unglob};
 const BETWEEN: &str = "\u{1}";
 
 impl Process {
-    /// Whether every word is known.
+    /// Returns whether every word is known.
     pub fn is_known(&self) -> bool {
         !self.open_ended && self.argv.iter().all(|word| word.certainty() == Certainty::Known)
     }
 
-    /// Whether a process that gets exactly these words may be this one: known words are the same, a pattern stands for
+    /// Returns whether a process that gets exactly these words may be this one: known words are the same, a pattern stands for
     /// any number of words that it matches, and what is not known stands for anything.
     pub fn may_be(&self, words: &[&str]) -> bool {
         self.rest_may_be(&self.argv, words)
@@ -34,7 +34,7 @@ impl Process {
     }
 }
 
-/// Whether a word that is not fully known may have become these.
+/// Returns whether a word that is not fully known may have become these.
 fn stands_for(word: &str, these: &[&str]) -> bool {
     if has_hole(word) {
         return pattern::matches(word, &these.join(BETWEEN));
@@ -42,7 +42,7 @@ fn stands_for(word: &str, these: &[&str]) -> bool {
     these.iter().all(|one| pattern::matches(word, one)) || these == [unglob(word).as_ref()]
 }
 
-/// Whether two words are the same; which descriptor a `<(...)` gets is the shell's affair.
+/// Returns whether two words are the same; which descriptor a `<(...)` gets is the shell's affair.
 fn is_same(foreseen: &str, word: &str) -> bool {
     let descriptor = |text: &str| {
         let number = text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"));

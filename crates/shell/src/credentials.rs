@@ -10,13 +10,13 @@ use crate::Taint;
 mod tables {
     include!(concat!(env!("OUT_DIR"), "/services.rs"));
 
-    /// The place of the service that a variable belongs to.
+    /// Returns the place of the service that a variable belongs to.
     pub(super) fn service_of(name: &str) -> Option<usize> {
         let at = NAMES.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
         NAMES.get(at).map(|(_, service)| *service)
     }
 
-    /// The domains of a service; a word without a dot is a part of the host of whoever runs the service himself.
+    /// Returns the domains of a service; a word without a dot is a part of the host of whoever runs the service himself.
     pub(super) fn domains_of(service: usize) -> &'static [&'static str] {
         HOSTS.get(service).copied().unwrap_or_default()
     }
@@ -32,8 +32,8 @@ pub(crate) fn taint_of(name: &str) -> Taint {
     tables::service_of(name).map_or(Taint::NONE, Taint::credential_of)
 }
 
-/// Whether one of the credentials in `what` is for another than each of these hosts. A credential whose service is not
-/// known, and one that goes nowhere in particular, is for nobody.
+/// Returns whether one of the credentials in `what` is for another than each of these hosts. A credential whose service is
+/// not known, and one that goes nowhere in particular, is for nobody.
 pub(crate) fn is_for_another(what: Taint, hosts: &[String]) -> bool {
     let belongs = |service: usize| {
         let domains = tables::domains_of(service);
@@ -50,7 +50,7 @@ fn is_of(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The host of an address; `None` for what is none.
+/// Returns the host of an address; `None` for what is none.
 pub(crate) fn host_of(address: &str) -> Option<String> {
     let (_, rest) = address.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '"', '\'', '\\', ')']).next().unwrap_or(rest);
@@ -59,7 +59,7 @@ pub(crate) fn host_of(address: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// Whether data for this host stays on the machine.
+/// Returns whether data for this host stays on the machine.
 pub(crate) fn stays(host: &str) -> bool {
     matches!(host, "localhost" | "0.0.0.0" | "[") || host.starts_with("127.") || host.ends_with(".localhost")
 }

@@ -47,19 +47,19 @@ impl Taint {
     /// The bit of the first service whose credentials are told apart.
     const FIRST_OWNER: u32 = 16;
 
-    /// A credential of the service that the catalogue lists at this place.
+    /// Creates a credential of the service that the catalogue lists at this place.
     pub(crate) fn credential_of(service: usize) -> Self {
         let bit = u32::try_from(service).ok().and_then(|at| 1u64.checked_shl(Self::FIRST_OWNER + at));
         Self(Self::CREDENTIAL.0 | bit.unwrap_or_default())
     }
 
-    /// The places of the services whose credentials it is.
+    /// Returns the places of the services whose credentials it is.
     pub(crate) fn owners(self) -> impl Iterator<Item = usize> {
         let bits = self.0 >> Self::FIRST_OWNER;
         (0..48).filter(move |at| bits & (1u64 << at) != 0)
     }
 
-    /// The set without credentials, whosever they are.
+    /// Returns the set without credentials, whosever they are.
     pub(crate) fn without_credentials(self) -> Self {
         Self(self.0 & !Self::CREDENTIAL.0 & ((1 << Self::FIRST_OWNER) - 1))
     }
@@ -69,7 +69,7 @@ impl Taint {
         self.0 & other.0 == other.0
     }
 
-    /// The set without `other`.
+    /// Returns the set without `other`.
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -117,7 +117,7 @@ impl Data {
         }
     }
 
-    /// The text of a here-document, which may be as long as a command.
+    /// Returns the text of a here-document, which may be as long as a command.
     pub(crate) fn document(text: &str) -> Self {
         if text.len() > MAX_DOCUMENT {
             return Self::unknown(Taint::NONE);
@@ -145,7 +145,7 @@ impl Data {
         self
     }
 
-    /// The text that unknown data may be.
+    /// Returns the text that unknown data may be.
     pub(crate) fn like(&self) -> Option<&str> {
         self.like.as_deref().map(String::as_str).filter(|_| self.text.is_none())
     }
@@ -155,29 +155,29 @@ impl Data {
         Self::unknown(Taint::INPUT)
     }
 
-    /// The same data with more taint.
+    /// Returns the same data with more taint.
     pub(crate) fn tainted(mut self, taint: Taint) -> Self {
         self.taint |= taint;
         self
     }
 
-    /// The same data with this taint alone.
+    /// Returns the same data with this taint alone.
     pub(crate) fn only(mut self, taint: Taint) -> Self {
         self.taint = taint;
         self
     }
 
-    /// The text without any unknown part.
+    /// Returns the text without any unknown part.
     pub(crate) fn exact(&self) -> Option<&str> {
         self.marked().filter(|text| !has_hole(text))
     }
 
-    /// The text, parts of which may be holes.
+    /// Returns the text, parts of which may be holes.
     pub(crate) fn marked(&self) -> Option<&str> {
         self.text.as_deref().map(String::as_str)
     }
 
-    /// The text for use inside a word: unknown data is one hole.
+    /// Returns the text for use inside a word: unknown data is one hole.
     pub(crate) fn as_word(&self) -> String {
         match &self.text {
             Some(text) => text.as_str().to_owned(),
@@ -195,7 +195,7 @@ impl Data {
         self.possible.is_none() && self.marked().is_some_and(str::is_empty)
     }
 
-    /// Every text that this may be; unknown data is one hole.
+    /// Returns every text that this may be; unknown data is one hole.
     pub(crate) fn possible(&self) -> Vec<String> {
         self.possible.as_ref().map_or_else(|| vec![self.as_word()], |texts| texts.to_vec())
     }

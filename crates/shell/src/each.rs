@@ -153,7 +153,7 @@ impl Shell<'_> {
         output
     }
 
-    /// The items of each source of `parallel`: words, lines of files, or its input. `None` when some are not known.
+    /// Returns the items of each source of `parallel`: words, lines of files, or its input. `None` when some are not known.
     fn sources(&mut self, tail: &[String], stdin: &Data) -> Option<Vec<Vec<String>>> {
         if tail.is_empty() {
             return Some(vec![items_of(stdin, true)?]);
@@ -175,8 +175,8 @@ impl Shell<'_> {
         Some(sources.into_iter().map(|(_, items)| items).collect())
     }
 
-    /// Every combination of the items, one of each source; sources that GNU parallel links are combined as well, which is
-    /// all that they come to and more. `None` when there are too many.
+    /// Returns every combination of the items, one of each source; sources that GNU parallel links are combined as well, which
+    /// is all that they come to and more. `None` when there are too many.
     fn combined(&mut self, sources: &[Vec<String>]) -> Option<Vec<String>> {
         let count = sources.iter().try_fold(1usize, |count, items| count.checked_mul(items.len()));
         if sources.len() > 1 && count.is_none_or(|count| count > limits::ITEMS.most) {
@@ -337,7 +337,8 @@ fn has_sign(template: &[String]) -> bool {
     template.iter().any(|word| filled(word, "x").is_some())
 }
 
-/// The texts that a shell reads for one item of `parallel`: the words are joined, and an item in them is quoted, or stands as it is.
+/// Returns the texts that a shell reads for one item of `parallel`: the words are joined, and an item in them is quoted, or
+/// stands as it is.
 fn texts_of(template: &[String], item: &str) -> Vec<String> {
     let joined = template.join(" ");
     let plain = item.replace(BETWEEN, " ");
@@ -442,7 +443,7 @@ fn filled(word: &str, item: &str) -> Option<String> {
     any.then(|| out + rest)
 }
 
-/// The names a search looks for, as written; everything when it looks for none.
+/// Returns the names a search looks for, as written; everything when it looks for none.
 fn names_in(args: &[String]) -> Vec<String> {
     let mut names: Vec<String> = args
         .windows(2)
@@ -462,7 +463,7 @@ fn names_in(args: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether a search looks for some files and not for all.
+/// Returns whether a search looks for some files and not for all.
 fn narrows(args: &[String]) -> bool {
     const ALL: [&str; 10] = [
         "-print",
@@ -488,7 +489,7 @@ fn found_below(start: &str, name: &str) -> String {
     format!("{start}/{STAR}/{name}")
 }
 
-/// The replacement string of `-i`, `--replace`, which may be left out.
+/// Returns the replacement string of `-i`, `--replace`, which may be left out.
 fn replace_flag(args: &[&str], consumed: usize) -> Option<String> {
     args.iter().take(consumed).find_map(|arg| match *arg {
         "-i" | "--replace" | "--replace=" => Some("{}".to_owned()),
@@ -515,7 +516,7 @@ fn hands_over_code(programs: &Programs, template: &[String], marker: Option<&str
     })
 }
 
-/// The items in known text: one a line, or one a word.
+/// Returns the items in known text: one a line, or one a word.
 fn items_of(source: &Data, lines: bool) -> Option<Vec<String>> {
     let text = source.marked()?;
     Some(if lines {

@@ -164,7 +164,7 @@ impl Shell<'_> {
         done
     }
 
-    /// Whether long words may still come out of expansions, after so many bytes more did.
+    /// Returns whether long words may still come out of expansions, after so many bytes more did.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         if bytes > limits::LONG_MATERIAL {
             self.material = self.material.saturating_add(bytes);
@@ -477,18 +477,18 @@ impl Shell<'_> {
     }
 }
 
-/// Whether nothing is known of an item.
+/// Returns whether nothing is known of an item.
 fn is_loose(item: &str) -> bool {
     !item.is_empty() && item.chars().all(|c| c == HOLE)
 }
 
-/// Whether a parameter has a subscript without braces, `$x[1]`, which one shell knows.
+/// Returns whether a parameter has a subscript without braces, `$x[1]`, which one shell knows.
 fn is_subscripted(piece: &Piece, next: Option<&Piece>) -> bool {
     matches!(piece, Piece::ParameterExpansion(_))
         && matches!(next, Some(Piece::Text(text)) if text.starts_with('['))
 }
 
-/// Whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x`, `$#x` and `${~x}`.
+/// Returns whether a word has expansions that only one shell knows, such as `${(U)x}`, `$=x`, `$#x` and `${~x}`.
 fn has_flags(word: &str) -> bool {
     // The length of a parameter whose name is a sign: `$#$`, `$#*`.
     let counts_sign = |rest: &str| rest.starts_with(['$', '*', '@', '?', '!', '-']);
@@ -505,7 +505,7 @@ fn has_flags(word: &str) -> bool {
         })
 }
 
-/// Whether a word has a brace that is not the one behind a dollar, with which an expansion begins.
+/// Returns whether a word has a brace that is not the one behind a dollar, with which an expansion begins.
 fn has_brace(word: &str) -> bool {
     let bytes = word.as_bytes();
     let is_own = |at: usize| match bytes.get(..at).unwrap_or_default() {
@@ -517,8 +517,8 @@ fn has_brace(word: &str) -> bool {
     bytes.iter().enumerate().any(|(at, byte)| *byte == b'{' && is_own(at))
 }
 
-/// The words that parts make together. What is written on the way counts as well, since each part is written once for
-/// each word that the parts before it made. From where that is too much, every word gets the first choice alone, and
+/// Returns the words that parts make together. What is written on the way counts as well, since each part is written once
+/// for each word that the parts before it made. From where that is too much, every word gets the first choice alone, and
 /// once that is too much as well, only the first words go on.
 fn combine(parts: &[Part], depth: usize, most: &'static Limit, trace: &mut Trace) -> Vec<String> {
     let mut words = vec![String::new()];

@@ -24,7 +24,7 @@ pub(crate) fn chosen<'t>(
     by_looks(texts, limit, few, bytes, Look::at)
 }
 
-/// The same of words, of which none is a command.
+/// Returns the same of words, of which none is a command.
 pub(crate) fn chosen_words<'t>(words: Vec<&'t str>, limit: &'static Limit) -> (Vec<&'t str>, Over) {
     by_looks(words, limit, limit.most, usize::MAX, Look::at_word)
 }
@@ -215,8 +215,8 @@ impl Look {
         look
     }
 
-    /// A look at one word, which may name a file: how high that lies, whether it is hidden, and how long a short word is,
-    /// belong to its shape.
+    /// Creates a look at one word, which may name a file: how high that lies, whether it is hidden, and how long a short word
+    /// is, belong to its shape.
     fn at_word(word: &str) -> Self {
         let mut look = Self::default();
         let hash = look.read(word);
@@ -227,7 +227,7 @@ impl Look {
         look
     }
 
-    /// The hash of a word without its numbers; its signs are added to the shape.
+    /// Returns the hash of a word without its numbers; its signs are added to the shape.
     fn read(&mut self, word: &str) -> u64 {
         let mut hash = 0;
         let mut number = false;

@@ -48,7 +48,7 @@ fn is_endless(turn: Turn<'_>) -> bool {
     }
 }
 
-/// Whether no round is the last one, by what is written.
+/// Returns whether no round is the last one, by what is written.
 fn never_ends(turn: Turn<'_>) -> bool {
     match turn {
         Turn::While(condition, goes_on) => always(condition, goes_on),
@@ -56,7 +56,7 @@ fn never_ends(turn: Turn<'_>) -> bool {
     }
 }
 
-/// Whether no variable has a say in another round: all words of the condition are written out.
+/// Returns whether no variable has a say in another round: all words of the condition are written out.
 fn asks_outside(turn: Turn<'_>) -> bool {
     matches!(turn, Turn::While(condition, _) if is_written_out(condition))
 }
@@ -233,7 +233,7 @@ impl Shell<'_> {
         if output.is_empty() { output } else { Data::unknown(output.taint | endless) }
     }
 
-    /// Whether all that was started since then, and waited for, is known to end at once.
+    /// Returns whether all that was started since then, and waited for, is known to end at once.
     fn ended_at_once(&self, started: usize) -> bool {
         let processes = self.trace.processes.iter().enumerate().skip(started);
         let is_job = |at: usize| self.jobs.iter().rev().any(|job| job.contains(&at));
@@ -242,7 +242,7 @@ impl Shell<'_> {
             .all(|(_, process)| self.programs.does(&process.program(), Does::EndsAtOnce))
     }
 
-    /// Whether there is another round, where that is known.
+    /// Returns whether there is another round, where that is known.
     fn turn(&mut self, turn: Turn<'_>, stdin: &Data) -> Option<bool> {
         match turn {
             Turn::While(condition, goes_on) => {

@@ -43,7 +43,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a condition always ends with this status: it is one command, and every word of it is written out.
+/// Returns whether a condition always ends with this status: it is one command, and every word of it is written out.
 pub(crate) fn always(condition: &ast::CompoundList, status: bool) -> bool {
     let Some(ast::CompoundListItem(and_or, _)) = condition.0.last() else { return false };
     let [command] = and_or.first.seq.as_slice() else { return false };
@@ -55,7 +55,7 @@ pub(crate) fn always(condition: &ast::CompoundList, status: bool) -> bool {
     and_or.additional.is_empty() && known == Some(status != and_or.first.bang)
 }
 
-/// Whether a condition is one command that takes nothing in, and every word of it is written out.
+/// Returns whether a condition is one command that takes nothing in, and every word of it is written out.
 pub(crate) fn is_written_out(condition: &ast::CompoundList) -> bool {
     const READERS: [&str; 4] = ["read", "mapfile", "readarray", "getopts"];
     let [ast::CompoundListItem(and_or, _)] = condition.0.as_slice() else { return false };
@@ -80,7 +80,8 @@ fn is_plain_test(expr: &ast::ExtendedTestExpr) -> bool {
     }
 }
 
-/// Whether nothing follows a round of the loop: it ends itself, and no command in front of that begins another round.
+/// Returns whether nothing follows a round of the loop: it ends itself, and no command in front of that begins another
+/// round.
 pub(crate) fn ends_itself(body: &ast::CompoundList) -> bool {
     const ENDS: [&str; 3] = ["break", "exit", "return"];
     for ast::CompoundListItem(and_or, separator) in &body.0 {
@@ -100,7 +101,7 @@ pub(crate) fn ends_itself(body: &ast::CompoundList) -> bool {
     false
 }
 
-/// The words of a command where all are written out.
+/// Returns the words of a command where all are written out.
 fn words(simple: &ast::SimpleCommand) -> Option<Vec<String>> {
     let first = literal(&simple.word_or_name.as_ref()?.value)?;
     let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);

@@ -7,7 +7,7 @@ use super::walk::Shell;
 use crate::options::Options;
 
 impl Shell<'_> {
-    /// The programs that git is told to run: by its environment, and by subcommands made for it.
+    /// Returns the programs that git is told to run: by its environment, and by subcommands made for it.
     pub(super) fn git_programs(&self, args: &[&str]) -> Vec<String> {
         const VARIABLES: [&str; 8] = [
             "GIT_PAGER",
@@ -105,7 +105,8 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a shell of git's runs the value of this setting; the last part of the key says so, whatever it is the setting of.
+/// Returns whether a shell of git's runs the value of this setting; the last part of the key says so, whatever it is the
+/// setting of.
 fn is_command(key: &str) -> bool {
     const LAST: [&str; 23] = [
         "alternaterefscommand",

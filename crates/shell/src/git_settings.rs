@@ -31,7 +31,7 @@ impl GitSetting {
 const TAKE_A_WORD: [&str; 6] =
     ["-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"];
 
-/// The settings in the arguments of git, without its name, and in its environment.
+/// Returns the settings in the arguments of git, without its name, and in its environment.
 pub fn settings(args: &[&str], environment: &[(String, String)]) -> Vec<GitSetting> {
     let mut found = of_environment(environment);
     let mut args = args.iter().copied();

@@ -119,7 +119,7 @@ impl Shell<'_> {
         texts
     }
 
-    /// The recipes of a makefile, and what stands for commands on the command line.
+    /// Returns the recipes of a makefile, and what stands for commands on the command line.
     fn make_programs(&mut self, args: &[&str], stdin: &Data, process: usize) -> Vec<String> {
         let options = Options::parse(args, self.programs.takes("make"));
         let rules = match options.value(Some('f'), "file").or(options.value(None, "makefile")) {
@@ -156,7 +156,7 @@ impl Shell<'_> {
     }
 }
 
-/// The words that a line of a file of `curl` stands for (curl 8.9, `--config`): `url = "x"`, `--url x`, `-s`.
+/// Returns the words that a line of a file of `curl` stands for (curl 8.9, `--config`): `url = "x"`, `--url x`, `-s`.
 fn configured(line: &str) -> Vec<String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -212,7 +212,7 @@ fn behind(args: &[&str], beginnings: &[impl AsRef<str>]) -> Vec<String> {
     rest.map(str::to_owned).collect()
 }
 
-/// The same of commands that may be indented.
+/// Returns the same of commands that may be indented.
 fn inside(commands: &[impl AsRef<str>], beginnings: &[impl AsRef<str>]) -> Vec<String> {
     let trimmed: Vec<&str> = commands.iter().map(|command| command.as_ref().trim()).collect();
     behind(&trimmed, beginnings)
@@ -226,7 +226,7 @@ const PROGRAM_VARIABLES: &[&str] =
 const EDITOR_LANGUAGES: &[&str] =
     &["py", "python", "python3", "pyx", "ruby", "rubydo", "perl", "perldo", "lua", "luado", "tcl", "mz"];
 
-/// The values after these options.
+/// Returns the values after these options.
 pub(super) fn option_after(args: &[&str], names: &[impl AsRef<str>]) -> Vec<String> {
     let mut found: Vec<String> = args
         .windows(2)
@@ -241,7 +241,7 @@ pub(super) fn option_after(args: &[&str], names: &[impl AsRef<str>]) -> Vec<Stri
     found
 }
 
-/// Whether an editor takes the next word for a command: `-c`, also as the last of several letters (`-esc`).
+/// Returns whether an editor takes the next word for a command: `-c`, also as the last of several letters (`-esc`).
 fn takes_editor_command(flag: &str) -> bool {
     let letters = flag.strip_prefix('-').unwrap_or_default();
     flag == "--cmd" || letters.ends_with('c') && letters.chars().all(|c| c.is_ascii_alphabetic())

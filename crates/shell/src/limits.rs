@@ -137,12 +137,12 @@ impl<T> Bounded<T> {
         }
     }
 
-    /// The items, to be had together with the word on what is missing.
+    /// Returns the items, to be had together with the word on what is missing.
     pub(crate) fn into_parts(self) -> (Vec<T>, Over) {
         (self.items, if self.over { Over::of(self.limit) } else { Over::NOTHING })
     }
 
-    /// The items; what is missing is reported.
+    /// Returns the items; what is missing is reported.
     pub(crate) fn reported(self, trace: &mut Trace) -> Vec<T> {
         let (items, over) = self.into_parts();
         trace.note(over);

@@ -32,7 +32,7 @@ pub(crate) struct Listener {
 }
 
 impl Shell<'_> {
-    /// The path of a new pipe.
+    /// Returns the path of a new pipe.
     pub(crate) fn new_pipe(&mut self) -> String {
         self.pipes += 1;
         format!("/dev/fd/{}", 1000 + self.pipes)
@@ -125,7 +125,7 @@ impl Shell<'_> {
         self.state.assign(&name, Value::List(vec![HOLE.to_string(); 2]));
     }
 
-    /// The pipes of coprocesses, for whoever writes to "the" coprocess.
+    /// Returns the pipes of coprocesses, for whoever writes to "the" coprocess.
     pub(crate) fn coprocesses(&self) -> Vec<String> {
         let name = super::redirect::written_by("{coproc");
         let mut paths: Vec<String> =

@@ -73,7 +73,7 @@ impl Shell<'_> {
         Some(output)
     }
 
-    /// The statements, parsed, by their numbers, and whether there are more of them than that; `None` where one was cut
+    /// Returns the statements, parsed, by their numbers, and whether there are more of them than that; `None` where one was cut
     /// wrongly.
     fn parsed_statements(
         &mut self,
@@ -133,7 +133,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Whether the command of an idle statement was given another meaning.
+    /// Returns whether the command of an idle statement was given another meaning.
     fn is_taken(&self, idle: &str) -> bool {
         let name = idle.split([' ', '\t']).next().unwrap_or_default();
         self.state.functions.contains_key(name) || self.state.aliases.contains_key(name)

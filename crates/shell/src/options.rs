@@ -37,19 +37,19 @@ impl<'a> Takes<'a> {
         Self { short, long: Words::Fixed(long), stop_at_operand: false }
     }
 
-    /// The same from an entry.
+    /// Returns the same from an entry.
     pub(crate) const fn listed(short: &'a str, long: &'a [String]) -> Self {
         Self { short, long: Words::Listed(long), stop_at_operand: false }
     }
 
-    /// The same options, ending at the first operand.
+    /// Returns the same options, ending at the first operand.
     #[must_use]
     pub const fn until_operand(mut self) -> Self {
         self.stop_at_operand = true;
         self
     }
 
-    /// Whether a letter takes a value.
+    /// Returns whether a letter takes a value.
     pub(crate) fn has_value(self, letter: char) -> bool {
         self.short.contains(letter)
     }
@@ -160,12 +160,12 @@ impl<'a> Options<'a> {
         self.short(short) || self.long(long)
     }
 
-    /// The last value of an option.
+    /// Returns the last value of an option.
     pub fn value(&self, short: Option<char>, long: &str) -> Option<&'a str> {
         self.values(short, long).last()
     }
 
-    /// All values of an option.
+    /// Returns all values of an option.
     pub fn values(&self, short: Option<char>, long: &str) -> impl Iterator<Item = &'a str> {
         self.given.iter().filter_map(move |(name, value)| match name {
             Name::Short(c) if Some(*c) == short => *value,
@@ -174,12 +174,12 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Every option value that was given.
+    /// Returns every option value that was given.
     pub fn every_value(&self) -> impl Iterator<Item = (Name<'a>, &'a str)> {
         self.given.iter().filter_map(|(name, value)| value.map(|value| (*name, value)))
     }
 
-    /// Every option name that was given.
+    /// Returns every option name that was given.
     pub fn names(&self) -> impl Iterator<Item = Name<'a>> {
         self.given.iter().map(|(name, _)| *name)
     }

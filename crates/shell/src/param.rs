@@ -215,7 +215,7 @@ impl Shell<'_> {
         read
     }
 
-    /// Whether a parameter holds an absolute path, whatever it is.
+    /// Returns whether a parameter holds an absolute path, whatever it is.
     fn begins_at_root(&self, parameter: &Parameter) -> bool {
         const PATHS: [&str; 5] = ["PATH", "HOME", "PWD", "OLDPWD", "SHELL"];
         matches!(parameter, Parameter::Named(name) if PATHS.contains(&name.as_str()) && self.state.assigned(name).is_none())
@@ -322,7 +322,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The elements that an array has.
+    /// Returns the elements that an array has.
     fn elements(&self, name: &str) -> Vec<String> {
         match self.state.assigned(name) {
             Some(Value::List(list)) => list.iter().filter(|item| !item.contains(GAP)).cloned().collect(),
@@ -454,7 +454,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a value of which nothing is known may be nothing.
+/// Returns whether a value of which nothing is known may be nothing.
 fn may_be_empty(value: &Expanded) -> bool {
     match value {
         Expanded::One(text) | Expanded::Written(text) => {
@@ -464,7 +464,7 @@ fn may_be_empty(value: &Expanded) -> bool {
     }
 }
 
-/// Whether quoting would leave a character as it is.
+/// Returns whether quoting would leave a character as it is.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | HOLE)
 }

@@ -19,7 +19,7 @@ use crate::programs::{Does, Programs};
 
 static OPTIONS: LazyLock<ParserOptions> = LazyLock::new(ParserOptions::default);
 
-/// The parser options every part of the interpreter shares.
+/// Returns the parser options every part of the interpreter shares.
 pub(crate) fn options() -> &'static ParserOptions {
     &OPTIONS
 }
@@ -61,7 +61,7 @@ pub(crate) fn parse(text: &str, names: &mut Names) -> Result<Parsed, Refusal> {
     Ok(recover(text, &mut (2 * text.len())))
 }
 
-/// Whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
+/// Returns whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
 /// left open.
 pub fn is_whole(text: &str) -> bool {
     parse(text, &mut Names::default()).is_ok_and(|parsed| parsed.complete)
@@ -239,7 +239,7 @@ fn pieces(text: &str) -> Vec<&str> {
     cuts
 }
 
-/// Whether the bar at this place is one of two.
+/// Returns whether the bar at this place is one of two.
 fn is_or(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     bytes.get(at + 1) == Some(&b'|') || at > 0 && bytes.get(at - 1) == Some(&b'|')
@@ -284,7 +284,7 @@ fn close_quotes(piece: &str) -> Cow<'_, str> {
     }
 }
 
-/// The words of a piece without those that look like redirections and their targets; `None` where none does.
+/// Returns the words of a piece without those that look like redirections and their targets; `None` where none does.
 pub(crate) fn without_redirections(words: &[String]) -> Option<Vec<String>> {
     let operator = |word: &str| word.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['<', '>']);
     let is_bare = |word: &str| word.ends_with(['<', '>', '-', '&', '|']);
@@ -318,7 +318,7 @@ pub(crate) fn rough_words(piece: &str) -> (Vec<String>, Over) {
 /// What a shell runs text with, or starts something by that is not in the catalogue.
 const RUNNING: [&str; 9] = [".", "alias", "builtin", "command", "coproc", "eval", "exec", "source", "trap"];
 
-/// Whether a text that was not read names a program that is not known only to look.
+/// Returns whether a text that was not read names a program that is not known only to look.
 pub(crate) fn names_a_carrier(text: &str, programs: &Programs) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '[');
     text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty()).any(|word| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::place::Place;
 
-/// The absolute form of `path` seen from `cwd`: `.`, `..` and doubled separators resolved, `file:` URLs
+/// Returns the absolute form of `path` seen from `cwd`: `.`, `..` and doubled separators resolved, `file:` URLs
 /// and Windows spellings brought to `/`, and the doors that lead back to the root closed.
 pub fn lexical(path: &str, cwd: &str) -> String {
     let path = without_scheme(path);
@@ -41,8 +41,8 @@ pub fn of_tool(path: &str, place: &Place) -> String {
     }
 }
 
-/// The absolute form of `path` with its `..` left in, where it has any: behind a link, `..` is the folder above what
-/// the link leads to, which only the disk knows.
+/// Returns the absolute form of `path` with its `..` left in, where it has any: behind a link, `..` is the folder above
+/// what the link leads to, which only the disk knows.
 pub fn climbing(path: &str, cwd: &str) -> Option<String> {
     let path = without_scheme(path);
     let path = slashes(&path);

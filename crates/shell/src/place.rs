@@ -63,7 +63,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place whose working directory is `cwd`. Without a workspace root the working directory is the
+    /// Creates a place whose working directory is `cwd`. Without a workspace root the working directory is the
     /// workspace.
     pub fn new(cwd: impl AsRef<str>) -> Self {
         let cwd = paths::lexical(cwd.as_ref(), "/");
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// A place of which nothing is known but that it is some project directory.
+    /// Creates a place of which nothing is known but that it is some project directory.
     pub fn unknown() -> Self {
         Self {
             cwd: "/workspace/project".into(),
@@ -160,17 +160,17 @@ impl Place {
         }
     }
 
-    /// The working directory.
+    /// Returns the working directory.
     pub fn cwd(&self) -> &str {
         &self.cwd
     }
 
-    /// The home directory; a stand-in when it was not given.
+    /// Returns the home directory; a stand-in when it was not given.
     pub fn home(&self) -> &str {
         self.home.as_deref().unwrap_or("/home/user")
     }
 
-    /// The root of the workspace.
+    /// Returns the root of the workspace.
     pub fn workspace(&self) -> &str {
         self.workspace.as_deref().unwrap_or(&self.cwd)
     }

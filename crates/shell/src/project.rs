@@ -63,7 +63,7 @@ impl Shell<'_> {
     }
 }
 
-/// The scripts of a `package.json` that `args` start, with those before and after them.
+/// Returns the scripts of a `package.json` that `args` start, with those before and after them.
 pub(super) fn scripts(package: &str, program: &str, args: &[&str]) -> Vec<String> {
     let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
     let name = match words.as_slice() {
@@ -82,7 +82,7 @@ pub(super) fn scripts(package: &str, program: &str, args: &[&str]) -> Vec<String
         .collect()
 }
 
-/// The recipes that `make` runs for these targets (the first of the file when there are none) and for what
+/// Returns the recipes that `make` runs for these targets (the first of the file when there are none) and for what
 /// they depend on, as shell text, and whether some of a text is missing.
 pub(super) fn recipes(makefile: &str, targets: &[&str]) -> (Vec<String>, Over) {
     let mut rules: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
@@ -127,7 +127,7 @@ pub(super) fn recipes(makefile: &str, targets: &[&str]) -> (Vec<String>, Over) {
     (texts, over)
 }
 
-/// The text with the values of variables in place; `None` when it names none that has one.
+/// Returns the text with the values of variables in place; `None` when it names none that has one.
 fn filled(text: &str, values: &HashMap<&str, &str>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

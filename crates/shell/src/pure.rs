@@ -13,7 +13,7 @@ use crate::options::{Options, Takes};
 use crate::programs::Does;
 
 impl Shell<'_> {
-    /// The output of a program that was given `args` and `stdin`.
+    /// Returns the output of a program that was given `args` and `stdin`.
     pub(crate) fn output_of(&mut self, program: &str, args: &[String], stdin: &Data) -> Data {
         let refs: Vec<&str> = args.iter().map(String::as_str).collect();
         if crate::container::containers_made(program, &refs, self.programs).contains(&MADE) {
@@ -146,7 +146,7 @@ impl Shell<'_> {
         text.tainted(self.own_credentials())
     }
 
-    /// The credentials among what flowed into the words of the current command.
+    /// Returns the credentials among what flowed into the words of the current command.
     fn own_credentials(&self) -> Taint {
         self.word_taint.without(self.word_taint.without_credentials())
     }
@@ -195,7 +195,7 @@ impl Shell<'_> {
         (named && installed && known).then(|| Data::unknown(Taint::PROGRAM | Taint::FILE))
     }
 
-    /// The data a filter works on: its operands when there are any, else its input.
+    /// Returns the data a filter works on: its operands when there are any, else its input.
     fn operand_data(&mut self, args: &[&str], stdin: &Data) -> Data {
         let mut files = args.iter().filter(|arg| !arg.starts_with('-') || **arg == "-").peekable();
         if files.peek().is_none() {
@@ -272,7 +272,7 @@ fn translated(args: &[&str], stdin: &Data) -> Data {
     decoded(stdin, |text| decode::tr(text, &from, &to, delete))
 }
 
-/// The input changed by a decoder: known when the input is, else of decoded origin.
+/// Returns the input changed by a decoder: known when the input is, else of decoded origin.
 fn decoded(input: &Data, change: impl Fn(&str) -> Option<String>) -> Data {
     match input.exact().map(change) {
         Some(Some(text)) => Data::text(text).tainted(input.taint | Taint::DECODED),
@@ -299,7 +299,8 @@ fn computes(program: &str, args: &[&str]) -> bool {
     }
 }
 
-/// The texts in quotes in the statements that a client of a database is given, which it may print: one for each line.
+/// Returns the texts in quotes in the statements that a client of a database is given, which it may print: one for each
+/// line.
 fn literals(args: &[&str]) -> String {
     let quoted = args.iter().flat_map(|statement| statement.split('\'').skip(1).step_by(2));
     quoted.filter(|text| text.contains(' ')).collect::<Vec<_>>().join("\n")
@@ -401,7 +402,7 @@ fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
     }
 }
 
-/// Whether `ps` (procps 4.0) lists every process: it is told to, and not which ones.
+/// Returns whether `ps` (procps 4.0) lists every process: it is told to, and not which ones.
 fn lists_all_processes(args: &[&str]) -> bool {
     let letters = |arg: &str| !arg.starts_with("--") && arg.trim_start_matches('-').len() < 6;
     let all = args.iter().any(|arg| match arg.strip_prefix('-') {
@@ -439,7 +440,7 @@ fn listed(args: &[&str]) -> Data {
     }
 }
 
-/// Whether git lists every file that it knows, or every one that it does not know: not those that it ignores.
+/// Returns whether git lists every file that it knows, or every one that it does not know: not those that it ignores.
 fn lists_all_files(args: &[&str]) -> bool {
     let Some((&"ls-files", rest)) = args.split_first() else { return false };
     rest.iter().all(|arg| match arg.strip_prefix("--") {
@@ -520,7 +521,7 @@ fn a_part_of(data: Data) -> Data {
     }
 }
 
-/// Whether there is a word among others of which nothing is known.
+/// Returns whether there is a word among others of which nothing is known.
 fn is_loose(words: &[&str]) -> bool {
     words.len() > 1 && words.iter().any(|word| !word.is_empty() && word.chars().all(|c| c == HOLE))
 }

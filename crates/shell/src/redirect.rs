@@ -54,7 +54,7 @@ pub(crate) struct Output {
     append: bool,
 }
 
-/// The name under which the path is kept that a descriptor writes to.
+/// Returns the name under which the path is kept that a descriptor writes to.
 pub(crate) fn written_by(descriptor: &str) -> String {
     format!("\u{0}fd{descriptor}")
 }
@@ -65,12 +65,12 @@ const ERRORS: &str = "2";
 /// Numbers from here on are given out by the shell itself.
 const FIRST_CHOSEN: u32 = 10;
 
-/// Whether a descriptor may be one that the shell chose: those that a command numbers itself are small.
+/// Returns whether a descriptor may be one that the shell chose: those that a command numbers itself are small.
 fn is_chosen(source: &str) -> bool {
     source.contains(HOLE) || source.parse().is_ok_and(|number: u32| number >= FIRST_CHOSEN)
 }
 
-/// The descriptor that a path stands for: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/3`.
+/// Returns the descriptor that a path stands for: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/3`.
 pub(crate) fn descriptor_in(resolved: &str) -> Option<&str> {
     match resolved {
         "/dev/stdin" => Some("0"),
@@ -83,7 +83,7 @@ pub(crate) fn descriptor_in(resolved: &str) -> Option<&str> {
 }
 
 impl Shell<'_> {
-    /// The name of a descriptor: its number, or what the command calls it. Such a descriptor is opened under a number
+    /// Returns the name of a descriptor: its number, or what the command calls it. Such a descriptor is opened under a number
     /// that the shell chooses.
     fn key_of(&mut self, fd: i32) -> String {
         let Some(name) = self.texts.names.of(fd).map(str::to_owned) else { return fd.to_string() };
@@ -91,7 +91,7 @@ impl Shell<'_> {
         format!("{{{name}}}")
     }
 
-    /// The word that a descriptor with a name is in a shell that knows none.
+    /// Returns the word that a descriptor with a name is in a shell that knows none.
     pub(crate) fn as_word(&mut self, redirect: &ast::IoRedirect) -> Option<String> {
         let fd = match redirect {
             ast::IoRedirect::File(fd, ..)
@@ -103,7 +103,7 @@ impl Shell<'_> {
         self.differs(Dialect::Dash).then(|| format!("{{{name}}}"))
     }
 
-    /// The number of a descriptor as this shell knows it.
+    /// Returns the number of a descriptor as this shell knows it.
     fn number(&self, fd: Option<i32>, default: i32) -> i32 {
         fd.filter(|fd| self.dialect != Dialect::Dash || self.texts.names.of(*fd).is_none()).unwrap_or(default)
     }
@@ -322,7 +322,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The files that a descriptor writes to, of one that is not known all.
+    /// Returns the files that a descriptor writes to, of one that is not known all.
     fn paths_behind(&self, source: &str) -> Vec<String> {
         let own = written_by(source);
         let any = is_chosen(source) && self.state.assigned(&own).is_none();
@@ -435,13 +435,13 @@ impl Shell<'_> {
         }
     }
 
-    /// The absolute, normalised form of a path.
+    /// Returns the absolute, normalised form of a path.
     pub(crate) fn resolve(&self, path: &str) -> String {
         crate::paths::lexical(path, self.state.cwd.as_deref().unwrap_or("/unknown"))
     }
 
-    /// The folder that a shell comes to by a path, in its normal form; none, out loud, for one that is longer than can be
-    /// followed. What is written may be as long as it likes: a shell resolves it before the system sees it.
+    /// Returns the folder that a shell comes to by a path, in its normal form; none, out loud, for one that is longer than can
+    /// be followed. What is written may be as long as it likes: a shell resolves it before the system sees it.
     pub(crate) fn folder_at(&mut self, path: &str) -> Option<String> {
         let folder = self.resolve(path);
         if folder.len() > limits::PATH.most {
@@ -451,7 +451,7 @@ impl Shell<'_> {
         Some(folder)
     }
 
-    /// The path of a file behind the links that this command made.
+    /// Returns the path of a file behind the links that this command made.
     pub(crate) fn located(&self, path: &str) -> String {
         let at = self.resolve(path);
         self.state.disk.led(&at).unwrap_or(at)

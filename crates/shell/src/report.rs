@@ -17,7 +17,7 @@ const SKIPPING: &[&str] =
     &["HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "LEFTHOOK", "PRE_COMMIT_ALLOW_NO_CONFIG", "OVERCOMMIT_DISABLE"];
 
 impl Shell<'_> {
-    /// The variables of a new process that are known to matter: those in front of it, and those that
+    /// Returns the variables of a new process that are known to matter: those in front of it, and those that
     /// change what a program loads or skips when they were assigned before.
     pub(crate) fn process_environment(&self) -> Vec<(String, String)> {
         let mut environment = self.environment.clone();
@@ -40,7 +40,7 @@ impl Shell<'_> {
         environment
     }
 
-    /// Whether this is the folder for which the variable stands where nobody set it.
+    /// Returns whether this is the folder for which the variable stands where nobody set it.
     fn is_usual_folder(&self, name: &str, value: &Value) -> bool {
         let rest = variables::usual_folder(name).and_then(|folder| value.scalar().strip_suffix(folder));
         rest == Some(self.place.home())
@@ -92,8 +92,8 @@ impl Shell<'_> {
         }
     }
 
-    /// The text that a program is sent. Data of which nothing is known, not even where it comes from, is a text that was too long to
-    /// be carried along, which is reported.
+    /// Returns the text that a program is sent. Data of which nothing is known, not even where it comes from, is a text that
+    /// was too long to be carried along, which is reported.
     pub(crate) fn text_of<'d>(&mut self, data: &'d Data) -> Option<&'d str> {
         if data.marked().is_none() && data.taint == Taint::NONE {
             self.trace.note(Over::of(&limits::TEXT));
@@ -130,8 +130,8 @@ impl Shell<'_> {
     }
 }
 
-/// The beginning and the end of a path in its normal form that is too long for any system, which has to be reported; none
-/// of others.
+/// Returns the beginning and the end of a path in its normal form that is too long for any system, which has to be
+/// reported; none of others.
 fn ends_of(path: &str) -> Option<String> {
     let half = limits::PATH.most / 2;
     if path.len() <= limits::PATH.most {

@@ -52,14 +52,14 @@ impl Names {
         })
     }
 
-    /// The name of a descriptor, if it has one.
+    /// Returns the name of a descriptor, if it has one.
     pub(crate) fn of(&self, number: i32) -> Option<&str> {
         let at = usize::try_from(number.checked_sub(FIRST)?).ok()?;
         self.0.get(at).map(String::as_str)
     }
 }
 
-/// The text as the parser can read it.
+/// Returns the text as the parser can read it.
 pub(crate) fn parsable<'t>(text: &'t str, names: &mut Names) -> Cow<'t, str> {
     if !has_any(text) {
         return Cow::Borrowed(text);
@@ -76,7 +76,7 @@ pub(crate) fn parsable<'t>(text: &'t str, names: &mut Names) -> Cow<'t, str> {
     Cow::Owned(scanner.out)
 }
 
-/// Whether there may be something to spell differently.
+/// Returns whether there may be something to spell differently.
 fn has_any(text: &str) -> bool {
     let glued =
         |pair: &[u8]| matches!(pair, [before, b'<' | b'>', b'('] if !is_boundary(char::from(*before)));
@@ -91,7 +91,7 @@ fn has_any(text: &str) -> bool {
         || text.contains(">(") && text.as_bytes().windows(3).any(glued)
 }
 
-/// Whether words end at this character.
+/// Returns whether words end at this character.
 fn is_boundary(c: char) -> bool {
     c.is_whitespace() || ";&|()<>".contains(c)
 }
@@ -150,12 +150,12 @@ impl Scanner<'_, '_> {
         self.copy(end);
     }
 
-    /// Whether a word begins here.
+    /// Returns whether a word begins here.
     fn begins_word(&self) -> bool {
         self.out.chars().next_back().is_none_or(is_boundary)
     }
 
-    /// Whether the next character is a word by itself.
+    /// Returns whether the next character is a word by itself.
     fn stands_alone(&self) -> bool {
         self.begins_word() && self.rest.chars().nth(1).is_none_or(is_boundary)
     }

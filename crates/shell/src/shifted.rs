@@ -11,7 +11,7 @@ const PLANE: u32 = 0xF_0000;
 /// The characters that are moved.
 const MOVED: u32 = 0x80;
 
-/// The text with the expansions behind the beginning of a here-document moved out of the parser's sight.
+/// Returns the text with the expansions behind the beginning of a here-document moved out of the parser's sight.
 pub(crate) fn away(text: &str) -> Cow<'_, str> {
     if !text.contains("<<") || !text.contains(['$', '`']) {
         return Cow::Borrowed(text);
@@ -29,7 +29,7 @@ pub(crate) fn away(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The characters where they were.
+/// Returns the characters where they were.
 pub(crate) fn back(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_moved) {
         return Cow::Borrowed(text);
@@ -38,7 +38,7 @@ pub(crate) fn back(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(moved).collect())
 }
 
-/// Whether a character could have been moved; a command must not have any of its own.
+/// Returns whether a character could have been moved; a command must not have any of its own.
 pub(crate) fn is_moved(c: char) -> bool {
     (PLANE..PLANE + MOVED).contains(&u32::from(c))
 }
@@ -84,7 +84,7 @@ fn move_expansions(tail: &str, out: &mut String) {
     }
 }
 
-/// The length of `${...}` or `$(...)` at the beginning of a text, if it ends on this line.
+/// Returns the length of `${...}` or `$(...)` at the beginning of a text, if it ends on this line.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut quote: Option<char> = None;

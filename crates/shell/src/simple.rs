@@ -215,7 +215,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The array that a text is read as which is declared to be one: `declare -a a='(b c)'`.
+    /// Returns the array that a text is read as which is declared to be one: `declare -a a='(b c)'`.
     fn compound(&mut self, name: &str, flags: &str, value: Value) -> Value {
         let Value::Text(text) = &value else { return value };
         let is_list = text.starts_with('(') && text.ends_with(')');
@@ -237,7 +237,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The elements of an array, as it stands.
+    /// Returns the elements of an array, as it stands.
     fn list(&mut self, name: &str) -> Vec<String> {
         self.settle(name);
         let bytes = match self.state.assigned(name) {
@@ -255,7 +255,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The place of an element, counted from 0.
+    /// Returns the place of an element, counted from 0.
     pub(super) fn index(&mut self, text: &str) -> Option<usize> {
         let index = self.arithmetic(text)?;
         let from = i64::from(index > 0 && self.differs(Dialect::Zsh));
@@ -365,18 +365,18 @@ fn put(list: &mut Vec<String>, index: usize, value: String) {
     }
 }
 
-/// The array and the subscript of a name that is an element.
+/// Returns the array and the subscript of a name that is an element.
 pub(super) fn element_of(written: &str) -> Option<(&str, &str)> {
     let (name, index) = written.strip_suffix(']')?.split_once('[')?;
     (!name.is_empty()).then_some((name, index))
 }
 
-/// The name under which an element of an associative array is kept.
+/// Returns the name under which an element of an associative array is kept.
 pub(super) fn keyed(name: &str, key: &str) -> String {
     format!("{name}[{}]", key.trim_matches(['"', '\'']))
 }
 
-/// The status of commands that always end the same way.
+/// Returns the status of commands that always end the same way.
 fn status_of(argv: &[String], shell: &Shell<'_>) -> Option<bool> {
     let name = argv.first()?;
     if shell.state.functions.contains_key(name) {

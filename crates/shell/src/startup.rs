@@ -52,7 +52,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The text of a script: of the working directory, or of a folder in which this command lets programs be found.
+    /// Returns the text of a script: of the working directory, or of a folder in which this command lets programs be found.
     pub(super) fn program_text(&mut self, name: &str) -> Data {
         match self.searched(name) {
             Some(path) if !self.state.disk.has(&self.located(name)) => self.content_of(&path),
@@ -60,8 +60,8 @@ impl Shell<'_> {
         }
     }
 
-    /// The file that this command wrote and that a shell finds by its name: in a folder of `PATH` as it was set here, or
-    /// in one that holds programs by its own name.
+    /// Returns the file that this command wrote and that a shell finds by its name: in a folder of `PATH` as it was set here,
+    /// or in one that holds programs by its own name.
     pub(super) fn searched(&self, name: &str) -> Option<String> {
         if self.state.disk.is_empty() || name.contains('/') || name.is_empty() {
             return None;
@@ -145,7 +145,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The text of a prompt, once what is substituted in it has run.
+    /// Returns the text of a prompt, once what is substituted in it has run.
     pub(super) fn prompt(&mut self, text: &str) -> String {
         if substitutes(text) {
             // `\$` is a dollar of the prompt, and what follows it is substituted all the same.
@@ -180,7 +180,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a command is substituted in a text.
+/// Returns whether a command is substituted in a text.
 pub(super) fn substitutes(text: &str) -> bool {
     text.contains("$(") || text.contains('`') || text.contains("${")
 }

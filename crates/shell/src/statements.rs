@@ -22,7 +22,7 @@ pub(crate) enum Statement<'a> {
 /// Commands that change nothing and start nothing.
 const IDLE: [&str; 4] = ["echo", "printf", "true", ":"];
 
-/// The statements of a program, without its comments.
+/// Returns the statements of a program, without its comments.
 pub(crate) fn cut(text: &str) -> Vec<Statement<'_>> {
     let bytes = text.as_bytes();
     let mut statements = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn cut(text: &str) -> Vec<Statement<'_>> {
     statements
 }
 
-/// The words of an idle statement, as its command gets them.
+/// Returns the words of an idle statement, as its command gets them.
 pub(crate) fn idle_words(statement: &str) -> impl Iterator<Item = String> {
     let mut rest = statement.trim_start_matches([' ', '\t']);
     std::iter::from_fn(move || {
@@ -140,7 +140,7 @@ pub(crate) fn squeezed(code: &str) -> Option<String> {
     (out.len() < code.len()).then_some(out)
 }
 
-/// The long here-documents of a long statement; none where its end can't be told.
+/// Returns the long here-documents of a long statement; none where its end can't be told.
 fn documents(code: &str) -> Vec<(usize, usize, bool)> {
     if code.len() <= LONG || !code.contains("<<") {
         return Vec::new();

@@ -218,7 +218,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a path leads into a folder of installed programs.
+/// Returns whether a path leads into a folder of installed programs.
 fn is_installed(path: &str) -> bool {
     const FOLDERS: [&str; 6] =
         ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];

@@ -97,7 +97,7 @@ impl Shell<'_> {
     }
 }
 
-/// Whether a command is substituted in a text.
+/// Returns whether a command is substituted in a text.
 fn has_code(text: &str) -> bool {
     text.contains("$(") || text.contains('`')
 }

@@ -92,7 +92,7 @@ impl Texts {
         kept(&mut self.words, &mut self.bytes, word, parse)
     }
 
-    /// The braces of a word.
+    /// Returns the braces of a word.
     pub(crate) fn braces(&mut self, word: &str) -> Braces {
         let parse = |word: &str| {
             brush_parser::word::parse_brace_expansions(word, options()).ok().flatten().map(Rc::from)
@@ -100,7 +100,7 @@ impl Texts {
         kept(&mut self.braces, &mut self.bytes, word, parse)
     }
 
-    /// The body of a here-document with an unquoted delimiter.
+    /// Returns the body of a here-document with an unquoted delimiter.
     pub(crate) fn heredoc(&mut self, body: &str) -> Pieces {
         let parse = |body: &str| brush_parser::word::parse_heredoc(body, options()).ok().map(Rc::from);
         kept(&mut self.heredocs, &mut self.bytes, body, parse)
@@ -118,7 +118,7 @@ impl Texts {
         format!("{TAKEN}{at}")
     }
 
-    /// The text of a here-document that was taken out.
+    /// Returns the text of a here-document that was taken out.
     pub(crate) fn document(&self, written: &str) -> Option<Rc<str>> {
         let at: usize = written.strip_prefix(TAKEN)?.trim_end().parse().ok()?;
         self.documents.get(at).cloned()

@@ -8,7 +8,7 @@ use brush_parser::word::{TildeExpr, WordPiece as Piece, WordPieceWithSource};
 use super::walk::Shell;
 
 impl Shell<'_> {
-    /// The home of the user whose name is expanded behind the tilde in front: `~$user/rest`.
+    /// Returns the home of the user whose name is expanded behind the tilde in front: `~$user/rest`.
     pub(super) fn joined_tilde(&mut self, pieces: &[WordPieceWithSource]) -> String {
         let (first, rest) = pieces.split_first().map_or((None, pieces), |(first, rest)| (Some(first), rest));
         let mut text = match first.map(|first| &first.piece) {
@@ -40,14 +40,14 @@ impl Shell<'_> {
         }
     }
 
-    /// The folder that a variable names.
+    /// Returns the folder that a variable names.
     fn folder_in(&mut self, name: &str) -> String {
         self.settle(name);
         self.state.value(name, None).scalar().to_owned()
     }
 }
 
-/// Whether a tilde is joined to what is expanded, `~$user`: one shell looks for tildes behind expansions only.
+/// Returns whether a tilde is joined to what is expanded, `~$user`: one shell looks for tildes behind expansions only.
 pub(super) fn is_joined(piece: &Piece, next: Option<&Piece>) -> bool {
     let is_tilde = match piece {
         Piece::Text(text) => text.starts_with('~') && !text.contains('/'),

@@ -44,7 +44,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The text, where it is known and short enough to be looked at.
+    /// Returns the text, where it is known and short enough to be looked at.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
@@ -66,12 +66,12 @@ impl Input {
 }
 
 impl Process {
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     pub fn argv(&self) -> &[Argument] {
         &self.argv
     }
 
-    /// The programs it is started through, outermost first.
+    /// Returns the programs it is started through, outermost first.
     pub fn via(&self) -> &[String] {
         &self.via
     }
@@ -86,7 +86,8 @@ impl Process {
         self.open_ended
     }
 
-    /// The code that an interpreter is given by its input, or by a file that the same command wrote, where that is known.
+    /// Returns the code that an interpreter is given by its input, or by a file that the same command wrote, where that is
+    /// known.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
@@ -96,12 +97,12 @@ impl Process {
         &self.inputs
     }
 
-    /// The working directory, when it is known.
+    /// Returns the working directory, when it is known.
     pub fn cwd(&self) -> Option<&str> {
         self.cwd.as_deref()
     }
 
-    /// The name of the program without its directory, in lower case.
+    /// Returns the name of the program without its directory, in lower case.
     pub fn program(&self) -> String {
         self.argv.first().map_or_else(String::new, |arg| program_name(arg.raw()))
     }
@@ -110,7 +111,7 @@ impl Process {
 /// The longest name of a file, in bytes (`NAME_MAX` in `include/uapi/linux/limits.h`).
 const LONGEST_NAME: usize = 255;
 
-/// The name of a program without directory, extension or capitals.
+/// Returns the name of a program without directory, extension or capitals.
 pub(crate) fn program_name(word: &str) -> String {
     let base = word.as_bytes().rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default();
     let base = word.get(word.len() - base.len()..).unwrap_or(word);
@@ -193,7 +194,7 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// The same of other processes.
+    /// Returns the same of other processes.
     fn of_processes(self, moved: impl Fn(usize) -> usize) -> Self {
         match self {
             Self::Starts { process } => Self::Starts { process: moved(process) },

@@ -444,7 +444,7 @@ fn is_local(url: &str) -> bool {
         || matches!(host.split(':').next().unwrap_or(host), "localhost" | "127.0.0.1" | "0.0.0.0")
 }
 
-/// Whether the program sends its input along.
+/// Returns whether the program sends its input along.
 fn uploads_input(program: &str, args: &[&str]) -> bool {
     matches!(program, "http" | "https" | "xh")
         || args.iter().any(|arg| arg.ends_with("@-") || INPUT_UPLOADS.contains(arg))
@@ -456,12 +456,12 @@ fn is_address(arg: &str) -> bool {
     ADDRESSES.iter().any(|address| kind.eq_ignore_ascii_case(address))
 }
 
-/// The argument after this one.
+/// Returns the argument after this one.
 pub(super) fn after<'a>(args: &[&'a str], option: &str) -> Option<&'a str> {
     args.iter().position(|arg| *arg == option).and_then(|at| args.get(at + 1)).copied()
 }
 
-/// The file that a line of a batch for `sftp` sends.
+/// Returns the file that a line of a batch for `sftp` sends.
 fn sent_by_line(line: &str) -> Option<&str> {
     let (command, rest) = line.trim_start_matches('-').split_once(char::is_whitespace)?;
     let sends = matches!(command, "put" | "mput" | "reput");

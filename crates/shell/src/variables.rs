@@ -331,7 +331,7 @@ const OF_AGENTS: &[&str] = &[
     "XDG_",
 ];
 
-/// The folder below a home that a variable stands for when nobody moved it.
+/// Returns the folder below a home that a variable stands for when nobody moved it.
 pub(crate) fn usual_folder(name: &str) -> Option<&'static str> {
     FOLDERS.iter().find_map(|(known, folder)| (*known == name).then_some(*folder))
 }
@@ -341,7 +341,7 @@ pub(crate) fn leads_agents(name: &str) -> bool {
     name == "HOME" || OF_AGENTS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Every variable that is listed by name.
+/// Returns every variable that is listed by name.
 pub fn names() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().flat_map(|(_, _, names)| names.iter().copied())
 }

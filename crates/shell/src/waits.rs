@@ -34,7 +34,7 @@ impl Shell<'_> {
 }
 
 impl Programs {
-    /// Whether the program, started like that, waits for commands on its standard input.
+    /// Returns whether the program, started like that, waits for commands on its standard input.
     pub fn waits(&self, program: &str, args: &[&str]) -> bool {
         if args.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-version" | "-help")) {
             return false;
@@ -62,7 +62,7 @@ impl Programs {
         }
     }
 
-    /// Whether its arguments give a program that can wait nothing to do.
+    /// Returns whether its arguments give a program that can wait nothing to do.
     fn is_idle(&self, program: &str, args: &[&str], waits: &Waits) -> bool {
         let takes = self.takes(program);
         let options = Options::parse(args, if waits.options_first { takes.until_operand() } else { takes });

@@ -256,7 +256,7 @@ pub(crate) struct Shell<'p> {
 }
 
 impl Shell<'_> {
-    /// Whether there are steps left for another statement. Where those before it used up all, the statements of the
+    /// Returns whether there are steps left for another statement. Where those before it used up all, the statements of the
     /// outermost program get a few more, one after another.
     pub(crate) fn has_steps(&mut self) -> bool {
         if self.limits.steps > 0 {
@@ -654,7 +654,7 @@ impl Streams {
     }
 }
 
-/// Whether something that a text starts may print to another program than whoever started it.
+/// Returns whether something that a text starts may print to another program than whoever started it.
 fn may_capture(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b'|' | b'>' | b'`'))
         || ["$(", "<(", "coproc", "fish"].iter().any(|word| text.contains(word))

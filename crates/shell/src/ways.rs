@@ -150,7 +150,7 @@ impl Shell<'_> {
         };
     }
 
-    /// The text for use inside a word: one of those it may be.
+    /// Returns the text for use inside a word: one of those it may be.
     pub(crate) fn settled(&mut self, data: &Data) -> String {
         let texts = data.possible();
         match self.decide(texts.len()) {

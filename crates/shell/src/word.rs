@@ -105,12 +105,12 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// An argument from text that may contain marks.
+    /// Creates an argument from text that may contain marks.
     pub fn marked(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// The text with marks.
+    /// Returns the text with marks.
     pub fn raw(&self) -> &str {
         &self.text
     }
@@ -128,7 +128,7 @@ impl Argument {
         }
     }
 
-    /// The text for people: unknown parts are shown as `…`.
+    /// Returns the text for people: unknown parts are shown as `…`.
     pub fn display(&self) -> Cow<'_, str> {
         match unglob(&self.text) {
             Cow::Borrowed(text) if !has_hole(text) => Cow::Borrowed(text),

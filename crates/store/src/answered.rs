@@ -24,7 +24,7 @@ fn who(by: &str) -> String {
     by.chars().take(MOST_WHO_CHARS).collect()
 }
 
-/// The entry about a record that has just become `state`, if that is an answer.
+/// Returns the entry about a record that has just become `state`, if that is an answer.
 pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<NewAuditEntry> {
     let (decision, at, by) = match state {
         ApprovalState::Allowed(allowance) => (allowance.decision, allowance.at, &allowance.by),
@@ -45,7 +45,7 @@ pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<N
     })
 }
 
-/// The entry about a grant.
+/// Returns the entry about a grant.
 pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     let given = &grant.granted;
     let target = match &given.target {
@@ -66,13 +66,13 @@ pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     }
 }
 
-/// The entry about a revocation.
+/// Returns the entry about a revocation.
 pub(crate) fn revoked(grant: &Grant, by: &str, at: Timestamp) -> NewAuditEntry {
     let body = json!({ "grant": grant.id, "by": who(by) });
     NewAuditEntry { at, kind: GRANT_REVOKED.to_owned(), session: None, run: None, body: body.into() }
 }
 
-/// The entry about grants of an earlier version.
+/// Returns the entry about grants of an earlier version.
 #[cfg(feature = "sqlite")]
 pub(crate) fn voided(ids: &[String], at: Timestamp) -> NewAuditEntry {
     let named: Vec<&String> = ids.iter().take(100).collect();

@@ -112,12 +112,13 @@ pub struct ApprovalReason {
 }
 
 impl NewApproval {
-    /// Whether the call runs where nobody answers in time: where its author says so, and nothing of it was kept from those who were asked.
+    /// Returns whether the call runs where nobody answers in time: where its author says so, and nothing of it was kept from
+    /// those who were asked.
     pub fn silence_allows(&self) -> bool {
         self.timeout_behavior == TimeoutBehavior::Allow && !self.unseen
     }
 
-    /// Whether it asks the same about the same call of the same run: a client may bring a call twice.
+    /// Returns whether it asks the same about the same call of the same run: a client may bring a call twice.
     pub(crate) fn asks_as(&self, other: &Self) -> bool {
         (&self.session, &self.run, &self.digest, &self.tool_name)
             == (&other.session, &other.run, &other.digest, &other.tool_name)
@@ -244,7 +245,7 @@ named! {
 }
 
 impl ApprovalState {
-    /// The state as a word.
+    /// Returns the state as a word.
     pub fn status(&self) -> ApprovalStatus {
         match self {
             Self::Pending => ApprovalStatus::Pending,
@@ -362,7 +363,7 @@ pub enum ResolveError {
     Store(#[from] StoreError),
 }
 
-/// The answer as people type it.
+/// Returns the answer as people type it.
 fn word(decision: Decision) -> &'static str {
     match decision {
         Decision::AllowOnce => "allow-once",
@@ -409,10 +410,10 @@ pub trait ApprovalStore {
         request: NewApproval,
     ) -> Result<ApprovalRecord, CreateApprovalError>;
 
-    /// The approval of that id.
+    /// Returns the approval of that id.
     async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError>;
 
-    /// The approval that a human means by a code (in any case), an id, or the beginning of just one id.
+    /// Returns the approval that a human means by a code (in any case), an id, or the beginning of just one id.
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError>;
 
     /// At most `limit` approvals, the newest first.

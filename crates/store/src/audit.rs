@@ -65,17 +65,17 @@ pub struct NewAuditEntry {
 pub struct AuditBody(String);
 
 impl AuditBody {
-    /// The facts that `value` holds. A value that has no JSON form says `null`.
+    /// Returns the facts that `value` holds. A value that has no JSON form says `null`.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         Self(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is too large for the trail.
+    /// Returns whether it is too large for the trail.
     pub fn is_too_large(&self) -> bool {
         self.0.len() > MAX_AUDIT_BYTES
     }
@@ -119,7 +119,7 @@ pub struct AuditHead {
 }
 
 impl Default for AuditHead {
-    /// The head of an empty chain.
+    /// Returns the head of an empty chain.
     fn default() -> Self {
         Self { seq: 0, digest: Digest::of_text("audit", "") }
     }
@@ -287,7 +287,7 @@ pub trait AuditStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
-    /// The end of the chain.
+    /// Returns the end of the chain.
     async fn audit_head(&self) -> Result<AuditHead, StoreError>;
 
     /// Computes the whole chain anew, and compares it with a head that it had once.
@@ -312,7 +312,8 @@ fn is_none(lost: &u64) -> bool {
     *lost == 0
 }
 
-/// The entry that says through which one a trail was pruned. `gone` are the entries of it that told of missing ones.
+/// Returns the entry that says through which one a trail was pruned. `gone` are the entries of it that told of missing
+/// ones.
 pub(crate) fn pruned<'a>(
     start: AuditHead,
     gone: impl IntoIterator<Item = &'a Link>,
@@ -351,7 +352,7 @@ impl Walk {
         }
     }
 
-    /// Whether the kept head, if it is this one, is the same.
+    /// Returns whether the kept head, if it is this one, is the same.
     fn compare(&self) -> Result<(), VerifyAuditError> {
         let head = self.report.head;
         match self.known {
@@ -362,7 +363,8 @@ impl Walk {
         }
     }
 
-    /// The next entry; `None` for one that can't be read, which has been tampered with as much as one that does not fit.
+    /// Returns the next entry; `None` for one that can't be read, which has been tampered with as much as one that does not
+    /// fit.
     pub(crate) fn step(&mut self, link: Option<Link>) -> Result<(), VerifyAuditError> {
         let head = self.report.head;
         let broken = VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) };
@@ -416,7 +418,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The entry as the next link after `head`, and the head that it makes.
+    /// Returns the entry as the next link after `head`, and the head that it makes.
     pub(crate) fn next(head: AuditHead, new: NewAuditEntry) -> Result<(Self, AuditHead), AppendAuditError> {
         if new.body.is_too_large() {
             return Err(AppendAuditError::TooLarge(new.body.0.len()));
@@ -446,7 +448,7 @@ impl Link {
         body.and_then(|body| body.get("lost")?.as_u64()).unwrap_or_default()
     }
 
-    /// The digest that the entry should have.
+    /// Returns the digest that the entry should have.
     fn computed(&self) -> Digest {
         let Self { seq, at, kind, session, run, body, prev, digest: _ } = self;
         // The body as it is: it is the longest part, and no JSON of the others has a line end.
@@ -456,7 +458,7 @@ impl Link {
         Digest::of_text("audit", &all)
     }
 
-    /// The head after this link, if it is the one that follows `head`.
+    /// Returns the head after this link, if it is the one that follows `head`.
     pub(crate) fn follows(&self, head: AuditHead) -> Option<AuditHead> {
         let digest = self.computed();
         let sound = self.seq == head.seq.saturating_add(1)
@@ -465,7 +467,7 @@ impl Link {
         sound.then_some(AuditHead { seq: self.seq, digest })
     }
 
-    /// The entry; `None` if what is stored can't be read.
+    /// Returns the entry; `None` if what is stored can't be read.
     pub(crate) fn entry(self) -> Option<AuditEntry> {
         Some(AuditEntry {
             seq: self.seq,

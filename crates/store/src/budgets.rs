@@ -26,12 +26,12 @@ pub const MAX_CHARGES: usize = 64;
 pub struct ReservationId(String);
 
 impl ReservationId {
-    /// The id as it was given.
+    /// Returns the id as it was given.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -103,7 +103,7 @@ pub trait BudgetStore {
     async fn reserve(&self, id: &ReservationId, charges: Vec<Charge>) -> Result<(), ReserveError>;
 
     /// Replaces what was reserved under `id` by what it did cost: of each named counter the amount given, of
-    /// the others what was reserved. Answers whether there was something to settle.
+    /// the others what was reserved. Returns whether there was something to settle.
     async fn settle(&self, id: &ReservationId, costs: Vec<(Text, u64)>) -> Result<bool, StoreError>;
 
     /// What was spent, of the counters with the most recent windows first.
@@ -114,7 +114,7 @@ pub trait BudgetStore {
     async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError>;
 }
 
-/// The later of two ends; one that never ends is the latest.
+/// Returns the later of two ends; one that never ends is the latest.
 pub(crate) fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     one.zip(other).map(|(one, other)| one.max(other))
 }

@@ -30,7 +30,7 @@ pub enum ToolDecision {
 }
 
 impl ToolDecision {
-    /// Whether `self` gives way to `other`: an allowance does, the first denial stays.
+    /// Returns whether `self` gives way to `other`: an allowance does, the first denial stays.
     pub(crate) fn yields_to(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Allow, Self::Deny { .. }))
     }
@@ -48,7 +48,7 @@ pub trait DecisionStore {
         now: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// The decision about a call; `None` if none was made.
+    /// Returns the decision about a call; `None` if none was made.
     async fn decision(
         &self,
         session: &SessionId,
@@ -56,7 +56,7 @@ pub trait DecisionStore {
         call: &ToolCallId,
     ) -> Result<Option<ToolDecision>, StoreError>;
 
-    /// The decision about a call of whatever session and run, made at `since` or later; a denial wins. `None`
+    /// Returns the decision about a call of whatever session and run, made at `since` or later; a denial wins. `None`
     /// if none was made, and for an empty id, which names no call.
     async fn decision_on_call(
         &self,

@@ -59,7 +59,7 @@ impl StoreError {
         self.kind
     }
 
-    /// The database: a path.
+    /// Returns the database: a path.
     pub fn place(&self) -> &str {
         &self.place
     }

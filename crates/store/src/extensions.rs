@@ -113,7 +113,7 @@ pub struct Forgotten {
     pub injections: usize,
 }
 
-/// The JSON of a value that is within the limits, as is its name.
+/// Returns the JSON of a value that is within the limits, as is its name.
 pub(crate) fn checked(key: &ExtensionKey, value: &Json) -> Result<String, ExtensionError> {
     if key.namespace.trim().is_empty() || key.namespace.chars().count() > MAX_NAMESPACE_CHARS {
         return Err(ExtensionError::BadNamespace);
@@ -131,7 +131,7 @@ pub trait ExtensionStore {
     /// One value.
     async fn extension(&self, key: &ExtensionKey) -> Result<Option<Extension>, StoreError>;
 
-    /// All values of a conversation, by owner and namespace.
+    /// Returns all values of a conversation, by owner and namespace.
     async fn extensions(&self, session: &SessionKey) -> Result<Vec<Extension>, StoreError>;
 
     /// Writes a value in place of the expected one. Returns its revision.

@@ -24,7 +24,7 @@ use crate::{StoreError, Timestamp};
 pub struct GrantId(String);
 
 impl GrantId {
-    /// The id as it was given.
+    /// Returns the id as it was given.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
@@ -33,7 +33,7 @@ impl GrantId {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,7 +108,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whether whoever answered this has answered `other` as well.
+    /// Returns whether whoever answered this has answered `other` as well.
     fn covers(&self, other: &Self) -> bool {
         let same = if self.rules.is_empty() {
             other.rules.is_empty() && self.title == other.title
@@ -182,7 +182,7 @@ pub struct GrantQuery {
 }
 
 impl Grant {
-    /// Whether the grant counts at `now` and covers what is asked.
+    /// Returns whether the grant counts at `now` and covers what is asked.
     pub fn covers(&self, query: &GrantQuery, now: Timestamp) -> bool {
         let granted = &self.granted;
         self.revoked_at.is_none()
@@ -209,7 +209,7 @@ pub trait GrantStore {
     /// Writes a grant.
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError>;
 
-    /// The oldest grant that covers what is asked, without using it.
+    /// Returns the oldest grant that covers what is asked, without using it.
     async fn find_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError>;
 
     /// As [`find_grant`](Self::find_grant), and counts the use.

@@ -129,7 +129,7 @@ pub enum EnqueueError {
     Store(#[from] StoreError),
 }
 
-/// The injection with its text trimmed, if it is within the limits.
+/// Returns the injection with its text trimmed, if it is within the limits.
 pub(crate) fn checked(mut new: NewInjection) -> Result<NewInjection, EnqueueError> {
     let text = new.text.trim();
     let chars = text.chars().count();

@@ -70,7 +70,7 @@ struct Transcript {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self {
             state: Mutex::default(),
@@ -80,7 +80,7 @@ impl MemoryStore {
         }
     }
 
-    /// An empty store for questions and answers of one process, whose answers are said in the audit trail of `trail`
+    /// Creates an empty store for questions and answers of one process, whose answers are said in the audit trail of `trail`
     /// before they count. It keeps two thousand questions; the oldest that are over make room.
     pub fn for_answers(trail: Arc<dyn Store>) -> Self {
         Self { trail: Some(trail), ..Self::new() }

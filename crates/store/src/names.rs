@@ -13,7 +13,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// The word for it.
+            /// Returns the word for it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*

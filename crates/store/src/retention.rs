@@ -171,8 +171,8 @@ pub trait RetentionStore {
         why: Deletion,
     ) -> Result<u64, DeleteError>;
 
-    /// The beginning of the audit trail that may go by `bound`, of at most `limit` entries; `None` if none may. The newest
-    /// entry stays.
+    /// Returns the beginning of the audit trail that may go by `bound`, of at most `limit` entries; `None` if none may. The
+    /// newest entry stays.
     async fn prunable_audit(
         &self,
         bound: AuditBound,
@@ -191,7 +191,7 @@ pub struct StoredSize {
 }
 
 impl Deletion {
-    /// The entry that says that something of a session was deleted.
+    /// Returns the entry that says that something of a session was deleted.
     pub(crate) fn of_session(&self, kind: &str, deleted: &DeletedSession) -> NewAuditEntry {
         let Session { id, key, agent, .. } = &deleted.session;
         self.entry(

@@ -90,9 +90,9 @@ pub trait RunStore {
         now: Timestamp,
     ) -> Result<bool, RunError>;
 
-    /// The run of that id.
+    /// Returns the run of that id.
     async fn run(&self, session: &SessionId, run: &RunId) -> Result<Option<Run>, StoreError>;
 
-    /// The runs that have not ended, oldest first.
+    /// Returns the runs that have not ended, oldest first.
     async fn open_runs(&self, session: &SessionId) -> Result<Vec<Run>, StoreError>;
 }

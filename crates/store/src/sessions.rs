@@ -55,12 +55,12 @@ pub struct SessionEnd {
 pub struct LeaseHolder(String);
 
 impl LeaseHolder {
-    /// A holder by that name.
+    /// Creates a holder by that name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// A new holder for this process, unlike any other.
+    /// Creates a new holder for this process, unlike any other.
     pub fn unique() -> Self {
         let pid = std::process::id();
         let tag = uuid::Uuid::new_v4().simple().to_string();
@@ -70,12 +70,12 @@ impl LeaseHolder {
         })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the holder's process is known to have ended, so that its lease is free before it runs out.
+    /// Returns whether the holder's process is known to have ended, so that its lease is free before it runs out.
     /// Only a process of this machine, since its last start and in the same namespace of process ids, can
     /// be known; of any other the answer is no.
     pub fn is_gone(&self) -> bool {
@@ -181,10 +181,10 @@ pub trait SessionStore {
     /// Adds a session.
     async fn create_session(&self, session: Session) -> Result<(), SessionError>;
 
-    /// The session of that id.
+    /// Returns the session of that id.
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
 
-    /// The session of that key that was created last, ended or not.
+    /// Returns the session of that key that was created last, ended or not.
     async fn latest_session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
 
     /// At most `limit` sessions, the one with the latest activity first.

@@ -44,7 +44,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// The store in the file at `path`. Nothing is opened or created before the first operation.
+    /// Returns the store in the file at `path`. Nothing is opened or created before the first operation.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::with_busy_timeout(path, DEFAULT_BUSY_TIMEOUT)
     }
@@ -66,7 +66,7 @@ impl SqliteStore {
         self.database.shorten_log().await
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn path(&self) -> &Path {
         self.database.path()
     }

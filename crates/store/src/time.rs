@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The machine's clock.
+    /// Returns the machine's clock.
     pub fn now() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// A point given in milliseconds since 1970-01-01 UTC.
+    /// Creates a point given in milliseconds since 1970-01-01 UTC.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
@@ -31,13 +31,13 @@ impl Timestamp {
         self.0
     }
 
-    /// The point `span` later; stops at the end of the range.
+    /// Returns the point `span` later; stops at the end of the range.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The point `span` earlier; stops at the beginning of the range.
+    /// Returns the point `span` earlier; stops at the beginning of the range.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))

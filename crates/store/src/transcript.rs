@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// The message with the entry's ids in it.
+/// Returns the message with the entry's ids in it.
 pub(crate) fn stamped(mut message: Message, id: &MessageId, run: Option<&RunId>) -> Message {
     message.id = Some(id.clone());
     message.run_id = run.cloned();
@@ -160,7 +160,7 @@ pub trait TranscriptStore {
         entries: Vec<NewEntry>,
     ) -> Result<Vec<u64>, TranscriptError>;
 
-    /// The whole transcript, in order. Empty for a session that does not exist.
+    /// Returns the whole transcript, in order. Empty for a session that does not exist.
     async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError>;
 
     /// Makes changes in the order given, all or none. Only who holds the session's lease can.
@@ -172,7 +172,7 @@ pub trait TranscriptStore {
     ) -> Result<Erasure, TranscriptError>;
 }
 
-/// The message's JSON, if it is within the limit.
+/// Returns the message's JSON, if it is within the limit.
 pub(crate) fn encoded(id: &MessageId, message: &Message) -> Result<String, TranscriptError> {
     // A message always has a JSON form: its maps have string keys and none of its parts can fail.
     let json = serde_json::to_string(message).unwrap_or_default();
@@ -193,7 +193,7 @@ pub struct UnansweredCall {
     pub call: ToolCall,
 }
 
-/// The tool calls of a transcript that no later result answers, in order. After a crash these were
+/// Returns the tool calls of a transcript that no later result answers, in order. After a crash these were
 /// perhaps running, perhaps not begun. Each result answers one call, so doubled ids are counted.
 pub fn unanswered_calls(entries: &[Entry]) -> Vec<UnansweredCall> {
     let mut open: Vec<UnansweredCall> = Vec::new();

@@ -123,7 +123,7 @@ impl PointHook {
 pub struct PointHooks(Vec<PointHook>);
 
 impl PointHooks {
-    /// The hooks in the order of the file.
+    /// Returns the hooks in the order of the file.
     #[must_use]
     pub fn entries(&self) -> &[PointHook] {
         &self.0
@@ -159,7 +159,7 @@ impl ConfigValue for PointHooks {
     }
 }
 
-/// Whether an entry is a repository's, which may have none.
+/// Returns whether an entry is a repository's, which may have none.
 fn refused(item: &Node, cx: &mut Reader<'_>) -> bool {
     let (LayerKind::Repository, Kind::Map(keys)) = (cx.layer, &item.kind) else { return false };
     let written = keys.iter().find(|entry| entry.key == "type").map(|entry| &entry.value.kind);
@@ -185,7 +185,7 @@ pub struct PlacedHook<'a> {
 }
 
 impl Hooks {
-    /// Every hook that is a program or a server, point by point, in the order of the file.
+    /// Returns every hook that is a program or a server, point by point, in the order of the file.
     pub fn placed(&self) -> impl Iterator<Item = PlacedHook<'_>> {
         self.at.iter().flat_map(|(point, hooks)| {
             hooks.0.iter().enumerate().map(move |(index, entry)| {

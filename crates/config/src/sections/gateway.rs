@@ -191,12 +191,12 @@ pub struct GatewayOperation {
 }
 
 impl GatewayOperation {
-    /// Its method.
+    /// Returns its method.
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// Its path, in which a segment in braces stands for any one.
+    /// Returns its path, in which a segment in braces stands for any one.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -213,8 +213,9 @@ impl GatewayOperation {
     }
 }
 
-/// Whether something says which operation a path is about: behind everything that is only a way to one (versions, the names
-/// that servers put in front of them, the model that is asked) a word has to stand. The gateway opens nothing else.
+/// Returns whether something says which operation a path is about: behind everything that is only a way to one (versions,
+/// the names that servers put in front of them, the model that is asked) a word has to stand. The gateway opens nothing
+/// else.
 fn names_an_operation<'a>(segments: impl Iterator<Item = &'a str>) -> bool {
     let is_front = |segment: &str| {
         let segment = segment.to_ascii_lowercase();

@@ -81,7 +81,7 @@ item! {
 pub struct Chain(Vec<HookEntry>);
 
 impl Chain {
-    /// The hooks in running order.
+    /// Returns the hooks in running order.
     #[must_use]
     pub fn entries(&self) -> &[HookEntry] {
         &self.0
@@ -229,7 +229,7 @@ pub struct ChainedHook<'a> {
 }
 
 impl Hooks {
-    /// Every verdict hook, list by list, in running order.
+    /// Returns every verdict hook, list by list, in running order.
     pub fn chained(&self) -> impl Iterator<Item = ChainedHook<'_>> {
         HookSlot::ALL.iter().flat_map(move |slot| {
             self.chain(*slot)
@@ -249,7 +249,7 @@ impl Hooks {
         ChainedHook { slot, id, at, entry }
     }
 
-    /// The list of one slot.
+    /// Returns the list of one slot.
     #[must_use]
     pub const fn chain(&self, slot: HookSlot) -> &Chain {
         match slot {

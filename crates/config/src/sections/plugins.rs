@@ -87,7 +87,7 @@ section! {
 }
 
 impl PluginHooks {
-    /// The budget that the operator set for a point, the most specific first; `None` where author and point decide.
+    /// Returns the budget that the operator set for a point, the most specific first; `None` where author and point decide.
     #[must_use]
     pub fn budget(&self, point: PointId) -> Option<Millis> {
         let by_point = self.timeouts.get(point.name()).map(|setting| setting.value);

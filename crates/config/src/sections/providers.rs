@@ -94,7 +94,7 @@ impl Provider {
         sound.then_some(())
     }
 
-    /// The keys that say who pays, and where they stand. Without any, the client does.
+    /// Returns the keys that say who pays, and where they stand. Without any, the client does.
     fn sources(&self) -> impl Iterator<Item = (&'static str, &Place)> {
         let sources = [
             self.api_key.as_ref().map(|key| ("api_key", &key.at)),
@@ -109,7 +109,7 @@ impl Provider {
         sources.into_iter().flatten()
     }
 
-    /// Whether there is a program where one is to print a token, and none else is given variables.
+    /// Returns whether there is a program where one is to print a token, and none else is given variables.
     fn check_command(&self) -> Option<Problem> {
         let wrong = |at: &Place, message: &str| Problem::new(ProblemKind::BadValue, at.clone(), message);
         match (&self.token_command, self.token_environment.first()) {
@@ -124,7 +124,7 @@ impl Provider {
         }
     }
 
-    /// Whether it speaks what its cloud has, and says what its cloud wants to know.
+    /// Returns whether it speaks what its cloud has, and says what its cloud wants to know.
     fn check_cloud(&self, cx: &Reader<'_>) -> Option<Problem> {
         let cloud = self.cloud.as_ref().map(|cloud| cloud.value);
         self.check_keys(cloud, cx).or_else(|| self.check_missing(cx)).or_else(|| self.check_names())

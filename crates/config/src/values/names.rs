@@ -21,7 +21,7 @@ pub struct Name(String);
 impl Name {
     const LIMIT: usize = 128;
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -71,7 +71,7 @@ pub struct FolderName(String);
 impl FolderName {
     const LIMIT: usize = 4096;
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -161,19 +161,19 @@ impl ConfigValue for ToolPattern {
 pub struct ToolSet(Vec<ToolName>);
 
 impl ToolSet {
-    /// The tool names, without repetition.
+    /// Returns the tool names, without repetition.
     #[must_use]
     pub fn names(&self) -> &[ToolName] {
         &self.0
     }
 
-    /// Whether the set holds this tool.
+    /// Returns whether the set holds this tool.
     #[must_use]
     pub fn contains(&self, tool: &ToolName) -> bool {
         self.0.contains(tool)
     }
 
-    /// The tools that `allowed` also holds, and the rest.
+    /// Returns the tools that `allowed` also holds, and the rest.
     pub(crate) fn split_by(self, allowed: &Self) -> (Self, Vec<ToolName>) {
         let (kept, refused) = self.0.into_iter().partition(|tool| allowed.contains(tool));
         (Self(kept), refused)

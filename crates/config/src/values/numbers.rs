@@ -13,13 +13,13 @@ use backstop_yaml::{Kind, Node};
 pub struct Whole<const MIN: u64, const MAX: u64>(u64);
 
 impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
-    /// The number, or `None` outside the range.
+    /// Returns the number, or `None` outside the range.
     #[must_use]
     pub const fn new(value: u64) -> Option<Self> {
         if value >= MIN && value <= MAX { Some(Self(value)) } else { None }
     }
 
-    /// The number, moved into the range.
+    /// Returns the number, moved into the range.
     #[must_use]
     pub const fn clamped(value: u64) -> Self {
         Self(if value < MIN {
@@ -31,7 +31,7 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
         })
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -42,7 +42,7 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
 pub type Millis = Whole<1, 600_000>;
 
 impl Millis {
-    /// The budget as a duration.
+    /// Returns the budget as a duration.
     #[must_use]
     pub const fn duration(self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0)
@@ -72,7 +72,7 @@ impl<const MIN: u64, const MAX: u64> ConfigValue for Whole<MIN, MAX> {
 pub struct Priority(i32);
 
 impl Priority {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
@@ -102,7 +102,7 @@ impl ConfigValue for Priority {
 pub struct Temperature(f64);
 
 impl Temperature {
-    /// The temperature.
+    /// Returns the temperature.
     #[must_use]
     pub const fn get(self) -> f64 {
         self.0

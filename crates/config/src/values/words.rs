@@ -43,7 +43,7 @@ macro_rules! choice {
             /// Every value, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word in the file.
+            /// Returns the word in the file.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }

@@ -157,7 +157,7 @@ impl Approvals {
         self.conclude(record, asking).await
     }
 
-    /// The earlier grants that cover the requests, if they cover every one.
+    /// Returns the earlier grants that cover the requests, if they cover every one.
     async fn granted(&self, asking: &Asking<'_>, now: Timestamp) -> Result<Option<Vec<GrantId>>, StoreError> {
         let queries = &asking.queries;
         if queries.is_empty() || !all_offer(asking.requests, Decision::AllowAlways) {

@@ -12,7 +12,7 @@ use backstop_store::{
     AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Preview, Timestamp, preview,
 };
 
-/// The session under which calls without one are asked about.
+/// Returns the session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
     session.cloned().unwrap_or_else(|| "none".into())
 }
@@ -68,7 +68,7 @@ pub(super) fn question(
     }
 }
 
-/// The folder in which an answer given later counts for every conversation of the agent.
+/// Returns the folder in which an answer given later counts for every conversation of the agent.
 ///
 /// A coding agent gets a new conversation with each start, and often for no more than the call that a human has
 /// just allowed; what makes a call the same there is the folder in which its relative paths are read. Somebody
@@ -97,14 +97,14 @@ fn place_of(call: &CallContext) -> GrantPlace {
     }
 }
 
-/// The question in substance, as far as grants are bound to it.
+/// Returns the question in substance, as far as grants are bound to it.
 fn asked_of(request: &ApprovalRequest) -> Asked {
     let (owner, hook) = asker_of(request);
     let rules = request.rests_on().iter().map(|ground| ground.rule.clone()).collect();
     Asked { owner, hook, severity: request.severity_level(), rules, title: request.title().clone() }
 }
 
-/// The program and subcommand that all of a request is about: the first two words, where each ground is about one
+/// Returns the program and subcommand that all of a request is about: the first two words, where each ground is about one
 /// process and these words are plain. What is not known of a command stands in its words as a sign that is in no plain one.
 fn program_of(request: &ApprovalRequest) -> Option<Vec<String>> {
     let mut programs = request.rests_on().iter().map(|ground| {
@@ -142,14 +142,14 @@ pub(super) fn told(requests: &[ApprovalRequest]) -> String {
     text
 }
 
-/// The rules that requests rest on, each once, for the record.
+/// Returns the rules that requests rest on, each once, for the record.
 pub(super) fn rules_of(requests: &[ApprovalRequest]) -> Vec<RuleId> {
     let all: BTreeSet<&RuleId> =
         requests.iter().flat_map(ApprovalRequest::rests_on).map(|ground| &ground.rule).collect();
     all.into_iter().cloned().collect()
 }
 
-/// Whether a human may give this answer to every request.
+/// Returns whether a human may give this answer to every request.
 pub(super) fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
     requests.iter().all(|request| request.allowed_decisions().contains(&decision))
 }

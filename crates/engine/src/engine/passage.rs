@@ -79,7 +79,7 @@ pub(super) struct Concluded {
 }
 
 impl Foreseen<'_> {
-    /// Whether a human is to be asked, and nothing else stands against the call.
+    /// Returns whether a human is to be asked, and nothing else stands against the call.
     pub(super) fn asks(&self) -> bool {
         self.blocked.is_none() && !self.changed && !self.requests.is_empty()
     }
@@ -110,7 +110,7 @@ impl Engine {
         Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, underway }
     }
 
-    /// Whether the call may leave its answer, by what the gates of tool calls, or a human, say. Leaves a receipt.
+    /// Returns whether the call may leave its answer, by what the gates of tool calls, or a human, say. Leaves a receipt.
     pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Concluded {
         let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, mut underway } =
             foreseen;

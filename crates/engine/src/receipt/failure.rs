@@ -56,7 +56,7 @@ pub enum FailureMessage {
 }
 
 impl FailureMessage {
-    /// The words.
+    /// Returns the words.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Own(message) => message,
@@ -107,7 +107,7 @@ impl Serialize for Failure {
 }
 
 impl Failure {
-    /// Whether its words are about this machine: what could not be reached there, or a path.
+    /// Returns whether its words are about this machine: what could not be reached there, or a path.
     pub(crate) fn is_of_this_machine(&self) -> bool {
         match &self.message {
             FailureMessage::Own(_) => false,
@@ -115,7 +115,7 @@ impl Failure {
         }
     }
 
-    /// Whether a hook that failed like this stops the value.
+    /// Returns whether a hook that failed like this stops the value.
     pub fn blocks(&self, policy: FailurePolicy) -> bool {
         match policy {
             FailurePolicy::Closed => true,
@@ -131,7 +131,7 @@ impl Failure {
         Self { kind: FailureKind::Panicked, message: FailureMessage::Own("the hook panicked".into()) }
     }
 
-    /// An answer that makes no sense, in words that quote nothing.
+    /// Creates an answer that makes no sense, in words that quote nothing.
     pub(crate) fn malformed(message: &'static str) -> Self {
         Self { kind: FailureKind::Malformed, message: FailureMessage::Own(message.into()) }
     }
@@ -155,7 +155,7 @@ impl Failure {
         Self { kind: FailureKind::TooDeep, message: FailureMessage::Own(TOO_DEEP.into()) }
     }
 
-    /// A failure in the hook's own words, unless they quote the event they are about.
+    /// Creates a failure in the hook's own words, unless they quote the event they are about.
     pub(crate) fn of<E: Serialize>(error: &HookError, event: &E) -> Self {
         let kind = match error {
             HookError::Unreachable(_) => FailureKind::Unreachable,
@@ -187,7 +187,7 @@ const QUOTE_CHARS: usize = 6;
 /// A run of characters this long that both have counts as quoted at the latest when it is twice as long.
 const OVERLAP_CHARS: usize = 12;
 
-/// Whether `message` repeats a text of `event`, or a longer piece of one.
+/// Returns whether `message` repeats a text of `event`, or a longer piece of one.
 fn quotes(message: &str, event: &Value) -> bool {
     match event {
         Value::String(text) => {
@@ -204,7 +204,7 @@ fn overlaps(message: &str, text: &str) -> bool {
     chars.chunks_exact(OVERLAP_CHARS).any(|piece| text.contains(&*String::from_iter(piece)))
 }
 
-/// Whether a path stands in a text: a word with a slash, in either direction. An address on a network is none.
+/// Returns whether a path stands in a text: a word with a slash, in either direction. An address on a network is none.
 fn names_a_path(text: &str) -> bool {
     let words = text.split(|letter: char| letter.is_whitespace() || "`'\"()[]{}<>=,;".contains(letter));
     words.filter(|word| !word.contains("://")).any(|word| {

@@ -253,7 +253,7 @@ fn process_tag() -> &'static str {
 }
 
 impl Receipt {
-    /// The receipt of a dispatch that met no hook.
+    /// Returns the receipt of a dispatch that met no hook.
     pub(crate) fn untouched(point: PointId, verdict: Verdict) -> Self {
         Self { seq: next_seq(), point, verdict, record: None }
     }
@@ -275,7 +275,7 @@ impl Receipt {
         Arc::make_mut(self.record.get_or_insert_default())
     }
 
-    /// Whether hooks were not asked since the call came out of too many others.
+    /// Returns whether hooks were not asked since the call came out of too many others.
     pub(crate) fn is_too_deep(&self) -> bool {
         let is_deep =
             |step: &Step| step.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::TooDeep);
@@ -306,12 +306,12 @@ impl Receipt {
         record.steps.extend(again.steps.iter().cloned().map(|step| Step { again: true, ..step }));
     }
 
-    /// Whether something was stopped or asked: it is kept before its answer leaves.
+    /// Returns whether something was stopped or asked: it is kept before its answer leaves.
     pub fn is_decisive(&self) -> bool {
         self.blocked.is_some() || self.approval.is_some()
     }
 
-    /// The receipt's id as text.
+    /// Returns the receipt's id as text.
     pub fn id(&self) -> String {
         format!("{}-{}", process_tag(), self.seq)
     }
@@ -341,7 +341,7 @@ pub trait ReceiptSink: Send + Sync + 'static {
         None
     }
 
-    /// Whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
+    /// Returns whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
     /// together: such a receipt says neither when nor whose, and has no digest, which is what it costs.
     fn reads_idle(&self, point: PointId) -> bool {
         let _ = point;

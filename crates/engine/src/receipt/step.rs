@@ -101,7 +101,7 @@ pub struct Replaced {
 }
 
 impl Step {
-    /// The step of a hook that has said nothing yet.
+    /// Returns the step of a hook that has said nothing yet.
     pub(crate) fn of(hook: Arc<HookMeta>) -> Self {
         Self {
             hook,

@@ -94,7 +94,7 @@ impl Reading {
         Released { text, up_to, edits }
     }
 
-    /// The edits of all redactors, those that overlap as one.
+    /// Returns the edits of all redactors, those that overlap as one.
     fn united(&self) -> Vec<SpanEdit> {
         let ranked = self.readers.iter().enumerate();
         let mut all: Vec<_> =

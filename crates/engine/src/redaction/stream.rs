@@ -46,7 +46,7 @@ impl Redaction {
         Self { engine, call: call.clone(), union, blocked: None, recorded: true }
     }
 
-    /// The same without a receipt, for a host that dispatches the texts whole when they are: that dispatch
+    /// Returns the same without a receipt, for a host that dispatches the texts whole when they are: that dispatch
     /// leaves one.
     #[must_use]
     pub fn unrecorded(mut self) -> Self {
@@ -111,7 +111,7 @@ impl Redaction {
         receipt.unwrap_or_else(|| Receipt::untouched(PointId::BeforeResponseEmit, Verdict::Pass))
     }
 
-    /// The receipt, if it was not left before.
+    /// Returns the receipt, if it was not left before.
     fn receipt(&mut self) -> Option<Receipt> {
         let union = self.union.take()?;
         let verdict = Verdict::of(union.blocked().is_some(), union.replaced());

@@ -64,7 +64,7 @@ impl Union {
         self.seats.iter().map(|working| working.elapsed).sum()
     }
 
-    /// Whether something was taken out.
+    /// Returns whether something was taken out.
     pub(super) fn replaced(&self) -> bool {
         self.seats.iter().any(|working| working.tally.replaced())
     }
@@ -86,7 +86,7 @@ impl Union {
         released
     }
 
-    /// The whole of a text.
+    /// Returns the whole of a text.
     pub(super) fn whole(&mut self, text: usize, whole: &str, call: &CallContext) -> String {
         let begun = self.push(text, whole, call).text;
         begun + &self.finish(text, call).text

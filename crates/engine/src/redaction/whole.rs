@@ -22,7 +22,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// The redactor that changed the event; of several, the first.
+    /// Returns the redactor that changed the event; of several, the first.
     pub(crate) fn writer(&self) -> Option<Arc<HookMeta>> {
         self.steps.iter().find(|step| step.said == Said::Rewrote).map(|step| Arc::clone(&step.hook))
     }
@@ -64,9 +64,9 @@ fn texts<'e, E: Any>(event: &'e mut E, snapshot: &Snapshot) -> Option<&'e mut Re
     event.downcast_mut()
 }
 
-/// The name that a receipt has for a tool in whose own name a redactor finds something: whoever makes calls up may write
-/// anything there. `None` where nobody finds anything. Where nobody may be asked any more, so deep is the call in others, no
-/// name is told that policies do not know.
+/// Returns the name that a receipt has for a tool in whose own name a redactor finds something: whoever makes calls up may
+/// write anything there. `None` where nobody finds anything. Where nobody may be asked any more, so deep is the call in
+/// others, no name is told that policies do not know.
 pub(crate) fn name_of(
     tool: &ToolName,
     snapshot: &Snapshot,

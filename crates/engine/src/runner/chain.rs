@@ -105,7 +105,7 @@ struct Consulted {
 }
 
 impl Consulted {
-    /// The step of the hook, which says nothing yet.
+    /// Returns the step of the hook, which says nothing yet.
     fn step(self, hook: &Arc<HookMeta>, again: bool) -> Step {
         Step { again, elapsed: self.elapsed, detail: self.detail, ..Step::of(Arc::clone(hook)) }
     }
@@ -158,7 +158,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         self.forms = Forms::default();
     }
 
-    /// Whether the value is another one than the one that came.
+    /// Returns whether the value is another one than the one that came.
     pub(crate) fn changed(&self) -> bool {
         self.version != Version::default()
     }
@@ -221,7 +221,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         }
     }
 
-    /// The hooks from this one on that can be asked in one go with it: they are in its batch, and it is their turn.
+    /// Returns the hooks from this one on that can be asked in one go with it: they are in its batch, and it is their turn.
     fn neighbours(&self, index: usize, round: Round, last: Version) -> Vec<S> {
         let from = self.seats.get(index..).unwrap_or_default();
         let batch = from.first().and_then(|placed| placed.seat.batch());
@@ -373,7 +373,7 @@ impl<'a, S: Seat> Chain<'a, S> {
         Some(objector)
     }
 
-    /// The objection that was made to this value before.
+    /// Returns the objection that was made to this value before.
     fn objection(&self, value: &S::Value) -> Option<Objection> {
         self.refused.iter().find(|(refused, _)| refused == value).map(|(_, objection)| objection.clone())
     }
@@ -485,7 +485,7 @@ impl<S: Seat> Proposal<S> {
         (with != without).then_some(Self { value: with, rest, fields })
     }
 
-    /// The answer without the rewrite; the step says so.
+    /// Returns the answer without the rewrite; the step says so.
     fn give_way(self, step: &mut Step, to: Option<HookId>) -> S::Outcome {
         step.refused = self.fields;
         step.yielded_to = to;

@@ -49,12 +49,12 @@ pub struct DecidedParts<P: Point> {
 }
 
 impl<P: Point> Decided<P> {
-    /// The value as the hooks left it.
+    /// Returns the value as the hooks left it.
     pub fn event(&self) -> &P::Event {
         &self.0.event
     }
 
-    /// All answers in one.
+    /// Returns all answers in one.
     pub fn outcome(&self) -> &P::Outcome {
         &self.0.outcome
     }
@@ -64,7 +64,7 @@ impl<P: Point> Decided<P> {
         self.0.blocked.as_ref()
     }
 
-    /// The record.
+    /// Returns the record.
     pub fn receipt(&self) -> &Receipt {
         &self.0.receipt
     }
@@ -74,7 +74,7 @@ impl<P: Point> Decided<P> {
         self.0
     }
 
-    /// The value as permitted, or why it is not.
+    /// Returns the value as permitted, or why it is not.
     ///
     /// # Errors
     ///
@@ -265,18 +265,18 @@ impl Dispatch<'_> {
         Claimed { outcome, blocked, receipt }
     }
 
-    /// Whether nobody wants to know of a dispatch at `P` that meets no hook.
+    /// Returns whether nobody wants to know of a dispatch at `P` that meets no hook.
     fn is_unread<P: Point>(&self) -> bool {
         let of_sinks = !self.sinks.is_empty() && !reads_idle(self.sinks, P::INFO.id);
         !self.capture && (!self.digests || of_sinks)
     }
 
-    /// The hooks that are about this event.
+    /// Returns the hooks that are about this event.
     fn asked<'e, P: Point>(&'e self, event: &'e P::Event) -> impl Iterator<Item = &'e Entry<P>> + 'e {
         self.snapshot.slot::<P>().iter().filter(|entry| entry.meta.is_about(event.tool_name(), self.call))
     }
 
-    /// The step of a hook that can't change the value.
+    /// Returns the step of a hook that can't change the value.
     fn step<P: Point>(entry: &Entry<P>, said: &Asked<P::Outcome>, elapsed: Duration) -> Step {
         Step {
             said: if said.is_err() { Said::Failed } else { Said::Nothing },
@@ -295,7 +295,7 @@ impl Dispatch<'_> {
     }
 }
 
-/// Whether somebody wants to know of dispatches that meet no hook.
+/// Returns whether somebody wants to know of dispatches that meet no hook.
 pub(crate) fn reads_idle(sinks: &[Arc<dyn ReceiptSink>], point: PointId) -> bool {
     sinks.iter().any(|sink| sink.reads_idle(point))
 }

@@ -50,7 +50,7 @@ pub(crate) trait Seat: Copy + Send + Sync {
         capture: bool,
     ) -> impl Future<Output = Reply<Self::Outcome>> + Send;
 
-    /// The batch that the hook is in.
+    /// Returns the batch that the hook is in.
     fn batch(&self) -> Option<BatchKey>;
 
     /// Asks hooks of one batch in their order, until one says something or fails. Those behind it have no reply.

@@ -85,7 +85,7 @@ async fn answer<P: Point>(
     }
 }
 
-/// The answer hook by hook; `None` if it can't be about these hooks.
+/// Returns the answer hook by hook; `None` if it can't be about these hooks.
 fn heard<P: Point>(
     entries: &[&Entry<P>],
     answer: BatchAnswer<P>,

@@ -31,7 +31,7 @@ pub struct CommandSafety {
 }
 
 impl CommandSafety {
-    /// The guard; `home` is the home directory of the user whose commands are judged.
+    /// Returns the guard; `home` is the home directory of the user whose commands are judged.
     pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
         Self { guard, home: home.map(Arc::from), reads_files: false }
     }
@@ -136,7 +136,7 @@ fn led(path: &str, sight: &Sight) -> Option<String> {
     }
 }
 
-/// The same for the paths of one judgement: the folder of many files is followed once.
+/// Returns the same for the paths of one judgement: the folder of many files is followed once.
 fn led_through_folders(cx: Context<'_>) -> impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static {
     let lent = through(cx, led);
     let is_lent = cx.call.sight.lent().is_some();
@@ -147,7 +147,7 @@ fn led_through_folders(cx: Context<'_>) -> impl Fn(&str) -> Option<String> + Clo
     }
 }
 
-/// The digest of where a path leads.
+/// Returns the digest of where a path leads.
 #[expect(clippy::ref_option, reason = "a look is digested by reference, whatever it finds")]
 fn leads(real: &Option<String>) -> Digest {
     Digest::of("leads-to", real)
@@ -161,7 +161,7 @@ fn digest_of(looked: &Looked) -> Digest {
     }
 }
 
-/// The text of a plain file, as it is seen through these eyes.
+/// Returns the text of a plain file, as it is seen through these eyes.
 pub(super) fn look(path: &str, sight: &Sight) -> Looked {
     let Some(eyes) = sight.lent() else { return look_here(path) };
     match eyes.file(path) {
@@ -180,8 +180,8 @@ pub fn seen(path: &str) -> Seen {
     }
 }
 
-/// The text of a plain file, or a bit more of it than is looked into. It is opened once, and what was opened is what is
-/// looked at; a pipe or a device is not waited for, and a link is not followed.
+/// Returns the text of a plain file, or a bit more of it than is looked into. It is opened once, and what was opened is
+/// what is looked at; a pipe or a device is not waited for, and a link is not followed.
 fn look_here(path: &str) -> Looked {
     let mut options = OpenOptions::new();
     options.read(true);

@@ -185,7 +185,7 @@ const MAX_TEXTS: usize = 64;
 /// Words in the names of tools that change files.
 const WRITERS: &[&str] = &["write", "edit", "create", "delete", "move", "replace", "patch", "save", "append"];
 
-/// The tool's names, in which words are looked for. None of them takes a judgement away: a tool of somebody else's
+/// Returns the tool's names, in which words are looked for. None of them takes a judgement away: a tool of somebody else's
 /// may be called like one of ours, and do what its arguments say.
 fn names(tool: &ToolName) -> [String; 2] {
     [tool.called(), tool.canonical()].map(str::to_ascii_lowercase)
@@ -284,7 +284,7 @@ const TERMINALS: &[&str] = &[
     "process", "terminal", "shell", "exec", "bash", "stdin", "tmux", "console", "command", "interact", "pty",
 ];
 
-/// The shell that a language or a tool is named after.
+/// Returns the shell that a language or a tool is named after.
 fn shell_named(name: &str) -> Option<ShellKind> {
     let name = name.to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -307,7 +307,7 @@ pub(super) fn is_one_of(key: &str, names: &[&str]) -> bool {
 
 type Fields<'a> = Vec<(&'a str, &'a Value)>;
 
-/// The arguments themselves and every object in them, however deep: tools that run several calls at once carry
+/// Returns the arguments themselves and every object in them, however deep: tools that run several calls at once carry
 /// the arguments of each. Nothing is skipped, since what is skipped can be steered by whoever writes the rest.
 fn objects(params: &Params) -> Result<Vec<Fields<'_>>, TooManyValues> {
     let root: Fields<'_> = params.iter().map(|(key, value)| (key.as_str(), value)).collect();
@@ -358,7 +358,7 @@ fn calls_in_texts(params: &Params) -> Result<Vec<Params>, TooManyValues> {
     Ok(found)
 }
 
-/// The objects of the arguments and of those that stand in them as texts.
+/// Returns the objects of the arguments and of those that stand in them as texts.
 fn all_objects<'a>(params: &'a Params, inner: &'a [Params]) -> Result<Vec<Fields<'a>>, TooManyValues> {
     let mut found = objects(params)?;
     for params in inner {
@@ -392,7 +392,7 @@ fn commands_in(value: &Value) -> Vec<String> {
     }
 }
 
-/// The words of a list, and of the lists in it.
+/// Returns the words of a list, and of the lists in it.
 fn words_of(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().flat_map(words_of).collect(),
@@ -461,7 +461,7 @@ pub(super) fn file_uses(tool: &ToolName, params: &Params) -> Result<Vec<FileUse>
     Ok(uses)
 }
 
-/// The paths in a value; an address of the file scheme is its path.
+/// Returns the paths in a value; an address of the file scheme is its path.
 fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.strip_prefix("file://").unwrap_or(text).to_owned()],

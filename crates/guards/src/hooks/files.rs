@@ -76,7 +76,7 @@ pub struct SecurityAudit {
 }
 
 impl SecurityAudit {
-    /// The guard, with the operator's exceptions and additions.
+    /// Returns the guard, with the operator's exceptions and additions.
     pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
         Self { guard, allow, deny, home: home.map(Arc::from) }
     }

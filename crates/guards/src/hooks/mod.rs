@@ -112,7 +112,7 @@ fn place(call: &CallContext, home: Option<&str>, workdir: Option<&str>) -> Place
     }
 }
 
-/// The reason of a finding, for the model and for people: what, why, and what to do instead.
+/// Returns the reason of a finding, for the model and for people: what, why, and what to do instead.
 fn reason(finding: &Finding) -> String {
     let mut text = format!("{} [{}]: {}", finding.reason, finding.code, finding.what);
     if let Some(alternative) = &finding.alternative {
@@ -122,7 +122,7 @@ fn reason(finding: &Finding) -> String {
     text
 }
 
-/// The findings that stop a call.
+/// Returns the findings that stop a call.
 fn stopping(judgement: &Judgement) -> impl Iterator<Item = &Finding> {
     let stops = judgement.verdict == Verdict::Block;
     judgement
@@ -131,7 +131,7 @@ fn stopping(judgement: &Judgement) -> impl Iterator<Item = &Finding> {
         .filter(move |finding| stops && finding.verdict == Verdict::Block && finding.allowed_by.is_none())
 }
 
-/// The rules of findings, each once.
+/// Returns the rules of findings, each once.
 fn rules(findings: &[&Finding]) -> Vec<RuleId> {
     let mut rules: Vec<RuleId> = Vec::new();
     for finding in findings {

@@ -25,7 +25,7 @@ const LIFE_CYCLE: [&str; 11] = [
     "dependencies",
 ];
 
-/// The question about a write that changes what the manager of a package runs by itself.
+/// Returns the question about a write that changes what the manager of a package runs by itself.
 ///
 /// `held` reads the text of a file.
 pub(super) fn changes_scripts(
@@ -65,7 +65,7 @@ pub(super) fn changes_scripts(
     })
 }
 
-/// The scripts of the life cycle, by name and text.
+/// Returns the scripts of the life cycle, by name and text.
 fn scripts(text: &str) -> Option<Vec<(String, Value)>> {
     let package: Value = serde_json::from_str(text).ok()?;
     let scripts = package.get("scripts").and_then(Value::as_object);
@@ -79,7 +79,7 @@ pub(super) fn holds_already(used: &FileUse, path: &str, held: &dyn Fn(&str) -> O
     whole && used.content.is_some() && used.content == held(path)
 }
 
-/// The text of a plain file of a bounded size, opened once.
+/// Returns the text of a plain file of a bounded size, opened once.
 pub(super) fn held(path: &str, sight: &Sight) -> Option<String> {
     match look(path, sight) {
         Looked::Text(text) if text.len() as u64 <= MAX_FILE => Some(text),

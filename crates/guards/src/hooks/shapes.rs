@@ -40,7 +40,7 @@ pub(super) fn runs_code(names: &[String; 2]) -> bool {
     names.iter().any(|name| RUNNERS.iter().any(|word| name.contains(word)))
 }
 
-/// The code of a call, by the language that it names or that its tool is named after.
+/// Returns the code of a call, by the language that it names or that its tool is named after.
 pub(super) fn code(language: Option<&str>, names: &[String; 2], code: Option<&str>) -> Code {
     let Some(code) = code.filter(|code| !code.trim().is_empty()) else { return Code::None };
     if let Some(language) = language {
@@ -55,8 +55,8 @@ pub(super) fn code(language: Option<&str>, names: &[String; 2], code: Option<&st
     named.map_or(Code::None, |interpreter| Code::Command(format!("{interpreter} {}", quoted(code))))
 }
 
-/// The variables that are set for a command, as a line in front of it. `None` where one can't be read so: it has no plain
-/// value, or a name that no shell can set, such as those by which bash takes over functions.
+/// Returns the variables that are set for a command, as a line in front of it. `None` where one can't be read so: it has no
+/// plain value, or a name that no shell can set, such as those by which bash takes over functions.
 pub(super) fn exports(variables: &Value) -> Option<String> {
     let split = |text: &str| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let pairs: Vec<(String, String)> = match variables {
@@ -86,7 +86,7 @@ fn is_name(name: &str) -> bool {
 const HARMLESS: [&str; 10] =
     ["text", "plaintext", "markdown", "md", "json", "yaml", "html", "css", "csv", "latex"];
 
-/// The interpreter of a language, with the option that takes code.
+/// Returns the interpreter of a language, with the option that takes code.
 fn interpreter(language: &str) -> Option<&'static str> {
     Some(match language {
         "python" | "python3" | "py" | "ipython" | "jupyter" => "python3 -c",
@@ -128,7 +128,7 @@ const METADATA: [&str; 9] = [
     "[::ffff:a9fe:a9fe]",
 ];
 
-/// The command that does what a field of this name and value asks for, where that needs a look.
+/// Returns the command that does what a field of this name and value asks for, where that needs a look.
 pub(super) fn command_of(key: &str, value: &Value) -> Vec<String> {
     let texts: Vec<&str> = match value {
         Value::String(text) => vec![text],
@@ -156,7 +156,7 @@ fn names_metadata(address: &str) -> bool {
     })
 }
 
-/// Whether a text is a statement of SQL that could take something away.
+/// Returns whether a text is a statement of SQL that could take something away.
 fn changes_data(text: &str) -> bool {
     const VERBS: [&str; 6] = ["drop", "truncate", "delete", "alter", "update", "grant"];
     text.split(';').any(|statement| {
@@ -166,7 +166,7 @@ fn changes_data(text: &str) -> bool {
     })
 }
 
-/// The file that an address names.
+/// Returns the file that an address names.
 pub(super) fn file_address(key: &str, text: &str) -> Option<String> {
     let scheme = text.trim_start().get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"))?;
     let path = text.trim_start().strip_prefix(scheme)?.trim_start_matches("//localhost");

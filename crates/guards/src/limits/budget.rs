@@ -219,7 +219,7 @@ impl Budget {
 }
 
 impl Budgets {
-    /// A guard that counts in `store`.
+    /// Creates a guard that counts in `store`.
     pub fn new(settings: BudgetSettings, store: Arc<dyn Store>) -> Self {
         Self::with_clock(settings, store, Timestamp::now)
     }

@@ -58,7 +58,7 @@ struct Repeated<'a> {
 }
 
 impl LoopGuard {
-    /// A guard that lets a conversation make the same call `repeats` times.
+    /// Creates a guard that lets a conversation make the same call `repeats` times.
     pub fn new(store: Arc<dyn Store>, repeats: u64, action: LoopAction) -> Self {
         Self { store, repeats, action }
     }
@@ -71,7 +71,7 @@ impl LoopGuard {
         Arc::new(Answers(self.clone()))
     }
 
-    /// Counts a call; answers whether there was room for it.
+    /// Counts a call; returns whether there was room for it.
     async fn count(&self, repeated: &Repeated<'_>) -> Result<bool, HookError> {
         let now = Timestamp::now();
         let charge = Charge {
@@ -112,7 +112,7 @@ impl Repeated<'_> {
         format!("loop/{}/{}", conversation.short(), Digest::of("repeated_call", &call))
     }
 
-    /// The same for all judgements of one call; a new one for a call that can't be told apart.
+    /// Returns the same for all judgements of one call; a new one for a call that can't be told apart.
     fn reservation(&self) -> ReservationId {
         static NAMELESS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let of = self.counter();

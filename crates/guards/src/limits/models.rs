@@ -20,7 +20,7 @@ pub struct ModelRule {
 pub struct ModelAccess(Vec<ModelRule>);
 
 impl ModelAccess {
-    /// The rules.
+    /// Returns the rules.
     pub fn new(rules: Vec<ModelRule>) -> Self {
         Self(rules)
     }

@@ -26,12 +26,12 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
-    /// Whether a name is meant.
+    /// Returns whether a name is meant.
     pub fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)
     }
 
-    /// Whether a name that may be missing is meant. What has no name is meant by `*` only.
+    /// Returns whether a name that may be missing is meant. What has no name is meant by `*` only.
     pub fn matches_any(&self, name: Option<&str>) -> bool {
         name.map_or_else(|| self.0.glob().glob() == "*", |name| self.matches(name))
     }

@@ -19,7 +19,7 @@ pub enum Window {
 }
 
 impl Window {
-    /// Its name, as in `a day`.
+    /// Returns its name, as in `a day`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -29,7 +29,7 @@ impl Window {
         }
     }
 
-    /// The window in which `now` lies: when it began and when it ends.
+    /// Returns the window in which `now` lies: when it began and when it ends.
     pub(super) fn around(self, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
         let at = jiff::Timestamp::from_millisecond(now.as_millis()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let civil = TimeZone::UTC.to_datetime(at);

@@ -231,13 +231,13 @@ fn drive<'a, 'p>(base: &'a [&'p str]) -> Option<&'a [&'p str]> {
     }
 }
 
-/// Whether a segment is a name, or a pattern that this name fits.
+/// Returns whether a segment is a name, or a pattern that this name fits.
 fn is_or_means(segment: &str, name: &str) -> bool {
     let means = segment.contains([STAR, ANY, SET]) && !segment.starts_with(HOLE);
     segment.eq_ignore_ascii_case(name) || means && backstop_shell::pattern_matches(segment, name)
 }
 
-/// Whether a path ends in everything that its folder holds.
+/// Returns whether a path ends in everything that its folder holds.
 pub(crate) fn ends_open(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(is_everything)
 }

@@ -21,7 +21,7 @@ pub(super) const FAMILIES: [&str; 5] =
 const ABOVE: &[&[&str]] =
     &[&[], &[".config"], &[".local"], &[".local", "share"], &[".agents"], &["Documents", "Cline"]];
 
-/// Whether an absolute path is such a folder or such a file, by its name or by where links on the disk lead.
+/// Returns whether an absolute path is such a folder or such a file, by its name or by where links on the disk lead.
 pub(crate) fn holds(path: &str, place: &Place) -> bool {
     is_one(path, place) || place.leads_to(path).is_some_and(|real| is_one(&real, place))
 }
@@ -33,14 +33,14 @@ pub(crate) fn is_one(path: &str, place: &Place) -> bool {
     sensitive::is_footing(path, place) || shortest != path && sensitive::is_footing(&shortest, place)
 }
 
-/// Whether a folder of the user is one that such folders lie in.
+/// Returns whether a folder of the user is one that such folders lie in.
 pub(crate) fn is_above(path: &str, place: &Place) -> bool {
     let (path, home) = (named(path), named(place.home()));
     let Some(rest) = path.strip_prefix(home.as_slice()) else { return false };
     place.workspace() != place.home() && ABOVE.contains(&rest)
 }
 
-/// The segments, without those at the end that may be anything.
+/// Returns the segments, without those at the end that may be anything.
 fn named(path: &str) -> Vec<&str> {
     let is_any = |segment: &&str| segment.chars().all(|c| matches!(c, STAR | ANY | HOLE));
     let mut segments: Vec<&str> =

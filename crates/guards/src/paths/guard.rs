@@ -50,7 +50,7 @@ pub struct PathGuard {
 }
 
 impl PathGuard {
-    /// A guard with this profile that does not look at the file system.
+    /// Creates a guard with this profile that does not look at the file system.
     pub fn new(profile: Profile) -> Self {
         Self { profile, symlinks: false }
     }
@@ -62,7 +62,7 @@ impl PathGuard {
         self
     }
 
-    /// Whether what links lead to is judged as well.
+    /// Returns whether what links lead to is judged as well.
     pub(crate) fn looks_at_files(&self) -> bool {
         self.symlinks
     }
@@ -94,7 +94,7 @@ impl PathGuard {
         Judgement { verdict, findings, unknown: Vec::new(), processes: Vec::new() }
     }
 
-    /// Every path that the written one could mean.
+    /// Returns every path that the written one could mean.
     pub(crate) fn meanings(&self, path: &str, place: &Place) -> Meanings {
         if path.starts_with("http://") || path.starts_with("https://") {
             return Meanings::default();
@@ -196,7 +196,7 @@ fn found(rule: &str, verdict: Verdict, reason: String, path: &str) -> Finding {
     }
 }
 
-/// The last segments of a path, as a path: what a file is called says what it is.
+/// Returns the last segments of a path, as a path: what a file is called says what it is.
 fn end_of(path: &str) -> String {
     let cut = path.rmatch_indices('/').nth(KEPT_SEGMENTS - 1).map_or(0, |(at, _)| at);
     let end = path.get(cut..).unwrap_or_default();

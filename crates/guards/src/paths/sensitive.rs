@@ -42,7 +42,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether it decides which of an agent's calls are judged.
+    /// Returns whether it decides which of an agent's calls are judged.
     fn is_footing(&self) -> bool {
         FOOTING.contains(&self.id)
     }
@@ -133,7 +133,7 @@ impl Index {
         self.patterns.push(Pattern { entry, anchor, segments, shortest, below });
     }
 
-    /// The patterns that are filed under a segment of the path, each once however often the segment stands there: a
+    /// Returns the patterns that are filed under a segment of the path, each once however often the segment stands there: a
     /// match looks at the whole path.
     fn filed(&self, segments: &[&str]) -> Vec<usize> {
         let mut met = HashSet::new();
@@ -143,8 +143,8 @@ impl Index {
     }
 }
 
-/// The family an absolute, normalised path belongs to, if it is sensitive. A backup of credentials is as good as they
-/// are.
+/// Returns the family an absolute, normalised path belongs to, if it is sensitive. A backup of credentials is as good as
+/// they are.
 pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
     let itself = by_name(path, place);
     if itself.is_some_and(|entry| entry.level == Level::Secret) {
@@ -154,7 +154,7 @@ pub(crate) fn find(path: &str, place: &Place) -> Option<&'static Entry> {
     original.filter(|entry| entry.level == Level::Secret).or(itself)
 }
 
-/// Whether an absolute, normalised path is one that decides which calls are judged, whatever else it is.
+/// Returns whether an absolute, normalised path is one that decides which calls are judged, whatever else it is.
 pub(super) fn is_footing(path: &str, place: &Place) -> bool {
     let lower = in_small_letters(path);
     let segments: Vec<&str> = lower.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -165,7 +165,7 @@ pub(super) fn is_footing(path: &str, place: &Place) -> bool {
     filed.any(|pattern| fits(pattern, &segments, home)) || is_globbed_footing(&segments, home)
 }
 
-/// Whether a written glob in the user's own folders, or in the workspace, can match such a path.
+/// Returns whether a written glob in the user's own folders, or in the workspace, can match such a path.
 fn is_globbed_footing(segments: &[&str], home: Option<usize>) -> bool {
     let inner = segments.get(home.unwrap_or_default()..).unwrap_or_default();
     let may_mean_more =
@@ -176,7 +176,7 @@ fn is_globbed_footing(segments: &[&str], home: Option<usize>) -> bool {
         })
 }
 
-/// The path of a file whose backup this seems to be.
+/// Returns the path of a file whose backup this seems to be.
 fn without_backup(path: &str) -> Option<&str> {
     let (start, name) = path.rsplit_once('/').map_or((0, path), |(folder, name)| (folder.len() + 1, name));
     let kept = BACKUPS.iter().find_map(|suffix| {
@@ -282,7 +282,7 @@ fn fits(pattern: &Pattern, segments: &[&str], home: Option<usize>) -> bool {
     }
 }
 
-/// Whether this is what an agent writes for itself below its folder in a home of `start` segments.
+/// Returns whether this is what an agent writes for itself below its folder in a home of `start` segments.
 fn is_own_note(segments: &[&str], start: usize) -> bool {
     let below = segments.get(start..).unwrap_or_default();
     OWN_NOTES.iter().any(|note| {
@@ -336,7 +336,7 @@ const LEAST_FIXED: usize = 3;
 /// The same of what decides which calls are judged: nobody means `.c*` to leave `.claude` out.
 const LEAST_FIXED_OF_FOOTING: usize = 2;
 
-/// Whether a name that begins like `text` may be one that a glob stands for.
+/// Returns whether a name that begins like `text` may be one that a glob stands for.
 fn may_begin(glob: &str, text: &str) -> bool {
     let first = glob.chars().next();
     first == text.chars().next() || first.is_some_and(|c| matches!(c, STAR | ANY | SET | HOLE))
@@ -347,7 +347,7 @@ fn fixed(glob: &str) -> usize {
     glob.chars().filter(|c| !matches!(*c, STAR | ANY)).count()
 }
 
-/// Whether a glob names nothing of a file but its extension.
+/// Returns whether a glob names nothing of a file but its extension.
 fn names_a_kind(glob: &str) -> bool {
     glob.rsplit_once('.')
         .is_some_and(|(stem, extension)| !stem.is_empty() && fixed(stem) == 0 && fixed(extension) > 0)

@@ -60,7 +60,7 @@ pub struct Roots {
     pub moved: Vec<(PathBuf, PathBuf)>,
 }
 
-/// The places below `roots` that decide whether an agent is guarded, and that no client writes while it runs.
+/// Returns the places below `roots` that decide whether an agent is guarded, and that no client writes while it runs.
 pub fn unwritable_footing(roots: &Roots) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for pattern in walled() {
@@ -71,20 +71,20 @@ pub fn unwritable_footing(roots: &Roots) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The patterns of the table that walls stand for.
+/// Returns the patterns of the table that walls stand for.
 fn walled() -> impl Iterator<Item = &'static str> {
     let is_left = |pattern: &&str| FOLDERS_OF_CLIENTS.contains(pattern) || FILES_OF_CLIENTS.contains(pattern);
     footing().filter(move |pattern| !is_left(pattern) && !is_above(pattern))
 }
 
-/// All patterns of the families that walls are for.
+/// Returns all patterns of the families that walls are for.
 fn footing() -> impl Iterator<Item = &'static str> {
     entries()
         .filter(|entry| FAMILIES.contains(&entry.id) && !OWN.contains(&entry.id))
         .flat_map(|entry| entry.patterns.iter().copied())
 }
 
-/// Whether a pattern names nothing but the folder in which others lie. Walls keep such a folder where it is.
+/// Returns whether a pattern names nothing but the folder in which others lie. Walls keep such a folder where it is.
 fn is_above(pattern: &str) -> bool {
     let name = name_of(pattern);
     !pattern.ends_with("/**")

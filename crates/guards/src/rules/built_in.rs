@@ -7,7 +7,7 @@ use super::set::{Condition, RuleSet};
 
 include!(concat!(env!("OUT_DIR"), "/packs.rs"));
 
-/// The built-in rules.
+/// Returns the built-in rules.
 pub(super) fn rules() -> RuleSet {
     let mut set = RuleSet::written(RULES);
     for (program, conditions) in RUNS {

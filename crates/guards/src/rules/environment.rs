@@ -57,7 +57,8 @@ fn is_foreign(influence: Influence, kind: Value, value: &str, folder: &str, at: 
     }
 }
 
-/// Whether what is fetched from an address may be another's on the way: it does not go over TLS and leaves this machine.
+/// Returns whether what is fetched from an address may be another's on the way: it does not go over TLS and leaves this
+/// machine.
 fn may_be_changed_on_the_way(address: &str) -> bool {
     let Some((scheme, rest)) = address.split_once("://") else { return false };
     let host = rest.split('/').next().unwrap_or_default();
@@ -91,7 +92,7 @@ pub(super) fn is_foreign_program(value: &str, folder: &str, at: &Place) -> bool 
     interpreter && words.next().is_some()
 }
 
-/// Whether one of the options in a value is among those that load code.
+/// Returns whether one of the options in a value is among those that load code.
 fn loads(value: &str, loading: &[&str]) -> bool {
     let lead = |text: &str| loading.iter().any(|option| text.starts_with(option));
     let value = value.trim_start();
@@ -101,7 +102,7 @@ fn loads(value: &str, loading: &[&str]) -> bool {
             .any(|(blank, _)| value.get(blank..).is_some_and(|rest| lead(rest.trim_start())))
 }
 
-/// Whether an entry of `PATH` may hold programs that stand in for those of the system.
+/// Returns whether an entry of `PATH` may hold programs that stand in for those of the system.
 fn finds_foreign_programs(entry: &str, folder: &str, at: &Place) -> bool {
     // What stands behind a mark is not known, and usually what the variable was before.
     if has_hole(entry) {

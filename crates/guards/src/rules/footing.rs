@@ -62,7 +62,7 @@ const GIT_WRITES: &[&str] = &[
 ];
 const TARGETS: &[&str] = &["-t", "--target-directory"];
 
-/// Whether a process changes a place that an agent stands on.
+/// Returns whether a process changes a place that an agent stands on.
 pub(super) fn changes(process: &Process, at: &Place) -> bool {
     let program = process.program();
     let args = arguments(process);
@@ -84,7 +84,8 @@ pub(super) fn changes(process: &Process, at: &Place) -> bool {
     }
 }
 
-/// Whether a process fills a folder in which such places lie with what another folder holds: what that is called is not known.
+/// Returns whether a process fills a folder in which such places lie with what another folder holds: what that is called is
+/// not known.
 pub(super) fn fills_above(process: &Process, at: &Place) -> bool {
     let cwd = process.cwd().unwrap_or_else(|| at.cwd());
     let args = arguments(process);
@@ -94,8 +95,8 @@ pub(super) fn fills_above(process: &Process, at: &Place) -> bool {
     operands.next_back().is_some_and(|target| above(target)) && operands.any(|source| is_content(&source))
 }
 
-/// Whether an argument of a process, or a path in one, names a place that an agent stands on. Paths are found in values of
-/// options, behind `=`, `:` and `@`, and in texts, which may be code of any language.
+/// Returns whether an argument of a process, or a path in one, names a place that an agent stands on. Paths are found in
+/// values of options, behind `=`, `:` and `@`, and in texts, which may be code of any language.
 pub(super) fn names(process: &Process, at: &Place) -> bool {
     let cwd = process.cwd().unwrap_or_else(|| at.cwd());
     arguments(process).iter().any(|arg| mentions(arg, cwd, at))
@@ -125,7 +126,7 @@ fn is_no_part_of_a_path(c: char) -> bool {
     c.is_whitespace() || "\"'`(){}[],;<>|&=:@!".contains(c)
 }
 
-/// The value that is written behind the letter of an option.
+/// Returns the value that is written behind the letter of an option.
 fn behind_letter(arg: &str) -> Option<&str> {
     let mut letters = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?.chars();
     letters.next().map(|_| letters.as_str())
@@ -144,7 +145,7 @@ fn unpacks(args: &[&str]) -> bool {
     args.iter().enumerate().any(mode)
 }
 
-/// The files that a line of a patch says are changed, without the prefixes that git writes.
+/// Returns the files that a line of a patch says are changed, without the prefixes that git writes.
 fn patched(line: &str) -> impl Iterator<Item = &str> {
     const MARKS: [&str; 5] = ["+++ ", "--- ", "rename to ", "copy to ", "diff --git "];
     let files = MARKS.iter().find_map(|mark| line.strip_prefix(mark));
@@ -169,7 +170,7 @@ impl Look<'_> {
         footing::holds(&paths::lexical(path, cwd), self.at)
     }
 
-    /// Whether an argument is such a place: as it stands, behind `=` or `:`, or behind the letter of an option.
+    /// Returns whether an argument is such a place: as it stands, behind `=` or `:`, or behind the letter of an option.
     fn names(&self, arg: &str) -> bool {
         let behind = |mark: char| arg.split_once(mark).is_some_and(|(_, rest)| self.holds(rest));
         self.holds(arg)
@@ -182,12 +183,12 @@ impl Look<'_> {
         args.iter().any(|arg| self.names(arg))
     }
 
-    /// Whether the process works in such a folder, where what it writes lands without being named.
+    /// Returns whether the process works in such a folder, where what it writes lands without being named.
     fn works_there(&self) -> bool {
         self.process.cwd().is_some_and(|cwd| footing::holds(cwd, self.at))
     }
 
-    /// Whether a patch in the workspace that is named changes such a place.
+    /// Returns whether a patch in the workspace that is named changes such a place.
     fn patches(&self, args: &[&str]) -> bool {
         let cwd = self.process.cwd().unwrap_or_else(|| self.at.cwd());
         let changes = |line: &str| patched(line).any(|path| self.holds(path));
@@ -199,7 +200,7 @@ impl Look<'_> {
         })
     }
 
-    /// Whether what is copied is copied to such a place.
+    /// Returns whether what is copied is copied to such a place.
     fn targets(&self, args: &[&str]) -> bool {
         let by_option = args.windows(2).any(|pair| match pair {
             [option, folder] => TARGETS.contains(option) && self.names(folder),
@@ -210,7 +211,7 @@ impl Look<'_> {
         by_option || glued || last.is_some_and(|last| self.names(last))
     }
 
-    /// Whether what is copied into a folder is such a place there, by its own name.
+    /// Returns whether what is copied into a folder is such a place there, by its own name.
     fn lands_there(&self, args: &[&str]) -> bool {
         let mut operands = args.iter().filter(|arg| !arg.starts_with('-'));
         let Some(folder) = operands.next_back() else { return false };
@@ -427,7 +428,7 @@ const HARMLESS_STARTERS: &[&str] = &[
     "stdbuf", "setsid", "watch",
 ];
 
-/// Whether a process is a coding agent that is not known to keep its hooks.
+/// Returns whether a process is a coding agent that is not known to keep its hooks.
 pub(super) fn may_lose_hooks(process: &Process, at: &Place) -> bool {
     let program = process.program();
     let Some(known) = CLIENTS.iter().find(|known| known.programs.contains(&program.as_str())) else {
@@ -452,7 +453,7 @@ pub(super) fn may_lose_hooks(process: &Process, at: &Place) -> bool {
     process.environment().iter().any(|(name, _)| !harmless(name)) || !known.keeps(&args)
 }
 
-/// Whether an operand is the program of a coding agent: in a folder of programs, or where a shell finds it.
+/// Returns whether an operand is the program of a coding agent: in a folder of programs, or where a shell finds it.
 pub(super) fn copies_client(process: &Process) -> bool {
     let is_client = |name: &str| CLIENTS.iter().any(|known| known.programs.contains(&name));
     arguments(process).iter().any(|arg| {

@@ -48,7 +48,7 @@ fn is_harmless(GitSetting { key, value }: &GitSetting, folder: &str, at: &Place)
     }
 }
 
-/// The host in an address of a repository: `https://user@host/path`, `git@host:path`; empty where there is none.
+/// Returns the host in an address of a repository: `https://user@host/path`, `git@host:path`; empty where there is none.
 fn host(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', ':']).next().unwrap_or_default();

@@ -91,7 +91,7 @@ fn joined(code: &str) -> String {
     out + rest
 }
 
-/// Whether code calls something that deletes.
+/// Returns whether code calls something that deletes.
 pub(super) fn deletes(code: &str) -> bool {
     let lower = joined(&code.to_ascii_lowercase());
     let called = lower.match_indices(['(', '!']).any(|(at, _)| {
@@ -131,7 +131,7 @@ pub(super) fn deletes(code: &str) -> bool {
     called || bare() || stated()
 }
 
-/// Whether code that imports the library of a service tells it to end, pay back, cancel or release something.
+/// Returns whether code that imports the library of a service tells it to end, pay back, cancel or release something.
 pub(super) fn ends_at_service(code: &str) -> bool {
     let lower = code.to_ascii_lowercase();
     imports(&lower).any(|module| is_of_a_service(&module))
@@ -165,7 +165,7 @@ fn ends_or_pays(call: &str) -> bool {
     pays || starts(&SERVICE_VERBS)
 }
 
-/// The modules that code imports, as they are written: the words behind the word of the language that imports.
+/// Returns the modules that code imports, as they are written: the words behind the word of the language that imports.
 fn imports(lower: &str) -> impl Iterator<Item = String> {
     const IMPORTERS: [&str; 9] = [
         "import",
@@ -189,7 +189,7 @@ fn imports(lower: &str) -> impl Iterator<Item = String> {
     named.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// The modules of a list, however long that is: `import a, b as c, d`.
+/// Returns the modules of a list, however long that is: `import a, b as c, d`.
 fn listed(lower: &str) -> impl Iterator<Item = &str> {
     let lists = lower.split(['\n', ';']).filter_map(|statement| {
         let words = statement.trim_start().trim_start_matches(['"', '\'']);
@@ -198,7 +198,7 @@ fn listed(lower: &str) -> impl Iterator<Item = &str> {
     lists.flat_map(|list| list.split(',')).filter_map(|item| item.split_whitespace().next())
 }
 
-/// Whether a module is the library of a service: it is called like one, or like a client of one.
+/// Returns whether a module is the library of a service: it is called like one, or like a client of one.
 fn is_of_a_service(module: &str) -> bool {
     let module = module.strip_prefix("npm:").or_else(|| module.strip_prefix("jsr:")).unwrap_or(module);
     if module.starts_with('.') {

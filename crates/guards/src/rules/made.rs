@@ -25,7 +25,7 @@ impl<'a> Made<'a> {
         self.trace
     }
 
-    /// Whether a process before the one at index `process` made the container of this name.
+    /// Returns whether a process before the one at index `process` made the container of this name.
     pub(super) fn is_container(&self, name: &str, process: usize) -> bool {
         let all = || {
             let mut all = HashMap::new();
@@ -40,8 +40,8 @@ impl<'a> Made<'a> {
         self.containers.get_or_init(all).get(name).is_some_and(|made| *made < process)
     }
 
-    /// Whether the process at index `nth` works in a repository that one before it made in a temporary folder. No command before
-    /// it may have put something else in the place of that folder by a link.
+    /// Returns whether the process at index `nth` works in a repository that one before it made in a temporary folder. No
+    /// command before it may have put something else in the place of that folder by a link.
     pub(super) fn is_in_repository(&self, process: &Process, nth: usize, at: &Place) -> bool {
         let Some(folder) = Repository::of(process, &self.trace.programs, at).map(|call| call.folder) else {
             return false;
@@ -97,7 +97,7 @@ impl Repository {
     }
 }
 
-/// Whether a folder is temporary, also behind the links on the disk, where these can be looked at.
+/// Returns whether a folder is temporary, also behind the links on the disk, where these can be looked at.
 fn is_temporary(folder: &str, at: &Place) -> bool {
     let leads = if at.follows_links() { at.leads_to(folder) } else { Some(folder.to_owned()) };
     class::of(folder, at) == Class::Temp && leads.is_some_and(|real| class::of(&real, at) == Class::Temp)

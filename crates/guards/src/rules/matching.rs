@@ -33,7 +33,7 @@ pub(super) struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// The process at index `nth` of the trace.
+    /// Returns the process at index `nth` of the trace.
     pub(super) fn new(nth: usize, process: &'a Process, made: &'a Made<'a>, at: &'a Place) -> Self {
         let programs = &*made.trace().programs;
         let program = process.program();
@@ -80,13 +80,13 @@ impl<'a> Parsed<'a> {
             && !self.only_asks_for_help(run)
     }
 
-    /// Whether it is one of the programs, with the arguments that are wanted.
+    /// Returns whether it is one of the programs, with the arguments that are wanted.
     pub(super) fn is_run(&self, run: &Run) -> bool {
         let program = self.process.program();
         run.program.iter().any(|name| is_called(&program, name)) && self.fits(run)
     }
 
-    /// Whether the program is only asked how it is used: a word for help behind plain words, which are its subcommands
+    /// Returns whether the program is only asked how it is used: a word for help behind plain words, which are its subcommands
     /// (`kubectl delete --help`). Behind an option the word could be its value, and what is read as code or started all
     /// the same is no question; nor does it help where a rule is about the variables or the place of any program.
     fn only_asks_for_help(&self, run: &Run) -> bool {
@@ -222,7 +222,7 @@ impl<'a> Parsed<'a> {
         !deletes && !bare && !starts && (!ends || value_last) && (executes.is_none() || printed)
     }
 
-    /// Whether a lease protects the branch that a forced refspec overwrites. One that names a branch protects
+    /// Returns whether a lease protects the branch that a forced refspec overwrites. One that names a branch protects
     /// that one only.
     fn is_leased(&self, refspec: &str) -> bool {
         const LEASE: &str = "force-with-lease";
@@ -237,8 +237,8 @@ impl<'a> Parsed<'a> {
         leases.iter().any(|lease| short(lease.split(':').next().unwrap_or_default()) == short(target))
     }
 
-    /// Whether a statement destroys data: one that stands in an argument, behind an option or attached to one, or that the
-    /// program reads from its input or a file which the same command wrote.
+    /// Returns whether a statement destroys data: one that stands in an argument, behind an option or attached to one, or that
+    /// the program reads from its input or a file which the same command wrote.
     fn destroys_by_sql(&self) -> bool {
         let given = self.args.iter().map(|arg| match arg.strip_prefix('-') {
             Some(option) => sql::behind_an_option(option),
@@ -248,7 +248,8 @@ impl<'a> Parsed<'a> {
         given.chain(read).any(sql::destroys)
     }
 
-    /// Whether `kill` is told to end every process (`-1` behind the signal), or those that a pattern of names stands for.
+    /// Returns whether `kill` is told to end every process (`-1` behind the signal), or those that a pattern of names stands
+    /// for.
     fn kills_all(&self) -> bool {
         let mut args = self.args.iter().copied().peekable();
         match args.peek().copied() {
@@ -273,7 +274,7 @@ impl<'a> Parsed<'a> {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// Whether `git checkout` is given files, and not a branch alone.
+    /// Returns whether `git checkout` is given files, and not a branch alone.
     fn overwrites_by_checkout(&self) -> bool {
         let creates = self.options.short('b')
             || self.options.short('B')
@@ -286,8 +287,8 @@ impl<'a> Parsed<'a> {
         !creates && (separated || pathlike || count > 1)
     }
 
-    /// Whether another container than those that the same command made is removed. Whatever is no option counts as a name:
-    /// `-f` has a value in front of the subcommand only.
+    /// Returns whether another container than those that the same command made is removed. Whatever is no option counts as a
+    /// name: `-f` has a value in front of the subcommand only.
     fn removes_others(&self) -> bool {
         let words = self.args.iter().filter(|arg| !arg.starts_with('-'));
         let mut names = words.skip_while(|word| **word == "container").skip(1).peekable();
@@ -296,7 +297,7 @@ impl<'a> Parsed<'a> {
             || !names.all(|name| self.made.is_container(name, self.nth))
     }
 
-    /// Whether an option or a variable names a registry to which nobody's login belongs that is kept for another one.
+    /// Returns whether an option or a variable names a registry to which nobody's login belongs that is kept for another one.
     fn asks_foreign_registry(&self) -> bool {
         let variables = self.process.environment().iter();
         let variables = variables
@@ -317,7 +318,7 @@ impl<'a> Parsed<'a> {
         git_settings::run_code(&self.args, self.process.environment(), folder, self.at)
     }
 
-    /// Whether `find` starts anywhere but in what a build makes again.
+    /// Returns whether `find` starts anywhere but in what a build makes again.
     fn searches_work(&self) -> bool {
         let starts = self.args.iter().skip_while(|arg| FIND_OPTIONS.contains(arg));
         let starts: Vec<_> = starts.take_while(|arg| !arg.starts_with(['-', '(', '!'])).collect();
@@ -413,7 +414,7 @@ const HASHICORP: [&str; 9] =
 /// Options of `find` that stand in front of where it starts.
 const FIND_OPTIONS: [&str; 3] = ["-H", "-L", "-P"];
 
-/// Whether a word is the one that is wanted; `*` at the end of that stands for any ending.
+/// Returns whether a word is the one that is wanted; `*` at the end of that stands for any ending.
 fn is_called(word: &str, wanted: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(beginning) => {

@@ -98,7 +98,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The category: the part of the id before the first dot.
+    /// Returns the category: the part of the id before the first dot.
     pub fn category(&self) -> &str {
         self.id.split('.').next().unwrap_or(&self.id)
     }

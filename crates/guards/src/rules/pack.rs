@@ -22,7 +22,7 @@ pub fn read_pack(file: &str, text: &str) -> Result<Vec<Spanned<Rule>>, Vec<Probl
     }
 }
 
-/// The rules of a pack that is a tree already.
+/// Returns the rules of a pack that is a tree already.
 ///
 /// # Errors
 ///

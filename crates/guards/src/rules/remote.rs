@@ -123,14 +123,14 @@ fn unquoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a module of a language is the library of a service, by the first part of its name.
+/// Returns whether a module of a language is the library of a service, by the first part of its name.
 pub(super) fn is_service_module(name: &str) -> bool {
     let ends = ["_client", "_python", "_api", "_ruby", "_node", "py"];
     let short = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
     [name, short].iter().any(|name| is(SERVICE_MODULES, name) || name.len() > 3 && is(SERVICE, name))
 }
 
-/// Whether what a call is about is made again by itself.
+/// Returns whether what a call is about is made again by itself.
 pub(super) fn is_remade_thing(name: &str) -> bool {
     is(REMADE, name)
         || matches!(
@@ -140,7 +140,7 @@ pub(super) fn is_remade_thing(name: &str) -> bool {
 }
 
 impl<'a> Line<'a> {
-    /// The command line of a process; none if it only rehearses, or the program is computed.
+    /// Returns the command line of a process; none if it only rehearses, or the program is computed.
     fn read(process: &'a Process, at: &Place) -> Option<Self> {
         let (program, args) = process.argv().split_first()?;
         let args: Vec<&str> = args.iter().map(Argument::raw).collect();
@@ -234,7 +234,7 @@ impl<'a> Line<'a> {
             && (self.values().any(names_production) || self.is_set_to_production)
     }
 
-    /// The first words, which are believed when they say that no harm is done.
+    /// Returns the first words, which are believed when they say that no harm is done.
     fn leading(&self) -> impl Iterator<Item = &'a str> {
         self.words.iter().copied().filter(|word| word.len() <= LONGEST).take(LEADING)
     }
@@ -264,7 +264,7 @@ impl<'a> Line<'a> {
         (verb != Verb::Reads && !harmless && !noun).then_some((verb, nth))
     }
 
-    /// Whether some word says that the program only looks, or makes something new.
+    /// Returns whether some word says that the program only looks, or makes something new.
     fn looks(&self) -> bool {
         self.leading().any(|word| verb_of(word).is_some_and(|(verb, _)| verb == Verb::Reads))
     }
@@ -399,8 +399,8 @@ fn kind_of(written: &str, process: &Process, at: &Place) -> Option<(Kind, String
     Some((kind, base.to_owned()))
 }
 
-/// The operands that could be a verb or a noun. A value of an option is left out where it can be told from one, which is
-/// behind the first word.
+/// Returns the operands that could be a verb or a noun. A value of an option is left out where it can be told from one,
+/// which is behind the first word.
 fn words_of<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut words = Vec::new();
     let mut behind_option = false;
@@ -420,7 +420,7 @@ fn words_of<'a>(args: &[&'a str]) -> Vec<&'a str> {
     words
 }
 
-/// The parts of a word: `delete-thing`, `rmThing`, `thing:delete`, `thing.delete`.
+/// Returns the parts of a word: `delete-thing`, `rmThing`, `thing:delete`, `thing.delete`.
 fn parts_of(word: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut part = String::new();
@@ -446,7 +446,7 @@ fn last_segment(word: &str) -> &str {
     word.rsplit([':', '.']).find(|segment| !segment.is_empty()).unwrap_or(word)
 }
 
-/// The whole of a word and its parts, where a verb can stand.
+/// Returns the whole of a word and its parts, where a verb can stand.
 fn verbs_in(word: &str) -> impl Iterator<Item = String> {
     let whole = last_segment(word).to_ascii_lowercase();
     let mut parts = parts_of(word);
@@ -486,7 +486,7 @@ fn pieces(value: &str) -> impl Iterator<Item = String> + '_ {
     value.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase)
 }
 
-/// Whether a value is, or has a part that is, a word for what users see.
+/// Returns whether a value is, or has a part that is, a word for what users see.
 fn names_production(value: &str) -> bool {
     pieces(value).any(|piece| is(PRODUCTION, &piece))
         || value.split(['/', '=', ',']).any(|part| is(LIVE, &part.to_ascii_lowercase()))

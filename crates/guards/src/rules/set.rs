@@ -51,7 +51,7 @@ pub enum PackError {
 }
 
 impl PackError {
-    /// The id of the rule that was refused.
+    /// Returns the id of the rule that was refused.
     pub fn id(&self) -> &str {
         match self {
             Self::Duplicate { id }
@@ -107,12 +107,12 @@ pub(crate) struct Hit {
 }
 
 impl RuleSet {
-    /// The built-in packs.
+    /// Returns the built-in packs.
     pub fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
 
-    /// The built-in packs and `more`, whose examples are checked.
+    /// Returns the built-in packs and `more`, whose examples are checked.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl RuleSet {
         Ok(())
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         (0..self.rules.len()).filter_map(|at| self.rule(at))
     }
@@ -248,7 +248,7 @@ impl RuleSet {
         self.rule(rule).filter(|rule| rule.profile <= profile)?.when.get(nth)
     }
 
-    /// Every rule that counts in the profile and applies to something in the trace.
+    /// Returns every rule that counts in the profile and applies to something in the trace.
     pub(crate) fn hits(&self, trace: &Trace, at: &Place, profile: Profile) -> Vec<Hit> {
         let mut hits = Vec::new();
         let made = Made::by(trace);
@@ -342,8 +342,8 @@ fn prepared(mut rule: Rule) -> Rule {
     rule
 }
 
-/// The touch of what links on the disk lead to, where that is something else. What is deleted or moved is a link itself, in
-/// the folder that links before it lead to.
+/// Returns the touch of what links on the disk lead to, where that is something else. What is deleted or moved is a link
+/// itself, in the folder that links before it lead to.
 fn on_disk(touch: &Touch, at: &Place) -> Option<Touch> {
     let written = touch.climbing.as_ref().unwrap_or(&touch.resolved);
     if !touch.is_anchored
@@ -361,7 +361,7 @@ fn on_disk(touch: &Touch, at: &Place) -> Option<Touch> {
     (real != touch.resolved).then(|| Touch { resolved: real, ..touch.clone() })
 }
 
-/// The process that a signal is about, if it is about one.
+/// Returns the process that a signal is about, if it is about one.
 fn process_of(signal: &Fact) -> Option<usize> {
     match signal {
         Fact::NetworkShell { process } | Fact::CodeActs { process } => Some(*process),
@@ -376,7 +376,7 @@ fn searched(text: &str) -> String {
     format!("{front}{}{back}", text.to_ascii_lowercase())
 }
 
-/// Whether a condition leaves out what this process touches.
+/// Returns whether a condition leaves out what this process touches.
 fn is_excepted<'a>(
     condition: &TouchCondition,
     process: Option<usize>,
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(judgement.findings.first().map(|finding| finding.rule_id.as_str()), Some("guard.broken"));
     }
 
-    /// The built-in rules as their files say, with file and line.
+    /// Returns the built-in rules as their files say, with file and line.
     fn written() -> Vec<backstop_yaml::Spanned<Rule>> {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules/packs");
         let mut paths: Vec<_> = std::fs::read_dir(folder)

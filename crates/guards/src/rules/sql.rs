@@ -18,7 +18,7 @@ pub(super) fn destroys(text: &str) -> bool {
     statements(&plain) || plain.contains('\'') && runs_text() && plain.split('\'').any(statements)
 }
 
-/// The part of an option (without its first dash) that may be a statement: behind `=`, or attached to its letters.
+/// Returns the part of an option (without its first dash) that may be a statement: behind `=`, or attached to its letters.
 pub(super) fn behind_an_option(option: &str) -> &str {
     let value = option.split_once('=').map_or(option, |(_, value)| value);
     let begins = |at: &usize| {
@@ -34,7 +34,7 @@ pub(super) fn behind_an_option(option: &str) -> &str {
     value.get(start.unwrap_or(0)..).unwrap_or_default()
 }
 
-/// The text without `--` and `/* */`; what MySQL runs of a comment (`/*! */`) stays.
+/// Returns the text without `--` and `/* */`; what MySQL runs of a comment (`/*! */`) stays.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -67,7 +67,7 @@ fn destroys_alone(statement: &str) -> bool {
     }
 }
 
-/// Whether no condition chooses rows: there is none, or it holds for all.
+/// Returns whether no condition chooses rows: there is none, or it holds for all.
 fn is_about_all(words: &[&str]) -> bool {
     let Some(at) = words.iter().position(|word| *word == "where") else { return true };
     let condition: String = words.get(at + 1..).unwrap_or_default().concat();

@@ -5,7 +5,7 @@
 
 use backstop_shell::options::Options;
 
-/// Whether the program shows no value of `NAME=value` lines in the files it is given.
+/// Returns whether the program shows no value of `NAME=value` lines in the files it is given.
 pub(super) fn are_kept(program: &str, args: &[&str], options: &Options<'_>) -> bool {
     match program {
         "wc" => true,

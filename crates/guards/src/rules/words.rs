@@ -5,7 +5,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/words.rs"));
 
-/// Whether a list holds a word.
+/// Returns whether a list holds a word.
 pub(crate) fn is(list: &[&str], word: &str) -> bool {
     list.binary_search(&word).is_ok()
 }

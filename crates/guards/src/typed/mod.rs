@@ -102,7 +102,7 @@ impl CommandGuard {
         self.conclude(fed, Some(&known), typing.text, place, now)
     }
 
-    /// The language of what will read the text, or why that is not known.
+    /// Returns the language of what will read the text, or why that is not known.
     fn reader(&self, typing: &Typing<'_>, place: &Place) -> Result<Language, &'static str> {
         let (Some(program), true) = (typing.program, typing.vouched) else {
             return Err("nobody says which program it is");
@@ -141,7 +141,7 @@ impl CommandGuard {
         }
     }
 
-    /// The language of the one program in the command line that reads what is typed.
+    /// Returns the language of the one program in the command line that reads what is typed.
     fn started(&self, program: &str, place: &Place) -> Option<Language> {
         let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=:,@%+~'\"".contains(c);
         if !program.trim().trim_end_matches("2>&1").chars().all(plain) {
@@ -246,8 +246,8 @@ fn changes_reading(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether the lines are finished in the grammar of every shell, so that nothing typed behind them changes what they
-/// were.
+/// Returns whether the lines are finished in the grammar of every shell, so that nothing typed behind them changes what
+/// they were.
 fn is_settled(before: &str) -> bool {
     !before.contains(['#', '`']) && !before.contains("$'") && !before.contains("$\"") && is_whole(before)
 }

@@ -69,7 +69,7 @@ enum Token<'a> {
 }
 
 impl Plain {
-    /// Whether all of the text is plain.
+    /// Returns whether all of the text is plain.
     pub(super) fn holds(&self, text: &str) -> bool {
         let mut variables: Vec<&str> = Vec::new();
         text.split('\n').all(|line| {
@@ -118,7 +118,7 @@ impl Plain {
         })
     }
 
-    /// The tokens of a line; `None` when it holds anything else than plain ones.
+    /// Returns the tokens of a line; `None` when it holds anything else than plain ones.
     fn tokens<'a>(&self, line: &'a str) -> Option<Vec<Token<'a>>> {
         let mut tokens = Vec::new();
         let mut rest = line;
@@ -201,7 +201,8 @@ const CLIENT_WORDS: &[&str] = &[
     "costs",
 ];
 
-/// Whether the text is statements for a database and nothing that its client reads itself, or goes on to read as data.
+/// Returns whether the text is statements for a database and nothing that its client reads itself, or goes on to read as
+/// data.
 pub(super) fn statements(text: &str) -> bool {
     let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
     let quiet = text.split('\n').all(|line| {

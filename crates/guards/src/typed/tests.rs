@@ -15,7 +15,7 @@ fn verdict(program: &str, before: &str, text: &str) -> Verdict {
     judged(program, before, text).verdict
 }
 
-/// Every way to part `text` in two at a place where the first part was let through as harmless.
+/// Returns every way to part `text` in two at a place where the first part was let through as harmless.
 fn halves(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.char_indices().map(|(at, _)| text.split_at(at))
 }

@@ -157,7 +157,7 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("web_search", &["allowed_domains", "blocked_domains", "query"]),
 ];
 
-/// The arguments that a tool of this name may have, where that is known.
+/// Returns the arguments that a tool of this name may have, where that is known.
 fn known_arguments(tool: &ToolName) -> Option<&'static [&'static str]> {
     TOOLS.iter().find(|(name, _)| *name == tool.canonical()).map(|(_, arguments)| *arguments)
 }
@@ -207,7 +207,7 @@ impl ArgumentPatterns {
         Ok(Self(patterns))
     }
 
-    /// The first argument of a call that matches one of its patterns, and that pattern.
+    /// Returns the first argument of a call that matches one of its patterns, and that pattern.
     pub(super) fn find<'a>(
         &'a self,
         tool: &ToolName,
@@ -253,8 +253,8 @@ const SAME: [&[&str]; 2] = [
     &["file", "filename", "filepath", "files", "path", "paths", "targetfile"],
 ];
 
-/// Whether what a rule says of the argument `wanted` is about the argument `name` of a call. Of a tool whose arguments are
-/// known, one that it does not have may mean anything, and so it may mean this one.
+/// Returns whether what a rule says of the argument `wanted` is about the argument `name` of a call. Of a tool whose
+/// arguments are known, one that it does not have may mean anything, and so it may mean this one.
 fn may_mean(wanted: &str, name: &str, known: Option<&[&str]>) -> bool {
     if wanted == EVERY || wanted == name || known.is_some_and(|known| !known.contains(&name)) {
         return true;
@@ -269,7 +269,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether some tool in question may have the argument.
+/// Returns whether some tool in question may have the argument.
 fn check(argument: &str, scope: &Scope) -> Result<(), String> {
     match scope {
         _ if argument == EVERY => Ok(()),
@@ -307,7 +307,7 @@ fn check_any(argument: &str) -> Result<(), String> {
     }
 }
 
-/// The known name that was probably meant; `slips` says how many slips a name of some length may have. Case,
+/// Returns the known name that was probably meant; `slips` says how many slips a name of some length may have. Case,
 /// `_` and `-` don't count.
 fn nearest<'a>(word: &str, known: &[&'a str], slips: impl Fn(usize) -> usize) -> Option<&'a str> {
     let wanted = plain(word);
@@ -319,7 +319,7 @@ fn nearest<'a>(word: &str, known: &[&'a str], slips: impl Fn(usize) -> usize) ->
         .map(|(_, name)| name)
 }
 
-/// Whether one name is the other with an `s`: tools that take several things often differ so from those that
+/// Returns whether one name is the other with an `s`: tools that take several things often differ so from those that
 /// take one.
 fn is_plural(one: &str, other: &str) -> bool {
     one.strip_suffix('s') == Some(other) || other.strip_suffix('s') == Some(one)
@@ -339,7 +339,7 @@ fn compile(option: &str, argument: &str, pattern: &str) -> Result<Regex, Malform
     })
 }
 
-/// The pattern that matches some string inside `value`. Object keys are strings too: a text must not get past
+/// Returns the pattern that matches some string inside `value`. Object keys are strings too: a text must not get past
 /// as a key.
 fn search<'a>(value: &Value, patterns: &'a [Regex]) -> Option<&'a Regex> {
     match value {

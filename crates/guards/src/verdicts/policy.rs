@@ -105,7 +105,7 @@ impl Policy {
     }
 }
 
-/// The tools that are left for a rule about arguments, where `only` names them one by one. A wildcard may mean
+/// Returns the tools that are left for a rule about arguments, where `only` names them one by one. A wildcard may mean
 /// tools that nobody knows yet.
 pub(super) fn named(only: Option<&[ToolPattern]>, is_out: impl Fn(&ToolName) -> bool) -> Scope {
     let tools = only.and_then(|only| only.iter().map(ToolPattern::tools).collect::<Option<Vec<_>>>());

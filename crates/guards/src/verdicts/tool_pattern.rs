@@ -108,7 +108,7 @@ impl ToolPattern {
         written.iter().map(|pattern| Self::new(option, pattern)).collect()
     }
 
-    /// Whether the pattern holds for the tool, where it denies or asks.
+    /// Returns whether the pattern holds for the tool, where it denies or asks.
     pub fn denies(&self, tool: &ToolName) -> bool {
         match &self.means {
             Means::Name(name) => name.selects(tool),
@@ -117,7 +117,7 @@ impl ToolPattern {
         }
     }
 
-    /// Whether the pattern holds for the tool, where it allows.
+    /// Returns whether the pattern holds for the tool, where it allows.
     pub fn allows(&self, tool: &ToolName) -> bool {
         match &self.means {
             Means::Name(name) => tool.is_allowed_by(name.called()),
@@ -126,7 +126,7 @@ impl ToolPattern {
         }
     }
 
-    /// The one tool that is named in full; `None` for a group or wildcards.
+    /// Returns the one tool that is named in full; `None` for a group or wildcards.
     pub fn tool(&self) -> Option<&ToolName> {
         match &self.means {
             Means::Name(name) => Some(name),
@@ -134,7 +134,7 @@ impl ToolPattern {
         }
     }
 
-    /// The tools that are named one by one; `None` for wildcards, which may mean tools that nobody knows yet.
+    /// Returns the tools that are named one by one; `None` for wildcards, which may mean tools that nobody knows yet.
     pub fn tools(&self) -> Option<Vec<ToolName>> {
         match &self.means {
             Means::Name(name) => Some(vec![name.clone()]),

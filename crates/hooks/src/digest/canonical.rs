@@ -17,7 +17,7 @@ use serde::ser::{
 use serde::{Serialize, ser};
 use serde_json::{Error, Value};
 
-/// The canonical JSON of `value`.
+/// Returns the canonical JSON of `value`.
 ///
 /// # Errors
 /// If it has no JSON form.
@@ -122,7 +122,7 @@ impl Members<'_> {
     }
 }
 
-/// The text of a map's key.
+/// Returns the text of a map's key.
 fn key_of<T: Serialize + ?Sized>(key: &T) -> Result<Cow<'static, str>, Error> {
     match serde_json::to_value(key)? {
         Value::String(text) => Ok(text.into()),
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// The canonical JSON of a tree, by the book.
+    /// Returns the canonical JSON of a tree, by the book.
     fn sorted(value: &Value) -> String {
         match value {
             Value::Array(items) => {

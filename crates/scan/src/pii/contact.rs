@@ -18,7 +18,7 @@ const FILES: [&[u8]; 14] = [
     b"lock", b"service",
 ];
 
-/// The mail address around the `@` at `sign`.
+/// Returns the mail address around the `@` at `sign`.
 pub(super) fn email(text: &[u8], sign: usize) -> Option<Found> {
     let mut start = LOCAL.run_back(text, sign, 64);
     if let Some(slash) = cut(text, start, sign).iter().rposition(|&b| b == b'/') {

@@ -60,7 +60,7 @@ pub(super) fn at_sign(text: &[u8], sign: usize, found: &mut Vec<Span>) {
     found.extend(contact::email(text, sign).map(Span::from));
 }
 
-/// Whether `text` holds nothing but identifiers and the short words between them.
+/// Returns whether `text` holds nothing but identifiers and the short words between them.
 pub(super) fn is_alone(text: &[u8]) -> bool {
     text.len() <= LONGEST_ALONE
         && text
@@ -73,7 +73,7 @@ pub(super) fn whole(text: &[u8], found: &mut Vec<Span>) {
     found.extend(contact::lone_link(text).map(Span::from));
 }
 
-/// Whether one of `words` stands near the value from `start` to `end`.
+/// Returns whether one of `words` stands near the value from `start` to `end`.
 fn named_nearby<W: AsRef<str>>(text: &[u8], start: usize, end: usize, words: &[W]) -> bool {
     let front = cut(text, start.saturating_sub(CONTEXT.0), start);
     let back = cut(text, end, (end + CONTEXT.1).min(text.len()));
@@ -172,7 +172,7 @@ fn numbers(text: &[u8], start: usize, count: usize, scope: Scope, tables: Tables
     }
 }
 
-/// Whether a word and at most a little punctuation stand before a short number, as in `CVV: 123`.
+/// Returns whether a word and at most a little punctuation stand before a short number, as in `CVV: 123`.
 fn follows_name(text: &[u8], start: usize) -> bool {
     let mut pos = start;
     while pos > 0 && start - pos < 3 && matches!(before(text, pos), b' ' | b':' | b'=') {
@@ -181,7 +181,7 @@ fn follows_name(text: &[u8], start: usize) -> bool {
     pos < start && (LETTER.has(before(text, pos)) || before(text, pos) >= 0x80)
 }
 
-/// The starts of up to two groups of letters before the word at `word`: `AA 12 34 56 B`, `B AB 1234`.
+/// Returns the starts of up to two groups of letters before the word at `word`: `AA 12 34 56 B`, `B AB 1234`.
 fn group_starts(text: &[u8], word: usize) -> impl Iterator<Item = usize> {
     let mut starts = [None; 2];
     let mut pos = word;
@@ -248,7 +248,7 @@ fn judge(number: &Number, text: &[u8], start: usize) -> Option<Found> {
     }
 }
 
-/// Whether the value is a piece of a longer row of groups: `1904 3002 3457` in an account number.
+/// Returns whether the value is a piece of a longer row of groups: `1904 3002 3457` in an account number.
 fn in_series(text: &[u8], start: usize, end: usize) -> bool {
     let joins = |b: u8| b == b' ' || b == b'-';
     let front = joins(before(text, start)) && start >= 2 && ALNUM.has(at(text, start - 2)) && {

@@ -31,7 +31,7 @@ pub(super) fn iban(text: &[u8], start: usize) -> Option<Found> {
     })
 }
 
-/// The end of `wanted` bytes of `set`, with at most one space, dash or dot between two of them.
+/// Returns the end of `wanted` bytes of `set`, with at most one space, dash or dot between two of them.
 fn take(text: &[u8], start: usize, wanted: usize, set: super::super::text::ByteSet) -> Option<usize> {
     let (mut pos, mut taken, mut joined) = (start, 0, true);
     while taken < wanted {
@@ -49,7 +49,7 @@ fn take(text: &[u8], start: usize, wanted: usize, set: super::super::text::ByteS
     (!inside_word(text, pos) && !continues(text, pos)).then_some(pos)
 }
 
-/// Whether a number goes on behind a dash or a dot.
+/// Returns whether a number goes on behind a dash or a dot.
 fn continues(text: &[u8], end: usize) -> bool {
     matches!(at(text, end), b'-' | b'.') && DIGIT.has(at(text, end + 1))
 }

@@ -177,7 +177,7 @@ struct Joint {
     compared: bool,
 }
 
-/// The secret that is assigned to the name which holds the keyword from `start` to `end`.
+/// Returns the secret that is assigned to the name which holds the keyword from `start` to `end`.
 pub(super) fn find(text: &[u8], name: Name, start: usize, end: usize) -> Option<Span> {
     read(text, name, start, end, |joint, value| judge(text, name, value, joint))
 }
@@ -259,7 +259,7 @@ fn read<T>(
     None
 }
 
-/// Whether a mark begins at `start` that stands in the place of something, which was the value.
+/// Returns whether a mark begins at `start` that stands in the place of something, which was the value.
 fn is_mark(text: &[u8], start: usize) -> bool {
     let end = LOWER.or(UNDERSCORE).run(text, start + 1, 40);
     let kind = cut(text, start + 1, end);
@@ -355,7 +355,7 @@ fn skip_word(text: &[u8], pos: usize, joint: &mut Joint) -> Option<usize> {
 /// The longest value without quotes in which any sign may stand.
 const LONGEST_SCRAWL: usize = 100;
 
-/// The end of what stands without blanks and quotes from `start` on.
+/// Returns the end of what stands without blanks and quotes from `start` on.
 fn solid_end(text: &[u8], start: usize) -> usize {
     let rest = cut(text, start, text.len().min(start + LONGEST_SCRAWL));
     start
@@ -376,7 +376,7 @@ fn judge(text: &[u8], name: Name, start: usize, joint: Joint) -> Option<Span> {
     Some(Span { class: Class::Secret, kind, start, end, confidence, evidence: Evidence::Assignment })
 }
 
-/// Whether the value that begins at `start` reaches the end of the text.
+/// Returns whether the value that begins at `start` reaches the end of the text.
 fn is_cut_off(text: &[u8], start: usize, joint: Joint) -> bool {
     let rest = cut(text, start, start.saturating_add(LONGEST).min(text.len()));
     match joint.quote {
@@ -464,7 +464,7 @@ fn judge_bare(text: &[u8], name: Name, start: usize, joint: Joint) -> Option<(us
     (name == Name::Password && !joint.id && is_setting(text, start, end, value, joint)).then_some((end, 0.55))
 }
 
-/// Whether a bare word behind `password` is a value: on a line of a settings file, an environment
+/// Returns whether a bare word behind `password` is a value: on a line of a settings file, an environment
 /// assignment, a field of a connection string or a command-line flag.
 fn is_setting(text: &[u8], start: usize, end: usize, value: &[u8], joint: Joint) -> bool {
     let strong = DIGIT.count(value) > 0 && LETTER.count(value) > 0
@@ -491,7 +491,7 @@ fn at_rust_path(value: &[u8]) -> bool {
     value.windows(2).any(|pair| pair == b"::" || pair == b"()" || pair == b"=>" || pair == b"->")
 }
 
-/// The confidence in a value that looks generated, given what its name promises.
+/// Returns the confidence in a value that looks generated, given what its name promises.
 fn generated(name: Name, value: &[u8], joint: Joint) -> Option<f32> {
     if !SOLID.or(DOT).or(TOKEN_MARK).all(value) || is_path(value) {
         return None;
@@ -532,7 +532,7 @@ fn punctuation(value: &[u8]) -> usize {
         .count()
 }
 
-/// Whether the value repeats the name of the field: `password=password`, `"password": "user_password"`.
+/// Returns whether the value repeats the name of the field: `password=password`, `"password": "user_password"`.
 fn is_own_name(value: &[u8]) -> bool {
     let bare = WORD.or(DASH).or(DOT).all(value) && DIGIT.count(value) == 0;
     let named =

@@ -108,7 +108,7 @@ pub(super) fn json_web_token(text: &[u8], start: usize) -> Option<Span> {
     Some(secret("json_web_token", start, end, if structured { 0.98 } else { 0.6 }, evidence))
 }
 
-/// Whether the first bytes of `value`, read as base64url, open a JSON object with a key.
+/// Returns whether the first bytes of `value`, read as base64url, open a JSON object with a key.
 fn decodes_to_object(value: &[u8]) -> bool {
     let head = cut(value, 0, value.len().min(32));
     let is_alphabet = head.iter().all(|&byte| base64_value(byte).is_some());

@@ -67,7 +67,7 @@ impl Format {
         }
     }
 
-    /// The token of this format whose prefix begins at `from`.
+    /// Returns the token of this format whose prefix begins at `from`.
     ///
     /// Where a letter or digit stands before a prefix that says enough, the prefix is glued to another word, and the
     /// token is what follows it.
@@ -96,7 +96,7 @@ impl Format {
         }
     }
 
-    /// Whether its prefix is known also right behind `byte`, a letter or digit of another word.
+    /// Returns whether its prefix is known also right behind `byte`, a letter or digit of another word.
     pub(super) fn may_be_glued(&self, byte: u8) -> bool {
         let prefix = self.prefix().as_bytes();
         let separated = matches!(prefix.last(), Some(b'_' | b'-' | b'.' | b'~' | b':' | b'$' | b'='));
@@ -106,7 +106,7 @@ impl Format {
         self.proof != Proof::Random && prefix.len() >= 4 && (separated || shouted)
     }
 
-    /// The fixed bytes that every token of the format begins with.
+    /// Returns the fixed bytes that every token of the format begins with.
     pub(super) fn prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Lit(literal)) => literal,
@@ -118,7 +118,7 @@ impl Format {
 /// How long a value with a check sum is; what follows is glued to it.
 const CRC62_LENGTH: usize = 36;
 
-/// Whether the last six characters are the base 62 form of the CRC-32 of what stands before them.
+/// Returns whether the last six characters are the base 62 form of the CRC-32 of what stands before them.
 fn crc62_holds(value: &[u8]) -> bool {
     let Some((random, check)) = value.len().checked_sub(6).and_then(|at| value.split_at_checked(at)) else {
         return false;

@@ -51,8 +51,8 @@ impl Login {
         }
     }
 
-    /// Whether an option that ends at `flag_end` is one of its tools'. `-a` is an option of nearly everything, so that what
-    /// stands between the tool and a `Store` may not end the command.
+    /// Returns whether an option that ends at `flag_end` is one of its tools'. `-a` is an option of nearly everything, so that
+    /// what stands between the tool and a `Store` may not end the command.
     fn belongs_to_tool(self, text: &[u8], flag_end: usize) -> bool {
         let front = cut(text, flag_end.saturating_sub(TOOL_REACH), flag_end);
         let ends = |b: &u8| matches!(b, b';' | b'|' | b'&' | b'\n');
@@ -80,7 +80,7 @@ pub(super) fn open_url(text: &[u8], colon: usize) -> Option<usize> {
     open_password(text, colon + 3, LONGEST_AUTHORITY, ends_authority)
 }
 
-/// The same for a login behind an option that ends at `flag_end`.
+/// Returns the same for a login behind an option that ends at `flag_end`.
 pub(super) fn open(text: &[u8], login: Login, flag_end: usize) -> Option<usize> {
     let start = login_start(text, login, flag_end);
     match login {
@@ -106,7 +106,7 @@ fn login_start(text: &[u8], login: Login, flag_end: usize) -> usize {
     parted + usize::from(matches!(at(text, parted), b'"' | b'\''))
 }
 
-/// The password in `scheme://user:password@host`, given where `://` stands.
+/// Returns the password in `scheme://user:password@host`, given where `://` stands.
 pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
     let scheme = LETTER.run_back(text, colon, 16);
     let user = colon + 3;
@@ -178,7 +178,7 @@ pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Optio
     Some(password(from, from + value.len(), 0.75))
 }
 
-/// The password of a `netrc` entry, given where the word `password` stands: behind a machine and a login.
+/// Returns the password of a `netrc` entry, given where the word `password` stands: behind a machine and a login.
 pub(super) fn netrc(text: &[u8], start: usize, end: usize) -> Option<Span> {
     let word = cut(text, start, end + 4);
     let value = end + 5;

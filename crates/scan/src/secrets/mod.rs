@@ -122,7 +122,7 @@ impl Secrets {
         TABLES.as_ref()
     }
 
-    /// The tables of an operator's formats. There are few, so each prefix is searched for.
+    /// Returns the tables of an operator's formats. There are few, so each prefix is searched for.
     pub(crate) fn own(formats: Vec<Format>) -> Option<Self> {
         Self::of(formats, false)
     }
@@ -223,13 +223,13 @@ impl Secrets {
         })
     }
 
-    /// The token whose prefix ends at `end` and is glued to a word; the two bytes before that are `last` and `byte`.
+    /// Returns the token whose prefix ends at `end` and is glued to a word; the two bytes before that are `last` and `byte`.
     fn glued(&self, text: &[u8], last: u8, byte: u8, end: usize) -> Option<Span> {
         self.glued_formats(text, last, byte, end)
             .find_map(|(format, start)| format.judge(text, start).map(|judged| span(format, judged)))
     }
 
-    /// The formats whose prefix ends at `end` behind a letter or digit, and where it begins.
+    /// Returns the formats whose prefix ends at `end` behind a letter or digit, and where it begins.
     fn glued_formats<'t>(
         &'t self,
         text: &'t [u8],
@@ -288,7 +288,7 @@ impl Anchors {
     }
 }
 
-/// Whether the label of a block of PEM armour names a private key.
+/// Returns whether the label of a block of PEM armour names a private key.
 pub(crate) fn is_private_label(label: &[u8]) -> bool {
     super::text::contains_folded(label, b"private key") || super::text::contains_folded(label, b"secret key")
 }

@@ -18,7 +18,7 @@ const BEGINNINGS: [&[u8]; 5] =
     [b"-----BEGIN", WRAPPED_ARMOUR.as_bytes(), b"PuTTY-User-Key-File", b"eyJ", b"eyA"];
 
 impl Secrets {
-    /// The first place from which on text that has not arrived could make a secret, or make one longer. Blocks
+    /// Returns the first place from which on text that has not arrived could make a secret, or make one longer. Blocks
     /// and tokens longer than the reach are somebody else's.
     pub(crate) fn open(&self, text: &[u8]) -> usize {
         let worded = self.worded.as_ref().and_then(|worded| worded.open(text));
@@ -79,7 +79,7 @@ fn marked(text: &[u8]) -> Option<usize> {
     cut(text, word, text.len()).iter().position(u8::is_ascii_digit).map(|digit| word + digit)
 }
 
-/// The beginning of a beginning.
+/// Returns the beginning of a beginning.
 fn beginning(text: &[u8]) -> Option<usize> {
     let begun = |literal: &&[u8]| {
         let longest = (1..literal.len()).rev().find(|&len| text.ends_with(cut(literal, 0, len)))?;

@@ -30,7 +30,7 @@ pub(crate) fn let_go(text: &[u8], found: &mut Vec<Span>) {
     }
 }
 
-/// Whether documents print this value.
+/// Returns whether documents print this value.
 fn is_published(value: &[u8]) -> bool {
     let digest = || Sha256::digest(value);
     let known = |digest: &[u8]| PUBLISHED.binary_search_by(|known| known.as_slice().cmp(digest)).is_ok();

@@ -49,7 +49,7 @@ fn letter(byte: u8) -> Option<u32> {
     byte.is_ascii_alphabetic().then(|| u32::from(byte.to_ascii_lowercase() - b'a'))
 }
 
-/// Whether a word of a name in camel case may begin at the second byte.
+/// Returns whether a word of a name in camel case may begin at the second byte.
 fn is_joint(a: u8, b: u8) -> bool {
     a.is_ascii_lowercase() && b.is_ascii_uppercase()
 }
@@ -84,7 +84,7 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
         .sum()
 }
 
-/// Whether `value` looks generated rather than thought up. Meaningful from about 12 characters on.
+/// Returns whether `value` looks generated rather than thought up. Meaningful from about 12 characters on.
 pub(super) fn is_random(value: &[u8]) -> bool {
     randomness(value) >= 1.0
 }
@@ -133,13 +133,13 @@ pub(super) fn randomness(value: &[u8]) -> f32 {
         }
 }
 
-/// Whether `part` is of letters only, and they go together as in a word.
+/// Returns whether `part` is of letters only, and they go together as in a word.
 fn is_word(part: &[u8]) -> bool {
     let odd = part.windows(2).filter(|pair| matches!(pair, [a, b] if is_odd_pair(*a, *b))).count();
     part.len() >= 4 && LETTER.all(part) && odd * 4 < part.len()
 }
 
-/// Whether `value` stands for a secret in a document, a template or a test: filler, a reference to a
+/// Returns whether `value` stands for a secret in a document, a template or a test: filler, a reference to a
 /// variable, a call, or a word such as `example`.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let distinct = {
@@ -170,8 +170,8 @@ pub(super) enum Filler {
     Words,
 }
 
-/// Whether what follows the prefix of a published format is filler. Milder than [`is_placeholder`], since the prefix
-/// alone already makes a token likely.
+/// Returns whether what follows the prefix of a published format is filler. Milder than [`is_placeholder`], since the
+/// prefix alone already makes a token likely.
 pub(super) fn filler(value: &[u8]) -> Filler {
     if PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word)) {
         Filler::Words
@@ -182,7 +182,7 @@ pub(super) fn filler(value: &[u8]) -> Filler {
     }
 }
 
-/// Whether a value is signs and letters in an order that no language would write: its brackets close what was never
+/// Returns whether a value is signs and letters in an order that no language would write: its brackets close what was never
 /// opened, or in another order.
 pub(super) fn is_scrawl(value: &[u8]) -> bool {
     let mut open = Vec::new();
@@ -203,7 +203,7 @@ pub(super) fn is_scrawl(value: &[u8]) -> bool {
     crossed && value.len() >= 12 && signs.len() >= 5 && LETTER.count(value) >= 4
 }
 
-/// Whether `value` is filled in later: `${...}`, `{{...}}`, `<...>`, `%NAME%`, `$(...)`.
+/// Returns whether `value` is filled in later: `${...}`, `{{...}}`, `<...>`, `%NAME%`, `$(...)`.
 pub(super) fn starts_as_reference(value: &[u8]) -> bool {
     match value {
         [b'$', b'{' | b'(', ..] | [b'{' | b'#', b'{', ..] | [b'<', ..] => true,

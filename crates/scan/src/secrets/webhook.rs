@@ -19,7 +19,7 @@ const SCHEMES: [&[u8]; 2] = [b"https://", b"http://"];
 /// The longest path that is read.
 const LONGEST_PATH: usize = 300;
 
-/// The webhook whose address holds the mark from `start` to `end`: from its scheme or known host on.
+/// Returns the webhook whose address holds the mark from `start` to `end`: from its scheme or known host on.
 pub(super) fn find(text: &[u8], start: usize, end: usize) -> Option<Span> {
     let word = WORD_BYTES.run_back(text, start, LOOKBACK);
     let begin = with_scheme(text, first_host(text, word, end)?);
@@ -69,7 +69,7 @@ fn first_host(text: &[u8], from: usize, to: usize) -> Option<usize> {
     })
 }
 
-/// The start of an address with its scheme, given where the host begins.
+/// Returns the start of an address with its scheme, given where the host begins.
 fn with_scheme(text: &[u8], host: usize) -> usize {
     let front = cut(text, 0, host);
     let scheme = SCHEMES.iter().find(|scheme| front.ends_with(scheme)).map_or(0, |scheme| scheme.len());

@@ -33,7 +33,7 @@ pub(super) struct Worded {
 }
 
 impl Worded {
-    /// The words of `formats`; `None` where no format needs one.
+    /// Returns the words of `formats`; `None` where no format needs one.
     pub(super) fn of(formats: &[Format]) -> Option<Self> {
         let mut words: Vec<Cow<'static, str>> = Vec::new();
         let mut of_word: Vec<Vec<usize>> = Vec::new();
@@ -57,7 +57,7 @@ impl Worded {
         Some(Self { words, formats: of_word, shortest })
     }
 
-    /// The value whose first digit stands at `digit`.
+    /// Returns the value whose first digit stands at `digit`.
     pub(super) fn around_digit(&self, formats: &[Format], text: &[u8], digit: usize) -> Option<Span> {
         let start = VALUE.run_back(text, digit, LONGEST);
         let long = VALUE.run(text, digit, self.shortest) >= start + self.shortest;
@@ -90,7 +90,7 @@ impl Worded {
         (begun && self.named(text, start).next().is_some()).then_some(start)
     }
 
-    /// The formats of the issuers that are named in front of a value at `start`.
+    /// Returns the formats of the issuers that are named in front of a value at `start`.
     fn named<'t>(&'t self, text: &'t [u8], start: usize) -> impl Iterator<Item = usize> + 't {
         let from = start.saturating_sub(REACH);
         let hits = self.words.find_iter(cut(text, from, start));
@@ -105,7 +105,7 @@ impl Worded {
     }
 }
 
-/// Whether what stands between a name and a value makes one the other's.
+/// Returns whether what stands between a name and a value makes one the other's.
 fn joins(between: &[u8]) -> bool {
     let allowed = |b: &u8| ALNUM.has(*b) || b"_-. \t\"':=>()[]|,".contains(b);
     let words = between.split(|b| !ALNUM.has(*b)).filter(|word| !word.is_empty()).count();

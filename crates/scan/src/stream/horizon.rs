@@ -60,7 +60,7 @@ impl<'a> Open<'a> {
         self.text.len()
     }
 
-    /// The first place, at or after `mark`, from which on text that has not arrived could change what is found of
+    /// Returns the first place, at or after `mark`, from which on text that has not arrived could change what is found of
     /// `classes`. No more than `hold_back` bytes are open, except for what must be seen whole.
     pub(super) fn horizon(&self, classes: &[Class], mark: usize, hold_back: usize) -> usize {
         let end = self.text.len();
@@ -95,7 +95,7 @@ pub(super) fn settle(mut end: usize, mark: usize, text: &[u8], chosen: &Chosen) 
     end.max(mark)
 }
 
-/// Whether a text that begins like this may turn out to be short and hold what is judged by its being short.
+/// Returns whether a text that begins like this may turn out to be short and hold what is judged by its being short.
 pub(super) fn could_be_alone(text: &[u8]) -> bool {
     let whole_words = text.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
     // What follows a link may be nothing: blanks, quotes, what is not seen.
@@ -114,7 +114,7 @@ fn word_start(text: &[u8], end: usize) -> usize {
     cut(text, 0, end).iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1)
 }
 
-/// The start of the last word, and of the few letters before it that a number may begin with: `AA 12 34 56 B`.
+/// Returns the start of the last word, and of the few letters before it that a number may begin with: `AA 12 34 56 B`.
 fn last_word(text: &[u8]) -> usize {
     let mut start = word_start(text, text.len());
     for _ in 0..3 {
@@ -127,12 +127,12 @@ fn last_word(text: &[u8]) -> usize {
     start
 }
 
-/// Whether the letters before `end` are so few that they may be the first group of a number.
+/// Returns whether the letters before `end` are so few that they may be the first group of a number.
 fn ends_in_few_letters(text: &[u8], end: usize) -> bool {
     (1..=4).contains(&(end - LETTER.run_back(text, end, 5)))
 }
 
-/// The start of the groups around the first number that is near enough to the end to be named by what follows.
+/// Returns the start of the groups around the first number that is near enough to the end to be named by what follows.
 fn number(text: &[u8]) -> usize {
     let from = text.len().saturating_sub(NUMBER_REACH);
     let Some(digit) =
@@ -154,7 +154,7 @@ fn number(text: &[u8]) -> usize {
     start
 }
 
-/// The first line of a key block that is not complete yet.
+/// Returns the first line of a key block that is not complete yet.
 fn block(text: &[u8], mark: usize) -> usize {
     let from = mark.max(text.len().saturating_sub(LONGEST_BLOCK));
     let rest = cut(text, from, text.len());
@@ -182,7 +182,7 @@ fn is_open(text: &[u8], start: usize) -> bool {
     named && !closed && !cut_off
 }
 
-/// The start of a long token that the text ends with.
+/// Returns the start of a long token that the text ends with.
 fn token(text: &[u8]) -> usize {
     let from = text.len().saturating_sub(LONGEST_BLOCK);
     let word = word_start(text, text.len()).max(from);

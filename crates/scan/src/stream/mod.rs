@@ -84,7 +84,7 @@ impl Stream {
     /// The most that is ever held, in bytes: an open key block or web token.
     pub const LONGEST_BLOCK: usize = LONGEST_BLOCK;
 
-    /// A stream that holds back at most `hold_back` bytes, but no fewer than [`Self::LEAST_HOLD_BACK`].
+    /// Creates a stream that holds back at most `hold_back` bytes, but no fewer than [`Self::LEAST_HOLD_BACK`].
     #[must_use]
     pub fn new(redactor: Redactor, hold_back: usize) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Stream {
         &self.findings
     }
 
-    /// Whether something was found that must not pass. The text before it may have been let go already.
+    /// Returns whether something was found that must not pass. The text before it may have been let go already.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.blocked
@@ -278,7 +278,7 @@ impl Window {
     }
 }
 
-/// Whether these bytes are the beginning of a character that goes on in the next piece.
+/// Returns whether these bytes are the beginning of a character that goes on in the next piece.
 fn may_continue(bytes: &[u8]) -> bool {
     let wanted = match bytes.first() {
         Some(0xC2..=0xDF) => 2,

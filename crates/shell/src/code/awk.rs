@@ -73,7 +73,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The script in a file that awk or sed is named, where this command wrote it or pipes it in.
+    /// Returns the script in a file that awk or sed is named, where this command wrote it or pipes it in.
     fn scripts_in(&mut self, file: Option<&str>, stdin: &Data, process: usize) -> Option<String> {
         let file = file.filter(|file| !has_hole(file))?;
         let data = if file == "-" || file == "/dev/stdin" { stdin.clone() } else { self.content_of(file) };
@@ -142,7 +142,7 @@ fn without_address(command: &str) -> &str {
     }
 }
 
-/// The file that a command of sed reads or writes.
+/// Returns the file that a command of sed reads or writes.
 fn file_of(command: &str) -> Option<(Action, &str)> {
     let action = match command.chars().next()? {
         'r' | 'R' => Action::Read,
@@ -153,7 +153,7 @@ fn file_of(command: &str) -> Option<(Action, &str)> {
     (!path.is_empty()).then_some((action, path))
 }
 
-/// Whether a loop without an end starts what it does not wait for.
+/// Returns whether a loop without an end starts what it does not wait for.
 fn multiplies(program: &str) -> bool {
     const LOOPS: [&str; 4] = ["while(1)", "for(;;)", "while(\"x\")", "do{"];
     let compact: String = program.chars().filter(|c| !c.is_whitespace()).collect();
@@ -269,7 +269,7 @@ impl From<String> for Made {
 /// The variables of an awk program whose values are known in part.
 type Known = HashMap<String, Made>;
 
-/// The text that texts and variables side by side make, as awk joins them.
+/// Returns the text that texts and variables side by side make, as awk joins them.
 fn expression(known: &Known, tokens: &[Token]) -> Option<Made> {
     let mut made = None::<Made>;
     let mut tokens = tokens.iter();
@@ -301,7 +301,7 @@ fn expression(known: &Known, tokens: &[Token]) -> Option<Made> {
     made
 }
 
-/// Whether a name with a parenthesis behind it is called, and no statement.
+/// Returns whether a name with a parenthesis behind it is called, and no statement.
 fn is_function(name: &str) -> bool {
     !matches!(
         name,
@@ -309,7 +309,7 @@ fn is_function(name: &str) -> bool {
     )
 }
 
-/// The arguments of a call that was opened in front of these tokens, and what stands behind it.
+/// Returns the arguments of a call that was opened in front of these tokens, and what stands behind it.
 fn arguments(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
     let mut all = Vec::new();
     let (mut depth, mut from) = (0_usize, 0);
@@ -386,7 +386,7 @@ fn run_before(known: &Known, tokens: &[Token]) -> Call {
     run(known, tokens.get(tokens.len() - length..).unwrap_or_default())
 }
 
-/// Whether what is printed goes to a shell.
+/// Returns whether what is printed goes to a shell.
 fn speaks_shell(tokens: &[Token]) -> bool {
     matches!(tokens.first(), Some(Token::Text(command)) if {
         let name = command.body.split_whitespace().next().unwrap_or_default();

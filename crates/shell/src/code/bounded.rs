@@ -48,7 +48,7 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    /// Whether a name is bound, or belongs to something that is.
+    /// Returns whether a name is bound, or belongs to something that is.
     pub(super) fn has(&self, name: &str) -> bool {
         let bare = name.trim_start_matches(['$', '@', '&', '%']);
         let root = bare.split('.').next().unwrap_or(bare);
@@ -155,8 +155,8 @@ impl Bounded {
         }
     }
 
-    /// Whether the expression at the start of the tokens is made of what is written in it, of names that are bound, and of
-    /// calls that change nothing and hide nothing.
+    /// Returns whether the expression at the start of the tokens is made of what is written in it, of names that are bound, and
+    /// of calls that change nothing and hide nothing.
     pub(super) fn is_within(&self, tokens: &[Token], language: &Language) -> bool {
         let mut depth = 0_usize;
         for (count, token) in tokens.iter().enumerate() {

@@ -37,7 +37,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// The path of a file whose content the code takes.
+    /// Returns the path of a file whose content the code takes.
     pub(crate) fn reads(&self) -> Option<&str> {
         match self {
             Self::Touch(touch) if touch.action == Action::Read => Some(&touch.path),
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// The path of a file that the code writes.
+    /// Returns the path of a file that the code writes.
     pub(crate) fn writes(&self) -> Option<&str> {
         match self {
             Self::Touch(touch) if matches!(touch.action, Action::Write | Action::Append) => Some(&touch.path),
@@ -53,7 +53,7 @@ impl Call {
         }
     }
 
-    /// Whether the code deletes something that is not written in it.
+    /// Returns whether the code deletes something that is not written in it.
     pub(crate) fn deletes_unknown(&self) -> bool {
         match self {
             Self::DeletesUnknown => true,
@@ -62,7 +62,7 @@ impl Call {
         }
     }
 
-    /// Whether a shell is told to fetch something.
+    /// Returns whether a shell is told to fetch something.
     pub(crate) fn fetches(&self) -> bool {
         let text = match self {
             Self::Shell(text) => text.as_str(),
@@ -86,7 +86,7 @@ pub(super) struct Site<'a> {
     pub(super) network: bool,
 }
 
-/// The last part of a name, without what marks it as dangerous or as a question.
+/// Returns the last part of a name, without what marks it as dangerous or as a question.
 pub(super) fn last_of(name: &str) -> &str {
     let name = name.trim_end_matches(['!', '?', '(']);
     let last = name.rsplit(['.', ':', '>', '/']).next().unwrap_or(name);
@@ -259,7 +259,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether `exec` gets code and not a command.
+    /// Returns whether `exec` gets code and not a command.
     fn evaluates_only(&self) -> bool {
         let code = |value: &Value| {
             value.text.contains('(') || value.taint != Taint::NONE || value.text.contains("import ")
@@ -542,7 +542,7 @@ impl<'a> Site<'a> {
         Some(filled)
     }
 
-    /// The words of a text that is known.
+    /// Returns the words of a text that is known.
     fn split(&self) -> Option<Value> {
         let called_on = self.receiver.filter(|value| value.function().is_none());
         let first = self.args.first().filter(|_| self.owner() == "shlex");
@@ -568,7 +568,7 @@ fn is_false(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "false" | "0" | "none" | "nil" | "null")
 }
 
-/// Whether the value says how something is done, and not what with.
+/// Returns whether the value says how something is done, and not what with.
 fn is_setting(value: &Value) -> bool {
     const KEYS: &[&str] = &[
         "shell",

@@ -98,7 +98,7 @@ pub(crate) enum Does {
 }
 
 impl Does {
-    /// Whether it runs nothing, writes nothing and sends nothing, whatever it is given.
+    /// Returns whether it runs nothing, writes nothing and sends nothing, whatever it is given.
     pub(super) fn is_harmless(self) -> bool {
         use Does as D;
         matches!(
@@ -124,7 +124,7 @@ impl Does {
         ) || self.looks_at_files()
     }
 
-    /// Whether it may run what it is given, or something else; what it does to files is no running.
+    /// Returns whether it may run what it is given, or something else; what it does to files is no running.
     pub(super) fn may_run(self) -> bool {
         use Does as D;
         let touches = matches!(
@@ -253,7 +253,7 @@ impl Language {
         self.searched.extend(written.searched.iter().cloned());
     }
 
-    /// Whether code may say where modules are looked for.
+    /// Returns whether code may say where modules are looked for.
     pub(super) fn says_where_modules_are(&self, code: &str) -> bool {
         self.searched.iter().any(|word| code.contains(word.as_str()))
     }
@@ -269,13 +269,13 @@ impl Language {
         self.printing.get(known)
     }
 
-    /// Whether it is known what code of this language does.
+    /// Returns whether it is known what code of this language does.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read
     }
 }
 
-/// The last parts of a name, three of them and fewer: `a.b.c`, `b.c`, `c`.
+/// Returns the last parts of a name, three of them and fewer: `a.b.c`, `b.c`, `c`.
 fn parts_of(name: &str) -> impl Iterator<Item = &str> {
     let name = name.trim_end_matches(['!', '?', '(']).trim_start_matches('.');
     let is_end = |c: char| matches!(c, '.' | ':' | '>' | '/');
@@ -308,7 +308,7 @@ impl Languages {
         &LANGUAGES
     }
 
-    /// The language that the program runs; one that stands for all if nobody knows.
+    /// Returns the language that the program runs; one that stands for all if nobody knows.
     pub(crate) fn of_program(&self, program: &str) -> &Language {
         let base = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == 'w' || c == '-');
         let at = |name: &str| {
@@ -318,7 +318,7 @@ impl Languages {
         self.by(at(program).or_else(|| at(base)))
     }
 
-    /// The language of a file, by its name.
+    /// Returns the language of a file, by its name.
     pub(crate) fn of_file(&self, path: &str) -> &Language {
         let ending =
             path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);

@@ -48,7 +48,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Whether the code starts nothing, evaluates nothing, writes nothing and sends nothing, so that its texts are no
+    /// Returns whether the code starts nothing, evaluates nothing, writes nothing and sends nothing, so that its texts are no
     /// more than texts.
     pub(crate) fn is_harmless(&self) -> bool {
         !self.acts
@@ -59,7 +59,8 @@ impl Found {
             && self.over == Over::NOTHING
     }
 
-    /// Whether the code reads and writes files and does nothing else, so that its texts are at most what stands in them.
+    /// Returns whether the code reads and writes files and does nothing else, so that its texts are at most what stands in
+    /// them.
     pub(crate) fn keeps_to_files(&self) -> bool {
         !self.runs
             && !self.network
@@ -69,7 +70,7 @@ impl Found {
             && self.over == Over::NOTHING
     }
 
-    /// Whether it starts or evaluates something itself, or could.
+    /// Returns whether it starts or evaluates something itself, or could.
     pub(crate) fn starts_others(&self) -> bool {
         let starts = |call: &Call| {
             matches!(
@@ -86,7 +87,7 @@ impl Found {
             || self.calls.iter().any(starts)
     }
 
-    /// Whether it runs something that is not written in it: what it is given.
+    /// Returns whether it runs something that is not written in it: what it is given.
     pub(crate) fn runs_what_it_is_given(&self) -> bool {
         let is_open = |text: &str| text.trim_start().starts_with(crate::marks::HOLE);
         let reads = |call: &Call| matches!(call, Call::Code { text: Some(_), .. });
@@ -466,7 +467,7 @@ impl Reader<'_> {
         self.does(name).iter().any(|does| !does.is_harmless())
     }
 
-    /// Whether a function that does something takes a list without parentheses: `system [1].pack("C")`.
+    /// Returns whether a function that does something takes a list without parentheses: `system [1].pack("C")`.
     fn takes_bare(&self, name: &str) -> bool {
         let takes = self.language.syntax.percent || self.language.syntax.sigils;
         takes && self.acts(name) && !is_keyword(name) && !self.vars.contains_key(name)
@@ -528,7 +529,7 @@ impl Reader<'_> {
         self.frames.last_mut().unwrap_or(&mut self.root)
     }
 
-    /// The name by which the next value is handed over.
+    /// Returns the name by which the next value is handed over.
     fn top_key(&self) -> Option<&String> {
         self.frames.last().unwrap_or(&self.root).key.as_ref()
     }
@@ -642,7 +643,7 @@ impl Reader<'_> {
         self.copy(value)
     }
 
-    /// The value, if the code does not make more text than can be followed.
+    /// Returns the value, if the code does not make more text than can be followed.
     fn copy(&mut self, value: Value) -> Value {
         self.copied += value.text.len();
         if self.copied > limits::COPIES.most {

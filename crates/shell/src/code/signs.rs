@@ -91,7 +91,8 @@ const REMOTE_SOURCES: &[&str] = &[
     "load(\"http",
 ];
 
-/// Whether code starts its own program again and again: Node.js 22 `process.execPath`, Python 3.13 `sys.executable`.
+/// Returns whether code starts its own program again and again: Node.js 22 `process.execPath`, Python 3.13
+/// `sys.executable`.
 fn starts_itself(compact: &str) -> bool {
     const OWN: [&str; 6] = [
         "process.execpath",
@@ -143,8 +144,8 @@ pub(super) fn read(text: &str, tokens: &[Token], language: &Language, found: &mu
         || starts_itself(&compact);
 }
 
-/// Whether code sends a signal to every process there is: Python 3.13 `os.kill(-1, 9)`, Perl 5.40 `kill 9, -1`, Ruby 3.3
-/// `Process.kill(9, -1)`, Node.js 22 `process.kill(-1)`, PHP 8.3 `posix_kill(-1, 9)`.
+/// Returns whether code sends a signal to every process there is: Python 3.13 `os.kill(-1, 9)`, Perl 5.40 `kill 9, -1`,
+/// Ruby 3.3 `Process.kill(9, -1)`, Node.js 22 `process.kill(-1)`, PHP 8.3 `posix_kill(-1, 9)`.
 fn kills_all(tokens: &[Token]) -> bool {
     let is_kill = |name: &str| matches!(super::calls::last_of(name), "kill" | "posix_kill");
     let everything = |rest: &[Token]| match rest {
@@ -164,8 +165,8 @@ fn kills_all(tokens: &[Token]) -> bool {
     })
 }
 
-/// Whether a comprehension or a generator forks once for each item of what has no end, or has very many: `[os.fork() for _ in
-/// itertools.count()]`. Text without blanks.
+/// Returns whether a comprehension or a generator forks once for each item of what has no end, or has very many:
+/// `[os.fork() for _ in itertools.count()]`. Text without blanks.
 fn forks_in_a_comprehension(compact: &str) -> bool {
     const ENDLESS: [&str; 5] = ["initer(", "count(", "repeat(", "cycle(", "initertools."];
     compact.split("fork()for").skip(1).any(|rest| {
@@ -178,7 +179,7 @@ fn forks_in_a_comprehension(compact: &str) -> bool {
     })
 }
 
-/// Whether text becomes code: `eval` and its kin, called or handed on, but not methods that merely share the name
+/// Returns whether text becomes code: `eval` and its kin, called or handed on, but not methods that merely share the name
 /// (`pattern.exec(x)`), nor `exec` where it starts a process.
 fn evaluates(tokens: &[Token], starts_processes: bool) -> bool {
     tokens.iter().any(|token| match token {
@@ -188,7 +189,7 @@ fn evaluates(tokens: &[Token], starts_processes: bool) -> bool {
     })
 }
 
-/// Whether the whole environment is used, not one variable of it.
+/// Returns whether the whole environment is used, not one variable of it.
 fn takes_environment(text: &str) -> bool {
     const NAMES: &[&str] = &[
         "os.environ",
@@ -212,7 +213,7 @@ fn takes_environment(text: &str) -> bool {
     })
 }
 
-/// The variables of credentials that code takes out of the environment.
+/// Returns the variables of credentials that code takes out of the environment.
 fn takes_credentials(text: &str) -> Taint {
     const READERS: [&str; 6] = ["environ", "getenv", "process.env", "Deno.env", "ENV", "$_SERVER"];
     if !READERS.iter().any(|reader| text.contains(reader)) {
@@ -222,13 +223,13 @@ fn takes_credentials(text: &str) -> Taint {
     names.fold(Taint::NONE, |all, name| all | credentials::taint_of(name))
 }
 
-/// The hosts that code names in addresses.
+/// Returns the hosts that code names in addresses.
 fn hosts(text: &str) -> Vec<String> {
     let schemes = text.match_indices("://");
     schemes.filter_map(|(at, _)| credentials::host_of(text.get(at..)?)).collect()
 }
 
-/// Whether it names a module of the network, in an import or as what a call belongs to.
+/// Returns whether it names a module of the network, in an import or as what a call belongs to.
 fn names_a_module(token: &Token, language: &Language) -> bool {
     let text = match token {
         Token::Name(name) => name.as_str(),

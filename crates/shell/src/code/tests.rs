@@ -56,7 +56,7 @@ fn starts(call: &Call, wanted: &str) -> bool {
     }
 }
 
-/// Whether it is true of the code, also of code in it that is evaluated.
+/// Returns whether it is true of the code, also of code in it that is evaluated.
 fn is_true(fact: &str, found: &Found, language: &Language) -> bool {
     let (verb, rest) = fact.split_once(' ').unwrap_or((fact, ""));
     let inner = |text: &String| is_true(fact, &read(text, language, "~", 0), language);

@@ -42,7 +42,7 @@ impl Value {
         Self { taint, ..Self::text(text) }
     }
 
-    /// A function or module of this name.
+    /// Creates a function or module of this name.
     pub(super) fn named(name: &str) -> Self {
         Self::text(format!("{FUNCTION}{name}"))
     }
@@ -53,13 +53,13 @@ impl Value {
         Self { items, bounded, listed: true, ..Self::tainted(HOLE, taint) }
     }
 
-    /// The folder above the path that this is.
+    /// Returns the folder above the path that this is.
     pub(super) fn climbed(&self) -> Self {
         let text = if self.function().is_some() { HOLE.to_string() } else { self.text.clone() };
         Self { text: format!("{text}/.."), key: None, ..self.clone() }
     }
 
-    /// The name of the function that this is.
+    /// Returns the name of the function that this is.
     pub(super) fn function(&self) -> Option<&str> {
         self.text.strip_prefix(FUNCTION)
     }
@@ -72,12 +72,12 @@ impl Value {
         self.text.chars().all(|c| c == HOLE) && !self.text.is_empty()
     }
 
-    /// Whether anything may stand in it.
+    /// Returns whether anything may stand in it.
     pub(super) fn is_unsure(&self) -> bool {
         has_hole(&self.text) && self.function().is_none() && !self.bounded
     }
 
-    /// Whether anything may stand where it begins.
+    /// Returns whether anything may stand where it begins.
     pub(super) fn begins_unsure(&self) -> bool {
         self.text.starts_with(HOLE) && !self.bounded
     }
@@ -86,8 +86,8 @@ impl Value {
         self.key.as_deref() == Some(key)
     }
 
-    /// Whether it may be the path of a file. What is longer than a path can be is one where it may lead elsewhere: a language
-    /// resolves a path before the system sees how long it is.
+    /// Returns whether it may be the path of a file. What is longer than a path can be is one where it may lead elsewhere: a
+    /// language resolves a path before the system sees how long it is.
     pub(super) fn is_path(&self) -> bool {
         let leads = || self.text.starts_with(['/', '~', '.']) || self.text.contains("../");
         !self.text.is_empty() && !self.text.contains('\n') && (self.text.len() < LONGEST_PATH || leads())
@@ -113,7 +113,7 @@ impl Value {
     }
 }
 
-/// The first place that a template keeps for a value.
+/// Returns the first place that a template keeps for a value.
 fn placeholder(text: &str, opening: char) -> Option<(usize, usize)> {
     let mut places = text.match_indices(opening);
     places.find_map(|(at, _)| {
@@ -148,7 +148,7 @@ const ENVIRONMENTS: [&str; 13] = [
     "Deno.env.get(",
 ];
 
-/// The name of the variable of the environment that a piece of code reads.
+/// Returns the name of the variable of the environment that a piece of code reads.
 pub(super) fn variable_of(code: &str) -> Option<&str> {
     let code = code.trim();
     let rest = ENVIRONMENTS.iter().find_map(|front| code.strip_prefix(front))?;
@@ -156,12 +156,12 @@ pub(super) fn variable_of(code: &str) -> Option<&str> {
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(name)
 }
 
-/// Whether `[` or `{` behind this name reads a variable of the environment.
+/// Returns whether `[` or `{` behind this name reads a variable of the environment.
 pub(super) fn is_environment(name: &str) -> bool {
     ENVIRONMENTS.iter().any(|front| front.strip_suffix(['[', '{']) == Some(name))
 }
 
-/// The value of a variable of the environment, where that is known.
+/// Returns the value of a variable of the environment, where that is known.
 pub(super) fn value_of_variable(name: &str, home: &str) -> Value {
     match name {
         "HOME" | "USERPROFILE" => Value::text(home),

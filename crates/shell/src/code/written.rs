@@ -94,13 +94,13 @@ impl Shell<'_> {
     }
 }
 
-/// Whether the name of a file fits a pattern.
+/// Returns whether the name of a file fits a pattern.
 fn is_called(path: &str, pattern: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     pattern::matches(&pattern.replace('*', &String::from(STAR)), name)
 }
 
-/// Whether a file is a test by its name, as pytest 8 and Jest 29 find them.
+/// Returns whether a file is a test by its name, as pytest 8 and Jest 29 find them.
 fn is_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.split('.').next().unwrap_or(name);

@@ -51,7 +51,7 @@ pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> V
     }
 }
 
-/// The same action on each of the operands.
+/// Returns the same action on each of the operands.
 fn each(what: &Operands, options: &Options<'_>) -> Vec<Touch> {
     let skip = if what.unless.any_in(options) { 0 } else { what.skip };
     let action = if what.append.any_in(options) { Action::Append } else { what.action };
@@ -241,7 +241,7 @@ fn dd(args: &[&str]) -> Vec<Touch> {
     all
 }
 
-/// The files behind the code that rewrites them.
+/// Returns the files behind the code that rewrites them.
 fn rewritten(args: &[&str]) -> Vec<Touch> {
     let code = args.iter().position(|arg| arg.starts_with('-') && arg.ends_with('e')).map_or(0, |at| at + 2);
     let files = args.get(code..).unwrap_or_default().iter().copied();
@@ -385,8 +385,8 @@ fn fetchers(program: &str, options: &Options<'_>) -> Vec<Touch> {
     all
 }
 
-/// The file that a value of an option names whose content is sent: `@file`, `name=@file`, `name=<file`; `name@file` of what
-/// encodes, and a cookie that is none.
+/// Returns the file that a value of an option names whose content is sent: `@file`, `name=@file`, `name=<file`; `name@file`
+/// of what encodes, and a cookie that is none.
 fn sent_file<'a>(name: Name<'_>, value: &'a str) -> Option<&'a str> {
     let attached = value.split_once("=@").or_else(|| value.split_once("=<")).map(|(_, file)| file);
     let encoded = || {
@@ -400,7 +400,7 @@ fn sent_file<'a>(name: Name<'_>, value: &'a str) -> Option<&'a str> {
     value.strip_prefix('@').or(attached).or_else(encoded).or_else(cookie)
 }
 
-/// The name that a fetched file has at its source, where it is stored under that.
+/// Returns the name that a fetched file has at its source, where it is stored under that.
 fn remote_name<'a>(program: &str, options: &Options<'a>) -> Option<&'a str> {
     let is_stored = match program {
         "curl" => options.has('O', "remote-name"),
@@ -436,7 +436,7 @@ fn socat(args: &[&str]) -> Vec<Touch> {
         .collect()
 }
 
-/// All arguments that could be read, without those that are written.
+/// Returns all arguments that could be read, without those that are written.
 fn openssl(args: &[&str]) -> Vec<Touch> {
     let writes = |arg: &&str| matches!(*arg, "-out" | "-keyout" | "-CAserial");
     let behind = |at: usize| at.checked_sub(1).and_then(|before| args.get(before));
@@ -466,7 +466,7 @@ fn formats(what: &Formats, args: &[&str], options: &Options<'_>) -> Vec<Touch> {
         .collect()
 }
 
-/// Whether an argument is one of the words, in small letters; a `*` at the end of a word stands for any ending.
+/// Returns whether an argument is one of the words, in small letters; a `*` at the end of a word stands for any ending.
 fn is_one_of(arg: &str, words: &[String]) -> bool {
     let arg = arg.to_ascii_lowercase();
     words.iter().any(|word| match word.strip_suffix('*') {
@@ -475,7 +475,7 @@ fn is_one_of(arg: &str, words: &[String]) -> bool {
     })
 }
 
-/// Whether one of the words is an option that was given.
+/// Returns whether one of the words is an option that was given.
 fn given(words: &[String], options: &Options<'_>) -> bool {
     words.iter().any(|word| is_option(word, |short| options.short(short), |long| options.long(long)))
 }
@@ -487,7 +487,7 @@ fn is_option(word: &str, short: impl Fn(char) -> bool, long: impl Fn(&str) -> bo
     }
 }
 
-/// Whether a program was told to show something, and nothing else: by its options, or behind the disk.
+/// Returns whether a program was told to show something, and nothing else: by its options, or behind the disk.
 fn only_looks(looks: &[String], options: &Options<'_>) -> bool {
     let listed = |name: Name<'_>| {
         looks

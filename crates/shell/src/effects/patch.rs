@@ -17,7 +17,7 @@ const HEADERS: &[(&str, Action)] = &[
     ("copy to ", Action::Write),
 ];
 
-/// Each named file with what is done to it.
+/// Returns each named file with what is done to it.
 pub fn patched(patch: &str) -> impl Iterator<Item = (Action, String)> + '_ {
     patch.lines().filter_map(|line| {
         let line = line.trim_start();

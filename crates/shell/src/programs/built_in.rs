@@ -14,18 +14,18 @@ static READ: LazyLock<Box<[Read]>> = LazyLock::new(|| ENTRIES.iter().map(|_| Rea
 
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether an entry could not be read.
+/// Returns whether an entry could not be read.
 pub(super) fn is_broken() -> bool {
     BROKEN.load(Ordering::Acquire)
 }
 
-/// The entry with this name.
+/// Returns the entry with this name.
 pub(super) fn named(name: &str) -> Option<&'static Program> {
     let at = NAMES.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
     entry(NAMES.get(at)?.1)
 }
 
-/// The first entry one of whose names is a beginning of this one.
+/// Returns the first entry one of whose names is a beginning of this one.
 pub(super) fn begun(name: &str) -> Option<&'static Program> {
     entry(BEGINNINGS.iter().find(|(beginning, _)| name.starts_with(beginning))?.1)
 }

@@ -66,7 +66,7 @@ impl Program {
     }
 }
 
-/// Whether it is true of the command; `None` when nobody knows what it means.
+/// Returns whether it is true of the command; `None` when nobody knows what it means.
 fn is_true(fact: &str, command: &str, trace: &Trace, programs: &Programs) -> Option<bool> {
     let (verb, rest) = fact.split_once(' ').unwrap_or((fact, ""));
     let any = |is: fn(&Fact) -> bool| trace.facts.iter().any(is);

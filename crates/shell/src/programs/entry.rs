@@ -91,7 +91,7 @@ impl Program {
         .find_map(|(is_lacking, message)| is_lacking.then_some(message))
     }
 
-    /// The cases, with whether they hold.
+    /// Returns the cases, with whether they hold.
     pub(super) fn cases(&self) -> impl Iterator<Item = (&str, bool)> {
         let holding = self.matches.iter().map(|case| (case.as_str(), true));
         holding.chain(self.no_match.iter().map(|case| (case.as_str(), false)))
@@ -111,24 +111,24 @@ impl Flags {
         Takes::listed(&self.short, &self.long)
     }
 
-    /// Whether one of them was given.
+    /// Returns whether one of them was given.
     pub(crate) fn any_in(&self, given: &Options<'_>) -> bool {
         self.short.chars().any(|c| given.short(c)) || self.long.iter().any(|name| given.long(name))
     }
 
-    /// The values that were given to them.
+    /// Returns the values that were given to them.
     pub(crate) fn values_in<'a>(&self, given: &Options<'a>) -> Vec<&'a str> {
         let letters = self.short.chars().flat_map(|c| given.values(Some(c), ""));
         letters.chain(self.long.iter().flat_map(|name| given.values(None, name))).collect()
     }
 
-    /// The last value that was given to one of them.
+    /// Returns the last value that was given to one of them.
     pub(crate) fn value_in<'a>(&self, given: &Options<'a>) -> Option<&'a str> {
         self.values_in(given).last().copied()
     }
 
-    /// The value of one of them in `args`, which also programs may have that read their other arguments in a way of their
-    /// own: attached to it, behind a `=`, or in the next argument.
+    /// Returns the value of one of them in `args`, which also programs may have that read their other arguments in a way of
+    /// their own: attached to it, behind a `=`, or in the next argument.
     pub(crate) fn value_among<'a>(&self, args: &[&'a str]) -> Option<&'a str> {
         let value = |at: usize, rest: &'a str| match rest {
             "" => args.get(at + 1).copied(),
@@ -149,7 +149,7 @@ impl Flags {
         })
     }
 
-    /// Whether `args` hold one of the words behind a single dash, as some programs write them.
+    /// Returns whether `args` hold one of the words behind a single dash, as some programs write them.
     pub(crate) fn any_behind_one_dash(&self, args: &[&str]) -> bool {
         self.long.iter().any(|name| args.iter().any(|arg| arg.strip_prefix('-') == Some(name)))
     }
@@ -301,7 +301,7 @@ impl Settings {
         self.everyday.iter().any(|name| name == subcommand)
     }
 
-    /// Whether the program prints settings when it is called like that.
+    /// Returns whether the program prints settings when it is called like that.
     pub(crate) fn are_printed(&self, args: &[&str]) -> bool {
         let among = |names: &[String]| {
             let named = |name: &String| args.contains(&name.as_str()) || args.is_empty() && name.is_empty();
@@ -434,7 +434,7 @@ pub(crate) enum Starts {
 }
 
 impl Starts {
-    /// Whether code of its own reads the arguments, by the whole grammar of the program.
+    /// Returns whether code of its own reads the arguments, by the whole grammar of the program.
     fn is_grammar(&self) -> bool {
         match self {
             Self::After(_)

@@ -44,12 +44,12 @@ impl fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// The built-in catalogue.
+    /// Returns the built-in catalogue.
     pub fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
 
-    /// The built-in catalogue and `more`, whose cases are checked. An entry may add a program and not change a known
+    /// Returns the built-in catalogue and `more`, whose cases are checked. An entry may add a program and not change a known
     /// one: what is known of that holds for everybody.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Programs {
         self.added.push(entry);
     }
 
-    /// Whether an entry that was asked for could not be read. Nothing is known then, not even what is dangerous.
+    /// Returns whether an entry that was asked for could not be read. Nothing is known then, not even what is dangerous.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken || built_in::is_broken()
     }
@@ -134,7 +134,7 @@ impl Programs {
         flags.map_or(Takes::NOTHING, Flags::takes)
     }
 
-    /// The folder that the program is told to fill.
+    /// Returns the folder that the program is told to fill.
     pub(crate) fn fills<'a>(&self, name: &str, args: &[&'a str]) -> Option<&'a str> {
         self.get(name)?.into.value_among(args)
     }
@@ -147,7 +147,7 @@ impl Programs {
         self.get(name)?.starts.as_ref()
     }
 
-    /// Its options that name a program to run.
+    /// Returns its options that name a program to run.
     pub(crate) fn runs(&self, name: &str) -> &[String] {
         self.get(name).map_or(&[], |entry| entry.runs.as_slice())
     }
@@ -156,7 +156,7 @@ impl Programs {
         self.get(name)?.escapes.as_ref()
     }
 
-    /// Whether it sends what it is given, called like that.
+    /// Returns whether it sends what it is given, called like that.
     pub(crate) fn sends(&self, name: &str, args: &[&str]) -> bool {
         let is_upload = |entry: &Program| {
             entry.uploads.is_empty() || args.iter().any(|arg| entry.uploads.iter().any(|word| word == arg))
@@ -172,7 +172,7 @@ impl Programs {
         self.get(name)?.code.as_ref()
     }
 
-    /// Whether the program runs code in a language other than the shell's.
+    /// Returns whether the program runs code in a language other than the shell's.
     pub(crate) fn is_interpreter(&self, name: &str) -> bool {
         self.code(name).is_some()
     }

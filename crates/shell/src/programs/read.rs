@@ -19,7 +19,7 @@ pub fn read_programs(file: &str, text: &str) -> Result<Vec<Spanned<Program>>, Ve
     }
 }
 
-/// The entries of a catalogue that is a tree already: one, or a list.
+/// Returns the entries of a catalogue that is a tree already: one, or a list.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ pub(crate) struct Disk {
 const MOST_LINKS: usize = 40;
 
 impl Disk {
-    /// A disk on which these files are known.
+    /// Creates a disk on which these files are known.
     pub(crate) fn with(files: HashMap<String, Data>) -> Self {
         Self { files, ..Self::default() }
     }
@@ -36,22 +36,22 @@ impl Disk {
         self.files.get(path)
     }
 
-    /// Whether this command wrote the file.
+    /// Returns whether this command wrote the file.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether this command wrote no file.
+    /// Returns whether this command wrote no file.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The files that this command wrote, in no order.
+    /// Returns the files that this command wrote, in no order.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&String, &Data)> {
         self.files.iter()
     }
 
-    /// Whether more was written to the other disk, which was a copy of this one.
+    /// Returns whether more was written to the other disk, which was a copy of this one.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         self.writes != other.writes
     }
@@ -142,7 +142,7 @@ impl Disk {
         Over::NOTHING
     }
 
-    /// The path of a program that this command wrote into a folder for programs.
+    /// Returns the path of a program that this command wrote into a folder for programs.
     pub(crate) fn installed(&self, name: &str) -> Option<&str> {
         self.installed.get(name).map(String::as_str)
     }

@@ -12,7 +12,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// A function that is certainly this one.
+    /// Creates a function that is certainly this one.
     pub(crate) fn new(definition: Rc<ast::FunctionDefinition>) -> Self {
         Self { definitions: vec![Some(definition)] }
     }

@@ -35,7 +35,7 @@ pub(crate) struct Shared(Rc<State>);
 pub(crate) struct Moment(Weak<State>);
 
 impl Shared {
-    /// The state of a shell that starts at `place`.
+    /// Returns the state of a shell that starts at `place`.
     pub(crate) fn at(place: &Place) -> Self {
         Self(Rc::new(State::at(place)))
     }
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Whether nothing was written to either since one was handed on as the other.
+    /// Returns whether nothing was written to either since one was handed on as the other.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
@@ -74,12 +74,12 @@ impl Shared {
         Moment(Rc::downgrade(&self.0))
     }
 
-    /// Whether nothing was written since.
+    /// Returns whether nothing was written since.
     pub(crate) fn is_at(&self, moment: &Moment) -> bool {
         std::ptr::eq(Rc::as_ptr(&self.0), moment.0.as_ptr())
     }
 
-    /// Whether what a command can see of both is the same.
+    /// Returns whether what a command can see of both is the same.
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0) || self.0.looks_like(&other.0)
     }
@@ -160,7 +160,7 @@ pub(crate) struct State {
     pub(crate) foreign: bool,
 }
 impl State {
-    /// The state of a shell that starts at `place`.
+    /// Returns the state of a shell that starts at `place`.
     fn at(place: &Place) -> Self {
         Self {
             vars: HashMap::new(),
@@ -214,7 +214,7 @@ impl State {
         }
     }
 
-    /// The working directories that it may be; empty where it is certain.
+    /// Returns the working directories that it may be; empty where it is certain.
     pub(crate) fn places(&self) -> Vec<Option<String>> {
         if self.others.is_empty() {
             return Vec::new();

@@ -23,7 +23,7 @@ pub(crate) enum Value {
 pub(super) const MAX_VALUES: usize = 8;
 
 impl Value {
-    /// The value as one text, arrays by their first element.
+    /// Returns the value as one text, arrays by their first element.
     pub(crate) fn scalar(&self) -> &str {
         match self {
             Self::Text(text) => text,

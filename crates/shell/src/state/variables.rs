@@ -19,18 +19,18 @@ pub(crate) fn is_prompt(name: &str) -> bool {
 }
 
 impl State {
-    /// The variable `name` stands for, following one name reference.
+    /// Returns the variable `name` stands for, following one name reference.
     fn target<'a>(&'a self, name: &'a str) -> &'a str {
         self.references.get(name).map_or(name, String::as_str)
     }
 
-    /// The element of an array that a name stands for.
+    /// Returns the element of an array that a name stands for.
     pub(crate) fn referred_element(&self, name: &str) -> Option<(String, String)> {
         let (array, index) = crate::simple::element_of(self.references.get(name)?)?;
         Some((array.to_owned(), index.to_owned()))
     }
 
-    /// The value that was assigned in this command, if one was. Where it is one of several, this is the first; see
+    /// Returns the value that was assigned in this command, if one was. Where it is one of several, this is the first; see
     /// `Shell::settle`.
     pub(crate) fn assigned(&self, name: &str) -> Option<&Value> {
         let value = self.vars.get(self.target(name))?;
@@ -41,7 +41,7 @@ impl State {
         (*value != Value::Outside).then_some(value)
     }
 
-    /// All that is known of the value of a variable.
+    /// Returns all that is known of the value of a variable.
     pub(crate) fn raw(&self, name: &str) -> Option<&Value> {
         self.vars.get(self.target(name))
     }
@@ -72,7 +72,7 @@ impl State {
         self.hidden.pop();
     }
 
-    /// Whether a function is being called.
+    /// Returns whether a function is being called.
     pub(crate) fn is_inside(&self) -> bool {
         !self.hidden.is_empty()
     }
@@ -85,7 +85,7 @@ impl State {
         true
     }
 
-    /// Whether the function that is being called has the variable for itself.
+    /// Returns whether the function that is being called has the variable for itself.
     pub(crate) fn is_hidden(&self, name: &str) -> bool {
         self.hidden.last().is_some_and(|hidden| hidden.contains_key(name))
     }
@@ -95,12 +95,12 @@ impl State {
         self.readonly.insert(name.to_owned());
     }
 
-    /// Whether assigning the variable may fail.
+    /// Returns whether assigning the variable may fail.
     pub(crate) fn is_frozen(&self, name: &str) -> bool {
         self.readonly.contains(self.target(name))
     }
 
-    /// The value a reference to `name` expands to; unknown ones are a hole.
+    /// Returns the value a reference to `name` expands to; unknown ones are a hole.
     pub(crate) fn value(&self, name: &str, home: Option<&str>) -> Value {
         if let Some(value) = self.assigned(name) {
             return value.clone();
@@ -163,7 +163,7 @@ impl State {
         self.keyed.insert(name.to_owned());
     }
 
-    /// Whether the keys of an array are words, whatever they look like.
+    /// Returns whether the keys of an array are words, whatever they look like.
     pub(crate) fn is_keyed(&self, name: &str) -> bool {
         const TABLES: [&str; 7] =
             ["BASH_ALIASES", "BASH_CMDS", "aliases", "galiases", "saliases", "commands", "functions"];
@@ -197,7 +197,7 @@ impl State {
         self.casings.insert(name.to_owned(), casing);
     }
 
-    /// Whether what is assigned to a variable is read as arithmetic.
+    /// Returns whether what is assigned to a variable is read as arithmetic.
     pub(crate) fn is_number(&self, name: &str) -> bool {
         self.casings.get(self.target(name)) == Some(&Casing::Number)
     }

@@ -108,7 +108,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The variables that files of a call set.
+    /// Returns the variables that files of a call set.
     fn variables_of(&mut self, named: &[String], folder: Option<&str>) -> HashMap<String, String> {
         let usual = [folder.map_or_else(|| ".env".to_owned(), |folder| format!("{folder}/.env"))];
         let mut variables = HashMap::new();
@@ -126,7 +126,7 @@ impl Shell<'_> {
         variables
     }
 
-    /// The files of services: those that the options name, or else a variable, or else those that are called so.
+    /// Returns the files of services: those that the options name, or else a variable, or else those that are called so.
     fn files_of(
         &mut self,
         options: &[String],
@@ -187,13 +187,13 @@ impl Shell<'_> {
         }
     }
 
-    /// Whether the command wrote the file.
+    /// Returns whether the command wrote the file.
     fn is_made(&self, file: &str) -> bool {
         let path = self.located(file);
         self.state.disk.has(&path) || self.state.disk.is_fetched(&path)
     }
 
-    /// The value of a variable: the environment's before that of a file.
+    /// Returns the value of a variable: the environment's before that of a file.
     fn variable(&self, name: &str, variables: &HashMap<String, String>) -> Option<String> {
         let own = Some(self.environment_of(name)).filter(|value| !value.is_empty());
         let usual = || match name {
@@ -205,7 +205,7 @@ impl Shell<'_> {
     }
 }
 
-/// The values of an option in front of a subcommand: in the next word, attached, or behind a `=`.
+/// Returns the values of an option in front of a subcommand: in the next word, attached, or behind a `=`.
 fn values(args: &[String], short: &str, long: &str) -> Vec<String> {
     let is_named = |arg: &String| arg == long || !short.is_empty() && arg == short;
     let attached = |arg: &String| {
@@ -361,7 +361,7 @@ impl Reading<'_> {
     }
 }
 
-/// The options with which a service gets more of the machine than its mounts.
+/// Returns the options with which a service gets more of the machine than its mounts.
 fn shared(service: &Value) -> Vec<String> {
     let mut words = Vec::new();
     if service.get("privileged").is_some_and(|value| *value != Value::Bool(false)) {
@@ -386,7 +386,7 @@ fn shared(service: &Value) -> Vec<String> {
     words
 }
 
-/// The words of a command: a text is split as a shell splits it.
+/// Returns the words of a command: a text is split as a shell splits it.
 fn command(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(text)) => vec![text.clone()],
@@ -400,7 +400,7 @@ fn in_shell(text: Option<&Value>) -> Vec<String> {
     text.map(|text| ["sh", "-c", &quote(text)].map(str::to_owned).to_vec()).unwrap_or_default()
 }
 
-/// Whether all that a service says is followed, or does nothing.
+/// Returns whether all that a service says is followed, or does nothing.
 fn is_whole(service: &Value) -> bool {
     let Some(fields) = service.as_object() else { return false };
     let is_known = |key: &String| OF_SERVICES.contains(&key.as_str()) || key.starts_with("x-");

@@ -72,7 +72,7 @@ impl Shell<'_> {
     }
 }
 
-/// The mounts of a container that was there before; one that is called as if it served people may hold anything.
+/// Returns the mounts of a container that was there before; one that is called as if it served people may hold anything.
 fn others(mounts: Mounts, args: &[String]) -> Mounts {
     const SERVES: [&str; 4] = ["prod", "production", "prd", "live"];
     let serves =

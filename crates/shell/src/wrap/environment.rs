@@ -78,13 +78,14 @@ impl Shell<'_> {
     }
 }
 
-/// Whether `S` is among the letters of an option, and none before it takes a value.
+/// Returns whether `S` is among the letters of an option, and none before it takes a value.
 fn is_split(arg: &str) -> bool {
     let letters = arg.strip_prefix('-').and_then(|letters| letters.split_once('S')).map(|(before, _)| before);
     letters.is_some_and(|letters| letters.chars().all(|c| matches!(c, 'i' | '0' | 'v')))
 }
 
-/// The text of `-S` as a shell would write it: `\_` is a blank in it, and nothing behind `\c` counts (GNU coreutils 9.1).
+/// Returns the text of `-S` as a shell would write it: `\_` is a blank in it, and nothing behind `\c` counts (GNU coreutils
+/// 9.1).
 fn unescaped(text: &str) -> String {
     let text = text.split_once("\\c").map_or(text, |(text, _)| text);
     text.replace("\\_", " ")

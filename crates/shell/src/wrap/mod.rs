@@ -78,7 +78,7 @@ impl Shell<'_> {
         }
     }
 
-    /// The texts for a shell among the arguments, where they stand as the catalogue says; `None` if there is none.
+    /// Returns the texts for a shell among the arguments, where they stand as the catalogue says; `None` if there is none.
     fn text_in(&self, starts: &Starts, args: &[String], program: &str) -> Option<Vec<String>> {
         let takes = self.programs.takes(program);
         let given = |options: &Flags, args: &[String], takes: Takes<'_>| {
@@ -179,7 +179,7 @@ impl Shell<'_> {
         result
     }
 
-    /// Whether what `program` starts runs in the container in which it runs itself.
+    /// Returns whether what `program` starts runs in the container in which it runs itself.
     fn stays_inside(&self, program: &str) -> bool {
         // Words of the shell's own language that run a command.
         matches!(program, "builtin" | "command" | "eval" | "exec")
@@ -278,19 +278,19 @@ impl Shell<'_> {
     }
 }
 
-/// The words behind the options of a program and so many operands; `None` where there are fewer.
+/// Returns the words behind the options of a program and so many operands; `None` where there are fewer.
 fn behind_options<'a>(args: &'a [String], takes: Takes<'_>, operands: usize) -> Option<&'a [String]> {
     args.get(Options::parse(&slices(args), takes.until_operand()).consumed + operands..)
 }
 
-/// The words behind the first word that is no option, if that is one of the subcommands.
+/// Returns the words behind the first word that is no option, if that is one of the subcommands.
 fn behind_subcommand<'a>(args: &'a [String], names: &[String]) -> Option<&'a [String]> {
     let at = args.iter().position(|arg| !arg.starts_with('-'))?;
     args.get(at).filter(|sub| names.contains(sub))?;
     args.get(at + 1..)
 }
 
-/// Whether a variable can be called that.
+/// Returns whether a variable can be called that.
 fn is_variable(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())

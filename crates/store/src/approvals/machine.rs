@@ -26,7 +26,7 @@ impl<T> Step<T> {
     }
 }
 
-/// The request's JSON, if it is within the limit.
+/// Returns the request's JSON, if it is within the limit.
 pub(crate) fn encoded(request: &NewApproval) -> Result<String, CreateApprovalError> {
     // A request always has a JSON form: its maps have string keys and none of its parts can fail.
     let json = serde_json::to_string(request).unwrap_or_default();
@@ -173,7 +173,7 @@ fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> Approv
     }
 }
 
-/// The answer that a human gave to the question as it was asked.
+/// Returns the answer that a human gave to the question as it was asked.
 fn given_answer(state: &ApprovalState) -> Option<Decision> {
     match state {
         ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(allowance.decision),

@@ -23,7 +23,7 @@ pub struct Preview {
     pub is_cut: bool,
 }
 
-/// The value, cut to what an approval may show: 16,384 characters of text, 64 entries in each list and
+/// Returns the value, cut to what an approval may show: 16,384 characters of text, 64 entries in each list and
 /// object, 8 levels. Each argument has the same share of that. Of a longer text the head and the tail are shown, and how
 /// much there is between them; what else was cut is marked `…[truncated]`.
 pub fn preview(value: &Value) -> Preview {
@@ -47,7 +47,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// All of it, if it fits.
+    /// Returns all of it, if it fits.
     fn whole(&mut self, value: &Value) -> Option<Json> {
         let shown = self.bounded(value, MAX_DEPTH);
         let fits = !self.is_cut;
@@ -94,7 +94,7 @@ impl Cutter {
         Value::String(CUT.to_owned())
     }
 
-    /// The text, or its head and its tail.
+    /// Returns the text, or its head and its tail.
     fn cut(&mut self, text: &str) -> String {
         let (length, budget) = (text.chars().count(), self.budget);
         self.budget = budget.saturating_sub(length.max(1));

@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// The session, if nobody alive works in it.
+    /// Returns the session, if nobody alive works in it.
     fn free(&self, id: &SessionId, now: Timestamp) -> Result<Session, DeleteError> {
         let session = self.sessions.iter().find(|session| session.id == *id);
         let session = session.ok_or_else(|| DeleteError::Unknown(id.clone()))?;

@@ -121,7 +121,7 @@ impl AuditStore for SqliteStore {
     }
 }
 
-/// The head of what was pruned.
+/// Returns the head of what was pruned.
 fn start(db: &Connection) -> rusqlite::Result<AuditHead> {
     let start = db.prepare_cached("SELECT seq, digest FROM audit_start")?.query_row([], head_of);
     Ok(start.optional()?.unwrap_or_default())

@@ -194,7 +194,7 @@ impl Worker {
         })
     }
 
-    /// Whether commits wait for the disk.
+    /// Returns whether commits wait for the disk.
     fn wait_for_disk(&mut self, wait: bool) -> Result<(), StoreError> {
         let mode = if wait { "FULL" } else { "NORMAL" };
         let set = self.connection()?.pragma_update(None, "synchronous", mode);
@@ -267,7 +267,7 @@ fn transact<T, E>(
     Ok(answer)
 }
 
-/// Whether the whole log could be moved and emptied; not so while another process reads.
+/// Returns whether the whole log could be moved and emptied; not so while another process reads.
 fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     Ok(busy == 0)

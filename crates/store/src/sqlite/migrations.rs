@@ -17,7 +17,7 @@ pub(super) const STEPS: &[&str] = &[
 /// The version from which grants are bound to a place.
 const BOUND_GRANTS: i64 = 4;
 
-/// The schema version that this program writes: the number of steps.
+/// Returns the schema version that this program writes: the number of steps.
 pub(super) fn newest() -> i64 {
     i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
 }

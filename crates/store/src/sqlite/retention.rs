@@ -149,7 +149,7 @@ impl RetentionStore for SqliteStore {
     }
 }
 
-/// The session, if nobody alive works in it.
+/// Returns the session, if nobody alive works in it.
 fn free(db: &Connection, id: &SessionId, now: Timestamp) -> Outcome<Session> {
     let session = sessions::find(db, id)?;
     let session = session.ok_or_else(|| Fault::Refused(DeleteError::Unknown(id.clone())))?;

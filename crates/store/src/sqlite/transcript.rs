@@ -166,7 +166,7 @@ impl<'a> Editor<'a> {
         texts::wipe(self.db, old, &[&self.session.as_str(), &id.as_str()])
     }
 
-    /// The run of an entry that must exist.
+    /// Returns the run of an entry that must exist.
     fn run_of(&self, id: &MessageId) -> Outcome<Option<RunId>> {
         let sql = "SELECT run FROM entries WHERE session = ?1 AND id = ?2";
         let mut statement = self.db.prepare_cached(sql)?;

@@ -86,7 +86,7 @@ impl Vaults {
         Self { tools: tools.to_vec(), used, open: Mutex::default() }
     }
 
-    /// The vault of the session, which is made if need be. Without a session there is none: what one
+    /// Returns the vault of the session, which is made if need be. Without a session there is none: what one
     /// conversation hid must not be had by another.
     pub(super) fn of(&self, call: &CallContext) -> Option<Arc<Vault>> {
         let session = call.session_id.as_ref().filter(|_| self.used)?;

@@ -56,7 +56,7 @@ pub struct RedactionSettings {
 }
 
 impl RedactionSettings {
-    /// Whether tools are looked at for text that hides.
+    /// Returns whether tools are looked at for text that hides.
     fn judges_tools(&self) -> bool {
         self.withdraws_tools || self.reports_tools
     }
@@ -121,7 +121,7 @@ impl Place {
         })
     }
 
-    /// The redactor for the session of a call.
+    /// Returns the redactor for the session of a call.
     fn of(&self, call: &CallContext) -> Redactor {
         match self.vaults.of(call) {
             Some(vault) => self.redactor.clone().with_vault(vault),
@@ -206,7 +206,7 @@ fn log_reported(place: &'static str, findings: &[Finding]) {
     }
 }
 
-/// Whether a text hides something from its reader.
+/// Returns whether a text hides something from its reader.
 fn hides(scanner: &Scanner, text: &str) -> bool {
     scanner
         .detect(text)

@@ -108,7 +108,7 @@ impl Hook<BeforeLlmCall> for Calls {
     }
 }
 
-/// The tools whose description or schema says something else than it seems to.
+/// Returns the tools whose description or schema says something else than it seems to.
 fn hiding_tools(tools: &[ToolInfo]) -> Vec<&str> {
     let hides_text = |tool: &&ToolInfo| {
         hides(&HIDDEN, &tool.name)
@@ -123,7 +123,8 @@ fn hiding_tools(tools: &[ToolInfo]) -> Vec<&str> {
     hiding
 }
 
-/// Whether a text or a name anywhere in a schema, which is as deep as JSON may be, hides something: the model reads all.
+/// Returns whether a text or a name anywhere in a schema, which is as deep as JSON may be, hides something: the model reads
+/// all.
 fn hides_within(schema: &Value) -> bool {
     match schema {
         Value::String(text) => hides(&HIDDEN, text),

@@ -25,7 +25,7 @@ impl Hook<ToolAfter> for Results {
     }
 }
 
-/// The result without the values that tools were given, if it has any.
+/// Returns the result without the values that tools were given, if it has any.
 fn without_echo(vault: &Vault, result: &ToolResult) -> Option<ToolResult> {
     let mut clean = result.clone();
     for part in &mut clean.content {
@@ -48,7 +48,7 @@ fn conceal_json(vault: &Vault, json: &mut Json) {
     }
 }
 
-/// The result, if it is another one when it is clean, and what was found in it.
+/// Returns the result, if it is another one when it is clean, and what was found in it.
 fn clean_result(redactor: &Redactor, result: &ToolResult) -> (Option<ToolResult>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut clean = result.clone();

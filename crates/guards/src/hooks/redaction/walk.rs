@@ -54,7 +54,7 @@ impl<'a> Walk<'a> {
         self.findings
     }
 
-    /// The messages, if others when they are clean.
+    /// Returns the messages, if others when they are clean.
     pub(super) fn messages(&mut self, messages: &[Message]) -> Option<Vec<Message>> {
         let mut clean = messages.to_vec();
         for message in &mut clean {
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         self.findings.extend(findings.into_iter().map(blocked));
     }
 
-    /// Whether a tool can be offered as it is. One that can't be is not offered.
+    /// Returns whether a tool can be offered as it is. One that can't be is not offered.
     pub(super) fn tool(&mut self, tool: &ToolInfo) -> bool {
         let before = self.findings.len();
         let texts = [Some(&tool.name), tool.kind.as_ref(), tool.server.as_ref(), tool.approval.as_ref()];
@@ -232,12 +232,12 @@ fn blocked(finding: Finding) -> Finding {
     Finding { action, ..finding }
 }
 
-/// Whether a part of no known kind is of a type that has [`SEALED`] fields.
+/// Returns whether a part of no known kind is of a type that has [`SEALED`] fields.
 fn has_seals(raw: &Json) -> bool {
     raw.get("type").and_then(Value::as_str).is_some_and(|kind| SEALED_PARTS.contains(&kind))
 }
 
-/// Whether reasoning stands under a signature.
+/// Returns whether reasoning stands under a signature.
 fn is_signed(meta: Option<&Json>) -> bool {
     let wires = meta.and_then(|meta| meta.as_object()).into_iter().flat_map(|wires| wires.values());
     wires

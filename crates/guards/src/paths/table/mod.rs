@@ -22,7 +22,7 @@ const fn entry(
     Entry { id, level, what, patterns }
 }
 
-/// Every family. Where two fit a path equally well, the first one names it.
+/// Returns every family. Where two fit a path equally well, the first one names it.
 pub(super) fn entries() -> impl Iterator<Item = &'static Entry> {
     [keys::ENTRIES, clouds::ENTRIES, tools::ENTRIES, agents::ENTRIES, machine::ENTRIES, runs::ENTRIES]
         .into_iter()

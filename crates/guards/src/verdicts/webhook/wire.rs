@@ -24,7 +24,7 @@ pub(super) fn tool_call(call: VerdictCall<'_>) -> Map<String, Value> {
     body
 }
 
-/// The result of a tool call.
+/// Returns the result of a tool call.
 pub(super) fn tool_result(call: VerdictCall<'_>, result: Option<&ToolResult>) -> Value {
     let mut body = tool_call(call);
     body.insert("event".to_owned(), json!("post_call"));

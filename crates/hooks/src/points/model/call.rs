@@ -40,7 +40,7 @@ record! {
 }
 
 impl ToolInfo {
-    /// A tool of which no more is known than its name.
+    /// Creates a tool of which no more is known than its name.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -90,7 +90,7 @@ record! {
 pub struct ToolNames(pub Vec<ToolInfo>);
 
 impl ToolNames {
-    /// A list of names.
+    /// Creates a list of names.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(ToolInfo::named).collect())
     }
@@ -328,17 +328,17 @@ record! {
 pub struct ToolCallIds(pub Vec<ToolCallRef>);
 
 impl ToolCallIds {
-    /// A list of ids.
+    /// Creates a list of ids.
     pub fn new<I: Into<ToolCallId>>(ids: impl IntoIterator<Item = I>) -> Self {
         Self(ids.into_iter().map(|id| ToolCallRef { id: id.into(), name: None, arguments: None }).collect())
     }
 
-    /// The ids of the list, for looking many of them up. An empty id names nothing.
+    /// Returns the ids of the list, for looking many of them up. An empty id names nothing.
     pub fn ids(&self) -> HashSet<&ToolCallId> {
         self.0.iter().map(|call| &call.id).filter(|id| !id.is_empty()).collect()
     }
 
-    /// Whether the list has the call. An empty id names nothing.
+    /// Returns whether the list has the call. An empty id names nothing.
     pub fn contains(&self, id: &ToolCallId) -> bool {
         !id.is_empty() && self.0.iter().any(|call| call.id == *id)
     }

@@ -107,7 +107,7 @@ record! {
 pub struct ToolsAllow(Vec<String>);
 
 impl ToolsAllow {
-    /// A list of names and groups.
+    /// Creates a list of names and groups.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let mut allowed: Vec<String> = Vec::new();
         for name in names {
@@ -125,7 +125,7 @@ impl ToolsAllow {
         Self(allowed)
     }
 
-    /// Whether the list has the tool.
+    /// Returns whether the list has the tool.
     pub fn allows(&self, tool: &ToolName) -> bool {
         self.0.iter().any(|name| name == "*" || tool.is_allowed_by(name))
     }

@@ -58,7 +58,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `[` behind a name takes something out of it.
+    /// Returns whether `[` behind a name takes something out of it.
     pub(super) fn takes_out(&self, name: &str) -> bool {
         let has_indices = matches!(self.language.name.as_str(), "python" | "javascript" | "php" | "perl");
         has_indices || self.vars.contains_key(name) || values::is_environment(name)

@@ -7,7 +7,7 @@ use super::super::values::{self, Value};
 use super::Reader;
 use crate::Taint;
 
-/// Whether code names a module that starts processes.
+/// Returns whether code names a module that starts processes.
 pub(super) fn names_starters(tokens: &[Token], language: &Language) -> bool {
     let is_one = |text: &str| {
         let text = text.strip_prefix("node:").unwrap_or(text);
@@ -27,7 +27,7 @@ pub(super) fn names_starters(tokens: &[Token], language: &Language) -> bool {
 }
 
 impl Reader<'_> {
-    /// The function that is meant by a name: `const read = Bun.file; read(path)`.
+    /// Returns the function that is meant by a name: `const read = Bun.file; read(path)`.
     pub(super) fn meant(&self, name: &str) -> String {
         let of = |name: &str| {
             self.vars.get(name).or_else(|| self.vars.get(name.trim_start_matches(['$', '@', '&'])))
@@ -44,7 +44,7 @@ impl Reader<'_> {
         alias.map_or_else(|| name.to_owned(), |(object, rest)| format!("{object}.{rest}"))
     }
 
-    /// Whether a name that starts processes somewhere is meant so here.
+    /// Returns whether a name that starts processes somewhere is meant so here.
     pub(super) fn starts_processes(&self, lower: &str) -> bool {
         let last = last_of(lower);
         let owner = lower.strip_suffix(last).unwrap_or_default().trim_end_matches(['.', ':', '>', '-']);
