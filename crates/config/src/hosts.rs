@@ -43,7 +43,7 @@ impl HostRule {
     /// The ports that are meant where none is written: those of HTTP and HTTPS.
     pub const WEB: [u16; 2] = [80, 443];
 
-    /// Which host.
+    /// Returns which host.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host

@@ -70,7 +70,7 @@ impl Options {
         self.root.node()
     }
 
-    /// Where the mapping starts.
+    /// Returns where the mapping starts.
     #[must_use]
     pub const fn at(&self) -> &Place {
         &self.root.at

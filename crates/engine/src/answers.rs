@@ -71,7 +71,7 @@ impl Answers {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
-    /// What was decided about a call; `None` if no answer of the run was judged here.
+    /// Returns what was decided about a call; `None` if no answer of the run was judged here.
     pub(crate) async fn ruling(
         &self,
         session: Option<&SessionId>,

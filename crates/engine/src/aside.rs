@@ -32,7 +32,7 @@ pub fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// How many works may be aside at once.
+/// Returns how many works may be aside at once.
 fn most() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| available_parallelism().map_or(1, NonZeroUsize::get))

@@ -65,14 +65,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Where approvals, grants and decisions are kept; in memory when not set.
+    /// Sets where approvals, grants and decisions are kept; in memory when not set.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Where questions, answers and grants are kept, if not in the store: rows in that then answer nothing.
+    /// Sets where questions, answers and grants are kept, if not in the store: rows in that then answer nothing.
     #[must_use]
     pub fn answer_store(mut self, store: Arc<dyn AnswerStore>) -> Self {
         self.answer_store = Some(store);
@@ -86,7 +86,7 @@ impl EngineBuilder {
         self
     }
 
-    /// How approvals are kept.
+    /// Sets how approvals are kept.
     #[must_use]
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = settings;
@@ -191,13 +191,13 @@ impl Engine {
         &self.0.interceptors
     }
 
-    /// Where decisions are kept, and questions with their answers, unless these have [a store](Self::answer_store) of
+    /// Returns where decisions are kept, and questions with their answers, unless these have [a store](Self::answer_store) of
     /// their own.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
 
-    /// Where questions, answers and grants are kept.
+    /// Returns where questions, answers and grants are kept.
     pub fn answer_store(&self) -> &Arc<dyn AnswerStore> {
         &self.0.approvals.store
     }
@@ -384,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// Why tool calls of an answer may not leave, if the gates of tool calls say so. Those that are denied already are
+    /// Returns why tool calls of an answer may not leave, if the gates of tool calls say so. Those that are denied already are
     /// not judged again.
     async fn foresee_all(
         &self,
@@ -457,7 +457,7 @@ impl Engine {
         })
     }
 
-    /// What another process decided: about the call of this run, or, where the run has none, about the call
+    /// Returns what another process decided: about the call of this run, or, where the run has none, about the call
     /// of that id in any run. A gate in front of a tool seldom knows the run that the model's answer had.
     async fn shared_ruling(
         &self,
@@ -583,7 +583,7 @@ impl Engine {
     }
 }
 
-/// What was decided about the calls of an answer that no hook judged.
+/// Returns what was decided about the calls of an answer that no hook judged.
 pub fn ungated_rulings(calls: &[ToolCall]) -> Vec<ToolDecision> {
     rule(calls, &AfterLlmCallOutcome::default(), None)
 }

@@ -18,7 +18,7 @@ use crate::receipt::{BlockCause, Blocked};
 /// [`BlockCause::TooDeep`].
 pub const MAX_DEPTH: u8 = 4;
 
-/// Why the hooks can't be asked about a call, if it is too deep inside of hooks.
+/// Returns why the hooks can't be asked about a call, if it is too deep inside of hooks.
 pub(crate) fn too_deep(call: &CallContext) -> Option<Blocked> {
     (call.nesting.depth() > MAX_DEPTH).then(|| Blocked {
         cause: BlockCause::TooDeep,

@@ -54,7 +54,7 @@ pub enum Rewrite {
 }
 
 impl Rewrite {
-    /// What holds at a point for a hook that does not say: where a failed hook is skipped, what it would have
+    /// Returns what holds at a point for a hook that does not say: where a failed hook is skipped, what it would have
     /// written can be done without; where it blocks, it can't.
     pub fn at(point: PointId) -> Self {
         match point.info().failure {

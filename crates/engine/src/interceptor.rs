@@ -43,14 +43,14 @@ pub trait InterceptPoint: DecidePoint {
     /// Returns the output as the interceptor before left it.
     fn output(event: &Self::Event) -> Self::Output;
 
-    /// What the interceptor changed, as an outcome; `None` when it changed nothing.
+    /// Returns what the interceptor changed, as an outcome; `None` when it changed nothing.
     ///
     /// # Errors
     ///
     /// [`Malformed`] for a change that can't be honoured: dropping it would be a wish dropped in silence.
     fn outcome(before: &Self::Output, after: Self::Output) -> Result<Option<Self::Outcome>, Malformed>;
 
-    /// What the user may be told about the change.
+    /// Returns what the user may be told about the change.
     fn effect(event: &Self::Event, outcome: &Self::Outcome) -> Option<Effect>;
 }
 
@@ -155,7 +155,7 @@ impl InterceptPoint for ParamsBefore {
     }
 }
 
-/// What an answer at `params.before` changes, in words for the user.
+/// Returns what an answer at `params.before` changes, in words for the user.
 pub fn parameter_changes(outcome: &ParamsBeforeOutcome) -> Vec<String> {
     fn told<T: Serialize>(name: &str, value: Option<Option<T>>) -> Option<String> {
         let value = match value? {
@@ -471,7 +471,7 @@ pub struct BuiltInInterceptor {
 }
 
 impl BuiltInInterceptor {
-    /// Which one.
+    /// Returns which one.
     pub fn id(&self) -> &HookId {
         &self.id
     }

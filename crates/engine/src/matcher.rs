@@ -120,7 +120,7 @@ impl ToolMatcher {
         })
     }
 
-    /// What people should know about names in it that no tool of `known` has: probably a typo.
+    /// Returns what people should know about names in it that no tool of `known` has: probably a typo.
     pub fn hints(&self, known: &[ToolName]) -> Vec<String> {
         match self {
             Self::Names(names) => names.iter().filter_map(|name| name.typo_hint(known)).collect(),

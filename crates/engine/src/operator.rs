@@ -106,7 +106,7 @@ pub(crate) fn stricter(one: FailurePolicy, other: FailurePolicy) -> FailurePolic
 }
 
 impl OperatorSettings {
-    /// What was decided about an owner.
+    /// Returns what was decided about an owner.
     pub fn owner(&self, owner: &OwnerId) -> Option<&OwnerSettings> {
         self.owners.get(owner)
     }
@@ -128,7 +128,7 @@ impl OperatorSettings {
         }
     }
 
-    /// What a hook's failure means. The operator's word by id goes before an author's. It and the word of the
+    /// Returns what a hook's failure means. The operator's word by id goes before an author's. It and the word of the
     /// hook's entry stand in the same configuration: of these the stricter counts.
     pub(crate) fn failure(
         &self,

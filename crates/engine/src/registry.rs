@@ -182,7 +182,7 @@ impl Snapshot {
         &self.tools
     }
 
-    /// What the operator decided.
+    /// Returns what the operator decided.
     pub fn settings(&self) -> &OperatorSettings {
         &self.settings
     }
@@ -268,7 +268,7 @@ impl Snapshot {
         point == PointId::BeforeResponseEmit && !self.redactors.is_empty()
     }
 
-    /// What is known about a hook that may stand at the point, and its options with its id filled in.
+    /// Returns what is known about a hook that may stand at the point, and its options with its id filled in.
     fn admit(
         &self,
         point: PointId,

@@ -98,12 +98,12 @@ pub trait VerdictHook: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What a failure of this hook means, where it is not that the call is denied.
+    /// Returns what a failure of this hook means, where it is not that the call is denied.
     fn on_failure(&self) -> Option<FailurePolicy> {
         None
     }
 
-    /// How long a judgement may take, where the point's default does not fit.
+    /// Returns how long a judgement may take, where the point's default does not fit.
     fn budget(&self) -> Option<Budget> {
         None
     }
@@ -114,7 +114,7 @@ pub trait VerdictHook: Send + Sync + 'static {
         false
     }
 
-    /// What people should know about how it is configured, such as names that look like typos.
+    /// Returns what people should know about how it is configured, such as names that look like typos.
     fn hints(&self) -> Vec<String> {
         Vec::new()
     }
@@ -269,7 +269,7 @@ impl AnyVerdictHook {
         self
     }
 
-    /// Where the hook can stand.
+    /// Returns where the hook can stand.
     pub fn slots(&self) -> impl Iterator<Item = VerdictSlot> + use<> {
         slots(self.tool_calls.is_some(), self.llm_calls.is_some(), self.watches, self.placeholder)
     }
@@ -449,7 +449,7 @@ impl Hook<BeforeLlmCall> for LlmPre {
     }
 }
 
-/// Why a model call is denied that somebody should have been asked about.
+/// Returns why a model call is denied that somebody should have been asked about.
 fn unasked(request: &ApprovalRequest) -> Text {
     let (title, description) = (request.title(), request.description());
     let colon = if description.is_empty() { "" } else { ": " };

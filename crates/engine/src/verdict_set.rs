@@ -54,7 +54,7 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    /// Which hook.
+    /// Returns which hook.
     pub fn hook(&self) -> &HookId {
         &self.hook
     }

@@ -81,7 +81,7 @@ impl VerdictType {
         self
     }
 
-    /// Where hooks of this type can stand.
+    /// Returns where hooks of this type can stand.
     pub fn slots(&self) -> impl Iterator<Item = VerdictSlot> + use<> {
         let Families { tool_calls, llm_calls, watches } = self.families;
         slots(tool_calls, llm_calls, watches, self.placeholder)

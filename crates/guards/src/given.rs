@@ -159,7 +159,7 @@ impl CommandGuard {
         judgement.findings.push(finding);
     }
 
-    /// What is known of what a program does with what it is given.
+    /// Returns what is known of what a program does with what it is given.
     fn ear_of(&self, name: &str) -> Ear {
         match self.programs().get(name) {
             _ if is(KEEPS_TEXT, name) => Ear::Keeps,

@@ -205,12 +205,12 @@ impl CommandGuard {
         self.analyzer.trace_fed(command, input, place)
     }
 
-    /// How much is stopped.
+    /// Returns how much is stopped.
     pub(crate) fn profile(&self) -> Profile {
         self.settings.profile
     }
 
-    /// What is known of programs.
+    /// Returns what is known of programs.
     pub(crate) fn programs(&self) -> &Programs {
         &self.settings.programs
     }
@@ -219,7 +219,7 @@ impl CommandGuard {
         self.analyzer.trace(command, shell, place)
     }
 
-    /// What there is to say about a trace, except for what was said about `known`, the trace of its beginning.
+    /// Returns what there is to say about a trace, except for what was said about `known`, the trace of its beginning.
     pub(crate) fn conclude(
         &self,
         trace: Trace,
@@ -235,7 +235,7 @@ impl CommandGuard {
         judgement
     }
 
-    /// What the rules say about a trace.
+    /// Returns what the rules say about a trace.
     pub(crate) fn by_rules(
         &self,
         trace: Trace,
@@ -290,7 +290,7 @@ impl CommandGuard {
         Judgement { verdict, findings, unknown: trace.unknowns, processes: trace.processes }
     }
 
-    /// How often each rule hits each thing. What is said of a text as a whole, and not of a part of it, is not in it.
+    /// Returns how often each rule hits each thing. What is said of a text as a whole, and not of a part of it, is not in it.
     fn said(&self, trace: &Trace, place: &Place) -> HashMap<(usize, String), usize> {
         let mut said = HashMap::new();
         for hit in self.settings.rules.hits(trace, place, self.settings.profile) {
@@ -404,7 +404,7 @@ fn finding(rule: &Rule, what: String, process: Option<usize>, allowed_by: Option
     }
 }
 
-/// What a finding is about, word by word. What is about no process of its own is about all of them.
+/// Returns what a finding is about, word by word. What is about no process of its own is about all of them.
 fn subject(trace: &Trace, fact: usize, process: Option<usize>) -> Vec<String> {
     let touched = match trace.facts.get(fact) {
         Some(Fact::Touches { touch, .. }) => {
@@ -423,7 +423,7 @@ fn subject(trace: &Trace, fact: usize, process: Option<usize>) -> Vec<String> {
     touched.into_iter().chain(words).collect()
 }
 
-/// What a finding is about, in a few words.
+/// Returns what a finding is about, in a few words.
 fn describe(trace: &Trace, fact: usize, process: Option<usize>) -> String {
     if let Some(Fact::Touches { touch, .. }) = trace.facts.get(fact) {
         return Argument::marked(touch.path.clone()).display().into_owned();

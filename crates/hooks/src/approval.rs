@@ -309,42 +309,42 @@ impl ApprovalRequest {
         &self.title
     }
 
-    /// What the human should know.
+    /// Returns what the human should know.
     pub fn description(&self) -> &Text {
         &self.description
     }
 
-    /// How grave it is.
+    /// Returns how grave it is.
     pub fn severity_level(&self) -> Severity {
         self.severity
     }
 
-    /// How long to wait for an answer.
+    /// Returns how long to wait for an answer.
     pub fn timeout_after(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// How long to wait for an answer, if the hook chose it; otherwise [`Self::timeout_after`] is the default.
+    /// Returns how long to wait for an answer, if the hook chose it; otherwise [`Self::timeout_after`] is the default.
     pub fn own_timeout(&self) -> Option<Duration> {
         self.own_timeout.then(|| self.timeout_after())
     }
 
-    /// What happens when nobody answers.
+    /// Returns what happens when nobody answers.
     pub fn timeout_behavior(&self) -> TimeoutBehavior {
         self.timeout_behavior
     }
 
-    /// What the model is told when nobody answers in time and the call is denied.
+    /// Returns what the model is told when nobody answers in time and the call is denied.
     pub fn reason_of_timeout(&self) -> Option<&Text> {
         self.timeout_reason.as_ref()
     }
 
-    /// What the call would do to the world.
+    /// Returns what the call would do to the world.
     pub fn scope_of_call(&self) -> Option<&Params> {
         self.scope.as_ref()
     }
 
-    /// What the human can answer; deny is always among it.
+    /// Returns what the human can answer; deny is always among it.
     pub fn allowed_decisions(&self) -> &[Decision] {
         &self.allowed_decisions
     }
@@ -359,7 +359,7 @@ impl ApprovalRequest {
         self.hook.as_ref()
     }
 
-    /// What it rests on; empty where the hook does not say.
+    /// Returns what it rests on; empty where the hook does not say.
     pub fn rests_on(&self) -> &[Ground] {
         &self.grounds
     }

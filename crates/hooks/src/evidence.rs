@@ -21,7 +21,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// What was found, and how to look for it again. That it was not there is a finding as well.
+    /// Returns what was found, and how to look for it again. That it was not there is a finding as well.
     pub fn new(found: Digest, look: impl Fn() -> Digest + Send + Sync + 'static) -> Self {
         Self { found, look: Arc::new(look) }
     }

@@ -142,7 +142,7 @@ impl Context<'_> {
         }
     }
 
-    /// How much of the hook's budget is left.
+    /// Returns how much of the hook's budget is left.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -176,7 +176,7 @@ pub trait Hook<P: Point>: Send + Sync + 'static {
     /// Judges, rewrites or watches one event.
     fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P>;
 
-    /// How busy it is, for a hook that keeps threads or connections of its own and has a bound for them. It is
+    /// Returns how busy it is, for a hook that keeps threads or connections of its own and has a bound for them. It is
     /// said where the hook did not answer in time.
     fn load(&self) -> Option<HookLoad> {
         None

@@ -84,7 +84,7 @@ impl HostProfile {
         self.name
     }
 
-    /// What people call it.
+    /// Returns what people call it.
     pub fn title(&self) -> &'static str {
         self.title
     }
@@ -99,7 +99,7 @@ impl HostProfile {
         self.points.contains_key(&point)
     }
 
-    /// What it makes of a field; `None` if it does not fire the point, or if the point's outcome has no such field.
+    /// Returns what it makes of a field; `None` if it does not fire the point, or if the point's outcome has no such field.
     pub fn honour(&self, point: PointId, field: &str) -> Option<Honour> {
         let exceptions = self.points.get(&point)?;
         let field = point.info().fields.iter().find(|known| known.name == field)?;

@@ -32,7 +32,7 @@ thread_local! {
 pub struct Nesting(u8);
 
 impl Nesting {
-    /// How many hooks the call is inside of; 0 for a call of the host.
+    /// Returns how many hooks the call is inside of; 0 for a call of the host.
     pub fn depth(&self) -> u8 {
         self.0.max(DEPTH.get())
     }

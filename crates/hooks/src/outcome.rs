@@ -58,7 +58,7 @@ pub trait Outcome:
         Ok(())
     }
 
-    /// Where a later hook may replace what an earlier one set key by key: the keys and their values.
+    /// Returns where a later hook may replace what an earlier one set key by key: the keys and their values.
     fn per_key(&self) -> Option<&BTreeMap<String, String>> {
         None
     }
@@ -110,7 +110,7 @@ impl Malformed {
         Self { message: message.into() }
     }
 
-    /// What is wrong.
+    /// Returns what is wrong.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -120,7 +120,7 @@ impl Malformed {
     }
 }
 
-/// What a serde error says without the value it complains about, which may be anything a hook holds. The
+/// Returns what a serde error says without the value it complains about, which may be anything a hook holds. The
 /// name of an unknown field is kept if it reads like one.
 fn without_values(message: &str) -> String {
     let Some((complaint, expected)) =

@@ -55,7 +55,7 @@ impl Reason {
         &self.rules
     }
 
-    /// What may be kept of it.
+    /// Returns what may be kept of it.
     pub fn recorded(&self) -> RecordedReason {
         let digest = (!self.is_fixed).then(|| Digest::of_text("reason", &self.text));
         RecordedReason { rules: self.rules.to_vec(), digest }

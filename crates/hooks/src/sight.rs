@@ -26,8 +26,8 @@ pub trait Eyes: Send + Sync {
     /// A plain file, by its absolute path. Links are not followed, and nothing is waited for.
     fn file(&self, path: &str) -> Seen;
 
-    /// Where an absolute path leads when links are followed, parts that do not exist staying as written. `None` where that
-    /// can't be told.
+    /// Returns where an absolute path leads when links are followed, parts that do not exist staying as written. `None` where
+    /// that can't be told.
     fn leads_to(&self, path: &str) -> Option<String>;
 }
 

@@ -224,8 +224,8 @@ impl ToolName {
         (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
     }
 
-    /// What the names of the tools begin with that this name stands for, where it stands for all tools of a server that a provider
-    /// asks by itself (`mcp__shop__*`); `None` for the name of one tool.
+    /// Returns what the names of the tools begin with that this name stands for, where it stands for all tools of a server that
+    /// a provider asks by itself (`mcp__shop__*`); `None` for the name of one tool.
     pub fn open_prefix(&self) -> Option<&str> {
         self.called().strip_suffix('*')
     }
@@ -272,7 +272,7 @@ impl ToolName {
                 .is_some_and(|prefix| self.every_name().any(|name| begins_with(name, prefix)))
     }
 
-    /// What people should know about a rule with this name, if no tool of `tools` has it and it is nearly one
+    /// Returns what people should know about a rule with this name, if no tool of `tools` has it and it is nearly one
     /// that does, or a known spelling.
     pub fn typo_hint(&self, tools: &[Self]) -> Option<String> {
         if tools.iter().any(|tool| self.selects(tool)) {

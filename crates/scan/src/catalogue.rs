@@ -240,7 +240,7 @@ fn fits(template: &Template, most: usize, at: impl Fn() -> Place) -> Result<(), 
     Err(Problem::new(ProblemKind::BadValue, at(), message))
 }
 
-/// Where the item of a list stands that is the value of a key.
+/// Returns where the item of a list stands that is the value of a key.
 fn place(entry: &Node, key: &str, index: usize) -> Place {
     let field = match &entry.kind {
         Kind::Map(fields) => fields.iter().find(|field| field.key == key),

@@ -35,7 +35,7 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Span>) {
     }
 }
 
-/// Where the host of a link begins that may turn out to mix alphabets. What else hides is found as soon as it is
+/// Returns where the host of a link begins that may turn out to mix alphabets. What else hides is found as soon as it is
 /// there.
 pub(super) fn open(text: &[u8]) -> usize {
     let front = cut(text, text.len().saturating_sub(LONGEST_HOST + 1), text.len());

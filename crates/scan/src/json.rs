@@ -69,7 +69,7 @@ impl Redactor {
         }
     }
 
-    /// What is found in the value itself and in `"key": "value"`.
+    /// Returns what is found in the value itself and in `"key": "value"`.
     fn judge_field(&self, key: Option<&str>, value: &str) -> Vec<Span> {
         let mut found = self.scanner.whole(value);
         let quotable = value.len() <= LONGEST_WITH_KEY && !value.contains(['"', '\n', '\\']);

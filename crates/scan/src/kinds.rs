@@ -103,7 +103,7 @@ static STRUCTURED: &[Described] = &[
 ];
 
 impl Scanner {
-    /// What is said about each kind that comes with the crate: by class, then by name.
+    /// Returns what is said about each kind that comes with the crate: by class, then by name.
     pub fn described() -> Vec<Described> {
         let mut all: Vec<Described> = CATALOGUE.iter().chain(STRUCTURED).copied().collect();
         all.sort_by_key(|described| (described.class, described.kind));

@@ -145,7 +145,7 @@ impl Policy {
         Class::ALL.iter().copied().filter(changes).collect()
     }
 
-    /// What to do with `span`; nothing where it is below the confidence.
+    /// Returns what to do with `span`; nothing where it is below the confidence.
     #[must_use]
     pub fn action(&self, span: &Span) -> Option<Action> {
         let chosen =
@@ -294,7 +294,7 @@ impl Redactor {
         Redacted { text, findings: edits.into_iter().map(|edit| edit.finding).collect() }
     }
 
-    /// What the policy acts upon, by whether the text changes.
+    /// Returns what the policy acts upon, by whether the text changes.
     pub(super) fn chosen(&self, found: Vec<Span>) -> Chosen {
         let acted =
             found.into_iter().filter_map(|span| self.policy.action(&span).map(|action| (span, action)));
@@ -303,7 +303,7 @@ impl Redactor {
         Chosen { changes: spans(changes), reports: spans(reports) }
     }
 
-    /// What becomes of each of `spans`, which do not overlap.
+    /// Returns what becomes of each of `spans`, which do not overlap.
     pub(super) fn edits(&self, text: &str, spans: Vec<Span>) -> Vec<Edit> {
         let edit = |span: Span| {
             let action = self.policy.action(&span).filter(|_| !is_own_mark(&self.scanner, text, &span))?;

@@ -106,17 +106,17 @@ impl Squeezed {
         Span { start: self.start_in_whole(span.start), end: self.end_in_whole(span.end), ..span }
     }
 
-    /// Where in the whole text what begins at `at` begins.
+    /// Returns where in the whole text what begins at `at` begins.
     fn start_in_whole(&self, at: usize) -> usize {
         at + self.gaps.last(|gap| gap.rank() <= 2 * at).map_or(0, |gap| gap.before)
     }
 
-    /// Where in the whole text what ends at `at` ends.
+    /// Returns where in the whole text what ends at `at` ends.
     pub(crate) fn end_in_whole(&self, at: usize) -> usize {
         at + self.gaps.last(|gap| gap.rank() < 2 * at).map_or(0, |gap| gap.before)
     }
 
-    /// Where a place of the whole text is in the squeezed one.
+    /// Returns where a place of the whole text is in the squeezed one.
     pub(crate) fn place(&self, at: usize) -> usize {
         let (last, next) = self.gaps.around(|gap| gap.end <= at);
         let inside = next.map_or(usize::MAX, |gap| gap.at);
@@ -195,7 +195,7 @@ fn reference(digits: &[u8], base: u32, led: usize) -> Option<(u32, usize)> {
     Some((number(cut(digits, 0, len), base, len)?, led + len + 1))
 }
 
-/// How many bytes at the end of `text` may be the beginning of an escape.
+/// Returns how many bytes at the end of `text` may be the beginning of an escape.
 fn begun(text: &[u8]) -> usize {
     let from = text.len().saturating_sub(LONGEST_ESCAPE);
     let tail = cut(text, from, text.len());

@@ -47,7 +47,7 @@ impl Vault {
         Self { tools: tools.into_iter().map(Into::into).collect(), kept: Mutex::default() }
     }
 
-    /// How many values are kept.
+    /// Returns how many values are kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().values.len()

@@ -106,7 +106,7 @@ impl Analyzer {
         self
     }
 
-    /// What a command would do that is run at `place`.
+    /// Returns what a command would do that is run at `place`.
     pub fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
         let command = match shell {
             ShellKind::Posix => command.to_owned(),
@@ -121,7 +121,7 @@ impl Analyzer {
         self.on_big_stack(move || walk::trace(&command, &place, analyzer.knowledge(), limits))
     }
 
-    /// What a POSIX command would do that is run at `place` with `input` as its standard input.
+    /// Returns what a POSIX command would do that is run at `place` with `input` as its standard input.
     pub fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
         let limits = self.limits();
         if [command, input].iter().all(|text| weigh(text) == Ok(Weight::Light)) {

@@ -214,7 +214,7 @@ impl Shell<'_> {
         folder.unwrap_or_else(|| HOLE.to_string())
     }
 
-    /// Where `cd` goes: it looks in the folders of `CDPATH` first, of which it is not known which have such a folder.
+    /// Returns where `cd` goes: it looks in the folders of `CDPATH` first, of which it is not known which have such a folder.
     fn searched_folder(&mut self, path: &str) -> String {
         if path.starts_with(['/', '.', '~']) || path.is_empty() {
             return path.to_owned();

@@ -144,7 +144,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What a program holds that this command wrote or fetched before.
+    /// Returns what a program holds that this command wrote or fetched before.
     fn made_here(&self, word: &str, program: &str) -> Option<Data> {
         let by_path =
             word.contains('/') || [".exe", ".bat", ".cmd", ".ps1"].iter().any(|e| word.ends_with(e));
@@ -275,7 +275,7 @@ impl Shell<'_> {
         definitions.into_iter().nth(way).flatten()
     }
 
-    /// What a word is an alias of, if it is one here: shells expand aliases or not, by how they were started.
+    /// Returns what a word is an alias of, if it is one here: shells expand aliases or not, by how they were started.
     fn alias(&mut self, word: &str) -> Option<String> {
         let texts = self.state.aliases.get(word)?.clone();
         let way = self.decide(texts.len() + 1).unwrap_or(0);

@@ -148,7 +148,7 @@ impl Mounts {
     }
 }
 
-/// What is left of a path below a folder.
+/// Returns what is left of a path below a folder.
 fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))

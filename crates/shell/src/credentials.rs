@@ -27,7 +27,7 @@ mod tables {
     }
 }
 
-/// What flows out of a variable of this name.
+/// Returns what flows out of a variable of this name.
 pub(crate) fn taint_of(name: &str) -> Taint {
     tables::service_of(name).map_or(Taint::NONE, Taint::credential_of)
 }

@@ -150,7 +150,7 @@ impl Data {
         self.like.as_deref().map(String::as_str).filter(|_| self.text.is_none())
     }
 
-    /// What a command gets that nothing is piped into.
+    /// Returns what a command gets that nothing is piped into.
     pub(crate) fn session_input() -> Self {
         Self::unknown(Taint::INPUT)
     }

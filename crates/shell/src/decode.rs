@@ -88,7 +88,7 @@ fn unicode(out: &mut Vec<u8>, code: Option<u32>, written: &[u8]) {
     }
 }
 
-/// What `printf` prints.
+/// Returns what `printf` prints.
 pub(crate) fn printf(format: &str, args: &[&str]) -> String {
     let mut out = String::new();
     let mut args = args.iter();
@@ -155,7 +155,7 @@ fn one_pass(format: &str, args: &mut std::slice::Iter<'_, &str>, out: &mut Strin
     true
 }
 
-/// How many characters a directive prints at most. A `*` takes its number from the arguments.
+/// Returns how many characters a directive prints at most. A `*` takes its number from the arguments.
 fn precision(flags: &str, args: &mut std::slice::Iter<'_, &str>) -> Option<usize> {
     let (width, precision) = flags.split_once('.').unwrap_or((flags, ""));
     for _ in width.matches('*') {

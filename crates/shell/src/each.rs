@@ -271,7 +271,7 @@ impl Shell<'_> {
         Data::text(lines.join("\n") + "\n").tainted(Taint::PROGRAM)
     }
 
-    /// What stands for the files that a search finds: everything below its starts, and the names it looks
+    /// Returns what stands for the files that a search finds: everything below its starts, and the names it looks
     /// for where these are secret, or the start is a folder like any other.
     fn found_by(&self, starts: &[String], args: &[String]) -> Vec<String> {
         let only_starts =
@@ -392,7 +392,7 @@ fn with_usual_signs(template: &[String], given: &[&str], options: &Options<'_>) 
     template.iter().map(usual).collect()
 }
 
-/// What was no sign is a text again.
+/// Returns what was no sign is a text again.
 fn as_written(text: &str) -> String {
     text.replace(NO_SIGN, "{}")
 }

@@ -261,7 +261,7 @@ impl Shell<'_> {
         fields.finish(&mut self.trace).concat()
     }
 
-    /// What comes out of the body of a here-document, line by line where it is long.
+    /// Returns what comes out of the body of a here-document, line by line where it is long.
     pub(crate) fn document(&mut self, body: &str) -> Data {
         if body.len() <= MAX_BYTES {
             return Data::document(&self.heredoc(body));
@@ -347,7 +347,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What pieces come to, as one text.
+    /// Returns what pieces come to, as one text.
     pub(super) fn pieces_as_one(&mut self, pieces: &[WordPieceWithSource]) -> String {
         let mut one = Fields::default();
         pieces.iter().for_each(|piece| self.piece(&piece.piece, true, &mut one));

@@ -44,7 +44,7 @@ fn by_looks<'t>(
     (kept.collect(), over)
 }
 
-/// Which of the statements are followed.
+/// Returns which of the statements are followed.
 pub(crate) fn followed(
     statements: &[&str],
     limit: &'static Limit,
@@ -120,7 +120,7 @@ struct Ranking {
 }
 
 impl Ranking {
-    /// How many go before what looks like this.
+    /// Returns how many go before what looks like this.
     fn rank(&mut self, look: &Look) -> usize {
         let same = self.kinds.entry(look.kind).or_default();
         *same += 1;
@@ -245,7 +245,7 @@ impl Look {
     }
 }
 
-/// What kind of thing a word may name.
+/// Returns what kind of thing a word may name.
 fn class(word: &str) -> usize {
     let bytes = word.as_bytes();
     let value = bytes.iter().position(|byte| *byte == b'=').and_then(|at| bytes.get(at + 1..));

@@ -84,7 +84,7 @@ fn of_variable(pair: &str, environment: &[(String, String)]) -> GitSetting {
     GitSetting::new(key, value.unwrap_or_else(|| HOLE.to_string()))
 }
 
-/// What `git config` stores; nothing where it reads or takes away.
+/// Returns what `git config` stores; nothing where it reads or takes away.
 fn stored(args: &[&str]) -> Option<GitSetting> {
     const VALUES: [&str; 9] =
         ["-f", "--file", "--blob", "-t", "--type", "--default", "--comment", "--value", "--url"];

@@ -174,7 +174,7 @@ fn configured(line: &str) -> Vec<String> {
     std::iter::once(name).chain(value).collect()
 }
 
-/// What `psql` runs: by `\\!`, and by `COPY ... PROGRAM '...'`.
+/// Returns what `psql` runs: by `\\!`, and by `COPY ... PROGRAM '...'`.
 fn psql_programs(statements: &[String]) -> Vec<String> {
     let program = |sql: &str| {
         let (_, rest) = sql.split_once("PROGRAM").or_else(|| sql.split_once("program"))?;
@@ -186,8 +186,8 @@ fn psql_programs(statements: &[String]) -> Vec<String> {
     statements.iter().filter_map(run).collect()
 }
 
-/// What a program is told to start in its own language: all of a line behind its first sign, and what stands behind each
-/// up to the next `;`.
+/// Returns what a program is told to start in its own language: all of a line behind its first sign, and what stands behind
+/// each up to the next `;`.
 fn escaped(signs: &Escapes, args: &[&str], stdin: &Data) -> Vec<String> {
     let given = match signs.options.as_slice() {
         [] => args.iter().map(|arg| (*arg).to_owned()).collect(),
@@ -204,7 +204,7 @@ fn escaped(signs: &Escapes, args: &[&str], stdin: &Data) -> Vec<String> {
     inside(&parts.collect::<Vec<_>>(), &signs.behind)
 }
 
-/// What follows one of the beginnings, of the arguments that have one.
+/// Returns what follows one of the beginnings, of the arguments that have one.
 fn behind(args: &[&str], beginnings: &[impl AsRef<str>]) -> Vec<String> {
     let rest = args
         .iter()

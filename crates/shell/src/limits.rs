@@ -98,7 +98,7 @@ impl Over {
     /// Nothing was left out.
     pub(crate) const NOTHING: Self = Self(None);
 
-    /// What was left out by either.
+    /// Returns what was left out by either.
     pub(crate) fn or(self, other: Self) -> Self {
         Self(self.0.or(other.0))
     }

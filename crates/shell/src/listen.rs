@@ -93,7 +93,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What listened has printed since this was asked last.
+    /// Returns what listened has printed since this was asked last.
     pub(crate) fn answers(&mut self) -> Data {
         std::mem::replace(&mut self.answered, Data::empty())
     }

@@ -98,7 +98,7 @@ fn push_all(out: &mut String, path: &str) {
     }
 }
 
-/// What stands behind a folder in a path in its normal form that leads through it.
+/// Returns what stands behind a folder in a path in its normal form that leads through it.
 fn behind<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
     path.strip_prefix(folder).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }

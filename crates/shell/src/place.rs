@@ -128,7 +128,7 @@ impl Place {
         self.links.is_some()
     }
 
-    /// Where an absolute path leads when links on the disk are followed, when that may be asked.
+    /// Returns where an absolute path leads when links on the disk are followed, when that may be asked.
     pub fn leads_to(&self, path: &str) -> Option<String> {
         self.links.as_ref().and_then(|follow| (follow.0)(path))
     }

@@ -15,12 +15,12 @@ use super::word::sanitise;
 pub(super) const MAX_FILES: usize = 64;
 
 impl Shell<'_> {
-    /// What a file holds that this command did not write.
+    /// Returns what a file holds that this command did not write.
     pub(super) fn workspace_file(&mut self, resolved: &str) -> Data {
         self.look_at(resolved).0
     }
 
-    /// What a file holds, and whether it begins as scripts do.
+    /// Returns what a file holds, and whether it begins as scripts do.
     fn look_at(&mut self, resolved: &str) -> (Data, bool) {
         let unknown = Data::unknown(Taint::FILE);
         if self.readable == 0 {

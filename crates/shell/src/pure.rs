@@ -86,7 +86,8 @@ impl Shell<'_> {
         }
     }
 
-    /// What programs print that encode or decode, pack or unpack, or change each character. `None` for all other programs.
+    /// Returns what programs print that encode or decode, pack or unpack, or change each character. `None` for all other
+    /// programs.
     fn coded(&mut self, program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
         Some(match program {
             "rev" => self.transformed(args, stdin, |text| Some(decode::rev(text))),
@@ -123,7 +124,7 @@ impl Shell<'_> {
         format!("{}/{folder}", self.place.home())
     }
 
-    /// Where a repository is. It is that of the workspace as long as the command stays there.
+    /// Returns where a repository is. It is that of the workspace as long as the command stays there.
     fn of_repository(&self, args: &[&str]) -> Data {
         let workspace = self.place.workspace();
         let inside = self.state.cwd.as_deref().and_then(|cwd| cwd.strip_prefix(workspace));
@@ -138,7 +139,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What is printed of the words of the command itself.
+    /// Returns what is printed of the words of the command itself.
     fn said(&self, program: &str, args: &[&str]) -> Data {
         let text = if program == "echo" { Data::text(echo(args)) } else { print(args) };
         // A word that may be none, or many, changes more than its own place.
@@ -151,7 +152,7 @@ impl Shell<'_> {
         self.word_taint.without(self.word_taint.without_credentials())
     }
 
-    /// What a dump, or the reversal of one, prints.
+    /// Returns what a dump, or the reversal of one, prints.
     fn dump(&mut self, args: &[&str], stdin: &Data) -> Data {
         let options = Options::parse(args, Takes::values("gclos", &[]));
         let input = self.file_or_input(options.operands.first().copied(), stdin);
@@ -161,7 +162,7 @@ impl Shell<'_> {
         Data::unknown(input.taint.without(Taint::INPUT))
     }
 
-    /// What programs print that pack and unpack, or encrypt and decrypt.
+    /// Returns what programs print that pack and unpack, or encrypt and decrypt.
     fn packed(&mut self, program: &str, args: &[&str], stdin: &Data) -> Data {
         let input = self.operand_data(args, stdin);
         let options = Options::parse(args, Takes::values("o", &["output"]));
@@ -172,7 +173,7 @@ impl Shell<'_> {
         Data::unknown(input.taint | secret | code)
     }
 
-    /// What a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
+    /// Returns what a tool prints to be evaluated by a shell: nothing to look at where it is one of the few that everybody
     /// evaluates, and as good as a file where it is any other that is known for it. `None` for all other programs.
     fn settings_of(&self, program: &str, args: &[&str]) -> Option<Data> {
         /// What programs of every kind call the command that prints their completions.
@@ -209,7 +210,7 @@ impl Shell<'_> {
         all
     }
 
-    /// Where the data of all operands comes from.
+    /// Returns where the data of all operands comes from.
     fn operand_taint(&mut self, args: &[&str]) -> Taint {
         let mut met = std::collections::HashSet::new();
         let files = args.iter().filter(|arg| !arg.starts_with('-') && met.insert(**arg));
@@ -263,7 +264,7 @@ impl Shell<'_> {
     }
 }
 
-/// What `tr` makes of its input.
+/// Returns what `tr` makes of its input.
 fn translated(args: &[&str], stdin: &Data) -> Data {
     let options = Options::parse(args, Takes::NOTHING);
     let from = unglob(options.operands.first().copied().unwrap_or_default());
@@ -312,7 +313,7 @@ fn is_written_here(data: &Data) -> bool {
     data.marked().is_some_and(|text| !text.trim().is_empty() && !has_hole(text))
 }
 
-/// What PowerShell lists: the names in a folder, or the environment.
+/// Returns what PowerShell lists: the names in a folder, or the environment.
 fn child_items(args: &[&str]) -> Data {
     let folder = args.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or(".");
     if folder.to_ascii_lowercase().starts_with("env:") {
@@ -321,7 +322,7 @@ fn child_items(args: &[&str]) -> Data {
     Data::text(format!("{}/{STAR}\n", folder.trim_end_matches('/')))
 }
 
-/// What `echo` prints.
+/// Returns what `echo` prints.
 fn echo(args: &[&str]) -> String {
     let mut newline = true;
     let mut interprets = false;
@@ -373,7 +374,7 @@ fn path_tool(program: &str, args: &[&str]) -> Data {
     }
 }
 
-/// What programs print that list or name things: files, numbers, variables. `None` for all other programs.
+/// Returns what programs print that list or name things: files, numbers, variables. `None` for all other programs.
 fn listing(program: &str, args: &[&str], stdin: &Data) -> Option<Data> {
     match program {
         "yes" => {
@@ -416,7 +417,7 @@ fn lists_all_processes(args: &[&str]) -> bool {
     all && !chosen
 }
 
-/// What a listing prints: the names in a folder, without it.
+/// Returns what a listing prints: the names in a folder, without it.
 fn listed(args: &[&str]) -> Data {
     let flag = |letter: char| {
         args.iter().any(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains(letter))
@@ -454,7 +455,7 @@ fn lists_all_files(args: &[&str]) -> bool {
     })
 }
 
-/// What `getent passwd NAME` prints: an account, whose home is where homes are.
+/// Returns what `getent passwd NAME` prints: an account, whose home is where homes are.
 fn account(args: &[&str]) -> Data {
     match args {
         ["passwd", name] if !name.is_empty() => {

@@ -36,7 +36,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What can be said of data that a process reads; nothing is to be said of what the session types.
+    /// Returns what can be said of data that a process reads; nothing is to be said of what the session types.
     fn input(&mut self, data: &Data, flows: bool) -> Option<Input> {
         let from = data.taint;
         let text = data.marked().filter(|text| !text.is_empty());

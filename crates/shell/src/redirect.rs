@@ -108,7 +108,7 @@ impl Shell<'_> {
         fd.filter(|fd| self.dialect != Dialect::Dash || self.texts.names.of(*fd).is_none()).unwrap_or(default)
     }
 
-    /// What can be read behind a descriptor; where it is not known which one it is, any that the shell has chosen.
+    /// Returns what can be read behind a descriptor; where it is not known which one it is, any that the shell has chosen.
     fn behind(&self, source: &str, streams: &Streams) -> Option<Data> {
         if let Some(data) = self.state.descriptors.get(source) {
             return Some(data.clone());
@@ -119,7 +119,7 @@ impl Shell<'_> {
         self.chosen(source)
     }
 
-    /// What can be read behind a descriptor of which only the shell knows the number.
+    /// Returns what can be read behind a descriptor of which only the shell knows the number.
     pub(crate) fn chosen(&self, source: &str) -> Option<Data> {
         if !is_chosen(source) {
             return None;
@@ -457,7 +457,7 @@ impl Shell<'_> {
         self.state.disk.led(&at).unwrap_or(at)
     }
 
-    /// What can be said of the content of a file.
+    /// Returns what can be said of the content of a file.
     pub(crate) fn content_of(&mut self, path: &str) -> Data {
         if is_socket(path) {
             return Data::unknown(Taint::NET);
@@ -498,7 +498,7 @@ impl Shell<'_> {
         if self.labels.is_secret(&resolved, self.place) { data.tainted(Taint::SECRET) } else { data }
     }
 
-    /// What can be read behind an open descriptor, by its number or a number that is not known.
+    /// Returns what can be read behind an open descriptor, by its number or a number that is not known.
     fn open_data(&self, fd: &str) -> Option<Data> {
         if fd == "0" {
             return Some(self.stdin.clone());

@@ -43,7 +43,7 @@ pub(crate) fn is_moved(c: char) -> bool {
     (PLANE..PLANE + MOVED).contains(&u32::from(c))
 }
 
-/// Where the first here-document of a line begins.
+/// Returns where the first here-document of a line begins.
 fn opening(line: &str) -> Option<usize> {
     let bytes = line.as_bytes();
     (0..bytes.len()).find(|&at| {

@@ -188,7 +188,7 @@ fn after(bytes: &[u8], at: usize, byte: u8) -> Option<usize> {
     rest.iter().position(|other| *other == byte).map(|found| at + found + 1)
 }
 
-/// Where the statement ends that begins at `start`, if it is idle.
+/// Returns where the statement ends that begins at `start`, if it is idle.
 fn idle_end(bytes: &[u8], start: usize) -> Option<usize> {
     let rest = bytes.get(start..)?;
     let name = IDLE.into_iter().find(|name| {

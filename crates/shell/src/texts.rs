@@ -72,7 +72,7 @@ impl Texts {
         Rc::new(parse::parse(text, &mut self.names))
     }
 
-    /// How many bytes of the statements of one text are parsed. Some are left for what these run.
+    /// Returns how many bytes of the statements of one text are parsed. Some are left for what these run.
     pub(crate) fn room(&self) -> usize {
         limits::CODE.most.saturating_sub(self.parsed) / 3 * 2
     }
@@ -125,7 +125,7 @@ impl Texts {
     }
 }
 
-/// What `text` is known to be, or what `parse` makes of it.
+/// Returns what `text` is known to be, or what `parse` makes of it.
 fn kept<T: Clone>(
     known: &mut HashMap<Box<str>, T>,
     bytes: &mut usize,

@@ -54,7 +54,7 @@ impl Input {
         self.text.is_none() && self.from == Taint::NONE
     }
 
-    /// Where it comes from.
+    /// Returns where it comes from.
     pub fn from(&self) -> Taint {
         self.from
     }
@@ -92,7 +92,7 @@ impl Process {
         self.code.as_deref()
     }
 
-    /// What it reads, as far as the command itself says what that is.
+    /// Returns what it reads, as far as the command itself says what that is.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }

@@ -48,7 +48,7 @@ const INPUT_UPLOADS: &[&str] = &[
 /// More files than this are looked through for those that are named twice.
 const FEW: usize = 32;
 
-/// How high a path may lie: what is most dangerous to be named comes first.
+/// Returns how high a path may lie: what is most dangerous to be named comes first.
 fn height(path: &str) -> usize {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let leads_out = path.starts_with(['/', '~']) || path.contains("..") || !path.chars().all(is_plain);
@@ -174,7 +174,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What the program does to files, each once.
+    /// Returns what the program does to files, each once.
     fn touches_of(&mut self, program: &str, args: &[&str]) -> Vec<Touch> {
         let mut touches = crate::effects::of_program(self.programs, program, args);
         if touches.len() > FEW {
@@ -316,7 +316,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What the files hold that `gh gist` publishes.
+    /// Returns what the files hold that `gh gist` publishes.
     fn published(&mut self, args: &[&str]) -> Taint {
         let ["gist", "create" | "edit", files @ ..] = args else { return Taint::NONE };
         files.iter().filter(|file| !file.starts_with('-')).fold(Taint::NONE, |taint, file| {
@@ -340,7 +340,7 @@ impl Shell<'_> {
         }
     }
 
-    /// What `tar` puts into an archive on another machine; `None` when it makes none there.
+    /// Returns what `tar` puts into an archive on another machine; `None` when it makes none there.
     fn remote_members(&mut self, args: &[&str]) -> Option<Taint> {
         let extra = self.environment_of("TAR_OPTIONS");
         let tape = self.environment_of("TAPE");

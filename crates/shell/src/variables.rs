@@ -277,8 +277,8 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
-/// What a variable changes and what its value is; `None` for one that runs no other code. Names are compared without
-/// regard to case, since some programs read them so.
+/// Returns what a variable changes and what its value is; `None` for one that runs no other code. Names are compared
+/// without regard to case, since some programs read them so.
 pub fn of(name: &str) -> Option<(Influence, Value)> {
     let upper = name.to_ascii_uppercase();
     let listed = GROUPS.iter().find(|(_, _, names)| names.contains(&upper.as_str()));

@@ -91,7 +91,7 @@ fn trace_with(command: &str, input: &Data, place: &Place, known: Knowledge<'_>, 
     trace
 }
 
-/// What one shell would do; and the shells that might do something else.
+/// Returns what one shell would do; and the shells that might do something else.
 fn read_as(
     dialect: Dialect,
     command: &str,

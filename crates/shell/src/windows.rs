@@ -7,8 +7,8 @@
 use super::word::HOLE;
 use crate::place::Place;
 
-/// What stands behind the switch that makes `cmd` run the rest of its line: `/c`, `/k`, or `/r`, which its help leaves
-/// out, behind other switches in the same word (`/d/c`) or with the slash doubled, as MSYS wants it (`//c`).
+/// Returns what stands behind the switch that makes `cmd` run the rest of its line: `/c`, `/k`, or `/r`, which its help
+/// leaves out, behind other switches in the same word (`/d/c`) or with the slash doubled, as MSYS wants it (`//c`).
 pub(super) fn behind_switch(word: &str) -> Option<&str> {
     let mut switches = word.strip_prefix('/')?;
     loop {
@@ -111,7 +111,7 @@ fn each_piped(text: &str) -> String {
     out + rest
 }
 
-/// What stands in front of the brace that closes, and behind it.
+/// Returns what stands in front of the brace that closes, and behind it.
 fn braced(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {

@@ -115,7 +115,7 @@ impl Argument {
         &self.text
     }
 
-    /// How much of the argument is known.
+    /// Returns how much of the argument is known.
     pub fn certainty(&self) -> Certainty {
         if !self.text.contains(MARKS) {
             Certainty::Known

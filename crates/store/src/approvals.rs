@@ -416,7 +416,7 @@ pub trait ApprovalStore {
     /// Returns the approval that a human means by a code (in any case), an id, or the beginning of just one id.
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError>;
 
-    /// At most `limit` approvals, the newest first.
+    /// Returns at most `limit` approvals, the newest first.
     async fn approvals(
         &self,
         filter: ApprovalFilter,

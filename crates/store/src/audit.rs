@@ -279,7 +279,7 @@ pub trait AuditStore {
         durability: Durability,
     ) -> Result<AuditHead, AppendAuditError>;
 
-    /// At most `limit` entries after number `after` that pass the filter, in order.
+    /// Returns at most `limit` entries after number `after` that pass the filter, in order.
     async fn audit(
         &self,
         filter: &AuditFilter,
@@ -439,7 +439,7 @@ impl Link {
         Ok((link, head))
     }
 
-    /// How many entries are missing, as this one says.
+    /// Returns how many entries are missing, as this one says.
     fn lost(&self) -> u64 {
         if self.kind != AUDIT_GAP && self.kind != AUDIT_PRUNED {
             return 0;

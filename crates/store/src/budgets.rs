@@ -106,7 +106,7 @@ pub trait BudgetStore {
     /// the others what was reserved. Returns whether there was something to settle.
     async fn settle(&self, id: &ReservationId, costs: Vec<(Text, u64)>) -> Result<bool, StoreError>;
 
-    /// What was spent, of the counters with the most recent windows first.
+    /// Returns what was spent, of the counters with the most recent windows first.
     async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError>;
 
     /// Forgets the windows that ended before `before`, and what was reserved in them. Answers how many there

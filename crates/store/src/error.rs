@@ -54,7 +54,7 @@ impl StoreError {
         Self { place: place.into(), kind, cause: Some(cause.to_string().into()) }
     }
 
-    /// What kind of failure it is.
+    /// Returns what kind of failure it is.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
@@ -64,7 +64,7 @@ impl StoreError {
         &self.place
     }
 
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self.kind {
             StoreErrorKind::Locked => "another backstop process holds the database: wait for it, or end it",

@@ -215,13 +215,13 @@ pub trait GrantStore {
     /// As [`find_grant`](Self::find_grant), and counts the use.
     async fn use_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError>;
 
-    /// At most `limit` grants, the newest first, revoked and ended ones among them.
+    /// Returns at most `limit` grants, the newest first, revoked and ended ones among them.
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError>;
 
     /// Revokes a grant. Returns it as it is then, `None` if it does not exist; the first revocation is kept.
     async fn revoke_grant(&self, id: &GrantId, by: &str, now: Timestamp)
     -> Result<Option<Grant>, StoreError>;
 
-    /// At most `limit` grants of an earlier version that count no longer, the newest first.
+    /// Returns at most `limit` grants of an earlier version that count no longer, the newest first.
     async fn void_grants(&self, limit: usize) -> Result<Vec<VoidGrant>, StoreError>;
 }

@@ -82,7 +82,7 @@ impl Injection {
         }
     }
 
-    /// How long it may wait, counted from when it was queued; `None` for no limit.
+    /// Returns how long it may wait, counted from when it was queued; `None` for no limit.
     pub fn ttl(&self) -> Option<Duration> {
         self.expires_at.map(|end| self.created_at.until(end))
     }

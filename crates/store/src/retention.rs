@@ -119,7 +119,7 @@ pub struct AuditBound {
 }
 
 impl AuditBound {
-    /// What may go of a trail with entries `first` to `last`, of which `young` is the first that is too young to go.
+    /// Returns what may go of a trail with entries `first` to `last`, of which `young` is the first that is too young to go.
     pub(crate) fn prunable(
         self,
         first: u64,
@@ -142,7 +142,7 @@ impl AuditBound {
 /// Deleting, and saying so.
 #[async_trait]
 pub trait RetentionStore {
-    /// At most `limit` sessions in which nothing happened since `before`, the one with the oldest activity first; those
+    /// Returns at most `limit` sessions in which nothing happened since `before`, the one with the oldest activity first; those
     /// that have no message only if `empty`.
     async fn stored_sessions(
         &self,
@@ -151,7 +151,7 @@ pub trait RetentionStore {
         limit: usize,
     ) -> Result<Vec<StoredSession>, StoreError>;
 
-    /// How many sessions there are, and how many bytes all transcripts have together.
+    /// Returns how many sessions there are, and how many bytes all transcripts have together.
     async fn stored_size(&self) -> Result<StoredSize, StoreError>;
 
     /// Deletes a session with its transcript, runs, decisions and approvals, and what was queued for its conversation

@@ -187,7 +187,7 @@ pub trait SessionStore {
     /// Returns the session of that key that was created last, ended or not.
     async fn latest_session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
 
-    /// At most `limit` sessions, the one with the latest activity first.
+    /// Returns at most `limit` sessions, the one with the latest activity first.
     async fn sessions(&self, limit: usize) -> Result<Vec<Session>, StoreError>;
 
     /// Ends a session. Returns whether it ended now; the first end is kept.

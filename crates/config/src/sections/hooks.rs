@@ -138,8 +138,8 @@ impl Rule<Chain> for Append {
     }
 }
 
-/// What of an entry is read. Of a repository's entry it is nothing, if repositories may not add hooks of its type, and
-/// not the options that are the operator's alone.
+/// Returns what of an entry is read. Of a repository's entry it is nothing, if repositories may not add hooks of its type,
+/// and not the options that are the operator's alone.
 fn admitted<'n>(item: &'n Node, cx: &mut Reader<'_>) -> Option<Cow<'n, Node>> {
     let whole = Some(Cow::Borrowed(item));
     let (LayerKind::Repository, Kind::Map(entries)) = (cx.layer, &item.kind) else { return whole };

@@ -156,7 +156,7 @@ impl Provider {
         Some(Problem::new(ProblemKind::BadValue, at.clone(), message))
     }
 
-    /// What a cloud wants to know, and the APIs that it has.
+    /// Returns what a cloud wants to know, and the APIs that it has.
     fn check_missing(&self, cx: &Reader<'_>) -> Option<Problem> {
         let cloud = self.cloud.as_ref()?;
         let (name, subject) = (cloud.value.name(), cx.subject());

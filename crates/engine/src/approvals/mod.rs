@@ -310,7 +310,7 @@ enum AskError {
 }
 
 impl AskError {
-    /// What whoever made the call is told, and whether nobody could judge it.
+    /// Returns what whoever made the call is told, and whether nobody could judge it.
     fn told(&self) -> (String, bool) {
         let failed = |error: &StoreError| (format!("the store that keeps approvals {}", error.kind()), true);
         match self {

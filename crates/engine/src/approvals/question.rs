@@ -79,7 +79,7 @@ fn workspace_of(call: &CallContext) -> Option<String> {
     call.workspace_dir.clone().filter(|folder| !is_somebodys && !folder.is_empty())
 }
 
-/// Where a grant that comes of a call counts.
+/// Returns where a grant that comes of a call counts.
 fn place_of(call: &CallContext) -> GrantPlace {
     let named = |parts: &[Option<&String>]| {
         parts.iter().any(Option::is_some).then(|| {
@@ -154,7 +154,7 @@ pub(super) fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> boo
     requests.iter().all(|request| request.allowed_decisions().contains(&decision))
 }
 
-/// Which call the question is about, wherever it is made again.
+/// Returns which call the question is about, wherever it is made again.
 pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
     AllowanceScope {
         agent: question.agent.clone(),
@@ -165,7 +165,7 @@ pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
     }
 }
 
-/// What a grant must cover to answer this request.
+/// Returns what a grant must cover to answer this request.
 pub(super) fn query_of(request: &ApprovalRequest, question: &NewApproval) -> GrantQuery {
     GrantQuery {
         agent: question.agent.clone(),
@@ -193,7 +193,7 @@ fn reason(request: &ApprovalRequest) -> ApprovalReason {
 /// Most characters of a scope that are shown; what is longer ends with a mark.
 const MOST_SCOPE_CHARS: usize = 512;
 
-/// What the hook says of the call, and what it says that the call would do to the world.
+/// Returns what the hook says of the call, and what it says that the call would do to the world.
 fn described(request: &ApprovalRequest) -> Text {
     let Some(scope) = request.scope_of_call() else { return request.description().clone() };
     let scope = scope.to_value().to_string();

@@ -35,7 +35,7 @@ pub enum Said {
 }
 
 impl Said {
-    /// What an answer comes to, in one word: the strictest of what it does.
+    /// Returns what an answer comes to, in one word: the strictest of what it does.
     pub(crate) fn of(blocks: bool, asks: bool, changes: bool) -> Self {
         match (blocks, asks, changes) {
             (true, ..) => Self::Blocked,

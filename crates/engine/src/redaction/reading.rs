@@ -136,7 +136,7 @@ impl Reading {
 }
 
 impl Reader {
-    /// What the redactor says to a step; nothing where it has been given up.
+    /// Returns what the redactor says to a step; nothing where it has been given up.
     pub(super) fn tell(
         &mut self,
         open: impl FnOnce() -> Option<Box<dyn RedactionStream>>,

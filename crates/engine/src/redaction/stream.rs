@@ -87,7 +87,7 @@ impl Redaction {
         self.blocked.is_some() || self.union.as_ref().is_some_and(|union| union.blocked().is_some())
     }
 
-    /// Why nothing of the answer may go any more, if that is so. The receipt is on its way with the first call, and
+    /// Returns why nothing of the answer may go any more, if that is so. The receipt is on its way with the first call, and
     /// what this answers was kept before: who is told of a block finds it in the trail.
     pub async fn blocked(&mut self) -> Option<Blocked> {
         if let Some(blocked) = self.union.as_ref().and_then(Union::blocked) {

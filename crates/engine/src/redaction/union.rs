@@ -59,7 +59,7 @@ impl Union {
         self.blocked.as_ref()
     }
 
-    /// How long the redactors took.
+    /// Returns how long the redactors took.
     pub(super) fn elapsed(&self) -> Duration {
         self.seats.iter().map(|working| working.elapsed).sum()
     }
@@ -123,7 +123,7 @@ impl Union {
         reading.release()
     }
 
-    /// What each redactor did, as steps of a receipt.
+    /// Returns what each redactor did, as steps of a receipt.
     pub(super) fn into_steps(self, again: bool) -> Vec<Step> {
         self.seats.into_iter().map(|working| working.into_step(again)).collect()
     }
@@ -134,7 +134,7 @@ impl Working {
         Self { seat, tally: Tally::default(), elapsed: Duration::ZERO, failure: None, blocked: false }
     }
 
-    /// What the redactor says, within its budget.
+    /// Returns what the redactor says, within its budget.
     fn ask(
         &mut self,
         reader: &mut Reader,

@@ -159,7 +159,7 @@ fn finish<P: Point>(
     (asked, end)
 }
 
-/// What a hook returned, if it is an answer at its point.
+/// Returns what a hook returned, if it is an answer at its point.
 pub(super) fn checked<P: Point>(
     entry: &Entry<P>,
     said: HookResult<P>,

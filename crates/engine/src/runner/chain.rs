@@ -469,7 +469,7 @@ struct Proposal<S: Seat> {
 }
 
 impl<S: Seat> Proposal<S> {
-    /// What a hook whose rewrites are optional would make of the value, if that is another one.
+    /// Returns what a hook whose rewrites are optional would make of the value, if that is another one.
     fn optional(hook: &HookMeta, answer: &S::Outcome, value: &S::Value) -> Option<Self> {
         if hook.rewrite == Rewrite::Required {
             return None;

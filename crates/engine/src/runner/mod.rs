@@ -59,7 +59,7 @@ impl<P: Point> Decided<P> {
         &self.0.outcome
     }
 
-    /// Why it was stopped, if it was.
+    /// Returns why it was stopped, if it was.
     pub fn blocked(&self) -> Option<&Blocked> {
         self.0.blocked.as_ref()
     }
@@ -158,7 +158,7 @@ impl Dispatch<'_> {
         self.decided(chain, event, original)
     }
 
-    /// What a chain has to know of this dispatch.
+    /// Returns what a chain has to know of this dispatch.
     pub(crate) fn setting(&self) -> Setting<'_> {
         let Self { snapshot, call, capture, progress, .. } = *self;
         Setting { snapshot, call, evidence: None, capture, progress }
@@ -300,7 +300,7 @@ pub(crate) fn reads_idle(sinks: &[Arc<dyn ReceiptSink>], point: PointId) -> bool
     sinks.iter().any(|sink| sink.reads_idle(point))
 }
 
-/// What comes out where no hook stands and nobody watches.
+/// Returns what comes out where no hook stands and nobody watches.
 pub(crate) fn untouched<P: Point>(event: P::Event) -> Decided<P> {
     Decided(DecidedParts {
         event,

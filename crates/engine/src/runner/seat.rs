@@ -212,7 +212,7 @@ fn of_interceptor(said: ToolBeforeOutcome) -> ToolCallOutcome {
     ToolCallOutcome { params: args, block, block_reason, require_approval }
 }
 
-/// What a hook saw and said.
+/// Returns what a hook saw and said.
 pub(super) fn detail<P: Point>(
     entry: &Entry<P>,
     event: &P::Event,

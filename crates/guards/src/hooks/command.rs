@@ -128,7 +128,7 @@ fn through<T: 'static>(
     move |path| look(path, &sight)
 }
 
-/// Where a path leads, as it is seen through these eyes.
+/// Returns where a path leads, as it is seen through these eyes.
 fn led(path: &str, sight: &Sight) -> Option<String> {
     match sight.lent() {
         Some(eyes) => eyes.leads_to(path),
@@ -171,7 +171,7 @@ pub(super) fn look(path: &str, sight: &Sight) -> Looked {
     }
 }
 
-/// What this process sees of a file, for a judge elsewhere.
+/// Returns what this process sees of a file, for a judge elsewhere.
 pub fn seen(path: &str) -> Seen {
     match look_here(path) {
         Looked::Text(text) => Seen::Text(text),
@@ -227,7 +227,7 @@ enum Input {
 }
 
 impl CommandSafety {
-    /// What there is against a call. `kind` says who sees what is typed.
+    /// Returns what there is against a call. `kind` says who sees what is typed.
     fn object(
         &self,
         tool: &ToolName,
@@ -274,7 +274,7 @@ impl Hook<BeforeToolCall> for CommandSafety {
     }
 }
 
-/// Why the call is stopped, if it is: by the first finding that stops it, or by what could not be decided.
+/// Returns why the call is stopped, if it is: by the first finding that stops it, or by what could not be decided.
 fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
     let stopped = judgements.iter().find(|judgement| judgement.verdict == Verdict::Block)?;
     let findings: Vec<_> = judgements.iter().flat_map(stopping).collect();

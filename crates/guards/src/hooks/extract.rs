@@ -331,7 +331,7 @@ fn objects(params: &Params) -> Result<Vec<Fields<'_>>, TooManyValues> {
     Ok(found)
 }
 
-/// What stands as JSON in a text where the arguments of a call belong: dispatchers hand them on like that.
+/// Returns what stands as JSON in a text where the arguments of a call belong: dispatchers hand them on like that.
 fn calls_in_texts(params: &Params) -> Result<Vec<Params>, TooManyValues> {
     let mut found: Vec<Params> = Vec::new();
     let mut next = Some(params.clone());

@@ -146,7 +146,7 @@ fn denied_by_operator(path: &str) -> Judgement {
     Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
 }
 
-/// Why the call is stopped, if it is.
+/// Returns why the call is stopped, if it is.
 fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
     let stopped: Vec<_> = judgements.iter().flat_map(stopping).collect();
     let finding = stopped.first()?;
@@ -154,7 +154,7 @@ fn stopped_by(judgements: &[Judgement]) -> Option<Reason> {
 }
 
 impl SecurityAudit {
-    /// What there is against a call.
+    /// Returns what there is against a call.
     fn object(
         &self,
         tool: &ToolName,

@@ -87,7 +87,7 @@ impl From<Objection> for ToolCallOutcome {
     }
 }
 
-/// Where a call happens, as far as the host says.
+/// Returns where a call happens, as far as the host says.
 fn place(call: &CallContext, home: Option<&str>, workdir: Option<&str>) -> Place {
     // A home in front of it is written out, as the tool does.
     let dir = workdir.filter(|dir| dir.starts_with(['~', '$'])).map(|dir| {

@@ -326,7 +326,7 @@ impl Budgets {
         settled.map(drop).map_err(|error| unreachable(&error))
     }
 
-    /// What a call did use; by its text where the provider did not say.
+    /// Returns what a call did use; by its text where the provider did not say.
     fn used(&self, event: &LlmOutputEvent, pending: &Pending) -> TokenUsage {
         match event.usage {
             Some(usage) if usage.total() > 0 => usage,

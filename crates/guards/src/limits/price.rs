@@ -50,7 +50,7 @@ impl Prices {
         Self(prices)
     }
 
-    /// What tokens of a model cost, rounded up; `None` if nobody gave its price.
+    /// Returns what tokens of a model cost, rounded up; `None` if nobody gave its price.
     pub fn cost(&self, model: &str, usage: TokenUsage) -> Option<Micros> {
         let price = self.0.iter().find(|price| price.model.matches(model))?;
         let parts = [

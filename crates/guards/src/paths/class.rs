@@ -216,7 +216,7 @@ fn cached(base: &[&str], place: &Place) -> bool {
         && matches!(base.get(home..), Some([".cache", _, ..] | ["Library", "Caches", _, ..]))
 }
 
-/// What lies on a Windows drive: `C:/x`, `/mnt/c/x` of WSL, `/c/Windows` of shells that run there.
+/// Returns what lies on a Windows drive: `C:/x`, `/mnt/c/x` of WSL, `/c/Windows` of shells that run there.
 fn drive<'a, 'p>(base: &'a [&'p str]) -> Option<&'a [&'p str]> {
     let is_letter = |name: &str| name.len() == 1 && name.bytes().all(|byte| byte.is_ascii_alphabetic());
     match base {

@@ -205,13 +205,14 @@ fn end_of(path: &str) -> String {
     end.get(end.ceil_char_boundary(start)..).unwrap_or_default().to_owned()
 }
 
-/// Where a path leads, by whoever follows links for this place, or else by this process.
+/// Returns where a path leads, by whoever follows links for this place, or else by this process.
 fn followed(path: &str, place: &Place) -> Option<String> {
     if place.follows_links() { place.leads_to(path) } else { real_path(path) }
 }
 
-/// Where a path leads when links are followed, also those to what is not there yet, and `..` behind them; parts that do
-/// not exist stay as written. `None` where the system would give up, too: it leads through too many links, or is too long.
+/// Returns where a path leads when links are followed, also those to what is not there yet, and `..` behind them; parts
+/// that do not exist stay as written. `None` where the system would give up, too: it leads through too many links, or is
+/// too long.
 ///
 /// From the root down and one part at a time, as the system does it. Below a folder that is not there nothing is
 /// looked up.
@@ -226,7 +227,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Where an absolute path leads.
+    /// Returns where an absolute path leads.
     pub(crate) fn lead(&mut self, path: &str) -> Option<String> {
         let parts = path.rsplit_once('/').filter(|(_, name)| !matches!(*name, "" | "." | ".."));
         let Some((folder, name)) = parts.filter(|_| path.len() <= MAX_PATH) else { return real_path(path) };

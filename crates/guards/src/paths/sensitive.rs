@@ -222,8 +222,8 @@ fn by_name(path: &str, place: &Place) -> Option<&'static Entry> {
     (!is_innocent(pattern, inner, name)).then_some(pattern.entry)
 }
 
-/// What runs by itself among the files that a search below one of its folders finds, or a pattern that names the folder
-/// (`.github/*/*.yml`, `.github/workf*/ci.yml`).
+/// Returns what runs by itself among the files that a search below one of its folders finds, or a pattern that names the
+/// folder (`.github/*/*.yml`, `.github/workf*/ci.yml`).
 fn searched(segments: &[&str], home: Option<usize>) -> Option<&'static Pattern> {
     let is_open = |segment: &&str| segment.contains([STAR, ANY, HOLE]);
     let at = segments.iter().position(is_open).filter(|at| at + 1 < segments.len())?;
@@ -245,7 +245,7 @@ fn in_small_letters(text: &str) -> Cow<'_, str> {
     if is_small { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }
 
-/// How many leading segments are the home directory of somebody.
+/// Returns how many leading segments are the home directory of somebody.
 fn home_depth(lower: &str, segments: &[&str], place: &Place) -> Option<usize> {
     let home = in_small_letters(place.home());
     if lower.strip_prefix(&*home).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -342,7 +342,7 @@ fn may_begin(glob: &str, text: &str) -> bool {
     first == text.chars().next() || first.is_some_and(|c| matches!(c, STAR | ANY | SET | HOLE))
 }
 
-/// How many characters of a glob stand for themselves.
+/// Returns how many characters of a glob stand for themselves.
 fn fixed(glob: &str) -> usize {
     glob.chars().filter(|c| !matches!(*c, STAR | ANY)).count()
 }

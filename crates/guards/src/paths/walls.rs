@@ -96,7 +96,7 @@ fn name_of(pattern: &str) -> &str {
     pattern.trim_start_matches("~/").trim_start_matches('/').trim_end_matches("/**")
 }
 
-/// Where a pattern stands, as folders and names below them.
+/// Returns where a pattern stands, as folders and names below them.
 fn places_of(pattern: &'static str, roots: &Roots) -> Vec<(PathBuf, PathBuf)> {
     let name = PathBuf::from(name_of(pattern));
     if pattern.starts_with('/') {

@@ -138,7 +138,7 @@ pub(super) fn ends_at_service(code: &str) -> bool {
         && (deletes(code) || calls(&lower).any(ends_or_pays))
 }
 
-/// What is called, each with what it is called on: `stripe.refund.create`.
+/// Returns what is called, each with what it is called on: `stripe.refund.create`.
 fn calls(lower: &str) -> impl Iterator<Item = &str> {
     lower.match_indices('(').map(|(at, _)| {
         let before = lower.get(..at).unwrap_or_default();

@@ -239,7 +239,7 @@ impl<'a> Line<'a> {
         self.words.iter().copied().filter(|word| word.len() <= LONGEST).take(LEADING)
     }
 
-    /// What is done, and by which of the words it is said.
+    /// Returns what is done, and by which of the words it is said.
     fn verb(&self) -> Option<(Verb, usize)> {
         let (nth, verb, parts) = self.words.iter().enumerate().find_map(|(nth, word)| {
             let (verb, parts) = verb_of(word)?;
@@ -359,7 +359,7 @@ fn is_question(arg: &str) -> bool {
     matches!(arg.trim_start_matches('-'), "help" | "usage" | "version")
 }
 
-/// What is known of a program, and its name without folder, version and ending; none if that is computed.
+/// Returns what is known of a program, and its name without folder, version and ending; none if that is computed.
 fn kind_of(written: &str, process: &Process, at: &Place) -> Option<(Kind, String)> {
     if written.is_empty() || has_hole(written) {
         return None;
@@ -441,7 +441,7 @@ fn parts_of(word: &str) -> Vec<String> {
     parts
 }
 
-/// What follows the last `:` or `.` of a word, which is its verb where it has any.
+/// Returns what follows the last `:` or `.` of a word, which is its verb where it has any.
 fn last_segment(word: &str) -> &str {
     word.rsplit([':', '.']).find(|segment| !segment.is_empty()).unwrap_or(word)
 }
@@ -454,7 +454,7 @@ fn verbs_in(word: &str) -> impl Iterator<Item = String> {
     parts.into_iter()
 }
 
-/// What a word says is done, and its other parts.
+/// Returns what a word says is done, and its other parts.
 fn verb_of(word: &str) -> Option<(Verb, Vec<String>)> {
     let segment = last_segment(word);
     let whole = segment.to_ascii_lowercase();

@@ -184,7 +184,7 @@ impl RuleSet {
         slot.rule.get_or_init(read).as_deref()
     }
 
-    /// Why the set is not whole, if one of the rules that were looked at could not be read. A guard with such a set
+    /// Returns why the set is not whole, if one of the rules that were looked at could not be read. A guard with such a set
     /// stops everything: a guard without its rules must not look like one that found nothing.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)

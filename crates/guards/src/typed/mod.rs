@@ -227,7 +227,7 @@ const READING_WORDS: &[&str] = &[
     "zshexit",
 ];
 
-/// Why a shell may read other lines than were typed.
+/// Returns why a shell may read other lines than were typed.
 fn changes_reading(text: &str) -> Option<&'static str> {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     if words.any(|word| READING_WORDS.contains(&word) || word.starts_with("TRAP")) {

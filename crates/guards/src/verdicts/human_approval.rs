@@ -112,7 +112,7 @@ impl HumanApproval {
             .map_err(|error| Malformed::new(error.to_string()))
     }
 
-    /// What is asked about a call; `None` where the condition does not hold.
+    /// Returns what is asked about a call; `None` where the condition does not hold.
     pub fn asks(&self, tool: &ToolName, arguments: &Map<String, Value>) -> Option<ApprovalRequest> {
         let because = self.condition.holds(tool, arguments)?;
         let title = self.title.clone().unwrap_or_else(|| format!("`{tool}` needs approval"));
@@ -172,7 +172,7 @@ impl Condition {
         Ok(Self { tools, except_tools, hints: found, arguments })
     }
 
-    /// Why a call is asked about, in words without its values.
+    /// Returns why a call is asked about, in words without its values.
     fn holds(&self, tool: &ToolName, arguments: &Map<String, Value>) -> Option<String> {
         // To ask is as strict as to deny, to be excepted from it is as lenient as to be allowed.
         let asked = |tools: &Vec<ToolPattern>| tools.iter().any(|pattern| pattern.denies(tool));

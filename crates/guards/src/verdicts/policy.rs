@@ -88,7 +88,7 @@ impl Policy {
         Ok(Self { allow, deny, arguments, hints: found })
     }
 
-    /// Why the call is denied; `None` to approve.
+    /// Returns why the call is denied; `None` to approve.
     pub fn denies(&self, tool: &ToolName, arguments: &serde_json::Map<String, Value>) -> Option<String> {
         if let Some(pattern) = self.deny.iter().find(|pattern| pattern.denies(tool)) {
             return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{pattern}`"));
@@ -115,7 +115,7 @@ pub(super) fn named(only: Option<&[ToolPattern]>, is_out: impl Fn(&ToolName) -> 
     }
 }
 
-/// What people should know about the patterns of an option.
+/// Returns what people should know about the patterns of an option.
 pub(super) fn hints(option: &str, patterns: &[ToolPattern], known: &[ToolName]) -> Vec<String> {
     let hints = patterns.iter().filter_map(|pattern| pattern.hint(known));
     hints.map(|hint| format!("`{option}`: {hint}")).collect()

@@ -143,7 +143,7 @@ impl ToolPattern {
         }
     }
 
-    /// What people should know about a name that no tool of `known` has and that is nearly one.
+    /// Returns what people should know about a name that no tool of `known` has and that is nearly one.
     pub fn hint(&self, known: &[ToolName]) -> Option<String> {
         self.tool()?.typo_hint(known)
     }

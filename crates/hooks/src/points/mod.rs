@@ -161,7 +161,7 @@ macro_rules! catalogue {
             /// All points.
             pub const ALL: &'static [Self] = &[$(Self::$point,)*];
 
-            /// What is known about the point.
+            /// Returns what is known about the point.
             pub const fn info(self) -> &'static PointInfo {
                 match self {
                     $(Self::$point => $point::INFO,)*

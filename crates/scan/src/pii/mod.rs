@@ -124,7 +124,7 @@ fn addresses(text: &[u8], digit: usize, word: usize, end: usize, found: &mut Vec
     }
 }
 
-/// How many digits stand in the groups from `start` on.
+/// Returns how many digits stand in the groups from `start` on.
 fn field_digits(text: &[u8], start: usize) -> usize {
     let mut joined = false;
     let mut count = 0;

@@ -182,7 +182,7 @@ pub(super) fn find(text: &[u8], name: Name, start: usize, end: usize) -> Option<
     read(text, name, start, end, |joint, value| judge(text, name, value, joint))
 }
 
-/// Where a value begins that text which has not arrived may make the secret of the name which holds the keyword
+/// Returns where a value begins that text which has not arrived may make the secret of the name which holds the keyword
 /// from `start` to `end`.
 pub(super) fn open(text: &[u8], name: Name, start: usize, end: usize) -> Option<usize> {
     // A value that has ended is judged as it will be in the whole text: what is found ends the reading.
@@ -282,7 +282,7 @@ fn ends_with_word(name: &[u8], word: &[u8]) -> bool {
         && trimmed.get(trimmed.len() - word.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(word))
 }
 
-/// Where the name goes on behind the word of the keyword, unless the keyword is a part of another word.
+/// Returns where the name goes on behind the word of the keyword, unless the keyword is a part of another word.
 fn skip_rest_of_word(text: &[u8], start: usize, end: usize, joint: &mut Joint) -> Option<usize> {
     let upper = UPPER.has(before(text, end));
     let case = if upper { UPPER } else { LOWER };

@@ -116,7 +116,7 @@ fn decodes_to_object(value: &[u8]) -> bool {
     is_alphabet && open.starts_with(b"{\"") && open.iter().skip(2).all(|b| b.is_ascii_graphic() || *b >= 0x80)
 }
 
-/// What a text means in either alphabet of base64, up to the first character of neither.
+/// Returns what a text means in either alphabet of base64, up to the first character of neither.
 fn decoded(value: &[u8]) -> Vec<u8> {
     let mut bits = 0_u32;
     let mut held = 0;

@@ -50,7 +50,7 @@ pub(crate) struct Inner<'f> {
 }
 
 impl Format {
-    /// How it is searched for; `None` for a format that nothing leads to.
+    /// Returns how it is searched for; `None` for a format that nothing leads to.
     pub(crate) fn search(&self) -> Option<Search<'_>> {
         match &*self.parts {
             _ if !self.words.is_empty() => Some(Search::Words),

@@ -75,7 +75,7 @@ fn is_filler(value: &[u8]) -> bool {
     FILLERS.iter().any(|known| value.eq_ignore_ascii_case(known))
 }
 
-/// Where a password begins that text which has not arrived may complete: in a URL with `://` at `colon`.
+/// Returns where a password begins that text which has not arrived may complete: in a URL with `://` at `colon`.
 pub(super) fn open_url(text: &[u8], colon: usize) -> Option<usize> {
     open_password(text, colon + 3, LONGEST_AUTHORITY, ends_authority)
 }
@@ -99,7 +99,7 @@ fn open_password(text: &[u8], start: usize, longest: usize, ends: impl Fn(u8) ->
     login.iter().position(|&b| b == b':').filter(|_| goes_on).map(|separator| start + separator + 1)
 }
 
-/// Where the value of an option begins that ends at `flag_end`: behind a blank or a sign, and a quote.
+/// Returns where the value of an option begins that ends at `flag_end`: behind a blank or a sign, and a quote.
 fn login_start(text: &[u8], login: Login, flag_end: usize) -> usize {
     let is_parted = login != Login::Glued && matches!(at(text, flag_end), b' ' | b'=');
     let parted = flag_end + usize::from(is_parted);
@@ -144,7 +144,7 @@ pub(super) fn url_password(text: &[u8], colon: usize) -> Option<Span> {
     Some(password(start, start + value.len(), confidence))
 }
 
-/// What stands behind an option that ends at `flag_end`, if its tool is named in front of it.
+/// Returns what stands behind an option that ends at `flag_end`, if its tool is named in front of it.
 pub(super) fn behind_option(text: &[u8], login: Login, flag_end: usize) -> Option<Span> {
     if !login.belongs_to_tool(text, flag_end) {
         return None;

@@ -117,7 +117,7 @@ pub(crate) struct Secrets {
 static TABLES: LazyLock<Option<Secrets>> = LazyLock::new(|| Secrets::of(FORMATS.to_vec(), true));
 
 impl Secrets {
-    /// What comes with the crate.
+    /// Returns what comes with the crate.
     pub(crate) fn built_in() -> Option<&'static Self> {
         TABLES.as_ref()
     }

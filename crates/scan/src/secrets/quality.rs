@@ -89,7 +89,7 @@ pub(super) fn is_random(value: &[u8]) -> bool {
     randomness(value) >= 1.0
 }
 
-/// How far `value` is above (1 and more) or below the line between random and written.
+/// Returns how far `value` is above (1 and more) or below the line between random and written.
 pub(super) fn randomness(value: &[u8]) -> f32 {
     let value = super::super::text::cut(value, 0, value.len().min(MOST_JUDGED));
     let pairs = value.windows(2).filter(|pair| pair.iter().all(u8::is_ascii_alphanumeric));

@@ -37,7 +37,7 @@ pub(super) fn find(text: &[u8], start: usize, end: usize) -> Option<Span> {
     })
 }
 
-/// Where the address of a webhook begins that text which has not arrived may complete.
+/// Returns where the address of a webhook begins that text which has not arrived may complete.
 pub(super) fn open(text: &[u8]) -> Option<usize> {
     let word = WORD_BYTES.run_back(text, text.len(), LOOKBACK + LONGEST_PATH);
     let tail = cut(text, word, text.len());
@@ -58,7 +58,7 @@ pub(super) fn open(text: &[u8]) -> Option<usize> {
     hosts.map(|host| with_scheme(text, host)).chain(schemes).min()
 }
 
-/// Where the first known host between `from` and `to` begins.
+/// Returns where the first known host between `from` and `to` begins.
 fn first_host(text: &[u8], from: usize, to: usize) -> Option<usize> {
     let stretch = cut(text, from, to);
     if !stretch.contains(&b'/') || !HOSTS.iter().any(|host| contains_folded(stretch, host)) {

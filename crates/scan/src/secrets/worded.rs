@@ -80,7 +80,7 @@ impl Worded {
         })
     }
 
-    /// Where a value begins that text which has not arrived may complete.
+    /// Returns where a value begins that text which has not arrived may complete.
     pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
         let start = VALUE.or(EQUALS).run_back(text, text.len(), LONGEST + 1);
         let begun = start < text.len() && text.len() - start <= LONGEST;

@@ -41,7 +41,7 @@ pub(super) struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    /// What of `text` is open to findings of `classes`.
+    /// Returns what of `text` is open to findings of `classes`.
     pub(super) fn of(scanner: &Scanner, classes: &[Class], text: &'a [u8]) -> Self {
         let end = text.len();
         let secrets = scanner.secrets().filter(|_| classes.contains(&Class::Secret));
@@ -55,7 +55,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// Where the text ends.
+    /// Returns where the text ends.
     pub(super) fn end(&self) -> usize {
         self.text.len()
     }
@@ -102,7 +102,7 @@ pub(super) fn could_be_alone(text: &[u8]) -> bool {
     pii::is_alone(cut(text, 0, whole_words)) || contains(text, b"://")
 }
 
-/// Where a mark begins that may stand in the place of something, and that has not ended: `[redacted:em`.
+/// Returns where a mark begins that may stand in the place of something, and that has not ended: `[redacted:em`.
 fn own_mark(text: &[u8]) -> usize {
     let tail = cut(text, text.len().saturating_sub(LONGEST_MARK), text.len());
     let inside = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b':' | b'#');

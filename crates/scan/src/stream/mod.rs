@@ -125,7 +125,7 @@ impl Stream {
         self.advance_edits(true)
     }
 
-    /// What the text form found up to now, with offsets in the whole text.
+    /// Returns what the text form found up to now, with offsets in the whole text.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -137,7 +137,7 @@ impl Stream {
         self.blocked
     }
 
-    /// How many bytes are held at the moment.
+    /// Returns how many bytes are held at the moment.
     #[must_use]
     pub fn held(&self) -> usize {
         self.window.text.len() - self.window.mark + self.partial.len()
@@ -258,7 +258,7 @@ struct Step {
     context: usize,
 }
 
-/// How far back text is kept that stands before `told`: enough of it, also of what a reader has of it.
+/// Returns how far back text is kept that stands before `told`: enough of it, also of what a reader has of it.
 fn context(told: usize, squeezed: Option<&Squeezed>) -> usize {
     let as_it_is = told.saturating_sub(CONTEXT);
     let read = squeezed

@@ -246,7 +246,7 @@ fn assigned(tokens: &[Token], mut known: Known) -> Known {
     known
 }
 
-/// What the entry of the environment is called among the variables.
+/// Returns what the entry of the environment is called among the variables.
 fn in_environment(name: &str) -> String {
     format!("ENVIRON[{name}]")
 }
@@ -332,7 +332,8 @@ fn arguments(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
     (all, &[])
 }
 
-/// What `sprintf` makes of a format that is known: `%c` of a number is a character. `None` for conversions that are not read.
+/// Returns what `sprintf` makes of a format that is known: `%c` of a number is a character. `None` for conversions that are
+/// not read.
 fn formatted(known: &Known, arguments: &[&[Token]]) -> Option<Made> {
     let (format, values) = arguments.split_first()?;
     let format = expression(known, format).filter(|format| !format.computed)?.text;

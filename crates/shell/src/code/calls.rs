@@ -143,7 +143,7 @@ impl<'a> Site<'a> {
         self.args.iter().chain(self.receiver).fold(Taint::NONE, |all, value| all | value.taint)
     }
 
-    /// What is handed over without being a setting.
+    /// Returns what is handed over without being a setting.
     fn words(&self) -> Vec<&'a Value> {
         self.args.iter().filter(|value| !is_setting(value)).collect()
     }

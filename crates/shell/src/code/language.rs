@@ -258,7 +258,7 @@ impl Language {
         self.searched.iter().any(|word| code.contains(word.as_str()))
     }
 
-    /// What the call with this name does, as far as it matters. A name is known by its last parts: the longest that
+    /// Returns what the call with this name does, as far as it matters. A name is known by its last parts: the longest that
     /// the language knows.
     pub(super) fn does(&self, name: &str) -> &[Does] {
         parts_of(name).find_map(|part| self.calls.get(part)).map_or(&[], Vec::as_slice)
@@ -297,13 +297,13 @@ static LANGUAGES: LazyLock<Languages> = LazyLock::new(|| Languages {
     any: OnceLock::new(),
 });
 
-/// What is written of a language. One that can't be read knows no call, and so takes none to be harmless.
+/// Returns what is written of a language. One that can't be read knows no call, and so takes none to be harmless.
 fn written(at: usize) -> Option<Written> {
     serde_json::from_str(ENTRIES.get(at)?).ok()
 }
 
 impl Languages {
-    /// What is built in.
+    /// Returns what is built in.
     pub(crate) fn built_in() -> &'static Self {
         &LANGUAGES
     }

@@ -302,7 +302,7 @@ fn interpolated(body: &str, openings: &[&str], sigils: bool) -> Text {
     text
 }
 
-/// What stands between an opening and its bracket, and what follows.
+/// Returns what stands between an opening and its bracket, and what follows.
 fn enclosed<'t>(text: &'t str, opening: &str) -> (&'t str, &'t str) {
     let (open, close) = if opening.contains('{') { ('{', '}') } else { ('(', ')') };
     let mut depth = 1usize;

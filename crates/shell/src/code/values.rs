@@ -174,8 +174,8 @@ pub(super) fn value_of_variable(name: &str, home: &str) -> Value {
 /// A folder that code makes for itself.
 pub(super) const TEMPORARY: &str = "/tmp/made";
 
-/// What a name stands for in the libraries of languages: Python 3.13 `os`, `sys`; Node.js 22 `path`, `process`; Ruby 3.3
-/// `File`; Perl 5.40 perlvar.
+/// Returns what a name stands for in the libraries of languages: Python 3.13 `os`, `sys`; Node.js 22 `path`, `process`;
+/// Ruby 3.3 `File`; Perl 5.40 perlvar.
 pub(super) fn constant(name: &str) -> Option<&'static str> {
     Some(match name {
         "os.sep"

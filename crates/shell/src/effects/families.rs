@@ -5,7 +5,7 @@ use crate::marks::has_hole;
 use crate::options::{Name, Options};
 use crate::programs::{Formats, Operands, Programs, Touches};
 
-/// What `program` does to files when it gets `args`.
+/// Returns what `program` does to files when it gets `args`.
 pub(crate) fn of_program(programs: &Programs, program: &str, args: &[&str]) -> Vec<Touch> {
     let options = Options::parse(args, programs.takes(program));
     if options.only_help() {
@@ -148,7 +148,8 @@ fn moves(options: &Options<'_>) -> Vec<Touch> {
     all
 }
 
-/// Where copies and moves arrive: at the last operand, and in it under their own names where it is known to be a folder.
+/// Returns where copies and moves arrive: at the last operand, and in it under their own names where it is known to be a
+/// folder.
 fn placed(named_as_folder: bool, last: Option<&str>, sources: &[&str]) -> Vec<Touch> {
     let Some(last) = last else { return Vec::new() };
     let mut all = vec![Touch::new(Action::Place, last)];

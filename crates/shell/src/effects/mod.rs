@@ -64,7 +64,7 @@ impl Action {
         Self::Run,
     ];
 
-    /// What it is called in rules and catalogues.
+    /// Returns what it is called in rules and catalogues.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -79,7 +79,7 @@ impl Program {
             || self.does.contains(&Does::SpeaksShell)
     }
 
-    /// What every entry must have, and this one has not.
+    /// Returns what every entry must have, and this one has not.
     pub(crate) fn lacking(&self) -> Option<&'static str> {
         [
             (self.names.is_empty(), "an entry needs `names`"),

@@ -105,7 +105,7 @@ impl Programs {
         self.is_broken || built_in::is_broken()
     }
 
-    /// What is known of the program that is called `name`, also with a version behind it (`python3.12`).
+    /// Returns what is known of the program that is called `name`, also with a version behind it (`python3.12`).
     pub fn get(&self, name: &str) -> Option<&Program> {
         let named = |name: &str| {
             built_in::named(name).or_else(|| self.names.get(name).and_then(|at| self.added.get(*at)))
@@ -123,12 +123,12 @@ impl Programs {
         named(name).or_else(versioned).or_else(|| built_in::begun(name)).or_else(begun)
     }
 
-    /// Which options of the program take a value.
+    /// Returns which options of the program take a value.
     pub fn takes(&self, name: &str) -> Takes<'_> {
         self.get(name).map_or(Takes::NOTHING, |entry| entry.values.takes())
     }
 
-    /// Which options of a subcommand take a value.
+    /// Returns which options of a subcommand take a value.
     pub fn takes_of(&self, name: &str, subcommand: &str) -> Takes<'_> {
         let flags = self.get(name).and_then(|entry| entry.subcommands.get(subcommand));
         flags.map_or(Takes::NOTHING, Flags::takes)

@@ -41,7 +41,7 @@ fn with(text: &str) -> Result<Programs, Problem> {
     Programs::with(read_programs("mine.yaml", text).map_err(|problems| problems.into_iter().next().unwrap())?)
 }
 
-/// What is said of a catalogue that is `SHOOT` with something else in it.
+/// Returns what is said of a catalogue that is `SHOOT` with something else in it.
 fn refused(from: &str, to: &str) -> String {
     assert!(SHOOT.contains(from));
     with(&SHOOT.replace(from, to)).unwrap_err().to_string()

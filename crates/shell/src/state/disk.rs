@@ -31,7 +31,7 @@ impl Disk {
         Self { files, ..Self::default() }
     }
 
-    /// What is known of the content of a file.
+    /// Returns what is known of the content of a file.
     pub(crate) fn file(&self, path: &str) -> Option<&Data> {
         self.files.get(path)
     }
@@ -88,8 +88,8 @@ impl Disk {
         Over::NOTHING
     }
 
-    /// Where a resolved path leads through the links this command made, and through those to which these lead. `None` where it
-    /// leads through none.
+    /// Returns where a resolved path leads through the links this command made, and through those to which these lead. `None`
+    /// where it leads through none.
     pub(crate) fn led(&self, path: &str) -> Option<String> {
         let mut at = self.followed(path)?;
         for _ in 1..MOST_LINKS {
@@ -101,7 +101,7 @@ impl Disk {
         Some(at)
     }
 
-    /// Where a resolved path leads through one of the links this command made.
+    /// Returns where a resolved path leads through one of the links this command made.
     fn followed(&self, path: &str) -> Option<String> {
         self.links.iter().rev().find_map(|(link, target)| {
             let rest = path.strip_prefix(link.as_str())?;

@@ -69,7 +69,7 @@ impl Shared {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What tells whether anything is written from now on, without keeping a copy of what there is.
+    /// Returns what tells whether anything is written from now on, without keeping a copy of what there is.
     pub(crate) fn moment(&self) -> Moment {
         Moment(Rc::downgrade(&self.0))
     }
@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// What a command reads that is given `stdin`: where that is the session's, what `exec` put in its place.
+    /// Returns what a command reads that is given `stdin`: where that is the session's, what `exec` put in its place.
     pub(crate) fn input_or(&self, stdin: &Data) -> Data {
         let Some(input) = &self.input else { return stdin.clone() };
         if stdin.marked().is_none() && stdin.taint == Taint::INPUT {

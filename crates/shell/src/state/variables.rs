@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Where the value of a variable comes from.
+    /// Returns where the value of a variable comes from.
     pub(crate) fn taint(&self, name: &str) -> Taint {
         self.taints.get(self.target(name)).copied().unwrap_or_default()
     }

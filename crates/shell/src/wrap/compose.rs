@@ -412,7 +412,7 @@ fn is_whole(service: &Value) -> bool {
     fields.keys().all(is_known) && builds
 }
 
-/// What stands in braces whose first one is gone, and what follows them.
+/// Returns what stands in braces whose first one is gone, and what follows them.
 fn braced(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let at = text.char_indices().find_map(|(at, c)| match c {

@@ -49,7 +49,7 @@ impl Shell<'_> {
     }
 }
 
-/// What follows the first field of a line and the blanks behind it.
+/// Returns what follows the first field of a line and the blanks behind it.
 fn behind_field(line: &str) -> Option<&str> {
     line.split_once(char::is_whitespace).map(|(_, rest)| rest.trim_start())
 }

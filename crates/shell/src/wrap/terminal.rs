@@ -28,7 +28,7 @@ impl Shell<'_> {
     }
 }
 
-/// What keys type: those with a name are not spelled out.
+/// Returns what keys type: those with a name are not spelled out.
 fn typed_keys(keys: &[String]) -> String {
     let mut text = String::new();
     for key in keys {

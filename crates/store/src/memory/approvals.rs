@@ -228,7 +228,7 @@ impl MemoryStore {
         Some((record, answer))
     }
 
-    /// What there is to say of a step that is about to be taken.
+    /// Returns what there is to say of a step that is about to be taken.
     fn announced<T>(
         &self,
         id: &ApprovalId,

@@ -123,7 +123,7 @@ fn no_log() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), Some(text))
 }
 
-/// What a failure means to the user. Neither SQL nor stored values get into the text.
+/// Returns what a failure means to the user. Neither SQL nor stored values get into the text.
 pub(super) fn describe(place: &str, error: &rusqlite::Error) -> StoreError {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {

@@ -181,7 +181,7 @@ fn kind(finding: &Finding) -> SpanKind {
     SpanKind { class: finding.span.class.name(), kind: finding.span.kind }
 }
 
-/// What was found, as `2 secret/github_token, 1 pii/email`.
+/// Returns what was found, as `2 secret/github_token, 1 pii/email`.
 fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
     let mut counts: BTreeMap<SpanKind, usize> = BTreeMap::new();
     for finding in findings {
@@ -191,7 +191,7 @@ fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
     counts.join(", ")
 }
 
-/// Why findings forbid that something passes; `None` if they do not.
+/// Returns why findings forbid that something passes; `None` if they do not.
 fn forbidden(findings: &[Finding]) -> Option<String> {
     let blocks = findings.iter().filter(|finding| finding.action == Action::Block);
     let kinds = kinds(blocks);

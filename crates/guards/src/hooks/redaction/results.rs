@@ -105,7 +105,7 @@ fn as_json(text: &str) -> Option<Value> {
     (members(&value) == members_written(text)).then_some(value)
 }
 
-/// How many keys a value has, in all its objects.
+/// Returns how many keys a value has, in all its objects.
 fn members(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(members).sum(),
@@ -114,7 +114,7 @@ fn members(value: &Value) -> usize {
     }
 }
 
-/// How many keys a JSON text has: its colons outside of strings.
+/// Returns how many keys a JSON text has: its colons outside of strings.
 fn members_written(text: &str) -> usize {
     let (mut members, mut inside) = (0, false);
     let mut bytes = text.bytes();

@@ -49,7 +49,7 @@ impl<'a> Walk<'a> {
         Self { redactor, arguments, findings: Vec::new() }
     }
 
-    /// What was found, and what was done about it.
+    /// Returns what was found, and what was done about it.
     pub(super) fn into_findings(self) -> Vec<Finding> {
         self.findings
     }
@@ -226,7 +226,7 @@ fn put_seals(value: &mut Value, seals: &mut impl Iterator<Item = Value>) {
     }
 }
 
-/// What has to stay does not pass where it would be another value when it is clean.
+/// Returns what has to stay does not pass where it would be another value when it is clean.
 fn blocked(finding: Finding) -> Finding {
     let action = if finding.is_change() { Action::Block } else { finding.action };
     Finding { action, ..finding }

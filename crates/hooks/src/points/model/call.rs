@@ -363,7 +363,7 @@ outcome! {
     }
 }
 
-/// How many calls have each id.
+/// Returns how many calls have each id.
 pub fn times_named(calls: &[ToolCall]) -> HashMap<&ToolCallId, usize> {
     let mut times = HashMap::new();
     for call in calls {
