@@ -17,7 +17,7 @@ const LONGEST_WITH_KEY: usize = 512;
 const DEEPEST: usize = 256;
 
 impl Redactor {
-    /// Cleans the strings of `value` in place; answers what was found, with offsets inside of each string.
+    /// Cleans the strings of `value` in place; returns what was found, with offsets inside of each string.
     pub fn apply_json(&self, value: &mut Value) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.walk(value, None, false, 0, &mut findings);

@@ -84,7 +84,7 @@ impl Vault {
         Some(placeholder)
     }
 
-    /// Puts kept values back into the strings of the arguments of `tool`; answers how many. Nothing is put
+    /// Puts kept values back into the strings of the arguments of `tool`; returns how many. Nothing is put
     /// back for a tool that is not listed, and object keys are never changed.
     pub fn restore(&self, tool: &str, arguments: &mut Value) -> usize {
         if !self.serves(tool) {

@@ -109,7 +109,7 @@ pub trait BudgetStore {
     /// Returns what was spent, of the counters with the most recent windows first.
     async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError>;
 
-    /// Forgets the windows that ended before `before`, and what was reserved in them. Answers how many there
+    /// Forgets the windows that ended before `before`, and what was reserved in them. Returns how many there
     /// were.
     async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError>;
 }

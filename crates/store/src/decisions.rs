@@ -64,7 +64,7 @@ pub trait DecisionStore {
         since: Timestamp,
     ) -> Result<Option<ToolDecision>, StoreError>;
 
-    /// Forgets the decisions made before `before`. Answers how many there were.
+    /// Forgets the decisions made before `before`. Returns how many there were.
     async fn prune_decisions(&self, before: Timestamp) -> Result<usize, StoreError>;
 
     /// Forgets the decisions of a run that is over.

@@ -51,7 +51,7 @@ pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {
 
 /// A redactor's reading of one text that grows.
 pub trait RedactionStream: Send + fmt::Debug {
-    /// Takes the next piece of the text; answers what is settled by it.
+    /// Takes the next piece of the text; returns what is settled by it.
     fn push(&mut self, text: &str) -> Settled;
 
     /// The text is whole. What this answers settles all of it.

@@ -155,7 +155,7 @@ impl Working {
         }
     }
 
-    /// Takes note of what the redactor said; answers why the text must not pass.
+    /// Takes note of what the redactor said; returns why the text must not pass.
     fn note(&mut self, reader: &mut Reader, settled: Result<Settled, Failure>) -> Option<Blocked> {
         match settled {
             Ok(settled) => {

@@ -99,27 +99,27 @@ impl Stream {
         }
     }
 
-    /// Takes the next piece; answers the clean text that is certain by now. Bytes that are no UTF-8 become
+    /// Takes the next piece; returns the clean text that is certain by now. Bytes that are no UTF-8 become
     /// replacement characters.
     pub fn push(&mut self, piece: impl AsRef<[u8]>) -> String {
         self.decode(piece.as_ref(), false);
         self.advance(false)
     }
 
-    /// Ends the text; answers the rest of it.
+    /// Ends the text; returns the rest of it.
     pub fn finish(&mut self) -> String {
         self.decode(&[], true);
         self.advance(true)
     }
 
-    /// Takes the next piece; answers what is certain by now as spans, instead of as text. Of one stream, use
+    /// Takes the next piece; returns what is certain by now as spans, instead of as text. Of one stream, use
     /// either this form or the other.
     pub fn push_edits(&mut self, piece: &str) -> Certain {
         self.decode(piece.as_bytes(), false);
         self.advance_edits(false)
     }
 
-    /// Ends the text; answers what was found in the rest of it.
+    /// Ends the text; returns what was found in the rest of it.
     pub fn finish_edits(&mut self) -> Certain {
         self.decode(&[], true);
         self.advance_edits(true)

@@ -71,7 +71,7 @@ impl BudgetStore for SqliteStore {
     }
 }
 
-/// Undoes a reservation. Answers what it had charged.
+/// Undoes a reservation. Returns what it had charged.
 fn give_back(db: &Connection, id: &ReservationId) -> rusqlite::Result<Vec<(String, Timestamp, u64)>> {
     let sql = "DELETE FROM reservations WHERE id = ?1 RETURNING counter, since, amount";
     let mut statement = db.prepare_cached(sql)?;
