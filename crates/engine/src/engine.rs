@@ -72,14 +72,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets where questions, answers and grants are kept, if not in the store: rows in that then answer nothing.
+    /// Sets where questions, answers and grants are kept, if not in the store. Rows in the store then answer nothing.
     #[must_use]
     pub fn answer_store(mut self, store: Arc<dyn AnswerStore>) -> Self {
         self.answer_store = Some(store);
         self
     }
 
-    /// Adds somebody who is shown every receipt.
+    /// Adds a sink that is shown every receipt.
     #[must_use]
     pub fn sink(mut self, sink: Arc<dyn ReceiptSink>) -> Self {
         self.sinks.push(sink);
@@ -101,7 +101,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Returns the engine.
+    /// Builds the engine.
     pub fn build(self) -> Engine {
         let registry = Arc::new(Registry::new(self.snapshot));
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
@@ -146,16 +146,17 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// What becomes of a tool call about which a human is to be asked, in a host that sees it in an answer and does not run it.
+/// What happens to a tool call that a human must be asked about, in a host that sees the call in an answer and does not run
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unasked {
     /// It is denied, and the question is filed: a person finds it among the approvals and can allow the call afterwards.
     /// What was allowed earlier counts.
     #[default]
     Deny,
-    /// The human is waited for, as long as the question says. What was allowed earlier counts.
+    /// The host waits for the human, as long as the question says. What was allowed earlier counts.
     Wait,
-    /// It stays: whoever runs the tool asks.
+    /// The call stays: the program that runs the tool asks.
     Leave,
 }
 
@@ -202,7 +203,7 @@ impl Engine {
         &self.0.approvals.store
     }
 
-    /// Returns whether any hook stands at the point `P`.
+    /// Returns whether any hook is registered at the point `P`.
     pub fn has_hooks<P: Point>(&self) -> bool {
         self.0.registry.is_occupied(P::INFO.id)
     }

@@ -13,8 +13,8 @@ use backstop_hooks::{CallContext, Contained, Nesting, Panicked, Reason, drop_con
 
 use crate::receipt::{BlockCause, Blocked};
 
-/// How many hooks a call may be inside of: the call of a hook is at depth 1, one that is made while hooks judge
-/// that call at depth 2. Deeper than this no hook is asked, and what a hook would have to judge is blocked as
+/// The greatest depth of nested hooks: a call made by a hook is at depth 1, a call made while hooks judge
+/// that call is at depth 2. Beyond this depth no hook is asked, and what a hook would have to judge is blocked as
 /// [`BlockCause::TooDeep`].
 pub const MAX_DEPTH: u8 = 4;
 

@@ -18,37 +18,37 @@ use crate::operator::{Budget, BudgetSource, FailureSource};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// A handler that answers an outcome.
+    /// A handler that returns an outcome.
     #[default]
     Typed,
     /// A handler that edits in place.
     Interceptor,
-    /// `pre_call` / `post_call`, chosen by type in the configuration.
+    /// `pre_call` / `post_call`, selected by type in the configuration.
     Verdict,
-    /// A reader of growing text that answers spans; see [`SpanRedactor`](crate::SpanRedactor).
+    /// A reader of growing text that returns spans; see [`SpanRedactor`](crate::SpanRedactor).
     Redactor,
     /// Outside of this process, or in another language.
     Foreign,
 }
 
-/// What a hook's place in the registry rests on.
+/// Why a hook is in the registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// A program registered it; it survives [`Registry::reload`](crate::Registry::reload).
     #[default]
     Program,
-    /// The configuration names it; it goes when the configuration no longer does.
+    /// The configuration names it; it is removed when the configuration no longer does.
     Configuration,
 }
 
-/// What becomes of a hook's rewrite to which a hook that stands before it objects.
+/// What happens to a hook's rewrite if an earlier hook objects to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rewrite {
     /// It is what makes the value acceptable to this hook: the value is blocked as `unstable_rewrite`.
     Required,
-    /// It is a convenience: it gives way, and the receipt says so. What the hook blocks or asks for is never
+    /// It is a convenience: it gives way, and the receipt says so. The hook's blocks and questions are never
     /// optional.
     Optional,
 }
@@ -67,18 +67,18 @@ impl Rewrite {
 /// How a hook is to be registered.
 #[derive(Clone, Debug)]
 pub struct HookOptions {
-    /// The hook's id; made from owner and point when absent.
+    /// The hook's id; derived from owner and point when absent.
     pub id: Option<HookId>,
-    /// Who registers it.
+    /// The owner that registers it.
     pub owner: OwnerId,
     /// Higher runs first; ties run in registration order.
     pub priority: i32,
     /// The author's time budget.
     pub timeout: Option<Budget>,
-    /// The author's failure policy, where it differs from the point's. The operator's wins; beside that of an
-    /// entry of the configuration, the stricter one does.
+    /// The author's failure policy, where it differs from the point's. The operator's policy takes precedence. If an
+    /// entry of the configuration has one too, the stricter of the two applies.
     pub on_failure: Option<FailurePolicy>,
-    /// Whether its rewrites give way to hooks that stand before it; [`Rewrite::at`] its point when absent.
+    /// Whether its rewrites give way to earlier hooks; [`Rewrite::at`] its point when absent.
     pub rewrite: Option<Rewrite>,
     /// Only these tools.
     pub tools: Option<ToolMatcher>,
@@ -86,18 +86,18 @@ pub struct HookOptions {
     pub agents: Option<AgentMatcher>,
     /// Only runs that one of these started.
     pub triggers: Option<Vec<Trigger>>,
-    /// Whether it judges calls once more with the values of their placeholders in place. A hook that does runs in
-    /// this process and keeps nothing of what it reads. Hooks that ship with Backstop do when this is absent.
+    /// Whether it judges calls once more with their placeholders replaced by values. Such a hook must run in
+    /// this process and keep nothing of what it reads. Built-in hooks do so when this is absent.
     pub judges_values: Option<bool>,
-    /// The only fields that it can answer, where that is known: then it is an error if nothing can come of any.
+    /// The only fields that it can answer, if known. It is then an error if none of them can have an effect.
     pub answers: Option<&'static [&'static str]>,
-    /// Its own configuration, where it has one apart from its owner's.
+    /// Its own configuration, if it has one besides its owner's.
     pub config: Option<Json>,
     /// How it was written.
     pub style: Style,
-    /// What its place in the registry rests on.
+    /// Why it is in the registry.
     pub origin: Origin,
-    /// What people should know about how it is configured: names that look like typos.
+    /// Hints for people about its configuration, such as names that look like typos.
     pub hints: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl HookOptions {
         }
     }
 
-    /// Says that the configuration names the hook.
+    /// Marks the hook as named by the configuration.
     #[must_use]
     pub fn configured(mut self) -> Self {
         self.origin = Origin::Configuration;
@@ -151,15 +151,15 @@ impl HookOptions {
         self
     }
 
-    /// Says whether the hook's rewrites give way to hooks that stand before it.
+    /// Sets whether the hook's rewrites give way to earlier hooks.
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewrite) -> Self {
         self.rewrite = Some(rewrite);
         self
     }
 
-    /// Limits the hook to runs that one of these started. Where failing is not passing, it is also asked about calls that
-    /// don't say what started their run.
+    /// Limits the hook to runs that one of these started. At points where failing is not passing, it is also asked about calls
+    /// that don't say what started their run.
     #[must_use]
     pub fn triggers(mut self, triggers: impl IntoIterator<Item = Trigger>) -> Self {
         self.triggers = Some(triggers.into_iter().collect());
@@ -173,7 +173,7 @@ impl HookOptions {
         self
     }
 
-    /// Says that the hook answers these fields of the outcome and no others.
+    /// Declares that the hook answers these fields of the outcome and no others.
     #[must_use]
     pub fn answers(mut self, fields: &'static [&'static str]) -> Self {
         self.answers = Some(fields);
@@ -194,9 +194,9 @@ impl HookOptions {
 pub struct HookMeta {
     /// The hook.
     pub id: HookId,
-    /// Who registered it.
+    /// The owner that registered it.
     pub owner: OwnerId,
-    /// Where it stands.
+    /// The point it is registered at.
     pub point: PointId,
     /// Its priority.
     pub priority: i32,
@@ -207,15 +207,15 @@ pub struct HookMeta {
     pub budget_source: BudgetSource,
     /// What its failure means.
     pub on_failure: FailurePolicy,
-    /// Who said so.
+    /// Which setting decided that.
     pub failure_source: FailureSource,
-    /// Whether its rewrites give way to hooks that stand before it.
+    /// Whether its rewrites give way to earlier hooks.
     pub rewrite: Rewrite,
     /// How it was written.
     pub style: Style,
-    /// What its place in the registry rests on.
+    /// Why it is in the registry.
     pub origin: Origin,
-    /// The tools it is limited to.
+    /// The tools that it is limited to.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub tools: Option<ToolMatcher>,
     /// The agents it is limited to.
@@ -224,9 +224,9 @@ pub struct HookMeta {
     /// What started the runs that it is limited to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub triggers: Option<Vec<Trigger>>,
-    /// Whether it judges calls once more with the values of their placeholders in place.
+    /// Whether it judges calls once more with their placeholders replaced by values.
     pub judges_values: bool,
-    /// What people should know about how it is configured: names that look like typos.
+    /// Hints for people about its configuration, such as names that look like typos.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
     #[serde(skip)]

@@ -268,7 +268,7 @@ pub fn format_event(event: &InterceptorEvent) -> String {
     }
 }
 
-/// Who is told what interceptors do.
+/// A callback that is told what interceptors do.
 pub type OnEvent = Arc<dyn Fn(&InterceptorEvent) + Send + Sync>;
 
 #[derive(Default)]
@@ -294,20 +294,20 @@ pub struct InterceptorOptions {
     pub tool_matcher: Option<String>,
     /// A regular expression on the agent's id.
     pub agent_matcher: Option<String>,
-    /// Who registers it; the operator when absent.
+    /// The owner that registers it; the operator when absent.
     pub owner: Option<OwnerId>,
-    /// Whether its edits give way to hooks that stand before it; they don't when absent.
+    /// Whether its edits give way to earlier hooks; they don't when absent.
     pub rewrite: Option<Rewrite>,
 }
 
-/// The interceptors of an engine: a view of its registry that speaks of outputs instead of outcomes.
+/// The interceptors of an engine: a view of its registry in terms of outputs instead of outcomes.
 #[derive(Clone)]
 pub struct Interceptors {
     registry: Arc<Registry>,
     listener: Arc<Listener>,
 }
 
-/// What the changed output was, later.
+/// The changed output, as a future.
 pub type OutputFuture<O> = Pin<Box<dyn Future<Output = Result<O, HookError>> + Send>>;
 
 impl Interceptors {
@@ -315,7 +315,7 @@ impl Interceptors {
         Self { registry, listener: Arc::default() }
     }
 
-    /// Registers an interceptor that answers at once.
+    /// Registers an interceptor that answers immediately.
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl Interceptors {
         self.register::<P>(id, options, hook)
     }
 
-    /// Registers an interceptor that answers later. It is given its own copies, which share the values.
+    /// Registers an interceptor that answers later. It gets its own copies, which share the values.
     ///
     /// # Errors
     ///
@@ -460,7 +460,7 @@ impl Interceptors {
     }
 }
 
-/// An interceptor that ships with Backstop was to be removed.
+/// The error for an attempt to remove a built-in interceptor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{id}` ships with Backstop and can't be removed as an interceptor\nhint: the configuration decides over it: `plugins.entries.{owner}.enabled`"

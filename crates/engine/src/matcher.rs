@@ -17,16 +17,16 @@ use regex::Regex;
 
 use crate::beginning::Beginnings;
 
-/// Which tools a hook is about.
+/// Which tools a hook applies to.
 #[derive(Clone)]
 pub enum ToolMatcher {
     /// These tools. Built with [`ToolMatcher::names`].
     Names(Vec<ToolName>),
-    /// Tools of which the expression finds a name. Built with [`ToolMatcher::regex`].
+    /// Tools with a name that the expression matches. Built with [`ToolMatcher::regex`].
     Regex(Box<Regex>, Beginnings),
 }
 
-/// Which agents a hook is about: agents whose id the expression finds.
+/// Which agents a hook applies to: agents whose id the expression matches.
 #[derive(Clone)]
 pub struct AgentMatcher(Box<Regex>);
 
@@ -95,7 +95,7 @@ impl ToolMatcher {
         compile(pattern).map(|regex| Self::Regex(regex, Beginnings::of(pattern)))
     }
 
-    /// Returns whether the tool is meant.
+    /// Returns whether the matcher applies to the tool.
     pub fn matches(&self, tool: &ToolName) -> bool {
         match self {
             Self::Names(names) => names.iter().any(|name| name.selects(tool)),
@@ -139,7 +139,7 @@ impl AgentMatcher {
         compile(pattern).map(Self)
     }
 
-    /// Returns whether the agent is meant. A call without an agent is nobody's, and so not this one's.
+    /// Returns whether the matcher applies to the agent. A call without an agent belongs to nobody, and so does not match.
     pub fn matches(&self, agent: Option<&AgentId>) -> bool {
         agent.is_some_and(|agent| self.0.is_match(agent.as_str()))
     }

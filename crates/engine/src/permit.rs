@@ -21,11 +21,11 @@ pub struct Permitted<T> {
     facts: Vec<Fact>,
 }
 
-/// A permit that is not for what was judged. Nothing may be done with its value.
+/// The error for a permit that is not for what was judged. Its value must not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotWhatWasJudged {
-    /// The value is another one.
+    /// The value has changed.
     #[error("the value of a permit is not what was judged: {found} instead of {judged}")]
     Value {
         /// The digest of what was judged.
@@ -33,7 +33,7 @@ pub enum NotWhatWasJudged {
         /// That of the value.
         found: Digest,
     },
-    /// What hooks read to judge the value is not what they read then.
+    /// What hooks read to judge the value has changed.
     #[error("{CHANGED_SINCE}")]
     Evidence {
         /// The digest of what they read.

@@ -5,7 +5,7 @@ use backstop_hooks::{HookId, OwnerId, PointId};
 use crate::matcher::InvalidMatcher;
 use crate::verdict::VerdictSlot;
 
-/// Why a hook can't stand where it was to stand.
+/// Why a hook can't be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -94,7 +94,7 @@ pub enum RegisterError {
         /// Where.
         point: PointId,
     },
-    /// Only the operator and Backstop itself have trusted policies, and whom the operator lets.
+    /// Only the operator, Backstop itself, and owners that the operator permits may have trusted policies.
     #[error(
         "`{0}` may not register a trusted tool policy\nhint: ordinary plugins use `before_tool_call`; `plugins.entries.{0}.hooks.allowTrustedToolPolicy: true` lets it"
     )]

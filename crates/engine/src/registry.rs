@@ -137,7 +137,7 @@ impl Snapshot {
         }
     }
 
-    /// Says which hosts are in this process. Hooks are admitted by it from then on.
+    /// Sets which hosts are in this process. Hooks are admitted accordingly from then on.
     #[must_use]
     pub fn hosted_by(mut self, hosts: Hosts) -> Self {
         self.hosts = Arc::new(hosts);
@@ -149,7 +149,7 @@ impl Snapshot {
         &self.hosts
     }
 
-    /// Makes tools known, so that matchers can be about them.
+    /// Makes tools known, so that matchers can name them.
     pub fn add_tools<'a>(&mut self, tools: impl IntoIterator<Item = &'a str>) {
         let known = Arc::make_mut(&mut self.tools);
         for tool in tools {
@@ -229,7 +229,7 @@ impl Snapshot {
         if self.hosts.does_fire(P::INFO.id) { self.on(hook, options).map(Some) } else { Ok(None) }
     }
 
-    /// Registers a span redactor. It stands at `before_response_emit`, before the other hooks there.
+    /// Registers a span redactor. It runs at `before_response_emit`, before the other hooks there.
     ///
     /// # Errors
     ///
@@ -378,7 +378,7 @@ impl Snapshot {
         self.iter().any(|meta| meta.id == *id)
     }
 
-    /// Hooks whose failure the operator decided about, and which do not exist: a misspelt id would
+    /// Returns the hooks whose failure the operator decided about, but which do not exist: a misspelt id would
     /// protect less, or more, than the operator believes.
     pub fn unmatched_settings(&self) -> impl Iterator<Item = &HookId> {
         self.settings.on_failure.keys().filter(|id| !self.has(id))
@@ -395,7 +395,7 @@ impl Snapshot {
         self.retain(|meta| meta.owner != *owner)
     }
 
-    /// Keeps the hooks that `keep` names. Returns whether any went.
+    /// Keeps the hooks that `keep` selects. Returns whether any were removed.
     pub fn retain(&mut self, keep: impl Fn(&HookMeta) -> bool) -> bool {
         let mut removed = false;
         for (_, hooks) in &mut self.slots {
@@ -493,7 +493,7 @@ impl Registry {
         }
     }
 
-    /// Returns whether any hook stands at the point.
+    /// Returns whether any hook is registered at the point.
     pub fn is_occupied(&self, point: PointId) -> bool {
         self.occupied.load(Ordering::Acquire) & bit(point) != 0
     }
@@ -552,7 +552,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts a whole other set of hooks in place, of which none stays. A reload is [`Self::reload`].
+    /// Replaces all hooks with another set; none of the current ones stays. A reload is [`Self::reload`].
     pub fn replace(&self, snapshot: Snapshot) {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.put(snapshot);

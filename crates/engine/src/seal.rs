@@ -29,7 +29,7 @@ use crate::registry::Snapshot;
 use crate::runner::Dispatch;
 use crate::tool_call::{Reviewed, tool_call_digest};
 
-/// Knows what placeholders stand for.
+/// Resolves placeholders.
 pub trait Unsealer: Send + Sync + fmt::Debug + 'static {
     /// Returns the arguments of a permitted call with the values in place; `None` if there is nothing to put in. Which
     /// argument a placeholder stands in makes no difference: what was asked about the call is filled by the same way.

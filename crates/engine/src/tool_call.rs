@@ -34,17 +34,18 @@ pub struct Reviewed {
     pub changed: bool,
     /// Whether it was stopped.
     pub blocked: Option<Blocked>,
-    /// What a human is to be asked; empty when the call was stopped.
+    /// The questions for a human; empty when the call was stopped.
     pub requests: Vec<ApprovalRequest>,
-    /// What nobody needs to answer: it was asked before another hook stopped the call, or about a rewrite that gave way.
+    /// Questions that nobody needs to answer: they were asked before another hook stopped the call, or about a rewrite that
+    /// gave way.
     pub moot: Vec<ApprovalRequest>,
-    /// What hooks found besides the call, and judged it by: it counts as long as all of it is as they found it.
+    /// What hooks found besides the call and judged it by. The review counts as long as all of it is unchanged.
     pub facts: Vec<Fact>,
     /// The record so far.
     pub receipt: Receipt,
 }
 
-/// What came out for a tool call.
+/// The result for a tool call.
 #[derive(Debug)]
 pub struct ToolVerdict {
     /// The permit, or why there is none.

@@ -79,14 +79,14 @@ pub struct LlmCall<'a> {
     pub session_id: Option<&'a SessionId>,
 }
 
-/// A model's answer, as verdict hooks are told it: before `after_llm_call` and redactors judge it.
+/// A model's answer, as verdict hooks see it: before `after_llm_call` and redactors judge it.
 #[derive(Clone, Copy, Debug)]
 pub struct LlmAnswer<'a> {
     /// What the model answered.
     pub output: &'a LlmOutputEvent,
 }
 
-/// What every verdict hook has, whatever it judges: a beginning, an end, a budget, and what its failure means.
+/// What every verdict hook has, whatever it judges: setup, teardown, a budget, and what its failure means.
 #[async_trait]
 pub trait VerdictHook: Send + Sync + 'static {
     /// Called once, before the first call, by [`VerdictSet::start`](crate::VerdictSet::start).
@@ -98,12 +98,12 @@ pub trait VerdictHook: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns what a failure of this hook means, where it is not that the call is denied.
+    /// Returns what a failure of this hook means, if it does not deny the call.
     fn on_failure(&self) -> Option<FailurePolicy> {
         None
     }
 
-    /// Returns how long a judgement may take, where the point's default does not fit.
+    /// Returns how long a judgement may take, if the point's default does not fit.
     fn budget(&self) -> Option<Budget> {
         None
     }
@@ -114,17 +114,17 @@ pub trait VerdictHook: Send + Sync + 'static {
         false
     }
 
-    /// Returns what people should know about how it is configured, such as names that look like typos.
+    /// Returns hints for people about its configuration, such as names that look like typos.
     fn hints(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Called once, when no call will come any more, by
+    /// Called once, after the last call, by
     /// [`RunningVerdicts::stop`](crate::RunningVerdicts::stop).
     async fn teardown(&self) {}
 }
 
-/// A verdict hook with an opinion before a tool runs and an eye on it afterwards.
+/// A verdict hook that judges a tool call before it runs and sees its result afterwards.
 #[async_trait]
 pub trait ToolCallHook: VerdictHook {
     /// Judges a call.
@@ -134,7 +134,7 @@ pub trait ToolCallHook: VerdictHook {
     /// A failure denies the call.
     async fn pre_call(&self, call: VerdictCall<'_>) -> Result<HookVerdict, HookError>;
 
-    /// Is told how the call went.
+    /// Receives the result of the call.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ pub trait ToolCallHook: VerdictHook {
     }
 }
 
-/// A verdict hook with an opinion before a model is called and an eye on the answer.
+/// A verdict hook that judges a model call before it is made and sees the answer afterwards.
 #[async_trait]
 pub trait LlmCallHook: VerdictHook {
     /// Judges a call.
@@ -162,7 +162,7 @@ pub trait LlmCallHook: VerdictHook {
     /// A failure denies the call.
     async fn pre_call(&self, call: LlmCall<'_>) -> Result<HookVerdict<LlmChanges>, HookError>;
 
-    /// Is told the answer.
+    /// Receives the answer.
     ///
     /// # Errors
     ///
@@ -180,16 +180,16 @@ pub trait LlmCallHook: VerdictHook {
     }
 }
 
-/// A place that a verdict hook can have: one half of one family.
+/// A place where a verdict hook can be registered: one half of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VerdictSlot {
-    /// Judges tool calls; if it watches, it is told their results as well.
+    /// Judges tool calls; a hook that watches also receives their results.
     ToolPreCall,
-    /// Is told the results of tool calls, and no more.
+    /// Only receives the results of tool calls.
     ToolPostCall,
-    /// Judges model calls; if it watches, it is told the answers as well.
+    /// Judges model calls; a hook that watches also receives the answers.
     LlmPreCall,
-    /// Is told the answers of models, and no more.
+    /// Only receives the answers of models.
     LlmPostCall,
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for VerdictSlot {
     }
 }
 
-/// A verdict hook whose type is forgotten, and what of it can stand where.
+/// A type-erased verdict hook, and which of its halves is valid where.
 ///
 /// INVARIANT (nobody stands where it can't judge): the families are those whose trait the type has, so that a
 /// hook in a slot is one that is asked there.
@@ -269,12 +269,12 @@ impl AnyVerdictHook {
         self
     }
 
-    /// Returns where the hook can stand.
+    /// Returns the slots in which the hook is valid.
     pub fn slots(&self) -> impl Iterator<Item = VerdictSlot> + use<> {
         slots(self.tool_calls.is_some(), self.llm_calls.is_some(), self.watches, self.placeholder)
     }
 
-    /// Returns its beginning, end, budget and what its failure means.
+    /// Returns its setup, teardown, budget and what its failure means.
     pub fn life(&self) -> &Arc<dyn VerdictHook> {
         &self.life
     }

@@ -54,7 +54,7 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    /// Returns which hook.
+    /// Returns the hook.
     pub fn hook(&self) -> &HookId {
         &self.hook
     }
@@ -87,7 +87,7 @@ impl VerdictSet {
         Ok(id)
     }
 
-    /// Remembers a hook that was registered in some other way, for setting up and tearing down.
+    /// Adds a hook that was registered in another way, so that it is set up and torn down.
     pub fn adopt(&mut self, id: HookId, hook: Arc<dyn VerdictHook>) {
         self.0.push(Member { id, hook: Kept::new(hook) });
     }
@@ -120,7 +120,7 @@ impl VerdictSet {
 }
 
 impl RunningVerdicts {
-    /// Tears the hooks down, the last first. Each has 5 s; one that fails does not keep the others.
+    /// Tears the hooks down, last first. Each has 5 s; a failure does not stop the others.
     pub async fn stop(self) {
         for Member { id, hook } in self.0.into_iter().rev() {
             let Some(torn) = hook.get() else { continue };

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::verdict::{AnyVerdictHook, LlmCallHook, ToolCallHook, VerdictSlot, Watches, slots};
 
-/// A type of verdict hooks: where they can stand, and how one is made from its `config:`.
+/// A type of verdict hooks: where they are valid, and how one is created from its `config:`.
 #[derive(Clone)]
 pub struct VerdictType {
     families: Families,
@@ -81,7 +81,7 @@ impl VerdictType {
         self
     }
 
-    /// Returns where hooks of this type can stand.
+    /// Returns the slots in which hooks of this type are valid.
     pub fn slots(&self) -> impl Iterator<Item = VerdictSlot> + use<> {
         let Families { tool_calls, llm_calls, watches } = self.families;
         slots(tool_calls, llm_calls, watches, self.placeholder)
@@ -98,7 +98,7 @@ impl fmt::Debug for VerdictType {
 #[derive(Clone, Debug, Default)]
 pub struct VerdictTypes(BTreeMap<String, VerdictType>);
 
-/// A `type:` that leads to no hook.
+/// A `type:` that produces no hook.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerdictTypeError {

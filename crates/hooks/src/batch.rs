@@ -22,7 +22,7 @@ use crate::hook::{CallContext, HookResult};
 use crate::point::Point;
 use crate::value::Json;
 
-/// Where several hooks at the point `P` can be asked in one go.
+/// Several hooks at the point `P` that can be asked in one request.
 pub trait Batch<P: Point>: Send + Sync + 'static {
     /// Asks members one after another about the event, until one says something or fails.
     fn ask<'a>(
@@ -36,21 +36,21 @@ pub trait Batch<P: Point>: Send + Sync + 'static {
 /// What [`Batch::ask`] returns.
 pub type BatchFuture<'a, P> = Pin<Box<dyn Future<Output = BatchAnswer<P>> + Send + 'a>>;
 
-/// What a batch is given besides the event.
+/// What a batch gets besides the event.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchContext<'a> {
     /// The shared facts.
     pub call: &'a CallContext,
-    /// Where members name what their answers rest on.
+    /// Where members report what their answers depend on.
     pub evidence: Option<&'a Evidence>,
     /// Other forms of the event.
     pub forms: Option<&'a Forms>,
 }
 
-/// One of those who are asked.
+/// One hook that is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// The number that its [`Membership`] has.
+    /// The number in its [`Membership`].
     pub number: usize,
     /// How long it may take.
     pub budget: Duration,
@@ -58,9 +58,9 @@ pub struct Member<'a> {
     pub plugin_config: &'a Json,
 }
 
-/// What the members said, in the order in which they were asked. Behind `said` nobody was.
+/// The members' answers, in the order in which they were asked. None was asked after `said`.
 pub struct BatchAnswer<P: Point> {
-    /// How long each took that has no opinion.
+    /// How long each member took that has no opinion.
     pub silent: Vec<Duration>,
     /// What the next one said, or why it failed, and how long it took; `None` if all were asked and have no opinion.
     pub said: Option<(HookResult<P>, Duration)>,

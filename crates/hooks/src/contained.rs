@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Foreign code panicked. What it said is gone: a panic's message may quote what it was about.
+/// Foreign code panicked. Its message is discarded, because it may quote what the code was working on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it panicked")]
 pub struct Panicked;

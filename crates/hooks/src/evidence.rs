@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::contained::contained;
 use crate::digest::Digest;
 
-/// Something that a hook found, and can look for again.
+/// Something that a hook found and can check again.
 #[derive(Clone)]
 pub struct Fact {
     found: Digest,
@@ -21,7 +21,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// Returns what was found, and how to look for it again. That it was not there is a finding as well.
+    /// Creates a fact from what was found and how to check it again. That something was missing is a fact as well.
     pub fn new(found: Digest, look: impl Fn() -> Digest + Send + Sync + 'static) -> Self {
         Self { found, look: Arc::new(look) }
     }

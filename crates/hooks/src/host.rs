@@ -13,15 +13,15 @@ use serde::Serialize;
 
 use crate::point::PointId;
 
-/// What a host makes of one field of an answer.
+/// What a host does with one field of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "honour", content = "why")]
 pub enum Honour {
-    /// It does what the field says.
+    /// The host does what the field says.
     Obeyed,
-    /// It can't, and does something stricter: this.
+    /// The host can't, and does this stricter thing instead.
     Stricter(&'static str),
-    /// Nothing comes of the field, for this reason.
+    /// The field has no effect, for this reason.
     Ignored(&'static str),
 }
 
@@ -53,7 +53,7 @@ pub struct HostProfile {
 }
 
 impl HostProfile {
-    /// Creates a host that fires nothing yet. `name` is one word, as commands and JSON have it; `title` is for people.
+    /// Creates a host that fires nothing yet. `name` is one word, for commands and JSON; `title` is for people.
     pub fn new(name: &'static str, title: &'static str) -> Self {
         Self { name, title, points: BTreeMap::new() }
     }
@@ -63,7 +63,7 @@ impl HostProfile {
         Self::new("program", "embedding program").fires(PointId::ALL.iter().copied())
     }
 
-    /// Says that the host fires these points and obeys every field of their outcomes.
+    /// Declares that the host fires these points and obeys every field of their outcomes.
     #[must_use]
     pub fn fires(mut self, points: impl IntoIterator<Item = PointId>) -> Self {
         for point in points {
@@ -72,7 +72,7 @@ impl HostProfile {
         self
     }
 
-    /// Says that the host fires the point and does something else about one field.
+    /// Declares that the host fires the point and does something else with one field.
     #[must_use]
     pub fn except(mut self, point: PointId, field: &'static str, honour: Honour) -> Self {
         self.points.entry(point).or_default().insert(field, honour);
@@ -84,7 +84,7 @@ impl HostProfile {
         self.name
     }
 
-    /// Returns what people call it.
+    /// Returns its name for people.
     pub fn title(&self) -> &'static str {
         self.title
     }
@@ -99,7 +99,7 @@ impl HostProfile {
         self.points.contains_key(&point)
     }
 
-    /// Returns what it makes of a field; `None` if it does not fire the point, or if the point's outcome has no such field.
+    /// Returns what it does with a field; `None` if it does not fire the point, or if the point's outcome has no such field.
     pub fn honour(&self, point: PointId, field: &str) -> Option<Honour> {
         let exceptions = self.points.get(&point)?;
         let field = point.info().fields.iter().find(|known| known.name == field)?;

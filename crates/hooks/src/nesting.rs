@@ -20,7 +20,7 @@ thread_local! {
     static DEPTH: Cell<u8> = const { Cell::new(0) };
 }
 
-/// How many hooks a call is inside of. Made and copied, it is at least as deep as the code that does so.
+/// How many hooks deep a call is. A value that is created or copied is at least as deep as the code that does so.
 ///
 /// ```
 /// use backstop_hooks::{CallContext, Nesting};
@@ -32,7 +32,7 @@ thread_local! {
 pub struct Nesting(u8);
 
 impl Nesting {
-    /// Returns how many hooks the call is inside of; 0 for a call of the host.
+    /// Returns how many hooks deep the call is; 0 for a call of the host.
     pub fn depth(&self) -> u8 {
         self.0.max(DEPTH.get())
     }
@@ -42,7 +42,7 @@ impl Nesting {
         at(self.depth().saturating_add(1), work)
     }
 
-    /// Goes on with a hook's work in another place, on another thread for one, as deep as it was.
+    /// Continues a hook's work in another place, such as another thread, at the same depth.
     pub fn resume<T>(&self, work: impl FnOnce() -> T) -> T {
         at(self.depth(), work)
     }

@@ -23,7 +23,7 @@ macro_rules! samples {
 for_each_point!(samples);
 
 impl PointId {
-    /// An event of this point as hooks elsewhere are given it, without `context`. Nothing of it happened.
+    /// Returns a made-up event of this point, in the form that external hooks get, without `context`.
     pub fn sample_event(self) -> Value {
         let text = sample(self).replace(BODY, "");
         let mut sample: Value = serde_json::from_str(&text).unwrap_or_default();

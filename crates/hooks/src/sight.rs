@@ -10,18 +10,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What a look at a file found.
+/// The result of looking at a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Its text, or a bit more of it than is looked into.
+    /// Its text, or slightly more of it than is inspected.
     Text(String),
     /// There is no such file.
     Missing,
-    /// There is something that can't or should not be read.
+    /// There is something that can't be read or should not be.
     Unreadable,
 }
 
-/// Somebody who can look at the disk as the tools see it.
+/// A view of the disk as the tools see it.
 pub trait Eyes: Send + Sync {
     /// A plain file, by its absolute path. Links are not followed, and nothing is waited for.
     fn file(&self, path: &str) -> Seen;
@@ -31,17 +31,17 @@ pub trait Eyes: Send + Sync {
     fn leads_to(&self, path: &str) -> Option<String>;
 }
 
-/// Whose eyes a call's surroundings are seen with: the judge's own, unless somebody's were lent.
+/// The view of the disk around a call: the judge's own, unless another one was lent.
 #[derive(Clone, Default)]
 pub struct Sight(Option<Arc<dyn Eyes>>);
 
 impl Sight {
-    /// Returns the sight of somebody else.
+    /// Creates a sight with somebody else's view.
     pub fn through(eyes: Arc<dyn Eyes>) -> Self {
         Self(Some(eyes))
     }
 
-    /// Whose eyes were lent; `None` for the judge's own.
+    /// Returns the view that was lent; `None` for the judge's own.
     pub fn lent(&self) -> Option<&Arc<dyn Eyes>> {
         self.0.as_ref()
     }

@@ -11,11 +11,11 @@ use backstop_store::ApprovalRecord;
 /// A human's answer, or `None` when this asker can't get one.
 pub type AskFuture<'a> = Pin<Box<dyn Future<Output = Option<Decision>> + Send + 'a>>;
 
-/// Shows a question to a human and brings the answer back. Dropped when the question was answered
-/// elsewhere or timed out. This is the seam for other ways of asking: consoles, channels.
+/// Shows a question to a human and returns the answer. It is dropped when the question was answered
+/// elsewhere or timed out. This is the extension point for other ways of asking: consoles, channels.
 pub trait Asker: Send + Sync + 'static {
-    /// Asks. The record is already in the store; the answer is written there by the caller. An asker that
-    /// panics has got no answer; the question stays open for others until its deadline.
+    /// Asks. The record is already in the store, and the caller writes the answer there. If an asker
+    /// panics, there is no answer, and the question stays open for others until its deadline.
     fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a>;
 
     /// Who answers through this asker, for the record.
@@ -25,14 +25,15 @@ pub trait Asker: Send + Sync + 'static {
 /// Who can be asked.
 #[derive(Clone)]
 pub enum Attendance {
-    /// Somebody sits at this asker; others may answer through the store.
+    /// Somebody attends this asker; others may answer through the store.
     Present(Arc<dyn Asker>),
     /// Nobody is here, but the run waits for an answer through the store.
     Queue,
-    /// Nobody is here and the run does not wait: denied. A human finds it among the approvals, and can allow it later.
+    /// Nobody is here and the run does not wait: the call is denied. A human finds it among the approvals, and can allow it
+    /// later.
     Nobody,
-    /// The host puts the question to its own user. The call is handed back as denied, with the question as its
-    /// reason; where that user can't be reached, a human finds it among the approvals.
+    /// The host puts the question to its own user. The call is returned as denied, with the question as its
+    /// reason. If that user can't be reached, a human finds the question among the approvals.
     Host,
 }
 

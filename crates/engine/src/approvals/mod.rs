@@ -41,9 +41,9 @@ use crate::tool_call::tool_call_digest;
 pub struct ApprovalSettings {
     /// How long an allow-always counts.
     pub grant_ttl: Duration,
-    /// How long a question waits for its answer, where the hook that asks does not say.
+    /// How long a question waits for its answer if the hook that asks does not say.
     pub timeout: Duration,
-    /// How long whoever asked is waited for once the answer is known.
+    /// How long the engine waits for the hooks that asked once the answer is known.
     pub listener_budget: Duration,
 }
 

@@ -9,15 +9,15 @@ use super::{Engine, Unasked};
 use crate::approvals::Attendance;
 use crate::receipt::Blocked;
 
-/// What becomes of a question about a tool that a provider would run by itself. It can't be left to the client: the provider runs the
-/// tool, so no hook of the client's would ever ask.
+/// What happens to a question about a tool that a provider would run itself. It can't be left to the client: the provider
+/// runs the tool, so no hook of the client would ever ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferQuestion {
-    /// A person answered it before, and allowed the offer.
+    /// A person has already answered it and allowed the offer.
     Answered,
-    /// It is filed, and the tool is not offered.
+    /// The question is filed, and the tool is not offered.
     File,
-    /// The human is waited for.
+    /// The host waits for the human.
     Wait,
 }
 
@@ -30,7 +30,7 @@ impl From<Unasked> for OfferQuestion {
     }
 }
 
-/// What becomes of a tool that a provider would run by itself, where it is offered.
+/// What happens to a tool that a provider would run itself, when it is offered.
 #[derive(Clone, Debug)]
 pub enum OfferRuling {
     /// Nobody objects, or a grant allows it for now.

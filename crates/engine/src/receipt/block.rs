@@ -18,7 +18,7 @@ pub enum BlockCause {
         /// How.
         kind: FailureKind,
     },
-    /// A hook would change again a value that had been judged already.
+    /// A hook would again change a value that had already been judged.
     UnstableRewrite {
         /// The hook that wrote the value.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,9 +26,9 @@ pub enum BlockCause {
     },
     /// `after_llm_call` had removed the call from the answer.
     Withheld,
-    /// It comes from too deep inside of hooks, and no hook was asked; see [`MAX_DEPTH`].
+    /// It is nested too deep in hooks, and no hook was asked; see [`MAX_DEPTH`].
     TooDeep,
-    /// A human was to be asked, and did not allow it.
+    /// A human had to be asked, and did not allow it.
     Approval {
         /// How the request ended.
         resolution: Resolution,
@@ -38,13 +38,13 @@ pub enum BlockCause {
 /// A value was stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blocked {
-    /// Why, in a program's terms.
+    /// Why, for programs.
     pub cause: BlockCause,
-    /// Why, in words, for whoever is told. At `before_agent_run` it is internal.
+    /// Why, in words, for the recipient. At `before_agent_run` it is internal.
     pub reason: Option<Reason>,
-    /// By which hook.
+    /// The hook that stopped it.
     pub hook: Option<HookId>,
-    /// Whose hook.
+    /// The owner of that hook.
     pub owner: Option<OwnerId>,
 }
 
@@ -52,16 +52,16 @@ pub struct Blocked {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedBlock {
-    /// Why, in a program's terms.
+    /// Why, for programs.
     #[serde(flatten)]
     pub cause: BlockCause,
     /// By which rules, and the digest of the words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<RecordedReason>,
-    /// By which hook.
+    /// The hook that stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookId>,
-    /// Whose hook.
+    /// The owner of that hook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerId>,
 }

@@ -28,13 +28,13 @@ pub enum FailureKind {
     Panicked,
     /// Its budget was used up.
     TimedOut,
-    /// As many of its calls were under way as there may be.
+    /// The maximum number of its calls was already under way.
     Overloaded,
-    /// It was not asked: the call comes from too deep inside of hooks.
+    /// It was not asked: the call is nested too deep in hooks.
     TooDeep,
 }
 
-/// A hook has no answer.
+/// A hook failed to answer.
 ///
 /// A record has the message where it is Backstop's own, and the digest of it where it is the hook's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -30,7 +30,7 @@ fn as_micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok,
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// What came out of a dispatch.
+/// The result of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -44,7 +44,7 @@ pub enum Verdict {
     Handled,
     /// Watched.
     Observed,
-    /// Given up before it was decided, by whoever waited for it: nothing came of it.
+    /// Given up by its caller before it was decided; it had no effect.
     Dropped,
 }
 
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// How a human was asked.
+/// How a human was asked, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalNote {
@@ -69,15 +69,15 @@ pub struct ApprovalNote {
     pub resolution: Resolution,
     /// The digest the human saw.
     pub digest: Digest,
-    /// The grants that answered, if it was they.
+    /// The grants that answered, if grants did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<GrantId>,
-    /// The rules that wanted a human, where the hooks that asked name them.
+    /// The rules that required a human, if the hooks that asked name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleId>,
 }
 
-/// Whose dispatch it was.
+/// Which agent, session, run and call the dispatch belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallKey {
     /// The agent.
@@ -92,7 +92,7 @@ pub struct CallKey {
     pub tool_call_id: Option<ToolCallId>,
     /// The tool, as called and canonical.
     pub tool: Option<ToolName>,
-    /// The plugin that brings the tool, where one does.
+    /// The plugin that provides the tool, if one does.
     pub tool_owner: Option<OwnerId>,
 }
 
@@ -140,7 +140,7 @@ pub struct Record {
     pub judged: Option<Digest>,
     /// The digests of what hooks found besides the value, and judged it by.
     pub facts: Vec<Digest>,
-    /// How a human was asked.
+    /// How a human was asked, and the result.
     pub approval: Option<ApprovalNote>,
     /// Who was asked, in order.
     pub steps: Vec<Step>,
@@ -325,7 +325,7 @@ fn next_seq() -> u64 {
 /// The wait until a sink has kept a receipt. Resolves to whether it has.
 pub type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Somebody who is shown every receipt: the log, the audit trail, a terminal.
+/// A consumer that is shown every receipt: the log, the audit trail, a terminal.
 ///
 /// A sink is called after the decision, on the caller's task; it must not wait. A sink that needs to
 /// wait puts the receipt into a bounded queue of its own. What stopped or asked may be waited for: [`Self::keep`].

@@ -45,16 +45,16 @@ pub(crate) use whole::{Whole, name_of, redact, redact_again};
 
 /// A hook that takes spans out of texts. It is shared by all texts of all sessions.
 pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {
-    /// Begins to read one text, on behalf of this call.
+    /// Starts reading one text for this call.
     fn open(&self, call: &CallContext) -> Box<dyn RedactionStream>;
 }
 
 /// A redactor's reading of one text that grows.
 pub trait RedactionStream: Send + fmt::Debug {
-    /// Takes the next piece of the text; returns what is settled by it.
+    /// Takes the next piece of the text and returns what is settled by it.
     fn push(&mut self, text: &str) -> Settled;
 
-    /// The text is whole. What this answers settles all of it.
+    /// Ends the text. The result settles all of it.
     fn finish(&mut self) -> Settled;
 
     /// Reads a whole text of Base64 that only its provider opens: letters in which chance may look like something. By default it is
@@ -69,7 +69,7 @@ pub trait RedactionStream: Send + fmt::Debug {
     }
 }
 
-/// What a redactor says of a text so far. Offsets are bytes of the whole text and fall on character
+/// What a redactor has said about a text so far. Offsets are bytes of the whole text and fall on character
 /// boundaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -84,14 +84,14 @@ pub struct Settled {
     pub block: Option<Text>,
 }
 
-/// A span and what stands in its place.
+/// A span and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanEdit {
-    /// The first byte that goes.
+    /// The first byte that is removed.
     pub start: usize,
-    /// The first byte after it that stays.
+    /// The first byte after the span.
     pub end: usize,
-    /// What stands there instead; may be empty.
+    /// The replacement; may be empty.
     pub replacement: Text,
     /// What it was.
     pub kind: SpanKind,
@@ -118,7 +118,7 @@ impl Serialize for SpanKind {
     }
 }
 
-/// How often a redactor found something of a kind, for receipts.
+/// How often a redactor found a kind, for receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SpanCount {
     /// What.
@@ -129,14 +129,14 @@ pub struct SpanCount {
     pub reported: u32,
 }
 
-/// Who stands at `before_response_emit`: what a host that streams has to do.
+/// What a streaming host has to do, depending on the hooks at `before_response_emit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResponseGate {
-    /// Nobody: text may go as it comes.
+    /// There are no hooks: text may leave as it comes.
     Open,
     /// Only span redactors: text goes through a [`Redaction`], or whole through a dispatch.
     Spans,
-    /// Others too: the whole answer goes through a dispatch before any of it is let go.
+    /// There are other hooks too: the whole answer goes through a dispatch before any of it is released.
     Whole,
 }
 

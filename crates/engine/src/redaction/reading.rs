@@ -4,12 +4,12 @@ use backstop_hooks::drop_contained;
 
 use super::{RedactionStream, Settled, SpanEdit};
 
-/// What may go of a text after a step. Offsets are bytes of the text as the model wrote it.
+/// What may be released of a text after a step. Offsets are bytes of the text as the model wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Released {
-    /// The text that may go now, clean.
+    /// The clean text that may leave now.
     pub text: String,
-    /// The place in the model's text up to which all of it has gone.
+    /// The offset in the model's text up to which everything has been released.
     pub up_to: usize,
     /// What was replaced between the last `up_to` and this one, in the order of the text.
     pub edits: Vec<SpanEdit>,

@@ -64,13 +64,13 @@ impl Redaction {
         self.union.as_ref().is_none_or(Union::is_empty)
     }
 
-    /// Takes more of a text; returns what may go. After a block nothing may.
+    /// Takes more of a text and returns what may leave. After a block nothing may.
     pub fn push(&mut self, text: usize, piece: &str) -> Released {
         let Self { union, call, .. } = self;
         union.as_mut().map(|union| union.push(text, piece, call)).unwrap_or_default()
     }
 
-    /// Ends a text; returns the rest of it.
+    /// Ends a text and returns the rest of it.
     pub fn finish(&mut self, text: usize) -> Released {
         let Self { union, call, .. } = self;
         union.as_mut().map(|union| union.finish(text, call)).unwrap_or_default()

@@ -31,11 +31,11 @@ use crate::receipt::{
 use crate::registry::{Entry, Snapshot};
 use crate::underway::{Places, Progress, Steps};
 
-/// What came out of a decide point. Nobody can change it, so that what is permitted is what was judged.
+/// The result of a decide point. It can't be changed, so that what is permitted is what was judged.
 #[derive(Debug)]
 pub struct Decided<P: Point>(DecidedParts<P>);
 
-/// What [`Decided`] is made of, for hosts that take it apart. No permit can be made of the parts.
+/// The parts of [`Decided`], for hosts that take it apart. They can't be turned into a permit.
 #[derive(Debug)]
 pub struct DecidedParts<P: Point> {
     /// The value as the hooks left it.
@@ -113,12 +113,12 @@ fn digest_of<P: Point>(event: &P::Event) -> Digest {
     Digest::of(P::INFO.name, event)
 }
 
-/// What came out of a claim point.
+/// The result of a claim point.
 #[derive(Debug)]
 pub struct Claimed<P: Point> {
     /// The answer of the hook that took the event; `None` when nobody did.
     pub outcome: Option<P::Outcome>,
-    /// A hook failed whose failure the operator does not let pass.
+    /// Set if a hook failed whose failure the operator does not let pass.
     pub blocked: Option<Blocked>,
     /// The record.
     pub receipt: Receipt,
