@@ -20,7 +20,7 @@ pub fn home() -> Option<PathBuf> {
     by_uid(uid).map(|account| account.home)
 }
 
-/// An account that the system lists.
+/// An account in the system's user database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Its number.
@@ -41,7 +41,7 @@ pub fn by_uid(uid: u32) -> Option<Account> {
     find_in(&listed, is_it).or_else(|| find_in(&asked(&uid.to_string())?, is_it))
 }
 
-/// Returns the account of that name, as [`by_uid`].
+/// Returns the account with that name, like [`by_uid`].
 #[must_use]
 pub fn by_name(name: &str) -> Option<Account> {
     let listed = fs::read_to_string(USERS).unwrap_or_default();

@@ -29,7 +29,7 @@ pub struct Locations {
     pub working_directory: Option<PathBuf>,
     /// The folder of the operator's file. A file there must be the user's own and out of a workspace's reach.
     pub user_folder: Option<PathBuf>,
-    /// The user's home directory. A working directory that holds it is no workspace of somebody else's.
+    /// The user's home directory. A working directory that contains it is not a foreign workspace.
     pub home: Option<PathBuf>,
 }
 
@@ -115,10 +115,10 @@ fn file_in(folder: &Path) -> Result<Option<PathBuf>, Problem> {
     Ok(found)
 }
 
-/// A configuration text and whose it is.
+/// A configuration text and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Whose text it is.
+    /// Its kind.
     pub kind: LayerKind,
     /// The name of the file for errors and provenance.
     pub name: Arc<str>,

@@ -23,15 +23,15 @@ const NAME: &str =
 /// Which host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// The one of this name, in small letters.
+    /// The host with this name, in lower case.
     Named(String),
-    /// Every one whose name ends with a dot and this.
+    /// Every host whose name ends with a dot and this.
     Below(String),
-    /// Those whose addresses begin with the same bits as this one, as many as the number says.
+    /// Hosts whose addresses share this many leading bits with this one.
     Network(IpAddr, u8),
 }
 
-/// One host, or several, at one port or at those of the web.
+/// One host, or several, at one port or at the web ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRule {
     host: Host,
@@ -40,22 +40,22 @@ pub struct HostRule {
 }
 
 impl HostRule {
-    /// The ports that are meant where none is written: those of HTTP and HTTPS.
+    /// The default ports: those of HTTP and HTTPS.
     pub const WEB: [u16; 2] = [80, 443];
 
-    /// Returns which host.
+    /// Returns the host.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Returns whether the port is one of those that are meant.
+    /// Returns whether the rule covers the port.
     #[must_use]
     pub fn has_port(&self, port: u16) -> bool {
         self.port.map_or_else(|| Self::WEB.contains(&port), |own| own == port)
     }
 
-    /// Returns the port on the loopback of this machine that is meant, if it is one.
+    /// Returns the port on this machine's loopback that the rule names, if it names one.
     #[must_use]
     pub fn port_here(&self) -> Option<u16> {
         match self.host {

@@ -31,14 +31,14 @@ impl std::fmt::Debug for Loader<'_> {
 /// The effective configuration and how it came about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// The effective configuration. Boxed, since whoever holds it across a wait would carry all of it.
+    /// The effective configuration. Boxed, because a future that holds it across an await would contain all of it.
     pub config: Box<Config>,
-    /// The files that were read, in the order in which they were laid over each other.
+    /// The files that were read, in the order in which they were layered.
     pub layers: Vec<(LayerKind, String)>,
-    /// The folder of the operator's file. Relative paths in the configuration count from it: only the operator's file
-    /// can hold paths of files that are read or written.
+    /// The folder of the operator's file. Paths in the configuration are relative to it: only the operator's file
+    /// can contain paths of files that are read or written.
     pub operator_folder: Option<PathBuf>,
-    /// What repository files said without effect.
+    /// What repository files say without effect.
     pub dropped: Vec<Dropped>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Loader<'a> {
         Self { names, environment }
     }
 
-    /// Reads the sources and lays them over the built-in defaults: the operator's as it stands, each repository's as far
+    /// Reads the sources and layers them over the built-in defaults: the operator's as it is, each repository's as far
     /// as it tightens. Without sources the result is the built-in defaults.
     ///
     /// # Errors

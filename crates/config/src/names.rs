@@ -45,7 +45,7 @@ impl HookSlot {
 pub struct HookType {
     /// The name, such as `policy`.
     pub name: String,
-    /// Where it may stand.
+    /// The lists in which it is valid.
     pub slots: Vec<HookSlot>,
     /// What a repository file may do with it.
     pub repository: InRepository,
@@ -53,15 +53,15 @@ pub struct HookType {
 
 /// What a repository file may do with a hook type.
 ///
-/// Only types that can do nothing but stop a call may stand there. A type that sends what it sees somewhere (a webhook)
-/// or rewrites it would hand the operator's data and tools to the repository's author.
+/// Only types that can do nothing but stop a call are valid there. A type that sends what it sees elsewhere (a webhook)
+/// or rewrites it would give the operator's data and tools to the repository's author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InRepository {
     /// It may not add one.
     Refused,
     /// It may add one, with all its options.
     Allowed,
-    /// It may add one, and these of its options are dropped: texts that a human would take for the operator's.
+    /// It may add one, but these options are dropped: texts that a human would attribute to the operator.
     Without(&'static [&'static str]),
 }
 
@@ -70,7 +70,7 @@ pub enum InRepository {
 pub struct KnownNames {
     /// The types for `hooks.*.*[].type`.
     pub hook_types: Vec<HookType>,
-    /// Tools that plugins and servers bring, for `agent.tools`. Those known at start need not be listed.
+    /// Tools from plugins and servers, for `agent.tools`. Tools known at start need not be listed.
     pub tools: Vec<String>,
 }
 

@@ -182,12 +182,12 @@ impl ConfigValue for Options {
     }
 }
 
-/// A list of rules or programs: a file, or what would be in it.
+/// A list of rules or programs: a file, or its content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pack {
-    /// The path of a file; relative paths count from the configuration file's folder.
+    /// The path of a file, relative to the configuration file's folder.
     File(crate::place::Spanned<Text>),
-    /// What would be in the file, written in place.
+    /// The content, written inline.
     Inline(Options),
 }
 

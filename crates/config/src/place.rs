@@ -25,6 +25,6 @@ impl<T> Setting<T> {
     }
 }
 
-/// A closed list: what it does not name is not allowed, so that an empty one allows nothing.
+/// A closed list: anything that it does not name is not allowed, so an empty list allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed<T>(pub Vec<T>);

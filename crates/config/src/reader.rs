@@ -12,7 +12,7 @@ use crate::rules::Admit;
 use crate::text::Environment;
 use backstop_yaml::{Entry, Kind, Node};
 
-/// Whose file is being read.
+/// Which kind of file is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind {
     /// The operator's own file: may set everything.
@@ -32,7 +32,7 @@ impl LayerKind {
     }
 }
 
-/// Something a repository file said that was not taken over.
+/// Something in a repository file that was not adopted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The key path, such as `guards.command_safety.enabled`.

@@ -16,7 +16,7 @@ pub(crate) const MASK: &str = "***";
 const VARIABLE_HINT: &str =
     "a variable is written `${NAME}`, defaults are not supported; `$${` is the text `${`";
 
-/// A text as written and as meant.
+/// A text as written and with its variables resolved.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Text {
     /// As written, with `${VAR}`.
@@ -29,14 +29,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// Creates a text that is meant as it stands, without variables.
+    /// Creates a literal text, without variables.
     #[must_use]
     pub fn literal(text: impl Into<String>) -> Self {
         let written = text.into();
         Self { written, expanded: None, masked: MASK.to_owned(), from_environment: false }
     }
 
-    /// Returns the meant text, secrets included. Do not print it.
+    /// Returns the resolved text, including secrets. Do not print it.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.expanded.as_deref().unwrap_or(&self.written)
@@ -149,7 +149,7 @@ impl fmt::Display for Text {
     }
 }
 
-/// A text that is a secret also when it is written into the file: it never prints, only its `${VAR}` names do.
+/// A text that is a secret even if it is written in the file: it never prints, only its `${VAR}` names do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub(crate) Text);
 

@@ -23,7 +23,7 @@ const BY_OTHERS: u32 = 0o002;
 /// So many links lead to a file at most; kernels follow no more.
 const MOST_LINKS: usize = 40;
 
-/// Why a file is not taken for the operator's, or can't be read.
+/// Why a file is not accepted as the operator's, or can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Untrusted {
@@ -57,16 +57,16 @@ pub(crate) fn open(path: &Path, locations: &Locations) -> Result<File, Problem> 
     })
 }
 
-/// Opens a file that speaks as the operator's, if nobody else can have written it.
+/// Opens an operator's file, if nobody else can have written it.
 ///
 /// # Errors
 ///
-/// [`Untrusted`] where somebody else may have, or where it can't be opened.
+/// [`Untrusted`] if somebody else may have, or if it can't be opened.
 pub fn open_operators(path: &Path, locations: &Locations) -> Result<File, Untrusted> {
     open_with_place(path, locations).map(|(file, _)| file)
 }
 
-/// Opens a file that speaks as the operator's, and says where it is when all links are followed.
+/// Opens an operator's file, and returns where it is when all links are followed.
 ///
 /// # Errors
 ///
@@ -86,11 +86,11 @@ pub fn open_with_place(path: &Path, locations: &Locations) -> Result<(File, Path
     Ok((file, place))
 }
 
-/// A folder in which nobody but the operator can put anything, by its place when all links are followed.
+/// Returns the place, with all links followed, of a folder in which nobody but the operator can put anything.
 ///
 /// # Errors
 ///
-/// [`Untrusted`] where somebody else may, or where there is no such folder.
+/// [`Untrusted`] if somebody else can, or if there is no such folder.
 pub fn operators_folder(path: &Path, locations: &Locations) -> Result<PathBuf, Untrusted> {
     outside(&std::path::absolute(path)?, locations)?;
     let place = fs::canonicalize(path)?;

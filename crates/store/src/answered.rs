@@ -8,13 +8,13 @@ use serde_json::json;
 
 use crate::{ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
 
-/// The kind of the entry that says that a question was answered.
+/// The kind of the entry for an answered question.
 pub const APPROVAL_ANSWERED: &str = "approval.answered";
-/// The kind of the entry that says that something was granted.
+/// The kind of the entry for a new grant.
 pub const GRANT_GIVEN: &str = "grant.given";
-/// The kind of the entry that says that a grant was revoked.
+/// The kind of the entry for a revoked grant.
 pub const GRANT_REVOKED: &str = "grant.revoked";
-/// The kind of the entry that says that grants of an earlier version count no longer.
+/// The kind of the entry for grants of an earlier version that no longer apply.
 pub const GRANTS_VOIDED: &str = "grants.voided";
 
 /// Most characters of who answered.

@@ -37,7 +37,7 @@ use crate::{GrantPlace, StoreError, Timestamp};
 /// The largest request that is kept, in bytes of JSON.
 pub const MAX_APPROVAL_BYTES: usize = 256 * 1024;
 
-/// A question to be written down.
+/// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewApproval {
@@ -45,7 +45,7 @@ pub struct NewApproval {
     pub agent: AgentId,
     /// The conversation.
     pub session_key: SessionKey,
-    /// The folder that the agent works in, where an answer given later counts in each of its conversations
+    /// The folder that the agent works in, if an answer given later counts in all of its conversations
     /// there. Without it the answer counts in this conversation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
@@ -64,22 +64,23 @@ pub struct NewApproval {
     pub title: Text,
     /// What the human should know.
     pub description: Text,
-    /// The gravest severity among the reasons.
+    /// The highest severity among the reasons.
     pub severity: Severity,
     /// Every hook that asked.
     pub reasons: Vec<ApprovalReason>,
-    /// Where a grant that comes of the answer would count.
+    /// Where a grant from the answer would apply.
     #[serde(default)]
     pub place: GrantPlace,
     /// The arguments, bounded for display (see [`preview`]).
     pub preview: Json,
-    /// All of the arguments, where the preview shows a part of them and they can be kept.
+    /// All of the arguments, if the preview shows only a part of them and they can be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Json>,
-    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied, and not allowed, by silence neither.
+    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied but not allowed, not even by a
+    /// timeout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
-    /// What the human can answer. Deny is always on offer.
+    /// What the human can answer. Deny is always offered.
     pub allowed_decisions: Vec<Decision>,
     /// When it was asked.
     pub created_at: Timestamp,
@@ -101,18 +102,18 @@ pub struct ApprovalReason {
     pub title: Text,
     /// What it wants the human to know.
     pub description: Text,
-    /// How grave it says it is.
+    /// Its severity according to the hook.
     pub severity: Severity,
-    /// The rules that it rests on, where it says so.
+    /// The rules that it is based on, if the hook names them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub rules: BTreeSet<RuleId>,
-    /// The program and subcommand that all of it is about, where there is one.
+    /// The program and subcommand that all of it concerns, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Vec<String>>,
 }
 
 impl NewApproval {
-    /// Returns whether the call runs where nobody answers in time: where its author says so, and nothing of it was kept from
+    /// Returns whether the call runs if nobody answers in time: only if its author says so, and nothing of it was hidden from
     /// those who were asked.
     pub fn silence_allows(&self) -> bool {
         self.timeout_behavior == TimeoutBehavior::Allow && !self.unseen
@@ -153,17 +154,17 @@ pub struct ApprovalRecord {
     /// The question.
     #[serde(flatten)]
     pub request: NewApproval,
-    /// What became of it.
+    /// Its state.
     pub state: ApprovalState,
 }
 
-/// What became of a question.
+/// The state of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum ApprovalState {
     /// Nobody has answered yet.
     Pending,
-    /// A human allowed the call, which has not begun.
+    /// A human allowed the call, and it has not begun.
     Allowed(Allowance),
     /// The call that a human allowed has begun.
     Used {
@@ -189,7 +190,7 @@ pub enum ApprovalState {
         /// When that was noticed.
         at: Timestamp,
     },
-    /// The run that asked is over.
+    /// The run that asked has ended.
     Cancelled {
         /// When.
         at: Timestamp,
@@ -206,7 +207,7 @@ pub struct Allowance {
     pub at: Timestamp,
     /// Who allowed it.
     pub by: String,
-    /// For whom: the call that waits, or one later call of the same digest.
+    /// Which call may use it: the waiting call, or one later call with the same digest.
     #[serde(flatten)]
     pub reach: Reach,
 }
@@ -229,7 +230,7 @@ named! {
     pub enum ApprovalStatus {
         /// Nobody has answered yet.
         Pending = "pending",
-        /// A human allowed the call, which has not begun.
+        /// A human allowed the call, and it has not begun.
         Allowed = "allowed",
         /// The call that a human allowed has begun.
         Used = "used",
@@ -239,7 +240,7 @@ named! {
         Unattended = "unattended",
         /// Nobody answered in time.
         TimedOut = "timed-out",
-        /// The run that asked is over.
+        /// The run that asked has ended.
         Cancelled = "cancelled",
     }
 }
@@ -277,9 +278,9 @@ pub enum ApprovalFilter {
     All,
 }
 
-/// Whose call wants to use an allowance that a human gave ahead.
+/// The scope of a call that wants to use an allowance given in advance.
 ///
-/// The place of a call is the workspace where one is named, and else the conversation. A call from one kind of
+/// The place of a call is the workspace if one is named, and otherwise the conversation. A call from one kind of
 /// place never uses what was allowed in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowanceScope {
@@ -295,7 +296,7 @@ pub struct AllowanceScope {
     pub digest: Digest,
 }
 
-/// Why a question was not written down.
+/// Why a question was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateApprovalError {
     /// The request is too large.
@@ -306,13 +307,13 @@ pub enum CreateApprovalError {
     Store(#[from] StoreError),
 }
 
-/// Why a name does not lead to one approval.
+/// Why a name does not identify exactly one approval.
 #[derive(Debug, thiserror::Error)]
 pub enum FindApprovalError {
-    /// Nothing has that code, id or beginning of an id.
+    /// No approval has that code, id or beginning of an id.
     #[error("there is no approval `{0}`\nhint: `backstop approvals list` shows what waits")]
     Unknown(String),
-    /// Several ids begin like that.
+    /// Several ids begin that way.
     #[error("several approvals begin with `{0}`\nhint: give more of the id, or the code")]
     Ambiguous(String),
     /// The storage failed.
@@ -331,7 +332,7 @@ pub enum ResolveError {
     AlreadyResolved {
         /// Its code.
         code: String,
-        /// What became of it.
+        /// Its state.
         status: ApprovalStatus,
     },
     /// The hooks that asked did not offer that answer.
@@ -342,7 +343,7 @@ pub enum ResolveError {
         /// The answer.
         decision: Decision,
     },
-    /// A part of what would be allowed has been shown to nobody.
+    /// A part of the call has been shown to nobody.
     #[error(
         "approval `{code}` shows a part of its arguments only, so it can't be allowed yet\nhint: `backstop approvals show {code} --whole` shows all of them"
     )]
@@ -372,7 +373,7 @@ fn word(decision: Decision) -> &'static str {
     }
 }
 
-/// Why a call may not run on the strength of an approval.
+/// Why an approval does not permit a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsumeError {
     /// No approval of that id exists.
@@ -384,12 +385,12 @@ pub enum ConsumeError {
         /// Its code.
         code: String,
     },
-    /// Nobody allowed it, or a call used it before.
+    /// Nobody allowed it, or another call has already used it.
     #[error("approval `{code}` is {status}")]
     NotAllowed {
         /// Its code.
         code: String,
-        /// What became of it.
+        /// Its state.
         status: ApprovalStatus,
     },
     /// The storage failed.
@@ -400,11 +401,11 @@ pub enum ConsumeError {
 /// Questions to humans, and their answers.
 #[async_trait]
 pub trait ApprovalStore {
-    /// Writes a question down, for a human to answer.
+    /// Stores a question for a human to answer.
     async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError>;
 
-    /// Writes down a question that nobody could be asked, so that a human can allow the call later. One that is there
-    /// already, about the same call of the same run, stays the one.
+    /// Stores a question that nobody could be asked, so that a human can allow the call later. If one already
+    /// exists for the same call of the same run, it is kept.
     async fn create_unattended_approval(
         &self,
         request: NewApproval,
@@ -413,7 +414,7 @@ pub trait ApprovalStore {
     /// Returns the approval of that id.
     async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError>;
 
-    /// Returns the approval that a human means by a code (in any case), an id, or the beginning of just one id.
+    /// Returns the approval with a code (case-insensitive), an id, or a unique beginning of an id.
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError>;
 
     /// Returns at most `limit` approvals, the newest first.
@@ -423,8 +424,8 @@ pub trait ApprovalStore {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
-    /// Gives a human's answer. The same answer again is no error. It is said in the audit trail; of what was denied
-    /// nothing is kept but digest and rules.
+    /// Records a human's answer, also in the audit trail. Repeating the same answer is not an error. For a denied call
+    /// only the digest and the rules are kept.
     async fn resolve_approval(
         &self,
         id: &ApprovalId,
@@ -433,7 +434,7 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<Resolved, ResolveError>;
 
-    /// Cancels an approval that nobody has answered. Returns the approval as it is then.
+    /// Cancels an approval that nobody has answered. Returns its new state.
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError>;
 
     /// Cancels what a run waits for. Returns what was cancelled.
@@ -447,7 +448,7 @@ pub trait ApprovalStore {
     /// Ends the approvals whose deadline has passed. Returns what ended now.
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
 
-    /// Uses up what a human allowed: succeeds for one caller only, and only for the digest that the human
+    /// Uses up an allowance: succeeds for one caller only, and only for the digest that the human
     /// was shown. A question that timed out counts as allowed once if it was asked that way.
     async fn consume_approval(
         &self,
@@ -473,8 +474,8 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError>;
 
-    /// Waits until the approval is answered or otherwise ended, or the machine's clock passes `until`.
-    /// Returns the approval as it is then; `None` if it does not exist.
+    /// Waits until the approval is answered or otherwise ended, or until the machine's clock passes `until`.
+    /// Returns its current state; `None` if it does not exist.
     async fn wait_approval(
         &self,
         id: &ApprovalId,
@@ -484,7 +485,7 @@ pub trait ApprovalStore {
     /// Wipes what an approval shows of the arguments; the digest stays. Returns whether it exists.
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError>;
 
-    /// Notes that a human was shown all of the arguments, where they are kept ([`NewApproval::whole`]). Returns the
-    /// approval as it is then.
+    /// Records that a human was shown all of the arguments, if they are stored ([`NewApproval::whole`]). Returns the
+    /// new state.
     async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError>;
 }

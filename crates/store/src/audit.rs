@@ -26,7 +26,7 @@ use crate::{StoreError, Timestamp};
 /// The largest body of an entry, in bytes of JSON.
 pub const MAX_AUDIT_BYTES: usize = 64 * 1024;
 
-/// The kind of an entry in whose place others are missing; its body says how many in `lost`.
+/// The kind of an entry that replaces missing entries; `lost` in its body says how many.
 pub const AUDIT_GAP: &str = "gap";
 /// The kind of an entry that says through which one the trail was pruned.
 pub const AUDIT_PRUNED: &str = "pruned";
@@ -36,19 +36,19 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 /// The most places of a kind that a report names.
 const MOST_NAMED: usize = 100;
 
-/// When an entry is on the disk.
+/// When an entry reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Before the operation returns; a power cut does not take it.
+    /// Before the operation returns; it survives a power failure.
     Now,
-    /// Soon: a killed process does not take it, a power cut may.
+    /// Soon: it survives a killed process, but possibly not a power failure.
     Soon,
 }
 
 /// An entry to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAuditEntry {
-    /// When it is written. In the order of the chain these times do not run backwards, unless somebody turns a clock.
+    /// When it is written. Along the chain these times do not run backwards, unless somebody changes a clock.
     pub at: Timestamp,
     /// What kind of thing happened (`receipt`, `gap`, `pruned`).
     pub kind: String,
@@ -162,27 +162,27 @@ pub enum AppendAuditError {
     Store(#[from] StoreError),
 }
 
-/// A chain that is whole, and what it says against itself.
+/// The report about an intact chain, and the inconsistencies in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     /// The end of the chain.
     pub head: AuditHead,
-    /// The head of what was pruned; that of an empty chain where nothing was.
+    /// The head of the pruned part; that of an empty chain if nothing was pruned.
     pub start: AuditHead,
-    /// The entries in whose place others are missing; the first hundred.
+    /// The entries that replace missing ones; the first hundred.
     pub gaps: Vec<AuditGap>,
-    /// How many entries are missing in all of what is there.
+    /// How many entries are missing in the part that remains.
     pub lost: u64,
-    /// How many entries were missing in what was pruned.
+    /// How many entries were missing in the pruned part.
     pub pruned_lost: u64,
     /// The entries that were written earlier than one before them; the first hundred.
     pub backwards: Vec<AuditStep>,
 }
 
-/// A place where entries are missing, as the trail itself says.
+/// A place where entries are missing according to the trail itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AuditGap {
-    /// The entry that says so.
+    /// The entry that records this.
     pub seq: u64,
     /// How many are missing.
     pub lost: u64,
@@ -193,9 +193,9 @@ pub struct AuditGap {
 pub struct AuditStep {
     /// The entry.
     pub seq: u64,
-    /// When it says that it was written.
+    /// The time in the entry.
     pub at: Timestamp,
-    /// The latest time that an entry before it has.
+    /// The latest time of any entry before it.
     pub after: Timestamp,
 }
 
@@ -210,13 +210,13 @@ pub enum VerifyAuditError {
         /// How many it has.
         found: u64,
     },
-    /// The chain is another one: it fits together, and is not the one whose head was kept.
+    /// The chain is consistent, but it is not the one whose head was kept.
     #[error("the audit trail was rewritten: entry {seq} is not the one that it was")]
     Rewritten {
         /// The entry whose digest was kept.
         seq: u64,
     },
-    /// What the kept head is about was pruned.
+    /// The entry of the kept head was pruned.
     #[error(
         "the audit trail was pruned through entry {start}, and the head is about entry {known}\nhint: keep a head that is newer"
     )]
@@ -234,7 +234,7 @@ pub enum VerifyAuditError {
         /// The last entry that is gone.
         start: u64,
     },
-    /// An entry was changed, or one before it was removed or put in.
+    /// An entry was changed, or one before it was removed or inserted.
     #[error(
         "the audit trail is broken at entry {seq}\nhint: entries before it are sound; compare with a backup"
     )]
@@ -253,7 +253,7 @@ pub enum PruneAuditError {
     /// There is no such entry, or it is the last one.
     #[error("the audit trail can't be pruned through entry {0}: there is no such entry, or none after it")]
     NoSuchEntry(u64),
-    /// The entry that says so could not be added.
+    /// The entry that records the pruning could not be added.
     #[error(transparent)]
     Append(#[from] AppendAuditError),
     /// The storage failed.
@@ -271,8 +271,8 @@ pub trait AuditStore {
     /// Adds an entry at the end of the chain.
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
-    /// Adds entries at the end of the chain, in this order: all of them or none. What many small writes cost a disk,
-    /// these cost once. Returns the new head. What is on the disk [now](Durability::Now) has everything before it there.
+    /// Adds entries at the end of the chain, in this order: all of them or none. They cost one write instead of many
+    /// small ones. Returns the new head. If an entry is on the disk [now](Durability::Now), so is everything before it.
     async fn append_audit_all(
         &self,
         entries: Vec<NewAuditEntry>,
@@ -290,11 +290,11 @@ pub trait AuditStore {
     /// Returns the end of the chain.
     async fn audit_head(&self) -> Result<AuditHead, StoreError>;
 
-    /// Computes the whole chain anew, and compares it with a head that it had once.
+    /// Recomputes the whole chain and compares it with a head that it once had.
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
 
-    /// Takes away the entries through number `through`, which is not the last one, and adds one that says so. Returns
-    /// the head of what is gone.
+    /// Removes the entries through number `through`, which is not the last one, and adds an entry that records this. Returns
+    /// the head of the removed part.
     async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError>;
 }
 

@@ -21,7 +21,7 @@ use crate::{StoreError, Timestamp};
 /// The most counters that one reservation may charge.
 pub const MAX_CHARGES: usize = 64;
 
-/// Names one reservation: chosen by the caller, the same for all tries of one act.
+/// The id of one reservation, chosen by the caller: the same for all attempts of one action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationId(String);
 
@@ -40,9 +40,9 @@ impl ReservationId {
 /// What is to be charged to one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The counter. It has no secret in it; listings show it.
+    /// The counter. It contains no secret; listings show it.
     pub counter: Text,
-    /// When its window began; windows of one counter are told apart by it.
+    /// When its window began; this identifies the windows of one counter.
     pub since: Timestamp,
     /// When its window ends and the counter can be forgotten; `None` for one that never ends. A later charge
     /// may move the end back, never forward.
@@ -57,11 +57,11 @@ pub struct Charge {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{spent} of {limit} are spent, and {amount} more are needed")]
 pub struct Exceeded {
-    /// Which of the charges, by its place.
+    /// The index of the charge.
     pub charge: usize,
-    /// What is spent already, reservations included.
+    /// The amount already spent, including reservations.
     pub spent: u64,
-    /// What was to be charged.
+    /// The amount that was to be charged.
     pub amount: u64,
     /// The limit.
     pub limit: u64,
@@ -81,7 +81,7 @@ pub enum ReserveError {
     Store(#[from] StoreError),
 }
 
-/// What was spent of one counter in one window.
+/// How much of one counter was spent in one window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetUse {
     /// The counter.
@@ -102,8 +102,8 @@ pub trait BudgetStore {
     /// Charges all counters, or none.
     async fn reserve(&self, id: &ReservationId, charges: Vec<Charge>) -> Result<(), ReserveError>;
 
-    /// Replaces what was reserved under `id` by what it did cost: of each named counter the amount given, of
-    /// the others what was reserved. Returns whether there was something to settle.
+    /// Replaces the reservation `id` by the actual cost: the given amount for each named counter, the reserved
+    /// amount for the others. Returns whether there was something to settle.
     async fn settle(&self, id: &ReservationId, costs: Vec<(Text, u64)>) -> Result<bool, StoreError>;
 
     /// Returns what was spent, of the counters with the most recent windows first.

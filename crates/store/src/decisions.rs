@@ -39,7 +39,7 @@ impl ToolDecision {
 /// Decisions about tool calls.
 #[async_trait]
 pub trait DecisionStore {
-    /// Writes the decisions about one answer's calls, all or none.
+    /// Stores the decisions about one answer's calls, all or none.
     async fn put_decisions(
         &self,
         session: &SessionId,
@@ -56,8 +56,8 @@ pub trait DecisionStore {
         call: &ToolCallId,
     ) -> Result<Option<ToolDecision>, StoreError>;
 
-    /// Returns the decision about a call of whatever session and run, made at `since` or later; a denial wins. `None`
-    /// if none was made, and for an empty id, which names no call.
+    /// Returns the decision about a call of any session and run, made at `since` or later; a denial wins. `None`
+    /// if none was made, and for an empty id, which identifies no call.
     async fn decision_on_call(
         &self,
         call: &ToolCallId,
@@ -67,6 +67,6 @@ pub trait DecisionStore {
     /// Forgets the decisions made before `before`. Returns how many there were.
     async fn prune_decisions(&self, before: Timestamp) -> Result<usize, StoreError>;
 
-    /// Forgets the decisions of a run that is over.
+    /// Forgets the decisions of a run that has ended.
     async fn clear_decisions(&self, session: &SessionId, run: &RunId) -> Result<(), StoreError>;
 }

@@ -15,7 +15,7 @@ pub struct StoreError {
 /// What kind of failure a [`StoreError`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// Another process held the database for longer than the store was told to wait.
+    /// Another process held the database for longer than the configured timeout.
     Locked,
     /// No room for the data.
     Full,
@@ -25,7 +25,7 @@ pub enum StoreErrorKind {
     CannotOpen,
     /// The file is not a database.
     NotADatabase,
-    /// The file is a database of some other program.
+    /// The file is a database of another program.
     ForeignDatabase,
     /// The database was written by a newer version.
     NewerSchema {
@@ -40,7 +40,7 @@ pub enum StoreErrorKind {
     Io,
     /// The store's thread is gone.
     Stopped,
-    /// The storage refused a statement. A defect of Backstop.
+    /// The storage refused a statement. This is a bug in Backstop.
     Internal,
 }
 

@@ -21,9 +21,9 @@ pub const MAX_EXTENSIONS: usize = 32;
 pub struct ExtensionKey {
     /// The conversation.
     pub session_key: SessionKey,
-    /// Whose it is; stamped by the host.
+    /// Its owner; set by the host.
     pub owner: OwnerId,
-    /// Which of the owner's it is.
+    /// Its name within the owner.
     pub namespace: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Extension {
     pub key: ExtensionKey,
     /// The value.
     pub value: Json,
-    /// Grows by one with each write, over the whole store.
+    /// Grows by one with each write in the whole store.
     pub revision: u64,
     /// When it was written.
     pub updated_at: Timestamp,
@@ -59,7 +59,7 @@ pub enum ExtensionError {
         /// The conversation.
         session_key: SessionKey,
     },
-    /// Somebody wrote in between.
+    /// The value was written in between.
     #[error(
         "session extension `{namespace}` was written by somebody else meanwhile\nhint: read it and try again"
     )]
@@ -74,7 +74,7 @@ pub enum ExtensionError {
     Store(#[from] StoreError),
 }
 
-/// Which value is to be replaced.
+/// Which value to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Whatever is there.
@@ -95,7 +95,7 @@ impl Expected {
     }
 }
 
-/// What an owner's state is wiped of.
+/// What to wipe of an owner's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forget {
     /// One conversation: it was reset.

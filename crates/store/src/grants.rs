@@ -57,12 +57,12 @@ impl fmt::Display for GrantId {
 pub struct NewGrant {
     /// The agent that may act.
     pub agent: AgentId,
-    /// The tool. What was granted for one spelling holds for no other, which may be another tool's.
+    /// The tool. A grant for one spelling does not apply to another spelling, which may be another tool.
     #[serde(flatten)]
     pub tool_name: ToolName,
     /// Where, for whom, on which channel.
     pub place: GrantPlace,
-    /// Whose question is answered, how grave it is, by which rules.
+    /// The hook, severity and rules of the question that is answered.
     pub question: Asked,
     /// Which calls of the tool.
     pub target: GrantTarget,
@@ -72,11 +72,11 @@ pub struct NewGrant {
     pub created_by: String,
     /// When.
     pub created_at: Timestamp,
-    /// The last moment at which it counts.
+    /// The last moment at which it applies.
     pub expires_at: Timestamp,
 }
 
-/// Where a grant counts: a call from any other place is asked about. What is missing is missing there, too.
+/// Where a grant applies: a call from any other place is asked about. A missing part must be missing there, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantPlace {
@@ -91,7 +91,7 @@ pub struct GrantPlace {
     pub channel: Option<String>,
 }
 
-/// A question of one hook in substance, as far as a grant is bound to it.
+/// The parts of a hook's question that a grant is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
@@ -101,7 +101,7 @@ pub struct Asked {
     pub hook: HookId,
     /// How grave it says it is.
     pub severity: Severity,
-    /// The rules that it rests on. Where the hook names none, its title is all there is to compare.
+    /// The rules that it is based on. If the hook names none, only its title can be compared.
     pub rules: BTreeSet<RuleId>,
     /// Its one-line question.
     pub title: Text,
@@ -119,25 +119,25 @@ impl Asked {
     }
 }
 
-/// Which calls of a tool a grant covers, where the same question is asked.
+/// Which calls of a tool a grant covers, given the same question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum GrantTarget {
-    /// The very same call.
+    /// Exactly the same call.
     Call {
         /// Its digest.
         digest: Digest,
     },
-    /// Those in which all that is asked about begins with these words: a program and its subcommand.
+    /// Calls in which everything that is asked about begins with these words: a program and its subcommand.
     Program {
         /// The words.
         words: Vec<String>,
     },
-    /// Those about which these rules ask, in a workspace.
+    /// Calls that these rules ask about, in a workspace.
     Rule,
 }
 
-/// A grant of an earlier version, which was bound to no place and counts no longer.
+/// A grant of an earlier version, which was not bound to a place and no longer applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VoidGrant {
@@ -182,7 +182,7 @@ pub struct GrantQuery {
 }
 
 impl Grant {
-    /// Returns whether the grant counts at `now` and covers what is asked.
+    /// Returns whether the grant applies at `now` and covers the question.
     pub fn covers(&self, query: &GrantQuery, now: Timestamp) -> bool {
         let granted = &self.granted;
         self.revoked_at.is_none()
@@ -215,13 +215,13 @@ pub trait GrantStore {
     /// As [`find_grant`](Self::find_grant), and counts the use.
     async fn use_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError>;
 
-    /// Returns at most `limit` grants, the newest first, revoked and ended ones among them.
+    /// Returns at most `limit` grants, newest first, including revoked and expired ones.
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError>;
 
-    /// Revokes a grant. Returns it as it is then, `None` if it does not exist; the first revocation is kept.
+    /// Revokes a grant. Returns its new state, `None` if it does not exist; the first revocation is kept.
     async fn revoke_grant(&self, id: &GrantId, by: &str, now: Timestamp)
     -> Result<Option<Grant>, StoreError>;
 
-    /// Returns at most `limit` grants of an earlier version that count no longer, the newest first.
+    /// Returns at most `limit` grants of an earlier version that no longer apply, newest first.
     async fn void_grants(&self, limit: usize) -> Result<Vec<VoidGrant>, StoreError>;
 }

@@ -27,7 +27,7 @@ pub const MAX_QUEUED_INJECTIONS: usize = 32;
 pub struct NewInjection {
     /// The conversation.
     pub session_key: SessionKey,
-    /// Who leaves it; stamped by the host.
+    /// The owner that leaves it; set by the host.
     pub owner: OwnerId,
     /// The text. White space around it is cut off.
     pub text: Text,
@@ -37,7 +37,7 @@ pub struct NewInjection {
     pub idempotency_key: Option<String>,
     /// How long it may wait; `None` for no limit.
     pub ttl: Option<Duration>,
-    /// What the owner says of it, for hooks that see the queue. The model does not read it.
+    /// The owner's metadata for hooks that see the queue. The model does not read it.
     pub metadata: Option<Json>,
 }
 
@@ -92,12 +92,12 @@ impl Injection {
     }
 }
 
-/// What became of a request to queue.
+/// The result of a request to queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It waits now, under this number.
+    /// It is queued under this number.
     Queued(u64),
-    /// One of the same key waited already, under this number.
+    /// One with the same key was already queued under this number.
     Duplicate(u64),
 }
 
@@ -175,9 +175,9 @@ pub trait InjectionStore {
         now: Timestamp,
     ) -> Result<Vec<Injection>, StoreError>;
 
-    /// The run has delivered what it took. Returns how many that were.
+    /// Confirms that the run has delivered what it took. Returns the count.
     async fn confirm_injections(&self, run: &RunId) -> Result<usize, StoreError>;
 
-    /// The run has not delivered what it took. Returns how many wait again.
+    /// Gives back what the run took and did not deliver. Returns how many are queued again.
     async fn give_back_injections(&self, run: &RunId) -> Result<usize, StoreError>;
 }

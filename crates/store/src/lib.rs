@@ -74,7 +74,7 @@ pub use transcript::{
     unanswered_calls,
 };
 
-/// Questions, and what people answered: the part of the state that can be kept apart from all other.
+/// Questions and people's answers: the part of the state that can be kept separately.
 pub trait AnswerStore: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}
 
 impl<T> AnswerStore for T where T: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}

@@ -80,8 +80,8 @@ impl MemoryStore {
         }
     }
 
-    /// Creates an empty store for questions and answers of one process, whose answers are said in the audit trail of `trail`
-    /// before they count. It keeps two thousand questions; the oldest that are over make room.
+    /// Creates an empty store for the questions and answers of one process. Answers are recorded in the audit trail of `trail`
+    /// before they count. It keeps two thousand questions; the oldest settled ones make room.
     pub fn for_answers(trail: Arc<dyn Store>) -> Self {
         Self { trail: Some(trail), ..Self::new() }
     }

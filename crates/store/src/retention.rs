@@ -19,11 +19,11 @@ use crate::{
     AppendAuditError, AuditBody, Erasure, LeaseHolder, NewAuditEntry, Session, StoreError, Timestamp,
 };
 
-/// The kind of the entry that says that a session was deleted with all that was kept of it.
+/// The kind of the entry for a session that was deleted with everything that belongs to it.
 pub const SESSION_DELETED: &str = "session.deleted";
-/// The kind of the entry that says that a transcript was deleted; its session stays.
+/// The kind of the entry for a deleted transcript; its session stays.
 pub const TRANSCRIPT_DELETED: &str = "transcript.deleted";
-/// The kind of the entry that says that approvals were deleted.
+/// The kind of the entry for deleted approvals.
 pub const APPROVALS_DELETED: &str = "approvals.deleted";
 
 /// Why something is deleted.
@@ -32,9 +32,9 @@ pub const APPROVALS_DELETED: &str = "approvals.deleted";
 pub enum DeletionCause {
     /// Somebody asked for it.
     Asked,
-    /// It is older than it may be.
+    /// It is older than permitted.
     Age,
-    /// There is more than there may be.
+    /// There is more than permitted.
     Size,
 }
 
@@ -49,7 +49,7 @@ pub struct Deletion {
     pub at: Timestamp,
 }
 
-/// A session, and how much is kept of it.
+/// A session, and how much is stored for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredSession {
@@ -70,11 +70,11 @@ pub struct StoredSession {
 pub struct DeletedSession {
     /// The session as it was.
     pub session: Session,
-    /// How many messages went.
+    /// How many messages were deleted.
     pub messages: u64,
-    /// How many approvals went.
+    /// How many approvals were deleted.
     pub approvals: u64,
-    /// Whether their text is wiped already.
+    /// Whether their text has already been wiped.
     pub erasure: Erasure,
 }
 
@@ -84,7 +84,7 @@ pub enum DeleteError {
     /// No session of that id exists.
     #[error("there is no session `{0}`")]
     Unknown(SessionId),
-    /// A living process works in it.
+    /// A running process works in it.
     #[error("session `{session}` is in use by {holder}\nhint: end that process first")]
     InUse {
         /// The session.
@@ -92,7 +92,7 @@ pub enum DeleteError {
         /// Who has it.
         holder: LeaseHolder,
     },
-    /// The deletion could not be said in the audit trail, so nothing was deleted.
+    /// The deletion could not be recorded in the audit trail, so nothing was deleted.
     #[error(transparent)]
     Unsaid(#[from] AppendAuditError),
     /// The storage failed.
@@ -100,7 +100,7 @@ pub enum DeleteError {
     Store(#[from] StoreError),
 }
 
-/// A beginning of the audit trail that may go.
+/// A beginning of the audit trail that may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrunableAudit {
     /// The number of its last entry.
@@ -109,12 +109,12 @@ pub struct PrunableAudit {
     pub entries: u64,
 }
 
-/// What may go of the audit trail.
+/// What may be removed from the audit trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditBound {
-    /// Entries before this go, up to the first that is younger.
+    /// Entries before this are removed, up to the first younger one.
     pub since: Option<Timestamp>,
-    /// At most so many of the newest stay.
+    /// At most this many of the newest stay.
     pub most: Option<u64>,
 }
 
@@ -139,11 +139,11 @@ impl AuditBound {
     }
 }
 
-/// Deleting, and saying so.
+/// Deletions, and their records.
 #[async_trait]
 pub trait RetentionStore {
-    /// Returns at most `limit` sessions in which nothing happened since `before`, the one with the oldest activity first; those
-    /// that have no message only if `empty`.
+    /// Returns at most `limit` sessions in which nothing happened since `before`, oldest activity first. Sessions
+    /// without messages are included only if `empty`.
     async fn stored_sessions(
         &self,
         before: Timestamp,
@@ -158,7 +158,7 @@ pub trait RetentionStore {
     /// if that has no other session.
     async fn delete_session(&self, id: &SessionId, why: Deletion) -> Result<DeletedSession, DeleteError>;
 
-    /// Deletes a session's transcript and what its approvals show. The session can be gone on with, from nothing.
+    /// Deletes a session's transcript and what its approvals show. The session can be continued, with an empty transcript.
     async fn delete_transcript(&self, id: &SessionId, why: Deletion) -> Result<DeletedSession, DeleteError>;
 
     /// Deletes at most `limit` approvals that are settled and whose deadline was before `before`, or, beyond the newest
@@ -180,7 +180,7 @@ pub trait RetentionStore {
     ) -> Result<Option<PrunableAudit>, StoreError>;
 }
 
-/// How much is kept.
+/// How much is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredSize {

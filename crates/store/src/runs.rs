@@ -78,10 +78,10 @@ pub enum RunError {
 /// Runs of sessions.
 #[async_trait]
 pub trait RunStore {
-    /// Notes that a run begins.
+    /// Records that a run begins.
     async fn start_run(&self, session: &SessionId, run: &RunId, now: Timestamp) -> Result<(), RunError>;
 
-    /// Notes how a run ended. Returns whether it ended now; the first end is kept.
+    /// Records how a run ended. Returns whether it ended now; the first end is kept.
     async fn end_run(
         &self,
         session: &SessionId,

@@ -48,8 +48,8 @@ pub struct SessionEnd {
     pub reason: SessionEndReason,
 }
 
-/// Who holds a lease: unique to one process. A holder made by [`LeaseHolder::unique`] says enough of its
-/// process that another one on the same machine can tell when it is gone.
+/// The holder of a lease, unique to one process. A holder created by [`LeaseHolder::unique`] identifies its
+/// process well enough that another process on the same machine can tell when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LeaseHolder(String);
@@ -60,7 +60,7 @@ impl LeaseHolder {
         Self(name.into())
     }
 
-    /// Creates a new holder for this process, unlike any other.
+    /// Creates a new, unique holder for this process.
     pub fn unique() -> Self {
         let pid = std::process::id();
         let tag = uuid::Uuid::new_v4().simple().to_string();
@@ -127,7 +127,7 @@ impl fmt::Display for LeaseHolder {
 pub struct Lease {
     /// The session.
     pub session: SessionId,
-    /// Who has it.
+    /// Its holder.
     pub holder: LeaseHolder,
     /// Until when, unless renewed.
     pub until: Timestamp,
@@ -147,17 +147,17 @@ pub enum SessionError {
     Store(#[from] StoreError),
 }
 
-/// Why a lease was not given or kept.
+/// Why a lease was not granted or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// Somebody else has it.
+    /// Another holder has it.
     #[error(
         "session `{session}` is in use by {holder} until {until}\nhint: wait for it, or end that process"
     )]
     Held {
         /// The session.
         session: SessionId,
-        /// Who has it.
+        /// Its holder.
         holder: LeaseHolder,
         /// Until when, unless renewed.
         until: Timestamp,
@@ -198,10 +198,10 @@ pub trait SessionStore {
         now: Timestamp,
     ) -> Result<bool, SessionError>;
 
-    /// Notes that something happened in the session.
+    /// Records that something happened in the session.
     async fn touch_session(&self, id: &SessionId, now: Timestamp) -> Result<(), SessionError>;
 
-    /// Takes the session's lease until `now + ttl`, if it is free, run out, or already the holder's, or if
+    /// Takes the session's lease until `now + ttl`, if it is free, expired, or already the holder's, or if
     /// its holder [is gone](LeaseHolder::is_gone).
     async fn lease_session(
         &self,
@@ -211,7 +211,7 @@ pub trait SessionStore {
         now: Timestamp,
     ) -> Result<Lease, LeaseError>;
 
-    /// Prolongs the holder's lease to `now + ttl`. Fails with [`LeaseError::Lost`] if somebody else took it.
+    /// Extends the holder's lease to `now + ttl`. Fails with [`LeaseError::Lost`] if another holder took it.
     async fn renew_lease(
         &self,
         id: &SessionId,
@@ -220,6 +220,6 @@ pub trait SessionStore {
         now: Timestamp,
     ) -> Result<Lease, LeaseError>;
 
-    /// Gives the lease back. Nothing happens if it is not the holder's.
+    /// Releases the lease. Nothing happens if it is not the holder's.
     async fn release_lease(&self, id: &SessionId, holder: &LeaseHolder) -> Result<(), StoreError>;
 }

@@ -33,7 +33,7 @@ use tokio::sync::watch;
 use self::database::Database;
 use crate::StoreError;
 
-/// How long an operation waits for another process, if the store was not told otherwise.
+/// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State in a SQLite file.
@@ -54,14 +54,14 @@ impl SqliteStore {
         Self { database: Database::new(path.into(), wait), approvals_changed: watch::Sender::new(()) }
     }
 
-    /// Gives the space of text that was taken out back to the file system, by writing the whole file anew.
-    /// Takes about a second per 100 MB, in which other processes wait.
+    /// Returns the space of removed text to the file system by rewriting the whole file.
+    /// Takes about a second per 100 MB, during which other processes wait.
     pub async fn reclaim(&self) -> Result<(), StoreError> {
         self.database.reclaim().await
     }
 
-    /// Moves the log that SQLite keeps beside the file into it, and empties it, unless another process is at work
-    /// there. For processes that end without closing the database: whoever opens it next reads all of the log.
+    /// Moves the log that SQLite keeps beside the file into the file and empties it, unless another process uses
+    /// the database. For processes that end without closing the database: the next process to open it would read the whole log.
     pub async fn shorten_log(&self) -> Result<(), StoreError> {
         self.database.shorten_log().await
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Returns the machine's clock.
+    /// Returns the current time of the machine's clock.
     pub fn now() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }

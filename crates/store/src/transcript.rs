@@ -77,7 +77,7 @@ pub enum Change {
         /// What it says now.
         message: Message,
     },
-    /// Takes an entry out.
+    /// Removes an entry.
     Remove {
         /// The entry.
         id: MessageId,
@@ -91,10 +91,10 @@ pub enum Change {
     },
 }
 
-/// Whether text that was taken out is already wiped from the database's files.
+/// Whether removed text has already been wiped from the database's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erasure {
-    /// Nothing is left.
+    /// It is wiped.
     Complete,
     /// Another process was reading, so the old text may still be in the write-ahead log. It is no longer
     /// part of the transcript, and is wiped with the next write or at the next start.
@@ -107,7 +107,7 @@ pub enum TranscriptError {
     /// No session of that id exists.
     #[error("there is no session `{0}`")]
     UnknownSession(SessionId),
-    /// The session is not leased to who writes: it never was, or another process has taken over.
+    /// The writer does not hold the session's lease: it never did, or another process has taken over.
     #[error(
         "the lease on session `{0}` was lost\nhint: stop working in it, another process may have taken over"
     )]
@@ -152,7 +152,7 @@ pub enum TranscriptError {
 /// Transcripts of sessions.
 #[async_trait]
 pub trait TranscriptStore {
-    /// Adds entries at the end, all or none. Returns their sequence numbers. Only who holds the session's lease can.
+    /// Appends entries, all or none. Returns their sequence numbers. Only the holder of the session's lease can do so.
     async fn append(
         &self,
         session: &SessionId,
@@ -163,7 +163,7 @@ pub trait TranscriptStore {
     /// Returns the whole transcript, in order. Empty for a session that does not exist.
     async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError>;
 
-    /// Makes changes in the order given, all or none. Only who holds the session's lease can.
+    /// Applies changes in the given order, all or none. Only the holder of the session's lease can do so.
     async fn apply(
         &self,
         session: &SessionId,
@@ -193,8 +193,8 @@ pub struct UnansweredCall {
     pub call: ToolCall,
 }
 
-/// Returns the tool calls of a transcript that no later result answers, in order. After a crash these were
-/// perhaps running, perhaps not begun. Each result answers one call, so doubled ids are counted.
+/// Returns the tool calls of a transcript that no later result answers, in order. At a crash these were
+/// either running or not begun. Each result answers one call, so duplicate ids are counted.
 pub fn unanswered_calls(entries: &[Entry]) -> Vec<UnansweredCall> {
     let mut open: Vec<UnansweredCall> = Vec::new();
     for entry in entries {

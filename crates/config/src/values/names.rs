@@ -64,7 +64,7 @@ impl ConfigValue for Name {
     }
 }
 
-/// A folder, as it is written: with blanks, if it has them, and without variables of the environment.
+/// A folder as written: blanks are kept, and environment variables are not expanded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolderName(String);
 
@@ -119,7 +119,7 @@ impl Key for PointId {
     }
 }
 
-/// Tools that a hook is about. Whether there are such is for whoever knows all tools to say.
+/// Tools that a hook applies to. The caller that knows all tools checks whether they exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolPattern {
     /// A regular expression.

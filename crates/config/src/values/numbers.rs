@@ -67,7 +67,7 @@ impl<const MIN: u64, const MAX: u64> ConfigValue for Whole<MIN, MAX> {
     }
 }
 
-/// Which of the hooks at a point runs first: the one with the higher number.
+/// The order of the hooks at a point: higher numbers run first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority(i32);
 

@@ -14,7 +14,7 @@ const CUT: &str = "…[truncated]";
 /// Characters of one argument that are shown at least, however many there are.
 const LEAST_SHARE: usize = 256;
 
-/// Arguments as a human is shown them.
+/// Arguments as shown to a human.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preview {
     /// What is shown.
