@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::paths::Places;
 use crate::rules::{Answer, Profile, Rule, RuleSet, Severity};
 
-/// What a guard says.
+/// A guard's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -31,16 +31,16 @@ pub struct Finding {
     pub rule_id: String,
     /// How bad it would be.
     pub severity: Severity,
-    /// What the rule says.
+    /// The rule's verdict.
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
     /// A short code for the model.
     pub code: String,
-    /// A safer way, where there is one.
+    /// A safer alternative, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
-    /// What it is about, in a few words: the process, or the path.
+    /// What it concerns, in a few words: the process, or the path.
     pub what: String,
     /// The same word by word, and whole.
     #[serde(skip)]
@@ -53,12 +53,12 @@ pub struct Finding {
     pub allowed_by: Option<String>,
 }
 
-/// What a guard found.
+/// The result of a guard.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// The strictest of what was found.
+    /// The strictest verdict of all findings.
     pub verdict: Verdict,
-    /// Every objection, the worst first.
+    /// Every objection, worst first.
     pub findings: Vec<Finding>,
     /// What could not be decided.
     pub unknown: Vec<Unknown>,
@@ -86,13 +86,13 @@ impl Finding {
     }
 }
 
-/// An exception that the operator made.
+/// An exception by the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowEntry {
     /// The rule that does not object, or `*`.
     pub rule: String,
-    /// The exact command, or a beginning of it that ends in `*`. Without it every command.
+    /// The exact command, or a prefix of it that ends in `*`. Without it, every command.
     #[serde(default)]
     pub command: Option<String>,
     /// Why it is allowed.
@@ -124,7 +124,7 @@ pub enum UnknownPolicy {
     AskCarriers,
     /// Ask about everything unknown, except invalid syntax that names nothing which could do harm.
     AskAll,
-    /// Pass everything unknown, except what was too big to be read, which is asked about.
+    /// Pass everything unknown, except what was too large to be read, which is asked about.
     PassAll,
     /// Block what could carry code, pass the rest.
     BlockCarriers,
@@ -132,21 +132,21 @@ pub enum UnknownPolicy {
     BlockAll,
 }
 
-/// How a guard is set up.
+/// The settings of a guard.
 #[derive(Debug, Clone)]
 pub struct GuardSettings {
     /// How much is stopped.
     pub profile: Profile,
     /// The rules.
     pub rules: Arc<RuleSet>,
-    /// What is known of programs.
+    /// What is known about programs.
     pub programs: Arc<Programs>,
     /// Exceptions.
     pub allow: Vec<AllowEntry>,
-    /// What to do with the unknown; by default it follows the profile.
+    /// What to do with the unknown; by default according to the profile.
     pub unknown: Option<UnknownPolicy>,
-    /// The most time one command may take. The work is bounded by counted steps; this is the rope around it, and where
-    /// it cuts, what was found so far counts and the rest is unknown.
+    /// The time limit for one command. Counted steps bound the work; this is a last resort. When it expires,
+    /// the findings so far count and the rest is unknown.
     pub budget: Duration,
 }
 
@@ -348,8 +348,8 @@ fn without_rules(why: &str) -> Judgement {
     Judgement { verdict: Verdict::Block, findings: vec![finding], unknown: Vec::new(), processes: Vec::new() }
 }
 
-/// The rule that a program waits for commands which no guard will see. It counts in every profile, and only at a
-/// [`Place`] where that is so.
+/// The rule for a program that waits for commands which no guard will see. It applies in every profile, and only at a
+/// [`Place`] where that is the case.
 pub const UNSEEN_INPUT: &str = "terminal.unseen-input";
 
 fn waits_unseen(what: &str, allowed_by: Option<String>) -> Finding {

@@ -25,7 +25,7 @@ const LONGEST_NUMBER: usize = 40;
 /// How many texts are tried for one match: a check digit is met by chance.
 const TRIES: u64 = 4096;
 
-/// Entries as they were written.
+/// Entries as written.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'s> {
     class: Class,
@@ -45,14 +45,14 @@ impl<'s> Source<'s> {
         Self { class, written: Written::File { name, text } }
     }
 
-    /// One entry that stands in another file.
+    /// Creates a source from one entry in another file.
     #[must_use]
     pub fn entry(class: Class, entry: &'s Node) -> Self {
         Self { class, written: Written::Entry(entry) }
     }
 }
 
-/// Formats of secrets and kinds of numbers besides those that come with the crate.
+/// Formats of secrets and kinds of numbers besides the built-in ones.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -80,12 +80,12 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads and tries entries.
+    /// Reads and tests entries.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with them, each with file, line and column: what is no YAML, an unknown key, a shape
-    /// that can't be read or searched for, a case that does not hold.
+    /// Everything that is wrong with them, each with file, line and column: invalid YAML, an unknown key, a shape
+    /// that can't be parsed or searched for, a case that fails.
     pub fn read(sources: &[Source<'_>]) -> Result<Self, Vec<Problem>> {
         let mut read = Read::default();
         for source in sources {

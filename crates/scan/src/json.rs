@@ -17,14 +17,14 @@ const LONGEST_WITH_KEY: usize = 512;
 const DEEPEST: usize = 256;
 
 impl Redactor {
-    /// Cleans the strings of `value` in place; returns what was found, with offsets inside of each string.
+    /// Cleans the strings of `value` in place and returns the findings, with offsets inside each string.
     pub fn apply_json(&self, value: &mut Value) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.walk(value, None, false, 0, &mut findings);
         findings
     }
 
-    /// Returns the same, and the keys of objects too.
+    /// Does the same for object keys, too.
     pub fn apply_json_and_keys(&self, value: &mut Value) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.walk(value, None, true, 0, &mut findings);

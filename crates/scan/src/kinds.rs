@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Class, Scanner};
 
-/// What a kind is, and where that is written.
+/// A kind's description and source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Its class.
@@ -13,7 +13,7 @@ pub struct Described {
     pub kind: &'static str,
     /// What it is, in a few words.
     pub what: &'static str,
-    /// The document that its form was taken from.
+    /// The document that its format was taken from.
     pub source: &'static str,
 }
 
@@ -103,20 +103,20 @@ static STRUCTURED: &[Described] = &[
 ];
 
 impl Scanner {
-    /// Returns what is said about each kind that comes with the crate: by class, then by name.
+    /// Returns the description of each built-in kind, by class, then by name.
     pub fn described() -> Vec<Described> {
         let mut all: Vec<Described> = CATALOGUE.iter().chain(STRUCTURED).copied().collect();
         all.sort_by_key(|described| (described.class, described.kind));
         all
     }
 
-    /// Returns the kinds of a class that no shape could say: each has code of its own, and no entry in the catalogue.
+    /// Returns the kinds of a class that no shape can express: each has code of its own, and no entry in the catalogue.
     pub fn structured(class: Class) -> impl Iterator<Item = &'static str> {
         STRUCTURED.iter().filter(move |described| described.class == class).map(|described| described.kind)
     }
 
-    /// Returns the kinds of a class, as in [`Span::kind`](super::Span::kind), in alphabetical order. What an operator added is
-    /// not among them.
+    /// Returns the kinds of a class, as in [`Span::kind`](super::Span::kind), in alphabetical order, without those that an
+    /// operator added.
     #[must_use]
     pub fn kinds(class: Class) -> BTreeSet<&'static str> {
         let all = CATALOGUE.iter().chain(STRUCTURED);

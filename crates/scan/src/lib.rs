@@ -73,7 +73,7 @@ use text::DIGIT;
 
 /// Finds secrets, personal data and hidden text.
 ///
-/// `Send + Sync` and without inner state: one scanner serves any number of threads.
+/// It is `Send + Sync` and has no inner state: one scanner serves any number of threads.
 ///
 /// ```
 /// use backstop_scan::{Class, Scanner};
@@ -124,13 +124,13 @@ impl Scanner {
         }
     }
 
-    /// Returns the same with what an operator added.
+    /// Adds an operator's catalogue.
     #[must_use]
     pub fn with(self, catalogue: Arc<Catalogue>) -> Self {
         Self { own: Some(catalogue), ..self }
     }
 
-    /// Returns whether `kind` is one of the class that it may find, also one that an operator added.
+    /// Returns whether it can find `kind` of this class, including kinds that an operator added.
     #[must_use]
     pub fn knows(&self, class: Class, kind: &str) -> bool {
         let own = || self.own.iter().flat_map(|own| own.kinds(class));

@@ -19,11 +19,11 @@ use super::{Class, Scanner, Span, Stream, Vault, span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Leave it and say nothing of it.
+    /// Leave it and do not report it.
     Ignore,
     /// Leave it and report it.
     Report,
-    /// Take it out, without a mark in its place. Meant for hidden characters.
+    /// Remove it without a mark. Meant for hidden characters.
     Remove,
     /// Write `[redacted:kind]` in its place.
     Redact,
@@ -31,10 +31,10 @@ pub enum Action {
     Mask,
     /// Write `[kind#digest]`, the same for the same value under the policy's key.
     Hash,
-    /// Write `{{class:kind:number}}`, which the [`Vault`] can turn back. Without a vault, or when it is full,
+    /// Write `{{class:kind:number}}`, which the [`Vault`] can resolve. Without a vault, or when it is full,
     /// this is [`Action::Redact`].
     Placeholder,
-    /// Redact it and say that the text must not pass.
+    /// Redact it and report that the text must not pass.
     Block,
 }
 
@@ -74,7 +74,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Findings below this confidence are only shapes and are left alone unless told otherwise.
+    /// Findings below this confidence are only shapes and are ignored by default.
     pub const DEFAULT_CONFIDENCE: f32 = 0.5;
 
     /// Creates a policy with one action for everything.
@@ -96,7 +96,7 @@ impl Policy {
         self
     }
 
-    /// Returns whether anything is to be written as a placeholder.
+    /// Returns whether any action writes a placeholder.
     #[must_use]
     pub fn uses_placeholders(&self) -> bool {
         let mut actions = self.classes.values().chain(self.kinds.values()).chain([&self.default]);
@@ -110,7 +110,7 @@ impl Policy {
         self
     }
 
-    /// Sets the confidence from which on the policy acts, from 0 to 1.
+    /// Sets the minimum confidence for the policy to act, from 0 to 1.
     #[must_use]
     pub fn confidence(mut self, least: f32) -> Self {
         self.confidence = least.clamp(0.0, 1.0);
@@ -124,7 +124,7 @@ impl Policy {
         self
     }
 
-    /// Returns the classes about which the policy, or an exception for a kind, wants something done.
+    /// Returns the classes for which the policy, or an exception for a kind, has an action.
     #[must_use]
     pub fn wanted(&self) -> Vec<Class> {
         let wants = |class: &Class| {
@@ -145,7 +145,7 @@ impl Policy {
         Class::ALL.iter().copied().filter(changes).collect()
     }
 
-    /// Returns what to do with `span`; nothing where it is below the confidence.
+    /// Returns what to do with `span`; `None` if it is below the confidence.
     #[must_use]
     pub fn action(&self, span: &Span) -> Option<Action> {
         let chosen =
@@ -166,7 +166,7 @@ fn random_key() -> [u8; 32] {
     Sha256::digest(&words).into()
 }
 
-/// A finding and what was done about it. Offsets are those of the text before it was cleaned.
+/// A finding and the action taken. Offsets are those of the text before it was cleaned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// What was found, and where.
@@ -176,19 +176,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns whether the text is another one because of it.
+    /// Returns whether it changed the text.
     #[must_use]
     pub fn is_change(&self) -> bool {
         self.action.changes()
     }
 }
 
-/// A finding and what stands in its place.
+/// A finding and its replacement.
 #[derive(Clone, PartialEq)]
 pub struct Edit {
     /// What was found, and what was done.
     pub finding: Finding,
-    /// What stands there instead; nothing where the text was left as it is.
+    /// The replacement; `None` if the text was left as it is.
     pub replacement: Option<String>,
 }
 
@@ -232,27 +232,27 @@ pub(super) struct Chosen {
 /// A cleaned text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted {
-    /// The text as it may go on.
+    /// The clean text.
     pub text: String,
-    /// What was found at or above the policy's confidence, in the order of the text.
+    /// The findings at or above the policy's confidence, in the order of the text.
     pub findings: Vec<Finding>,
 }
 
 impl Redacted {
-    /// Returns whether the policy forbids the text to pass at all.
+    /// Returns whether the policy blocks the text.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.findings.iter().any(|finding| finding.action == Action::Block)
     }
 
-    /// Returns whether the text differs from what it was.
+    /// Returns whether the text was changed.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.findings.iter().any(Finding::is_change)
     }
 }
 
-/// A scanner, a policy and a vault: all it takes to clean text.
+/// A scanner, a policy and a vault: everything needed to clean text.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     pub(super) scanner: Arc<Scanner>,
@@ -267,20 +267,20 @@ impl Redactor {
         Self { scanner, policy: Arc::new(policy), vault: None }
     }
 
-    /// Returns the same with a vault for [`Action::Placeholder`].
+    /// Sets the vault for [`Action::Placeholder`].
     #[must_use]
     pub fn with_vault(mut self, vault: Arc<Vault>) -> Self {
         self.vault = Some(vault);
         self
     }
 
-    /// `text` as the policy lets it go on.
+    /// Cleans `text` according to the policy.
     #[must_use]
     pub fn apply(&self, text: &str) -> Redacted {
         self.rewrite(text, self.scanner.whole(text))
     }
 
-    /// A stream that cleans text which arrives in pieces; see [`Stream`].
+    /// Creates a stream that cleans text arriving in pieces; see [`Stream`].
     #[must_use]
     pub fn stream(&self) -> Stream {
         Stream::new(self.clone(), Stream::DEFAULT_HOLD_BACK)

@@ -30,7 +30,7 @@ impl Class {
     }
 }
 
-/// Why a finding is believed.
+/// The evidence for a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -39,17 +39,17 @@ pub enum Evidence {
     Format,
     /// The format, and its check digits or its inner structure are right.
     Checksum,
-    /// The words around the value name what it is.
+    /// The words around the value say what it is.
     Context,
-    /// The value is random, and the name it is given to is a secret's.
+    /// The value looks random, and it is assigned to the name of a secret.
     Assignment,
-    /// The text holds nothing else, and the value has this shape.
+    /// The text contains nothing else, and the value has this shape.
     Alone,
 }
 
 /// One finding.
 ///
-/// A span holds no text: it can be logged, stored and sent as it is. Offsets are bytes of the judged text
+/// A span contains no text, so it can be logged, stored and sent as it is. Offsets are bytes of the judged text
 /// and always fall on character boundaries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
@@ -61,10 +61,10 @@ pub struct Span {
     pub start: usize,
     /// The first byte after the value.
     pub end: usize,
-    /// How sure the detector is, from 0 to 1. Below [`Policy::DEFAULT_CONFIDENCE`](super::Policy) a value
+    /// How certain the detector is, from 0 to 1. Below [`Policy::DEFAULT_CONFIDENCE`](super::Policy) a value
     /// only has the shape of its kind.
     pub confidence: f32,
-    /// Why it is believed.
+    /// The evidence.
     pub evidence: Evidence,
 }
 
@@ -75,7 +75,7 @@ impl Span {
         self.end.saturating_sub(self.start)
     }
 
-    /// Returns whether the value has no bytes; detectors never answer that.
+    /// Returns whether the value has no bytes, which detectors never report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

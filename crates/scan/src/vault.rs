@@ -42,7 +42,7 @@ impl Vault {
     /// How many bytes of values a vault keeps.
     pub const MOST_BYTES: usize = 1024 * 1024;
 
-    /// Creates an empty vault that gives values back to `tools` only, by their exact names.
+    /// Creates an empty vault that returns values only to `tools`, by their exact names.
     pub fn new<T: Into<String>>(tools: impl IntoIterator<Item = T>) -> Self {
         Self { tools: tools.into_iter().map(Into::into).collect(), kept: Mutex::default() }
     }
@@ -84,7 +84,7 @@ impl Vault {
         Some(placeholder)
     }
 
-    /// Puts kept values back into the strings of the arguments of `tool`; returns how many. Nothing is put
+    /// Puts stored values back into the strings of the arguments of `tool` and returns how many. Nothing is put
     /// back for a tool that is not listed, and object keys are never changed.
     pub fn restore(&self, tool: &str, arguments: &mut Value) -> usize {
         if !self.serves(tool) {
@@ -98,8 +98,8 @@ impl Vault {
         restore_value(values, given, arguments)
     }
 
-    /// Puts the placeholders in the place of values that tools were given, also where nothing says that they
-    /// are secrets; `None` if there are none in `text`.
+    /// Replaces values that tools received by their placeholders, even if nothing marks them as
+    /// secrets; `None` if `text` contains none.
     pub fn conceal(&self, text: &str) -> Option<String> {
         let kept = self.lock();
         let mut given: Vec<&String> =
@@ -115,7 +115,7 @@ impl Vault {
         concealed
     }
 
-    /// The same for the strings of a JSON value; returns whether there were any.
+    /// Does the same for the strings of a JSON value; returns whether there were any.
     pub fn conceal_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.conceal(text) {

@@ -27,18 +27,18 @@ pub enum ShellKind {
     Cmd,
 }
 
-/// What whoever asks knows of files. The analysis has no list of files of its own: it carries what is said here along
+/// What the caller knows about files. The analysis has no list of files of its own: it propagates these labels
 /// through pipes, variables, copies and archives.
 ///
 /// Paths are absolute and normalised, as [`paths::lexical`](crate::paths::lexical) makes them, and may hold
 /// [marks](crate::marks).
 pub trait Labels: fmt::Debug + Send + Sync {
-    /// Returns whether what is read from the file is secret, so that data made of it is
+    /// Returns whether the content of the file is secret, so that data derived from it is
     /// [`Taint::SECRET`](crate::Taint::SECRET).
     fn is_secret(&self, path: &str, place: &Place) -> bool;
 
-    /// Returns whether a folder is one of many like it, so that of a search below it the names that are searched for
-    /// say more than the folder does: `find build -name '*.o'`, and not `find / -name '*.o'`.
+    /// Returns whether a folder is one of many like it, so that the names that a search below it looks for
+    /// say more than the folder: `find build -name '*.o'`, but not `find / -name '*.o'`.
     fn is_ordinary(&self, path: &str, place: &Place) -> bool;
 }
 
@@ -79,7 +79,7 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// Creates an analysis without labels, which only counted steps bound.
+    /// Creates an analysis without labels, bounded only by counted steps.
     pub fn new() -> Self {
         Self { labels: Arc::new(Unlabelled), programs: Programs::built_in(), time: Duration::MAX }
     }
@@ -91,22 +91,22 @@ impl Analyzer {
         self
     }
 
-    /// Knows these programs.
+    /// Sets the known programs.
     #[must_use]
     pub fn with_programs(mut self, programs: Arc<Programs>) -> Self {
         self.programs = programs;
         self
     }
 
-    /// Sets the most time that one command may take. The work is bounded by counted steps; this is the rope around it,
-    /// and where it cuts, what was found so far is in the trace and the rest is unknown.
+    /// Sets the time limit for one command. Counted steps bound the work; this is a last resort. When it expires,
+    /// the findings so far are in the trace and the rest is unknown.
     #[must_use]
     pub fn with_time(mut self, most: Duration) -> Self {
         self.time = most;
         self
     }
 
-    /// Returns what a command would do that is run at `place`.
+    /// Returns what a command would do if it were run at `place`.
     pub fn trace(&self, command: &str, shell: ShellKind, place: &Place) -> Trace {
         let command = match shell {
             ShellKind::Posix => command.to_owned(),
@@ -121,7 +121,7 @@ impl Analyzer {
         self.on_big_stack(move || walk::trace(&command, &place, analyzer.knowledge(), limits))
     }
 
-    /// Returns what a POSIX command would do that is run at `place` with `input` as its standard input.
+    /// Returns what a POSIX command would do if it were run at `place` with `input` as its standard input.
     pub fn trace_fed(&self, command: &str, input: &str, place: &Place) -> Trace {
         let limits = self.limits();
         if [command, input].iter().all(|text| weigh(text) == Ok(Weight::Light)) {

@@ -31,8 +31,8 @@ const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
 const SWITCHES: [&str; 8] =
     ["--rm", "--init", "--interactive", "--tty", "--quiet", "--read-only", "--privileged", "--publish-all"];
 
-/// Returns the names by which the container can be called that a client of an engine makes (Docker 27 `run`, `create`): the one
-/// it is given, if it is known, and [`MADE`](crate::marks::MADE) where what it prints is the id. None for all else.
+/// Returns the names of the container that a client of a container engine creates (Docker 27 `run`, `create`): the name
+/// that it is given, if known, and [`MADE`](crate::marks::MADE) if the client prints the id. Empty for everything else.
 pub fn containers_made<'a>(program: &str, args: &[&'a str], programs: &Programs) -> Vec<&'a str> {
     if !ENGINES.contains(&program) {
         return Vec::new();

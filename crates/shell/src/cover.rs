@@ -13,8 +13,8 @@ impl Process {
         !self.open_ended && self.argv.iter().all(|word| word.certainty() == Certainty::Known)
     }
 
-    /// Returns whether a process that gets exactly these words may be this one: known words are the same, a pattern stands for
-    /// any number of words that it matches, and what is not known stands for anything.
+    /// Returns whether a process with exactly these words may be this one: known words are equal, a pattern stands for
+    /// any number of words that it matches, and an unknown word stands for anything.
     pub fn may_be(&self, words: &[&str]) -> bool {
         self.rest_may_be(&self.argv, words)
     }

@@ -14,16 +14,16 @@ const MAX_DOCUMENT: usize = 2 * 1024 * 1024;
 /// Most texts of which data may be one.
 const MAX_POSSIBLE: usize = 8;
 
-/// Where data comes from, as far as that matters to a judge. A set.
+/// A set of origins of data, as far as they matter for judging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Taint(u64);
 
 impl Taint {
-    /// Nothing of note.
+    /// No notable origin.
     pub const NONE: Self = Self(0);
-    /// Came over the network.
+    /// From the network.
     pub const NET: Self = Self(1);
-    /// Came out of a decoder (base64, gzip, hex, reversal) whose output is not known.
+    /// From a decoder (base64, gzip, hex, reversal) with unknown output.
     pub const DECODED: Self = Self(2);
     /// Holds credentials.
     pub const SECRET: Self = Self(4);
@@ -35,7 +35,7 @@ impl Taint {
     pub const FILE: Self = Self(32);
     /// Unpacked or cloned from the network by this very command.
     pub const FETCHED: Self = Self(128);
-    /// The content of a file of the workspace that is too big to be looked into.
+    /// The content of a file of the workspace that is too large to be read.
     pub const UNREAD: Self = Self(256);
     /// Never ends.
     pub const ENDLESS: Self = Self(512);
@@ -64,7 +64,7 @@ impl Taint {
         Self(self.0 & !Self::CREDENTIAL.0 & ((1 << Self::FIRST_OWNER) - 1))
     }
 
-    /// True when all of `other` is in the set.
+    /// Returns whether the set contains all of `other`.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

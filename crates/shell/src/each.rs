@@ -392,7 +392,7 @@ fn with_usual_signs(template: &[String], given: &[&str], options: &Options<'_>) 
     template.iter().map(usual).collect()
 }
 
-/// Returns what was no sign is a text again.
+/// Turns what was not a replacement string into text again.
 fn as_written(text: &str) -> String {
     text.replace(NO_SIGN, "{}")
 }

@@ -125,9 +125,9 @@ pub use readers::leaves_input_alone;
 pub use trace::{Fact, Input, Process, Reader, Trace, Unknown, UnknownKind};
 pub use word::{Argument, Certainty};
 
-/// The characters that stand in paths and arguments for what only the running shell knows.
+/// The characters that represent, in paths and arguments, what only the running shell knows.
 ///
-/// They are of a private area of Unicode. The same characters in a command are replaced before anything looks at it,
+/// They are in a private use area of Unicode. The same characters in a command are replaced before anything looks at it,
 /// so that it can't forge them.
 pub mod marks {
     pub use crate::word::{ANY, HOLE, MADE, NOT_EMPTY, SET, STAR, has_hole};

@@ -73,7 +73,7 @@ pub enum Name<'a> {
 #[derive(Debug, Default)]
 pub struct Options<'a> {
     given: Vec<(Name<'a>, Option<&'a str>)>,
-    /// The arguments that are no options and no values of options.
+    /// The arguments that are neither options nor values of options.
     pub operands: Vec<&'a str>,
     /// How many arguments were consumed before the operands of a wrapper.
     pub consumed: usize,
@@ -138,7 +138,7 @@ impl<'a> Options<'a> {
         self.given.iter().any(|(name, _)| *name == Name::Short(c))
     }
 
-    /// Returns whether the long option was given, also abbreviated, and not taken back by its `no-` form.
+    /// Returns whether the long option was given, possibly abbreviated, and not negated by its `no-` form.
     pub fn long(&self, full: &str) -> bool {
         let negation = full.strip_prefix("no-");
         self.given
@@ -184,7 +184,7 @@ impl<'a> Options<'a> {
         self.given.iter().map(|(name, _)| *name)
     }
 
-    /// Returns whether the program only explains itself.
+    /// Returns whether the program only prints help.
     pub fn only_help(&self) -> bool {
         self.given.iter().any(|(name, _)| matches!(name, Name::Long("help" | "version" | "longhelp")))
     }

@@ -61,8 +61,8 @@ pub(crate) fn parse(text: &str, names: &mut Names) -> Result<Parsed, Refusal> {
     Ok(recover(text, &mut (2 * text.len())))
 }
 
-/// Returns whether `text` is shell code that a shell would have read to its end: no quote, no construct and no document is
-/// left open.
+/// Returns whether `text` is complete shell code: no quote, construct or here-document is left
+/// open.
 pub fn is_whole(text: &str) -> bool {
     parse(text, &mut Names::default()).is_ok_and(|parsed| parsed.complete)
 }

@@ -33,7 +33,7 @@ pub fn lexical(path: &str, cwd: &str) -> String {
     out
 }
 
-/// As [`lexical`], with `~`, `$HOME` and their Windows cousins resolved as a tool that expands them would.
+/// Like [`lexical`], with `~`, `$HOME` and their Windows equivalents resolved as a tool that expands them would do.
 pub fn of_tool(path: &str, place: &Place) -> String {
     match expanded(path.trim(), place) {
         Some(path) => lexical(&path, "/"),
@@ -41,8 +41,8 @@ pub fn of_tool(path: &str, place: &Place) -> String {
     }
 }
 
-/// Returns the absolute form of `path` with its `..` left in, where it has any: behind a link, `..` is the folder above
-/// what the link leads to, which only the disk knows.
+/// Returns the absolute form of `path` with its `..` kept, if it has any: after a link, `..` is the parent of
+/// the link's target, which only the disk knows.
 pub fn climbing(path: &str, cwd: &str) -> Option<String> {
     let path = without_scheme(path);
     let path = slashes(&path);
@@ -50,7 +50,7 @@ pub fn climbing(path: &str, cwd: &str) -> Option<String> {
     climbs.then(|| if path.starts_with('/') { path.into_owned() } else { format!("{cwd}/{path}") })
 }
 
-/// As [`climbing`], with what [`of_tool`] resolves.
+/// Like [`climbing`], with what [`of_tool`] resolves.
 pub fn climbing_of_tool(path: &str, place: &Place) -> Option<String> {
     match expanded(path.trim(), place) {
         Some(path) => climbing(&path, "/"),
@@ -127,7 +127,7 @@ fn slashes(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes `%2f`, `%2e` and `%5c`, with which traversal is hidden; `None` when there are none.
+/// Decodes `%2f`, `%2e` and `%5c`, which can hide path traversal; `None` if there are none.
 pub fn percent_decoded(path: &str) -> Option<String> {
     let lower = path.to_ascii_lowercase();
     let hidden = ["%2f", "%2e", "%5c", "%7e"].iter().any(|code| lower.contains(code));

@@ -5,7 +5,7 @@
 
 use super::word::{ANY, HOLE, SET, STAR};
 
-/// True when the whole `text` matches `pattern`. Unknown pattern parts match anything.
+/// Returns whether the whole `text` matches `pattern`. Unknown pattern parts match anything.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::paths;
 
-/// What a look at a file of the workspace found.
+/// The result of looking at a file of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
     /// Its text, or over 64 KiB of it.
     Text(String),
     /// There is no such file.
     Missing,
-    /// There is something that the reader can't or would rather not read: a link, a pipe, what is no text. What runs it
+    /// There is something that the reader can't or should not read: a link, a pipe, anything that is not text. Running it
     /// is unknown code.
     Unreadable,
 }
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// Creates a place of which nothing is known but that it is some project directory.
+    /// Creates a place about which nothing is known except that it is some project directory.
     pub fn unknown() -> Self {
         Self {
             cwd: "/workspace/project".into(),
@@ -105,36 +105,36 @@ impl Place {
         self
     }
 
-    /// Lets the analysis look into files of the workspace that a command would run: scripts, makefiles, the
-    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads, to something over
-    /// 64 KiB: a longer text is not looked into, and what runs it is unknown code. A few files are
-    /// read at most, and never for one outside the workspace.
+    /// Lets the analysis read files of the workspace that a command would run: scripts, makefiles, the
+    /// scripts of a `package.json`. `read` gets an absolute path and must bound what it reads to slightly more than
+    /// 64 KiB: a longer text is not read, and running it is unknown code. At most a few files are
+    /// read, and none outside the workspace.
     #[must_use]
     pub fn with_files<L: Into<Looked>>(mut self, read: impl Fn(&str) -> L + Send + Sync + 'static) -> Self {
         self.files = Some(Look(Arc::new(move |path| read(path).into())));
         self
     }
 
-    /// Lets the analysis ask where a path leads when links on the disk are followed. `follow` gets an absolute path, which
-    /// may hold `..`, and returns where it leads, also if nothing is there; `None` if it leads nowhere.
+    /// Lets the analysis resolve links on the disk. `follow` gets an absolute path, which
+    /// may contain `..`, and returns where it leads, even if nothing is there; `None` if it leads nowhere.
     #[must_use]
     pub fn with_links(mut self, follow: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.links = Some(Look(Arc::new(follow)));
         self
     }
 
-    /// Returns whether it may be asked where links on the disk lead.
+    /// Returns whether links on the disk may be resolved.
     pub fn follows_links(&self) -> bool {
         self.links.is_some()
     }
 
-    /// Returns where an absolute path leads when links on the disk are followed, when that may be asked.
+    /// Returns where an absolute path leads when links on the disk are followed, if links may be resolved.
     pub fn leads_to(&self, path: &str) -> Option<String> {
         self.links.as_ref().and_then(|follow| (follow.0)(path))
     }
 
-    /// Says that nobody sees what is typed into a program that runs here. The analysis is the same; it is for those
-    /// who judge that a program waits for commands ([`Trace::waiting`](crate::Trace::waiting)).
+    /// Declares that nobody sees what is typed into a program that runs here. The analysis does not change; this is for
+    /// callers that judge programs which wait for commands ([`Trace::waiting`](crate::Trace::waiting)).
     #[must_use]
     pub fn with_unseen_input(mut self) -> Self {
         self.input_is_unseen = true;
@@ -146,12 +146,12 @@ impl Place {
         self.input_is_unseen
     }
 
-    /// Returns whether files of the workspace may be looked into.
+    /// Returns whether files of the workspace may be read.
     pub fn reads_files(&self) -> bool {
         self.files.is_some()
     }
 
-    /// Looks at a file in the workspace, when files may be looked into.
+    /// Looks at a file in the workspace, if files may be read.
     pub fn look_at(&self, path: &str) -> Looked {
         let is_inside = path.strip_prefix(self.workspace()).is_some_and(|rest| rest.starts_with('/'));
         match &self.files {
@@ -165,7 +165,7 @@ impl Place {
         &self.cwd
     }
 
-    /// Returns the home directory; a stand-in when it was not given.
+    /// Returns the home directory; a placeholder if it was not given.
     pub fn home(&self) -> &str {
         self.home.as_deref().unwrap_or("/home/user")
     }

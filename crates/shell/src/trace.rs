@@ -32,7 +32,7 @@ pub struct Process {
     pub(crate) inputs: Vec<Input>,
 }
 
-/// What a process reads: its standard input, or a file that the same command wrote and that it is named.
+/// What a process reads: its standard input, or a file in its arguments that the same command wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// The text, where it is known and short enough to be looked at.
@@ -44,12 +44,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// Returns the text, where it is known and short enough to be looked at.
+    /// Returns the text, if it is known and short enough to be read.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// Returns whether it is a text that was too long to be carried along.
+    /// Returns whether it is a text that was too long to be tracked.
     pub fn is_lost(&self) -> bool {
         self.text.is_none() && self.from == Taint::NONE
     }
@@ -59,7 +59,7 @@ impl Input {
         self.from
     }
 
-    /// Returns whether it flows in, by a pipe or a redirection, and is not the name of a file.
+    /// Returns whether it comes through a pipe or a redirection and not from a named file.
     pub fn flows(&self) -> bool {
         self.flows
     }
@@ -76,7 +76,7 @@ impl Process {
         &self.via
     }
 
-    /// Variables set for this process alone, with their values.
+    /// Returns the variables set for this process only, with their values.
     pub fn environment(&self) -> &[(String, String)] {
         &self.environment
     }
@@ -86,13 +86,13 @@ impl Process {
         self.open_ended
     }
 
-    /// Returns the code that an interpreter is given by its input, or by a file that the same command wrote, where that is
+    /// Returns the code that an interpreter gets from its input, or from a file that the same command wrote, if it is
     /// known.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
-    /// Returns what it reads, as far as the command itself says what that is.
+    /// Returns what it reads, as far as the command itself determines that.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
@@ -127,11 +127,11 @@ pub(crate) fn program_name(word: &str) -> String {
 pub enum UnknownKind {
     /// The text is not a command in the shell's grammar, or not fully.
     Unparsed,
-    /// The command is longer or deeper nested than is analysed, or analysis took too long.
+    /// The command is too long or too deeply nested to be analysed, or the analysis took too long.
     Limit,
     /// A shell or interpreter runs code that is not known here.
     Code,
-    /// Which program runs is not known.
+    /// It is not known which program runs.
     Program,
 }
 
@@ -140,9 +140,9 @@ pub enum UnknownKind {
 pub struct Unknown {
     /// What kind of thing it is.
     pub kind: UnknownKind,
-    /// Why it is unknown, for people.
+    /// The reason, for people.
     pub reason: String,
-    /// True when arbitrary code could hide in it.
+    /// Whether arbitrary code could hide in it.
     pub carrier: bool,
 }
 
@@ -217,11 +217,11 @@ pub struct Trace {
     pub facts: Vec<Fact>,
     /// What could not be decided.
     pub unknowns: Vec<Unknown>,
-    /// Commands that wait to be told what to do by the session's own input.
+    /// Commands that wait for instructions from the session's own input.
     pub waiting: Vec<String>,
     /// Programs that may read the session's own input.
     pub readers: Vec<Reader>,
-    /// What was known of programs.
+    /// The catalogue of programs that was used.
     pub programs: Arc<Programs>,
 }
 
@@ -241,9 +241,9 @@ impl Default for Trace {
 /// A program that may read what is typed.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    /// Its name; that of what runs it for code that was not read.
+    /// Its name; for code that was not read, the name of the program that runs it.
     pub program: String,
-    /// Its arguments, and the word it was started by.
+    /// Its arguments, and the word that started it.
     pub argv: Vec<String>,
 }
 

@@ -33,7 +33,7 @@ pub enum Influence {
 /// What the value of a variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// Code, or a file or library of it: whatever it is, it runs.
+    /// Code, or a file or library with code: whatever it is, it runs.
     Code,
     /// A program to start, with its options.
     Program,
@@ -41,9 +41,9 @@ pub enum Value {
     Options(&'static [&'static str]),
     /// Folders in which code is looked for, between colons.
     Folders,
-    /// Addresses that code is fetched from.
+    /// URLs from which code is fetched.
     Sources,
-    /// Something that runs no code by itself.
+    /// A setting that runs no code by itself.
     Setting,
 }
 

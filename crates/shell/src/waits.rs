@@ -34,7 +34,7 @@ impl Shell<'_> {
 }
 
 impl Programs {
-    /// Returns whether the program, started like that, waits for commands on its standard input.
+    /// Returns whether the program, when started with these arguments, waits for commands on its standard input.
     pub fn waits(&self, program: &str, args: &[&str]) -> bool {
         if args.iter().any(|arg| matches!(*arg, "--version" | "--help" | "-version" | "-help")) {
             return false;

@@ -12,7 +12,7 @@ use super::respell;
 
 /// Any text, of any length.
 pub const HOLE: char = '\u{F8E0}';
-/// Any text but none, as two holes.
+/// Any non-empty text, as two holes.
 pub const NOT_EMPTY: &str = "\u{F8E0}\u{F8E0}";
 /// An unquoted `*`.
 pub const STAR: char = '\u{F8E1}';
@@ -21,7 +21,7 @@ pub const ANY: char = '\u{F8E2}';
 /// An unquoted `[`, the start of a bracket expression.
 pub const SET: char = '\u{F8E3}';
 
-/// What stands for the name of a container that the command itself makes, where the engine prints it.
+/// The placeholder for the name of a container that the command itself creates, where the engine prints it.
 pub const MADE: &str = "made-by-this-command";
 
 /// The place of an element that an array does not have.
@@ -79,7 +79,7 @@ pub(crate) fn is_open(text: &str) -> bool {
     text.contains([HOLE, STAR, ANY, SET])
 }
 
-/// True when some part of the text is unknown.
+/// Returns whether some part of the text is unknown.
 pub fn has_hole(text: &str) -> bool {
     text.contains(HOLE)
 }

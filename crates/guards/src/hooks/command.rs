@@ -36,13 +36,13 @@ impl CommandSafety {
         Self { guard, home: home.map(Arc::from), reads_files: false }
     }
 
-    /// Looks into the scripts, makefiles and package scripts of the workspace that a command would run.
+    /// Reads the scripts, makefiles and package scripts of the workspace that a command would run.
     /// Only for hosts that share the file system with the tools.
     ///
-    /// A few files are read for each command, each up to 64 KiB, once, and only plain ones: a name that is itself a
-    /// symbolic link is not followed, and nothing waits for a pipe. What can't be read is unknown code where it runs, and the
-    /// profile says what that means. What was read, or was not there, has to be the same when the call is to run, or the
-    /// judgement no longer counts. What a program reads while it runs is not seen: this is no sandbox.
+    /// A few files are read per command, each once, up to 64 KiB, and only plain files: a name that is itself a
+    /// symbolic link is not followed, and nothing waits for a pipe. A file that can't be read is unknown code where it runs,
+    /// and the profile decides what that means. What was read, or was missing, must be unchanged when the call is to run, or
+    /// the judgement no longer counts. What a program reads while it runs is not seen: this is not a sandbox.
     #[must_use]
     pub fn reading_files(mut self) -> Self {
         self.reads_files = true;

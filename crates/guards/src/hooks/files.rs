@@ -15,12 +15,12 @@ use crate::{Finding, Judgement, PathGuard, Severity, Verdict};
 /// The id of the file guard.
 pub const SECURITY_AUDIT_ID: &str = "builtin:security-audit";
 
-/// Paths by glob pattern. A pattern that begins with `/` or `~/` is about the whole path, any other about
-/// its end, below any folder.
+/// Paths by glob pattern. A pattern that begins with `/` or `~/` matches the whole path, any other matches
+/// the end of a path, below any folder.
 #[derive(Clone, Debug)]
 pub struct FilePatterns(GlobSet);
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is no path pattern: {why}")]
 pub struct InvalidFilePattern {

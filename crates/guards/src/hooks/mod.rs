@@ -29,20 +29,20 @@ pub use redaction::{ArgumentActions, InArguments, REDACTOR_ID, RedactionSettings
 
 use crate::{Finding, Judgement, Place, Verdict};
 
-/// Puts the command guard into a snapshot, where a host of this process shows tool calls.
+/// Registers the command guard in a snapshot, if a host of this process shows tool calls.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand there.
+/// [`RegisterError`] if it can't be registered there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
     stand(snapshot, guard, COMMAND_SAFETY_ID, 100)
 }
 
-/// Puts the file guard into a snapshot, where a host of this process shows tool calls.
+/// Registers the file guard in a snapshot, if a host of this process shows tool calls.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand there.
+/// [`RegisterError`] if it can't be registered there.
 pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
     stand(snapshot, guard, SECURITY_AUDIT_ID, 99)
 }

@@ -32,14 +32,14 @@ const ABORTED: &str = "aborted";
 /// About how many bytes of text a token has at least.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// What a budget is counted apart by.
+/// What a budget is counted separately by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per {
     /// Each agent has a budget of its own.
     pub agent: bool,
-    /// Each model has.
+    /// Each model has one.
     pub model: bool,
-    /// Each user has. Who asks without a proven name shares one.
+    /// Each user has one. Requests without a proven user share one.
     pub user: bool,
 }
 
@@ -59,21 +59,21 @@ pub struct BudgetLimits {
 pub struct Budget {
     /// Its name; no two have the same.
     pub name: String,
-    /// The agents that it is about; all, if `None`.
+    /// The agents that it applies to; all, if `None`.
     pub agent: Option<Pattern>,
     /// The models.
     pub model: Option<Pattern>,
     /// The users.
     pub user: Option<Pattern>,
-    /// What it is counted apart by.
+    /// What it is counted separately by.
     pub per: Per,
-    /// When it begins anew.
+    /// When it is reset.
     pub window: Window,
-    /// How much there is.
+    /// How much may be used.
     pub limits: BudgetLimits,
 }
 
-/// All budgets, and what they are counted with.
+/// All budgets, and the settings for counting.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetSettings {
     /// The budgets.
@@ -84,7 +84,7 @@ pub struct BudgetSettings {
     pub answer_tokens: u64,
 }
 
-/// The guard over budgets. Its clones count together.
+/// The guard over budgets. Clones share their counters.
 #[derive(Clone, Debug)]
 pub struct Budgets(Arc<Shared>);
 
@@ -224,7 +224,7 @@ impl Budgets {
         Self::with_clock(settings, store, Timestamp::now)
     }
 
-    /// As [`Self::new`], with another clock.
+    /// Like [`Self::new`], with another clock.
     pub fn with_clock(settings: BudgetSettings, store: Arc<dyn Store>, clock: fn() -> Timestamp) -> Self {
         Self(Arc::new(Shared { settings, store, clock, pending: Mutex::default() }))
     }

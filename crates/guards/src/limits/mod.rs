@@ -43,30 +43,31 @@ fn unreachable(error: &StoreError) -> HookError {
     HookError::Unreachable(format!("the store that counts what was spent {}", error.kind()))
 }
 
-/// Where a guard over repeated calls stands.
+/// Where a guard over repeated calls is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopPlace {
     /// In front of the tools.
     Tools,
-    /// Behind the model: for hosts that never see the tools.
+    /// After the model: for hosts that never see the tools.
     Answers,
 }
 
-/// Puts the guard over models into a snapshot, where a host of this process shows model calls.
+/// Registers the guard over models in a snapshot, if a host of this process shows model calls.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand there.
+/// [`RegisterError`] if it can't be registered there.
 pub fn register_model_access(snapshot: &mut Snapshot, access: ModelAccess) -> Result<(), RegisterError> {
     snapshot.on_if_fired::<BeforeLlmCall>(Arc::new(access), options(MODELS_ID, "").priority(100))?;
     Ok(())
 }
 
-/// Puts the guard over budgets into a snapshot, where a host of this process shows model calls. It reserves after all other hooks have let the call pass.
+/// Registers the guard over budgets in a snapshot, if a host of this process shows model calls. It reserves after all other
+/// hooks have passed the call.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand there.
+/// [`RegisterError`] if it can't be registered there.
 pub fn register_budgets(snapshot: &mut Snapshot, budgets: &Budgets) -> Result<(), RegisterError> {
     snapshot.on_if_fired::<BeforeLlmCall>(budgets.reserving(), options(BUDGET_ID, "").priority(i32::MIN))?;
     snapshot.on_if_fired::<ModelCallEnded>(budgets.releasing(), options(BUDGET_ID, ":ended"))?;
@@ -74,11 +75,11 @@ pub fn register_budgets(snapshot: &mut Snapshot, budgets: &Budgets) -> Result<()
     Ok(())
 }
 
-/// Puts the guard over repeated calls into a snapshot, where a host of this process fires its place.
+/// Registers the guard over repeated calls in a snapshot, if a host of this process fires its point.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand there.
+/// [`RegisterError`] if it can't be registered there.
 pub fn register_loop_guard(
     snapshot: &mut Snapshot,
     guard: &LoopGuard,

@@ -5,22 +5,22 @@ use backstop_hooks::{AgentId, Answer, Context, Hook, Reason};
 
 use super::pattern::Pattern;
 
-/// The models that some agents may ask, and no others.
+/// The only models that some agents may use.
 #[derive(Clone, Debug)]
 pub struct ModelRule {
-    /// The agents; all, if `None`, those without a name included.
+    /// The agents; all, if `None`, including agents without a name.
     pub agent: Option<Pattern>,
     /// The models.
     pub allow: Vec<Pattern>,
 }
 
-/// Which models agents may ask. An agent that several rules are about may ask what all of them allow; one that
-/// no rule is about may ask any. That holds for every model that a request names, not only for the one that it is for.
+/// Which models agents may use. If several rules apply to an agent, it may use what all of them allow. If no
+/// rule applies, it may use any. This covers every model that a request names, not only the one that it is for.
 #[derive(Clone, Debug, Default)]
 pub struct ModelAccess(Vec<ModelRule>);
 
 impl ModelAccess {
-    /// Returns the rules.
+    /// Creates the guard from its rules.
     pub fn new(rules: Vec<ModelRule>) -> Self {
         Self(rules)
     }

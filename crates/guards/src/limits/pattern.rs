@@ -2,11 +2,11 @@
 
 use globset::{Glob, GlobMatcher};
 
-/// A pattern of names: `*` stands for any characters, `?` for one, `{a,b}` for either.
+/// A name pattern: `*` stands for any characters, `?` for one, `{a,b}` for either.
 #[derive(Clone, Debug)]
 pub struct Pattern(GlobMatcher);
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is no pattern: {why}")]
 pub struct InvalidPattern {
@@ -26,12 +26,12 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
-    /// Returns whether a name is meant.
+    /// Returns whether a name matches.
     pub fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)
     }
 
-    /// Returns whether a name that may be missing is meant. What has no name is meant by `*` only.
+    /// Returns whether a name that may be missing matches. Only `*` matches a missing name.
     pub fn matches_any(&self, name: Option<&str>) -> bool {
         name.map_or_else(|| self.0.glob().glob() == "*", |name| self.matches(name))
     }

@@ -45,12 +45,12 @@ pub struct ModelPrice {
 pub struct Prices(Vec<ModelPrice>);
 
 impl Prices {
-    /// Prices, in the order in which they are looked up.
+    /// Creates a price list; prices are looked up in this order.
     pub fn new(prices: Vec<ModelPrice>) -> Self {
         Self(prices)
     }
 
-    /// Returns what tokens of a model cost, rounded up; `None` if nobody gave its price.
+    /// Returns what tokens of a model cost, rounded up; `None` if the model has no price.
     pub fn cost(&self, model: &str, usage: TokenUsage) -> Option<Micros> {
         let price = self.0.iter().find(|price| price.model.matches(model))?;
         let parts = [

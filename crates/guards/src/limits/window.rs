@@ -5,7 +5,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _};
 
-/// A stretch of time after which a budget begins anew.
+/// A stretch of time after which a budget is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// From one full hour to the next.
@@ -14,7 +14,7 @@ pub enum Window {
     Day,
     /// From the first of a month to the next.
     Month,
-    /// For good.
+    /// Unlimited.
     Total,
 }
 

@@ -16,11 +16,11 @@ pub enum Class {
     Root,
     /// A home directory, or everything in it.
     Home,
-    /// A directory the system lives in, or something below one.
+    /// A system directory, or something below one.
     System,
     /// A device that holds data.
     Device,
-    /// A device or stream that loses what is written.
+    /// A device or stream that discards what is written.
     Null,
     /// Something below a temporary directory, or in a cache of a home directory.
     Temp,
@@ -28,7 +28,7 @@ pub enum Class {
     Workspace,
     /// The history of a repository (`.git`, `.hg`).
     History,
-    /// Something in the workspace that tools make again: dependencies, what a build wrote, caches.
+    /// Something in the workspace that tools recreate: dependencies, build output, caches.
     Rebuilt,
     /// Something in the workspace.
     Inside,

@@ -50,12 +50,12 @@ pub struct PathGuard {
 }
 
 impl PathGuard {
-    /// Creates a guard with this profile that does not look at the file system.
+    /// Creates a guard with this profile that does not access the file system.
     pub fn new(profile: Profile) -> Self {
         Self { profile, symlinks: false }
     }
 
-    /// Also judges what symbolic links lead to. This reads the file system.
+    /// Also judges the targets of symbolic links. This reads the file system.
     #[must_use]
     pub fn resolving_symlinks(mut self) -> Self {
         self.symlinks = true;

@@ -22,9 +22,9 @@ use super::table::entries;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// What a tool runs, or an agent follows, of its own accord: not to be written unasked.
+    /// What a tool runs, or an agent follows, automatically: writing it is asked about.
     Runs,
-    /// Settings that decide what an agent may do: not to be written, and read only in strict.
+    /// Settings that decide what an agent may do: writing is judged, and reading only in strict.
     Config,
     /// Private, and kept from file tools; a shell may read it except in strict.
     Private,

@@ -47,20 +47,20 @@ const FILES_OF_CLIENTS: &[&str] = &[
     ".cursor/cli-config.json",
 ];
 
-/// Where names of the table can stand.
+/// Where names of the table are looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     /// The user's home.
     pub home: PathBuf,
-    /// The user's folder of settings, if it is not `.config` in the home.
+    /// The user's settings folder, if it is not `.config` in the home.
     pub settings: Option<PathBuf>,
     /// Folders in which an agent works.
     pub workspaces: Vec<PathBuf>,
-    /// Folders of a home that are elsewhere: their names in it, and where they are.
+    /// Relocated folders of a home: their names in it, and where they are.
     pub moved: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Returns the places below `roots` that decide whether an agent is guarded, and that no client writes while it runs.
+/// Returns the places below `roots` that decide whether an agent is guarded and that no client writes while it runs.
 pub fn unwritable_footing(roots: &Roots) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for pattern in walled() {

@@ -36,7 +36,7 @@ pub use set::{PackError, RuleSet};
 pub enum Profile {
     /// Only what is catastrophic.
     Core,
-    /// What no agent should do without being asked to.
+    /// What no agent should do unless it was asked to.
     #[default]
     Standard,
     /// Also what is a matter of taste, and whatever could not be decided.
@@ -55,7 +55,7 @@ pub enum Severity {
     Critical,
 }
 
-/// What a rule says.
+/// A rule's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -75,19 +75,19 @@ pub struct Rule {
     pub severity: Severity,
     /// What to do.
     pub verdict: Answer,
-    /// The mildest profile the rule belongs to.
+    /// The mildest profile that includes the rule.
     pub profile: Profile,
     /// Why, for the human who reads it.
     pub reason: String,
     /// A short code for the model.
     pub code: String,
-    /// Where the knowledge is from: a program and its version, or a document. Every built-in rule has one.
+    /// The source of the knowledge: a program and its version, or a document. Every built-in rule has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A command that reaches the likely goal safely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
-    /// What triggers the rule; any one suffices.
+    /// The conditions; any one triggers the rule.
     pub when: Vec<When>,
     /// Commands that trigger the rule.
     #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
@@ -126,9 +126,9 @@ pub enum When {
 pub struct Run {
     /// Program names; `*` at the end stands for any ending.
     pub program: Vec<String>,
-    /// Not these programs, nor one that only starts what stands in its arguments.
+    /// Not these programs, nor one that only starts the command in its arguments.
     pub not_program: Vec<String>,
-    /// The words a subcommand starts with, alternatives separated by `|`; `*` at the end stands for any ending.
+    /// The words at the start of a subcommand, alternatives separated by `|`; a trailing `*` stands for any ending.
     pub sub: Vec<String>,
     /// The first word is none of these.
     pub not_sub: Vec<String>,
@@ -168,45 +168,45 @@ pub enum Test {
     CheckoutOverwrites,
     /// `git restore` that touches the working tree.
     RestoreWorktree,
-    /// `git clean` that is not about what a build makes again alone.
+    /// `git clean` that removes more than what a build recreates.
     CleansWork,
     /// An operand names a file of credentials.
     NamesSecret,
-    /// Another name is given to a file of credentials.
+    /// A file of credentials gets another name.
     LinksSecret,
-    /// A search that starts somewhere else than in temporary folders and in what a build makes again.
+    /// A search that starts anywhere but in temporary folders and in what a build recreates.
     SearchesWork,
-    /// A variable that the process is given makes it run, load or find other code.
+    /// An environment variable of the process makes it run, load or find other code.
     EnvironmentRunsCode,
-    /// A setting that may make git start something else, given to it or kept.
+    /// A setting that may make git start another program, passed or stored.
     SetsWhatGitRuns,
     /// SQL that drops, truncates or deletes everything, in an argument, the value of an option, or what the program reads.
     DestructiveSql,
-    /// `kill` of every process there is, or of whatever a pattern finds.
+    /// `kill` of every process, or of whatever a pattern finds.
     KillsAll,
     /// A package name or URL instead of what a lock file says.
     NamedPackages,
-    /// It unpacks, applies, copies or edits what an agent stands on: settings that decide about hooks, Backstop itself.
+    /// It unpacks, applies, copies or edits an agent's footing: settings that decide about hooks, Backstop itself.
     ChangesFooting,
-    /// An argument, or a path in one, names what an agent stands on.
+    /// An argument, or a path in one, names an agent's footing.
     NamesFooting,
-    /// It copies what a folder holds into a folder in which an agent keeps its settings.
+    /// It copies the content of a folder into a folder in which an agent keeps its settings.
     FillsAboveFooting,
     /// An operand is the program of a coding agent, which it could start under another name.
     CopiesClient,
     /// A coding agent that is not known to keep its hooks.
     MayLoseHooks,
-    /// Code on the command line calls what deletes, or ends for good, something that a library reaches.
+    /// Code on the command line calls a function that deletes, or permanently ends, something that a library reaches.
     DeletesByLibrary,
-    /// A program that is not known to be of this machine alone is told to delete or end something it manages.
+    /// A program that is not known to be local to this machine is told to delete or end something that it manages.
     EndsRemotely,
-    /// The same to bring something to those who use it.
+    /// Such a program is told to release something to its users.
     ReleasesRemotely,
     /// A client of a service sends a message to people.
     SendsMessages,
-    /// What is called production is changed.
+    /// Something called production is changed.
     ChangesProduction,
-    /// Code calls what ends, pays or cancels at a service whose library it imports.
+    /// Code calls a function that ends, pays or cancels something at a service whose library it imports.
     EndsAtService,
     /// An operand that may be many: a pattern, or more than one word.
     ManyArguments,
@@ -216,13 +216,13 @@ pub enum Test {
     OthersContainer,
     /// A repository that the same command did not make in a temporary folder.
     OthersRepository,
-    /// A registry that is not one of those for which its users' logins are.
+    /// A registry that the user's logins do not belong to.
     ForeignRegistry,
     /// An argument that is not known.
     UnknownArgument,
     /// An argument of which not even the beginning is known, so that it could be an option.
     UnknownOption,
-    /// It counts the lines of files with settings, or shows the names in them and no value: `cut -d= -f1`.
+    /// It counts the lines of settings files, or shows the names in them and no value: `cut -d= -f1`.
     ShowsNoValues,
     /// An argument that is added from outside the command.
     StreamedArguments,
@@ -248,9 +248,9 @@ pub struct TouchCondition {
     pub family: Vec<String>,
     /// Families that do not count.
     pub not_family: Vec<String>,
-    /// What an agent stands on: settings that decide about hooks, their folders, and what these are moved away with.
+    /// An agent's footing: settings that decide about hooks, their folders, and the parents that these can be moved away with.
     pub footing: bool,
-    /// With everything below it.
+    /// Includes everything below it.
     pub recursive: Option<bool>,
     /// Without questions.
     pub force: Option<bool>,
@@ -290,7 +290,7 @@ pub enum Origin {
     Secret,
     /// The environment.
     Environment,
-    /// A variable in which a service has its credentials put, sent to another than that service.
+    /// A variable for the credentials of a service, sent to another service.
     Credential,
     /// The output of a local program.
     Program,

@@ -13,7 +13,7 @@ use super::Rule;
 ///
 /// # Errors
 ///
-/// Every rule that can't be read, each with its first problem; or that the text is no YAML.
+/// Every rule that can't be read, each with its first problem; or a syntax error of the YAML.
 pub fn read_pack(file: &str, text: &str) -> Result<Vec<Spanned<Rule>>, Vec<Problem>> {
     match backstop_yaml::parse(&Arc::from(file), text) {
         Ok(Some(root)) => rules_of(&root),
@@ -22,11 +22,11 @@ pub fn read_pack(file: &str, text: &str) -> Result<Vec<Spanned<Rule>>, Vec<Probl
     }
 }
 
-/// Returns the rules of a pack that is a tree already.
+/// Returns the rules of a pack that is already parsed into a tree.
 ///
 /// # Errors
 ///
-/// As [`read_pack`].
+/// Like [`read_pack`].
 pub fn rules_of(root: &Node) -> Result<Vec<Spanned<Rule>>, Vec<Problem>> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
     for node in listed(root)? {

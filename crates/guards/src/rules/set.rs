@@ -15,10 +15,10 @@ use crate::paths::Target;
 
 static BUILT_IN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(built_in::rules()));
 
-/// Why a pack of rules was refused.
+/// Why a rule pack was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// Two rules have one id.
+    /// Two rules have the same id.
     #[error(
         "rule `{id}` is defined twice\nhint: ids must be unique over all packs, the built-in ones included"
     )]
@@ -62,7 +62,7 @@ impl PackError {
     }
 }
 
-/// A set of rules that can be asked about a command.
+/// A set of rules that can judge a command.
 #[derive(Debug, Default, Clone)]
 pub struct RuleSet {
     rules: Vec<Slot>,
@@ -121,11 +121,11 @@ impl RuleSet {
         Self::with_programs(more, &Programs::built_in())
     }
 
-    /// As [`Self::with`]; the examples may be of any of these programs.
+    /// Like [`Self::with`]; the examples may use any of these programs.
     ///
     /// # Errors
     ///
-    /// As [`Self::with`].
+    /// Like [`Self::with`].
     pub fn with_programs(more: Vec<Rule>, programs: &Arc<Programs>) -> Result<Self, PackError> {
         let built_in = Self::built_in();
         for (at, rule) in more.iter().enumerate() {

@@ -27,7 +27,7 @@ use backstop_shell::{
 use self::plain::{NODE, PYTHON};
 use crate::guard::{CommandGuard, Finding, Judgement, Verdict, typed_finding};
 
-/// The rule that it is not known what reads what is typed. It counts in every profile.
+/// The rule for typed input whose reader is unknown. It applies in every profile.
 pub const UNKNOWN_READER: &str = "terminal.unknown-reader";
 
 /// Longest line that a terminal hands on whole, in bytes; what is longer it cuts.
@@ -40,9 +40,9 @@ pub struct Typing<'a> {
     pub program: Option<&'a str>,
     /// The whole lines it was given before; `None` when they are not known.
     pub before: Option<&'a str>,
-    /// The line it has the beginning of, and what is typed now.
+    /// The line of which it already has the beginning, and the new input.
     pub text: &'a str,
-    /// Whether the host vouches for the three. What a model says about them proves nothing.
+    /// Whether the host vouches for the other fields. What a model says about them proves nothing.
     pub vouched: bool,
 }
 

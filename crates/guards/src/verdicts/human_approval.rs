@@ -28,25 +28,25 @@ pub struct HumanApprovalOptions {
     /// What is asked about; every call, when absent.
     #[serde(default)]
     pub when: Option<When>,
-    /// The question, in one line of at most 80 characters. Names the tool, when absent.
+    /// The question, in one line of at most 80 characters. By default it names the tool.
     #[serde(default)]
     pub title: Option<String>,
-    /// What the human should know, in at most 512 characters. Says why it is asked, when absent.
+    /// Background for the human, in at most 512 characters. By default it says why the question is asked.
     #[serde(default)]
     pub description: Option<String>,
-    /// How grave it is: `info`, `warning` (the default) or `critical`.
+    /// The severity: `info`, `warning` (the default) or `critical`.
     #[serde(default)]
     pub severity: Severity,
-    /// How long to wait for an answer, in seconds, at most 600. What the approvals are set to, when absent.
+    /// How long to wait for an answer, in seconds, at most 600. By default, the setting of the approvals.
     #[serde(default)]
     pub timeout: Option<f64>,
-    /// What the human can answer, of `allow-once`, `allow-always` and `deny`; deny is always on offer. All of
-    /// them, when absent.
+    /// What the human can answer: a subset of `allow-once`, `allow-always` and `deny`. Deny is always offered. By
+    /// default, all of them.
     #[serde(default)]
     pub decisions: Option<Vec<Decision>>,
 }
 
-/// A condition. All that it says must hold.
+/// A condition. All of its parts must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
@@ -59,7 +59,7 @@ pub struct When {
     /// Some argument matches: regular expressions by argument name.
     #[serde(default)]
     pub argument_patterns: Option<BTreeMap<String, Vec<String>>>,
-    /// Arguments that tools of yours have and nobody else's.
+    /// Arguments that only your own tools have.
     #[serde(default)]
     pub extra_arguments: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl HumanApproval {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] naming the option: a condition that says nothing or can't hold, a text or a time beyond
+    /// [`Malformed`] naming the option: a condition that is empty or can't hold, a text or a time that exceeds
     /// its limit.
     pub fn new(options: &HumanApprovalOptions, tools: &[ToolName]) -> Result<Self, Malformed> {
         let condition = options.when.as_ref().map(|when| Condition::new(when, tools)).transpose()?;
@@ -112,7 +112,7 @@ impl HumanApproval {
             .map_err(|error| Malformed::new(error.to_string()))
     }
 
-    /// Returns what is asked about a call; `None` where the condition does not hold.
+    /// Returns the question about a call; `None` if the condition does not hold.
     pub fn asks(&self, tool: &ToolName, arguments: &Map<String, Value>) -> Option<ApprovalRequest> {
         let because = self.condition.holds(tool, arguments)?;
         let title = self.title.clone().unwrap_or_else(|| format!("`{tool}` needs approval"));

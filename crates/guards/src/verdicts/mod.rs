@@ -23,8 +23,8 @@ pub use policy::{Policy, PolicyOptions};
 pub use tool_pattern::ToolPattern;
 pub use webhook::{Webhook, WebhookOptions};
 
-/// Adds the types to what the configuration can name. `tools` are the tools that are known; a
-/// rule about a name that is nearly one of them gets a hint.
+/// Makes the types available to the configuration. `tools` are the known tools; a
+/// rule with a name close to one of them gets a hint.
 pub fn register_types(types: &mut VerdictTypes, tools: &[ToolName]) {
     types.register("passthrough", VerdictType::for_all_calls(Passthrough::from_config).placeholder());
     let known = tools.to_vec();

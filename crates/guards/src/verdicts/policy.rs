@@ -35,13 +35,13 @@ pub struct PolicyOptions {
     /// Only these tools may run.
     #[serde(default)]
     pub allow_tools: Option<Vec<String>>,
-    /// These tools may not run, whatever else is said.
+    /// These tools may not run, whatever the other options say.
     #[serde(default)]
     pub deny_tools: Option<Vec<String>>,
     /// Regular expressions by argument name; a call with a matching string may not run.
     #[serde(default)]
     pub deny_argument_patterns: Option<BTreeMap<String, Vec<String>>>,
-    /// Arguments in `deny_argument_patterns` that tools of yours have and nobody else's, to be taken as written.
+    /// Arguments in `deny_argument_patterns` that only your own tools have; they are used as written.
     #[serde(default)]
     pub extra_arguments: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] naming the option: a pattern that is none, a rule without entries, a pattern that can
+    /// [`Malformed`] naming the option: an invalid pattern, a rule without entries, a pattern that can
     /// match no tool at all, an argument that no tool has, a policy without rules.
     pub fn new(options: &PolicyOptions, tools: &[ToolName]) -> Result<Self, Malformed> {
         let PolicyOptions { allow_tools, deny_tools, deny_argument_patterns, extra_arguments } = options;

@@ -108,7 +108,7 @@ impl ToolPattern {
         written.iter().map(|pattern| Self::new(option, pattern)).collect()
     }
 
-    /// Returns whether the pattern holds for the tool, where it denies or asks.
+    /// Returns whether the pattern applies to the tool when it denies or asks.
     pub fn denies(&self, tool: &ToolName) -> bool {
         match &self.means {
             Means::Name(name) => name.selects(tool),
@@ -117,7 +117,7 @@ impl ToolPattern {
         }
     }
 
-    /// Returns whether the pattern holds for the tool, where it allows.
+    /// Returns whether the pattern applies to the tool when it allows.
     pub fn allows(&self, tool: &ToolName) -> bool {
         match &self.means {
             Means::Name(name) => tool.is_allowed_by(name.called()),
@@ -143,7 +143,7 @@ impl ToolPattern {
         }
     }
 
-    /// Returns what people should know about a name that no tool of `known` has and that is nearly one.
+    /// Returns a hint for people about a name that no tool of `known` has but that is close to one.
     pub fn hint(&self, known: &[ToolName]) -> Option<String> {
         self.tool()?.typo_hint(known)
     }

@@ -43,12 +43,12 @@ pub struct Stream {
     blocked: bool,
 }
 
-/// What is certain of a text so far. Offsets are those of the whole text.
+/// What is certain about a text so far. Offsets are those of the whole text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certain {
-    /// Up to here nothing that comes later makes a difference.
+    /// Later text makes no difference up to this offset.
     pub up_to: usize,
-    /// What was found and not told before. What is changed lies between the answer before and this; what is
+    /// The new findings. Changes lie between the previous result and this one; findings that are
     /// only reported may lie before.
     pub edits: Vec<Edit>,
 }
@@ -79,9 +79,9 @@ impl std::fmt::Debug for Window {
 impl Stream {
     /// The default of `hold_back`, in bytes.
     pub const DEFAULT_HOLD_BACK: usize = 512;
-    /// The least `hold_back`: below, ordinary tokens would not fit.
+    /// The minimum of `hold_back`: with less, ordinary tokens would not fit.
     pub const LEAST_HOLD_BACK: usize = 512;
-    /// The most that is ever held, in bytes: an open key block or web token.
+    /// The most bytes that are ever held: an open key block or web token.
     pub const LONGEST_BLOCK: usize = LONGEST_BLOCK;
 
     /// Creates a stream that holds back at most `hold_back` bytes, but no fewer than [`Self::LEAST_HOLD_BACK`].
@@ -99,45 +99,45 @@ impl Stream {
         }
     }
 
-    /// Takes the next piece; returns the clean text that is certain by now. Bytes that are no UTF-8 become
+    /// Takes the next piece and returns the clean text that is certain by now. Bytes that are not UTF-8 become
     /// replacement characters.
     pub fn push(&mut self, piece: impl AsRef<[u8]>) -> String {
         self.decode(piece.as_ref(), false);
         self.advance(false)
     }
 
-    /// Ends the text; returns the rest of it.
+    /// Ends the text and returns the rest of it.
     pub fn finish(&mut self) -> String {
         self.decode(&[], true);
         self.advance(true)
     }
 
-    /// Takes the next piece; returns what is certain by now as spans, instead of as text. Of one stream, use
-    /// either this form or the other.
+    /// Takes the next piece and returns what is certain by now as spans instead of as text. Do not mix the two
+    /// forms in one stream.
     pub fn push_edits(&mut self, piece: &str) -> Certain {
         self.decode(piece.as_bytes(), false);
         self.advance_edits(false)
     }
 
-    /// Ends the text; returns what was found in the rest of it.
+    /// Ends the text and returns the findings in the rest of it.
     pub fn finish_edits(&mut self) -> Certain {
         self.decode(&[], true);
         self.advance_edits(true)
     }
 
-    /// Returns what the text form found up to now, with offsets in the whole text.
+    /// Returns the findings of the text form so far, with offsets in the whole text.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Returns whether something was found that must not pass. The text before it may have been let go already.
+    /// Returns whether something was found that must not pass. The text before it may already have been released.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Returns how many bytes are held at the moment.
+    /// Returns how many bytes are currently held.
     #[must_use]
     pub fn held(&self) -> usize {
         self.window.text.len() - self.window.mark + self.partial.len()

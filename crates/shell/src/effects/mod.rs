@@ -84,16 +84,16 @@ impl Action {
     }
 }
 
-/// Whose a file is that is touched.
+/// Who owns a touched file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Holder {
-    /// The machine's that runs the command, or it is not known to be anything else's.
+    /// The machine that runs the command, unless another owner is known.
     #[default]
     Machine,
-    /// That of a container that was there before.
+    /// A container that existed before.
     Container,
-    /// That of a container which the command makes of an image and which has nothing of the machine but its mounts: gone
-    /// with it.
+    /// A container that the command creates from an image and that has nothing of the machine but its mounts: the file is
+    /// gone with the container.
     NewContainer,
 }
 
@@ -106,12 +106,12 @@ pub struct Touch {
     pub path: String,
     /// The path in its absolute form, with links followed that the command itself made.
     pub resolved: String,
-    /// The absolute form with its `..` left in, where it has any: behind a link on the disk they lead elsewhere.
+    /// The absolute form with its `..` kept, if it has any: after a link on the disk they lead elsewhere.
     pub climbing: Option<String>,
-    /// Whether it is known where the path leads; if not, it is relative to a folder that is not known, and
-    /// [`Self::resolved`] lies below a stand-in for that.
+    /// Whether it is known where the path leads. If not, it is relative to an unknown folder, and
+    /// [`Self::resolved`] is below a placeholder for that folder.
     pub is_anchored: bool,
-    /// Whether what is below the path is meant as well.
+    /// Whether everything below the path is included.
     pub recursive: bool,
     /// Whether protections and questions are skipped (`rm -f`).
     pub force: bool,
@@ -119,7 +119,7 @@ pub struct Touch {
     pub searched: bool,
     /// Whether the targets come from data that is not in the command.
     pub streamed: bool,
-    /// Whose the file is.
+    /// Who owns the file.
     pub holder: Holder,
 }
 

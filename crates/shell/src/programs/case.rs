@@ -28,11 +28,11 @@ impl Labels for CalledSecret {
 }
 
 impl Program {
-    /// Judges the cases of the entry by `programs`, which hold it.
+    /// Checks the cases of the entry with `programs`, which contain it.
     ///
     /// # Errors
     ///
-    /// The first case that is not as the entry says.
+    /// The first case that fails.
     pub fn check(&self, programs: &Arc<Programs>) -> Result<(), String> {
         let analyzer =
             Analyzer::new().with_labels(Arc::new(CalledSecret)).with_programs(Arc::clone(programs));

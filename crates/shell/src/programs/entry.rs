@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use crate::effects::Action;
 use crate::options::{Options, Takes};
 
-/// What is known of a program. Keys that are left out say that there is nothing to say.
+/// What is known about a program. An absent key means that there is nothing to say.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Program {

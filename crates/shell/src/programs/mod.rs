@@ -28,7 +28,7 @@ use crate::options::Takes;
 
 static BUILT_IN: LazyLock<Arc<Programs>> = LazyLock::new(|| Arc::new(Programs::empty()));
 
-/// Programs by their names: those that are built in, and those that were added.
+/// Programs by name: the built-in ones and those that were added.
 pub struct Programs {
     added: Vec<Program>,
     names: HashMap<String, usize>,
@@ -49,8 +49,8 @@ impl Programs {
         Arc::clone(&BUILT_IN)
     }
 
-    /// Returns the built-in catalogue and `more`, whose cases are checked. An entry may add a program and not change a known
-    /// one: what is known of that holds for everybody.
+    /// Returns the built-in catalogue and `more`, whose cases are checked. An entry may add a program but not change a known
+    /// one, because what is known about that holds for everybody.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Programs {
         self.is_broken || built_in::is_broken()
     }
 
-    /// Returns what is known of the program that is called `name`, also with a version behind it (`python3.12`).
+    /// Returns what is known about the program `name`, which may have a version suffix (`python3.12`).
     pub fn get(&self, name: &str) -> Option<&Program> {
         let named = |name: &str| {
             built_in::named(name).or_else(|| self.names.get(name).and_then(|at| self.added.get(*at)))

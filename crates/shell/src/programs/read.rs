@@ -10,7 +10,7 @@ use super::Program;
 ///
 /// # Errors
 ///
-/// Every entry that can't be read, each with its first problem; or that the text is no YAML.
+/// Every entry that can't be read, each with its first problem; or a syntax error of the YAML.
 pub fn read_programs(file: &str, text: &str) -> Result<Vec<Spanned<Program>>, Vec<Problem>> {
     match backstop_yaml::parse(&Arc::from(file), text) {
         Ok(Some(root)) => programs_of(&root),
@@ -19,11 +19,11 @@ pub fn read_programs(file: &str, text: &str) -> Result<Vec<Spanned<Program>>, Ve
     }
 }
 
-/// Returns the entries of a catalogue that is a tree already: one, or a list.
+/// Returns the entries of a catalogue that is already parsed into a tree: one, or a list.
 ///
 /// # Errors
 ///
-/// As [`read_programs`].
+/// Like [`read_programs`].
 pub fn programs_of(root: &Node) -> Result<Vec<Spanned<Program>>, Vec<Problem>> {
     let nodes = match &root.kind {
         Kind::List(nodes) => nodes.as_slice(),

@@ -130,11 +130,11 @@ impl Place {
     }
 }
 
-/// Puts the redactor into a snapshot, at those of its places that a host of this process fires.
+/// Registers the redactor in a snapshot, at those of its points that a host of this process fires.
 ///
 /// # Errors
 ///
-/// [`RegisterError`] when it can't stand at one of its places.
+/// [`RegisterError`] if it can't be registered at one of its points.
 pub fn register_redaction(
     snapshot: &mut Snapshot,
     settings: &RedactionSettings,

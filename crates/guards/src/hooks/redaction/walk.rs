@@ -226,7 +226,7 @@ fn put_seals(value: &mut Value, seals: &mut impl Iterator<Item = Value>) {
     }
 }
 
-/// Returns what has to stay does not pass where it would be another value when it is clean.
+/// Turns a finding into a block: what has to stay does not pass if cleaning would make it another value.
 fn blocked(finding: Finding) -> Finding {
     let action = if finding.is_change() { Action::Block } else { finding.action };
     Finding { action, ..finding }

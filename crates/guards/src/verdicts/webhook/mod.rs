@@ -35,14 +35,14 @@ const WORDS: Words = Words { what: "webhook", credentials: "auth_header" };
 pub struct WebhookOptions {
     /// Where to post to; `http` or `https`.
     pub url: String,
-    /// The value of the `Authorization` header; none when empty. Needs `https`, unless the endpoint is on this
+    /// The value of the `Authorization` header; no header if empty. Requires `https`, unless the endpoint is on this
     /// machine.
     #[serde(default)]
     pub auth_header: String,
     /// How long to wait for an answer, in seconds.
     #[serde(default = "default_timeout")]
     pub timeout: f64,
-    /// Whether an outage lets calls pass. Not said, it is what a failure means everywhere: calls are denied.
+    /// Whether an outage lets calls pass. By default an outage is like any failure: calls are denied.
     #[serde(default)]
     pub fail_open: Option<bool>,
 }
