@@ -40,8 +40,8 @@ use self::passage::Question;
 
 pub use self::offers::{OfferQuestion, OfferRuling};
 
-/// How long a decision about a tool call counts for those who know nothing but the call's id. Decisions older
-/// than that can be pruned.
+/// How long a decision about a tool call counts for a host that knows only the call's id. Older decisions
+/// can be pruned.
 pub const DECISIONS_LAST: Duration = Duration::from_hours(24);
 
 /// Shorter ids are made up by models, not by providers, and name different calls in different conversations.
@@ -93,8 +93,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets whether the answers of models are judged in other processes too, whose decisions about tool calls
-    /// then count here. Each tool call costs a look into the store.
+    /// Sets whether other processes judge answers of models too, so that their decisions about tool calls
+    /// count here. Each tool call then costs a read from the store.
     #[must_use]
     pub fn shared_decisions(mut self, shared: bool) -> Self {
         self.shared_decisions = shared;
@@ -150,7 +150,7 @@ impl fmt::Debug for Engine {
 /// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unasked {
-    /// It is denied, and the question is filed: a person finds it among the approvals and can allow the call afterwards.
+    /// The call is denied, and the question is filed: a person finds it among the approvals and can allow the call afterwards.
     /// What was allowed earlier counts.
     #[default]
     Deny,
@@ -160,7 +160,7 @@ pub enum Unasked {
     Leave,
 }
 
-/// A model's answer, judged.
+/// A judged answer of a model.
 #[derive(Debug)]
 pub struct JudgedAnswer {
     /// What the hooks said.
@@ -170,7 +170,7 @@ pub struct JudgedAnswer {
 }
 
 impl Engine {
-    /// Creates an engine without hooks, to be filled.
+    /// Returns a builder for an engine without hooks.
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             snapshot: Snapshot::empty(OperatorSettings::default()),
@@ -192,13 +192,13 @@ impl Engine {
         &self.0.interceptors
     }
 
-    /// Returns where decisions are kept, and questions with their answers, unless these have [a store](Self::answer_store) of
-    /// their own.
+    /// Returns the store of decisions, and of questions with their answers, unless these have [a separate
+    /// store](Self::answer_store).
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
 
-    /// Returns where questions, answers and grants are kept.
+    /// Returns the store of questions, answers and grants.
     pub fn answer_store(&self) -> &Arc<dyn AnswerStore> {
         &self.0.approvals.store
     }
@@ -226,7 +226,8 @@ impl Engine {
         .await
     }
 
-    /// Who stands at `before_response_emit` now: whether an answer can be let go while it is made.
+    /// Returns what the hooks at `before_response_emit` currently permit: whether an answer can be released while it is
+    /// generated.
     pub fn response_gate(&self) -> ResponseGate {
         if !self.has_hooks::<BeforeResponseEmit>() {
             return ResponseGate::Open;
@@ -235,8 +236,8 @@ impl Engine {
         if others { ResponseGate::Whole } else { ResponseGate::Spans }
     }
 
-    /// Returns the span redactors at `before_response_emit`, for an answer that is let go while it is made. They
-    /// stay those of this moment; a host asks [`Self::response_gate`] before it lets go of more.
+    /// Returns the span redactors at `before_response_emit`, for an answer that is released while it is generated. They
+    /// are those of this moment; a host asks [`Self::response_gate`] before it releases more.
     pub fn redaction(&self, call: &CallContext) -> Redaction {
         Redaction::new(self.clone(), call)
     }
@@ -246,13 +247,13 @@ impl Engine {
         !self.has_hooks::<P>() && !reads_idle(&self.0.sinks, P::INFO.id)
     }
 
-    /// As [`Self::decide`], keeping what each hook saw and said in the receipt, for showing it to a human.
+    /// Like [`Self::decide`], but the receipt also contains what each hook saw and answered, to show it to a human.
     pub async fn explain<P: DecidePoint>(&self, event: P::Event, call: &CallContext) -> Decided<P> {
         let snapshot = self.0.registry.snapshot();
         Dispatch { capture: true, digests: true, ..self.dispatch(&snapshot, call) }.decide(event).await
     }
 
-    /// Shows an event to the hooks at `P`. Returns when each has answered or used its budget up.
+    /// Shows an event to the hooks at `P`. Returns when each has answered or used up its budget.
     pub async fn observe<P: ObservePoint>(&self, event: &P::Event, call: &CallContext) -> Receipt {
         if self.unwatched::<P>() {
             return Receipt::untouched(P::INFO.id, Verdict::Observed);
@@ -279,7 +280,7 @@ impl Engine {
     }
 
     /// Lets every hook judge a tool call, without asking a human and without a record: for `check` and
-    /// `explain`. With `capture` the receipt keeps what each hook saw and said.
+    /// `explain`. With `capture` the receipt contains what each hook saw and answered.
     pub async fn review_tool_call(
         &self,
         event: ToolCallEvent,
@@ -294,8 +295,8 @@ impl Engine {
         reviewed
     }
 
-    /// Lets the hooks judge a model's answer. From the moment of this call, and before its future is
-    /// first polled, tool calls of the run wait until the answer is decided; a future that is dropped
+    /// Lets the hooks judge a model's answer. From the moment of this call, even before its future is
+    /// first polled, tool calls of the run wait until the answer is decided. Dropping the future
     /// denies them.
     pub fn judge_answer<'a>(
         &'a self,
@@ -305,10 +306,10 @@ impl Engine {
         self.judge(event, call, None)
     }
 
-    /// As [`judge_answer`](Self::judge_answer), for hosts that see a model's answers and never its tools: each
-    /// tool call that stays is also taken through the gates of tool calls, since nobody else may do so. What they
-    /// would stop, and what they would rewrite, which cannot be honoured in an answer, is denied; `unasked` says
-    /// what becomes of a call about which they would ask a human. Questions about several calls are put at once.
+    /// Like [`judge_answer`](Self::judge_answer), for hosts that see a model's answers and never its tools: each
+    /// tool call that stays is also taken through the gates of tool calls, because nobody else may do so. Calls that they
+    /// would stop are denied, and so are calls that they would rewrite, which can't be honoured in an answer. `unasked` says
+    /// what happens to a call that they would ask a human about. Questions about several calls are asked at once.
     pub fn judge_answer_and_calls<'a>(
         &'a self,
         event: AfterLlmCallEvent,
@@ -318,7 +319,7 @@ impl Engine {
         self.judge(event, call, Some(unasked))
     }
 
-    /// Returns whether anything stands in front of tool calls.
+    /// Returns whether any hook judges tool calls.
     pub fn has_tool_gates(&self) -> bool {
         self.has_hooks::<TrustedToolPolicy>()
             || self.has_hooks::<ToolBefore>()
@@ -477,17 +478,17 @@ impl Engine {
         self.store().decision_on_call(call, Timestamp::now().before(DECISIONS_LAST)).await
     }
 
-    /// Forgets what was decided in a run of this process, and leaves the store as it is: for hosts that see
-    /// answers and never the tools, whose decisions others look up.
+    /// Forgets the decisions of a run in this process, and leaves the store as it is: for hosts that see
+    /// answers and never the tools, and whose decisions other processes look up.
     pub fn forget_run(&self, session: Option<&SessionId>, run: &RunId) {
         self.0.answers.end(session, run);
     }
 
-    /// Ends a run: what it waits for is cancelled, what was decided in it is forgotten.
+    /// Ends a run: cancels what it waits for, and forgets its decisions.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the store can't be told; the run is forgotten in this process all the same.
+    /// [`StoreError`] if the store can't be updated; the run is forgotten in this process in any case.
     pub async fn end_run(&self, session: Option<&SessionId>, run: &RunId) -> Result<(), StoreError> {
         self.0.answers.end(session, run);
         self.answer_store().cancel_run_approvals(&session_of(session), run, Timestamp::now()).await?;

@@ -54,8 +54,8 @@ pub enum Rewrite {
 }
 
 impl Rewrite {
-    /// Returns what holds at a point for a hook that does not say: where a failed hook is skipped, what it would have
-    /// written can be done without; where it blocks, it can't.
+    /// Returns the default at a point: optional where a failed hook is skipped, because its rewrite is dispensable there;
+    /// required where a failed hook blocks.
     pub fn at(point: PointId) -> Self {
         match point.info().failure {
             FailurePolicy::Open => Self::Optional,
@@ -245,8 +245,8 @@ fn as_text<T: fmt::Display, S: serde::Serializer>(
 }
 
 impl HookMeta {
-    /// Returns whether the hook is about this tool and agent. Where failing is not passing, a gate for some agents is asked
-    /// about a call that says no agent, too: nobody knows that it is not theirs.
+    /// Returns whether the hook applies to this tool and agent. Where failing is not passing, a gate for some agents is also
+    /// asked about a call without an agent, because it may be theirs.
     pub fn applies_to(&self, tool: Option<&ToolName>, agent: Option<&AgentId>) -> bool {
         let nameless = agent.is_none() && self.is_closed();
         self.tools.as_ref().is_none_or(|tools| tool.is_some_and(|tool| tools.matches(tool)))

@@ -22,12 +22,12 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// These hosts are in this process.
+    /// Creates the set of hosts in this process.
     pub fn new(here: impl IntoIterator<Item = HostProfile>) -> Self {
         Self { here: here.into_iter().collect(), elsewhere: Vec::new() }
     }
 
-    /// Hosts that exist and are in other processes, for saying who fires a point that nobody fires here.
+    /// Adds hosts of other processes, so that an error can name who fires a point that nobody fires here.
     #[must_use]
     pub fn elsewhere(mut self, known: impl IntoIterator<Item = HostProfile>) -> Self {
         let is_here = |host: &HostProfile| self.here.iter().any(|here| here.name() == host.name());

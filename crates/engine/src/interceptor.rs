@@ -40,7 +40,7 @@ pub trait InterceptPoint: DecidePoint {
     /// What the interceptor changes in place.
     type Output: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// Returns the output as the interceptor before left it.
+    /// Returns the output as the previous interceptor left it.
     fn output(event: &Self::Event) -> Self::Output;
 
     /// Returns what the interceptor changed, as an outcome; `None` when it changed nothing.

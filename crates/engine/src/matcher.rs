@@ -66,8 +66,8 @@ fn compile(pattern: &str) -> Result<Box<Regex>, InvalidMatcher> {
 }
 
 impl ToolMatcher {
-    /// Tools by name, each of them however it is called; `group:<name>` stands for the tools of a group. A name
-    /// that no known tool has is that of a tool which a plugin, an MCP server or a client brings.
+    /// Creates a matcher for tools by name, each under any of its names; `group:<name>` stands for the tools of a group. A name
+    /// that no known tool has is assumed to be that of a tool from a plugin, an MCP server or a client.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl ToolMatcher {
         if tools.is_empty() { Err(InvalidMatcher::Empty) } else { Ok(Self::Names(tools)) }
     }
 
-    /// Tools by regular expression: those of which it finds one of the names, as called, canonical or another
+    /// Creates a matcher for tools by regular expression: those with a name that it matches, as called, canonical or another
     /// known spelling.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl ToolMatcher {
         })
     }
 
-    /// Returns what people should know about names in it that no tool of `known` has: probably a typo.
+    /// Returns hints for people about names in it that no tool of `known` has: probably typos.
     pub fn hints(&self, known: &[ToolName]) -> Vec<String> {
         match self {
             Self::Names(names) => names.iter().filter_map(|name| name.typo_hint(known)).collect(),
@@ -130,7 +130,7 @@ impl ToolMatcher {
 }
 
 impl AgentMatcher {
-    /// Agents by regular expression on their id.
+    /// Creates a matcher for agents by a regular expression on their id.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::hook_options::Origin;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Budget(Duration);
 
-/// A number of milliseconds that is no budget.
+/// A number of milliseconds that is not a valid budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a time budget is a whole number of milliseconds between 1 and 600000, not {0}")]
 pub struct InvalidBudget(u64);
@@ -40,9 +40,9 @@ impl Budget {
 /// What the operator decided about one owner's hooks.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerSettings {
-    /// `Some(false)` keeps the owner's hooks out.
+    /// `Some(false)` excludes the owner's hooks.
     pub enabled: Option<bool>,
-    /// The owner's configuration, as its hooks are given it.
+    /// The owner's configuration, which its hooks receive.
     pub config: Json,
     /// The budget of all its hooks.
     pub timeout: Option<Budget>,
@@ -53,11 +53,11 @@ pub struct OwnerSettings {
     /// Whether its hooks may change what the model reads. `Some(false)` forbids it.
     pub allow_prompt_injection: Option<bool>,
     /// Whether it may register trusted tool policies, which judge before every other hook. Owners that are not built in
-    /// need `true`.
+    /// require `true`.
     pub allow_trusted_tool_policy: bool,
 }
 
-/// What the operator decided.
+/// The operator's settings.
 #[derive(Clone, Debug, Default)]
 pub struct OperatorSettings {
     /// Per owner.

@@ -99,7 +99,7 @@ impl<P: Point> AnySlot for Slot<P> {
     }
 }
 
-/// Returns whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
+/// Checks whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
 fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterError> {
     match registered {
         // The operator has switched the owner off since, which is what was asked for.
@@ -191,7 +191,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there.
+    /// [`RegisterError`] if it can't be registered there.
     pub fn on<P: Point>(
         &mut self,
         hook: Arc<dyn Hook<P>>,
@@ -215,12 +215,12 @@ impl Snapshot {
         Ok(id)
     }
 
-    /// As [`on`](Self::on) where a host of this process fires `P`, and nothing otherwise: for the parts of a guard
-    /// that stands wherever its host lets it, and guards what passes there.
+    /// Like [`on`](Self::on) if a host of this process fires `P`; otherwise does nothing. For the parts of a guard
+    /// that is registered wherever its host permits, and guards what passes there.
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there for another reason.
+    /// [`RegisterError`] if it can't be registered there for another reason.
     pub fn on_if_fired<P: Point>(
         &mut self,
         hook: Arc<dyn Hook<P>>,
@@ -233,7 +233,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there.
+    /// [`RegisterError`] if it can't be registered there.
     pub fn on_spans(
         &mut self,
         redactor: Arc<dyn SpanRedactor>,
@@ -248,7 +248,7 @@ impl Snapshot {
         Ok(id)
     }
 
-    /// Who puts values in place of placeholders, in calls that passed every gate. There is one; it belongs to the
+    /// Sets the resolver of placeholders in calls that passed every gate. There is one; it belongs to the
     /// configuration, and a reload brings the next one or none.
     pub fn set_unsealer(&mut self, unsealer: Arc<dyn Unsealer>) {
         self.unsealer = Some(Kept::new(unsealer));
@@ -515,11 +515,11 @@ impl Registry {
         self.current.load()
     }
 
-    /// Changes the hooks: all of the change, or nothing of it.
+    /// Changes the hooks, completely or not at all.
     ///
     /// # Errors
     ///
-    /// Whatever `change` returns; the registry is then as it was.
+    /// The error of `change`; the registry is then unchanged.
     pub fn update<T, E>(&self, change: impl FnOnce(&mut Snapshot) -> Result<T, E>) -> Result<T, E> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Snapshot::clone(&self.current.load());
@@ -528,14 +528,14 @@ impl Registry {
         Ok(done)
     }
 
-    /// Puts a new configuration in place: its hooks, its settings, its tools. Hooks that programs
-    /// registered stay, each once, under the new settings; one whose id the new configuration uses gives
+    /// Activates a new configuration: its hooks, its settings, its tools. Hooks that programs
+    /// registered stay, each once, under the new settings; a hook whose id the new configuration uses gives
     /// way to it. All of it happens, or nothing.
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when a hook that would stay can't stand under the new settings, unless they
-    /// disable its owner: then it goes.
+    /// [`RegisterError`] if a hook that would stay is not permitted under the new settings, unless they
+    /// disable its owner; then it is removed.
     pub fn reload(&self, mut next: Snapshot) -> Result<(), RegisterError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load();
@@ -562,7 +562,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there.
+    /// [`RegisterError`] if it can't be registered there.
     pub fn on<P: Point>(
         &self,
         hook: Arc<dyn Hook<P>>,
@@ -575,7 +575,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there.
+    /// [`RegisterError`] if it can't be registered there.
     pub fn on_spans(
         &self,
         redactor: Arc<dyn SpanRedactor>,

@@ -261,7 +261,7 @@ impl AnyVerdictHook {
         }
     }
 
-    /// Lets the hook stand in a list of watchers too, though it watches nothing: as the mark that nothing was
+    /// Permits the hook in a list of watchers too, although it watches nothing: it documents that nothing was
     /// forgotten there.
     #[must_use]
     pub fn placeholder(mut self) -> Self {
@@ -279,14 +279,14 @@ impl AnyVerdictHook {
         &self.life
     }
 
-    /// Puts the hook into a snapshot. In a slot of `pre_call` one that watches is told what came of the calls,
-    /// too, under its id with `:post` behind it, where a host of this process shows that; where none does, a
-    /// [hint](HookOptions::hints) says so. Where both the options and the hook say what its failure means,
-    /// the stricter counts.
+    /// Registers the hook in a snapshot. In a slot of `pre_call`, a hook that watches also receives the results of the calls,
+    /// under its id with the suffix `:post`, if a host of this process shows them; otherwise a
+    /// [hint](HookOptions::hints) says so. If both the options and the hook have a failure policy,
+    /// the stricter one applies.
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there, [`RegisterError::Slot`] when it could do nothing there.
+    /// [`RegisterError`] if it can't be registered there, [`RegisterError::Slot`] if it would have no effect there.
     pub fn register(
         &self,
         slot: VerdictSlot,

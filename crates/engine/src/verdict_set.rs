@@ -70,11 +70,11 @@ impl SetupError {
 pub struct RunningVerdicts(Vec<Member>);
 
 impl VerdictSet {
-    /// Puts a verdict hook into a snapshot (see [`AnyVerdictHook::register`]) and remembers it.
+    /// Registers a verdict hook in a snapshot (see [`AnyVerdictHook::register`]) and adds it to the set.
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] when it can't stand there.
+    /// [`RegisterError`] if it can't be registered there.
     pub fn register(
         &mut self,
         snapshot: &mut Snapshot,

@@ -30,7 +30,7 @@ struct Families {
 type Factory = Arc<dyn Fn(&Value) -> Result<AnyVerdictHook, Malformed> + Send + Sync>;
 
 impl VerdictType {
-    /// A type whose hooks judge tool calls.
+    /// Creates a type whose hooks judge tool calls.
     pub fn for_tool_calls<H: ToolCallHook>(
         factory: impl Fn(&Value) -> Result<H, Malformed> + Send + Sync + 'static,
     ) -> Self {
@@ -44,7 +44,7 @@ impl VerdictType {
         }
     }
 
-    /// A type whose hooks judge model calls.
+    /// Creates a type whose hooks judge model calls.
     pub fn for_llm_calls<H: LlmCallHook>(
         factory: impl Fn(&Value) -> Result<H, Malformed> + Send + Sync + 'static,
     ) -> Self {
@@ -58,7 +58,7 @@ impl VerdictType {
         }
     }
 
-    /// A type whose hooks judge both.
+    /// Creates a type whose hooks judge both.
     pub fn for_all_calls<H: ToolCallHook + LlmCallHook>(
         factory: impl Fn(&Value) -> Result<H, Malformed> + Send + Sync + 'static,
     ) -> Self {
@@ -73,7 +73,7 @@ impl VerdictType {
         }
     }
 
-    /// Lets hooks of this type stand in lists of watchers too, though they watch nothing; see
+    /// Permits hooks of this type in lists of watchers too, although they watch nothing; see
     /// [`AnyVerdictHook::placeholder`].
     #[must_use]
     pub fn placeholder(mut self) -> Self {

@@ -189,7 +189,7 @@ impl ApprovalRequest {
     ///
     /// # Errors
     ///
-    /// [`InvalidApprovalRequest`] when title or description break their limits.
+    /// [`InvalidApprovalRequest`] if the title or the description exceeds its limit.
     pub fn new(title: impl Into<Text>, description: impl Into<Text>) -> Result<Self, InvalidApprovalRequest> {
         let (title, description) = (clean(&title.into()), clean(&description.into()));
         if title.trim().is_empty() {
@@ -274,22 +274,22 @@ impl ApprovalRequest {
         self
     }
 
-    /// Limits what the human can answer. Deny is always on offer.
+    /// Limits what the human can answer. Deny is always offered.
     #[must_use]
     pub fn decisions(mut self, decisions: impl IntoIterator<Item = Decision>) -> Self {
         self.allowed_decisions = with_deny(decisions);
         self
     }
 
-    /// Says what the request rests on. Two requests of a hook that have grounds ask about the same thing if these
-    /// are the same, whatever their texts show of it.
+    /// Sets what the request is based on. Two requests of a hook that have grounds ask about the same thing if the grounds
+    /// are equal, whatever their texts say.
     #[must_use]
     pub fn grounds(mut self, grounds: impl IntoIterator<Item = Ground>) -> Self {
         self.grounds = grounds.into_iter().collect();
         self
     }
 
-    /// Sets who is told how the request ended, and may still block the call then.
+    /// Sets a listener that is told how the request ended, and that may still block the call.
     #[must_use]
     pub fn on_resolution<F, Fut>(mut self, told: F) -> Self
     where
@@ -314,7 +314,7 @@ impl ApprovalRequest {
         &self.description
     }
 
-    /// Returns how grave it is.
+    /// Returns the severity.
     pub fn severity_level(&self) -> Severity {
         self.severity
     }
@@ -344,27 +344,27 @@ impl ApprovalRequest {
         self.scope.as_ref()
     }
 
-    /// Returns what the human can answer; deny is always among it.
+    /// Returns the possible answers, which always include deny.
     pub fn allowed_decisions(&self) -> &[Decision] {
         &self.allowed_decisions
     }
 
-    /// Who asks, once the host has stamped it.
+    /// Returns the owner that asks, once the host has set it.
     pub fn owner(&self) -> Option<&OwnerId> {
         self.owner.as_ref()
     }
 
-    /// Returns the hook that asks, once the host has stamped it.
+    /// Returns the hook that asks, once the host has set it.
     pub fn hook(&self) -> Option<&HookId> {
         self.hook.as_ref()
     }
 
-    /// Returns what it rests on; empty where the hook does not say.
+    /// Returns what it is based on; empty if the hook does not say.
     pub fn rests_on(&self) -> &[Ground] {
         &self.grounds
     }
 
-    /// Who is to be told how it ended.
+    /// Returns the listener that is told how it ended.
     pub fn resolution_listener(&self) -> Option<&OnResolution> {
         self.on_resolution.as_ref()
     }
@@ -492,7 +492,7 @@ impl ApprovalRequests {
         &self.0
     }
 
-    /// Returns the requests, taken out.
+    /// Returns the requests as a list.
     pub fn into_vec(self) -> Vec<ApprovalRequest> {
         self.0
     }

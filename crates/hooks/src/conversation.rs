@@ -240,9 +240,9 @@ impl Message {
         })
     }
 
-    /// Replaces the visible text: the first text part takes `text`, the other text parts go; thinking,
-    /// tool calls, images and unknown parts stay where they are. With empty `text` no text part is left,
-    /// since an empty one is refused by providers. Returns whether anything changed.
+    /// Replaces the visible text: the first text part becomes `text`, and the other text parts are removed. Thinking,
+    /// tool calls, images and unknown parts stay where they are. With an empty `text` no text part is left,
+    /// because providers refuse an empty one. Returns whether anything changed.
     pub fn set_visible_text(&mut self, text: &Text) -> bool {
         if self.visible_text() == text.as_str() {
             return false;

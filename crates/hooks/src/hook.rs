@@ -134,7 +134,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Names something that the answer rests on: if it is another by the time the answer is acted upon, the answer no
+    /// Reports something that the answer depends on: if it has changed by the time the answer is acted upon, the answer no
     /// longer counts.
     pub fn rests_on(&self, fact: Fact) {
         if let Some(evidence) = self.evidence {
@@ -176,8 +176,8 @@ pub trait Hook<P: Point>: Send + Sync + 'static {
     /// Judges, rewrites or watches one event.
     fn call<'a>(&'a self, event: &'a P::Event, cx: Context<'a>) -> Answer<'a, P>;
 
-    /// Returns how busy it is, for a hook that keeps threads or connections of its own and has a bound for them. It is
-    /// said where the hook did not answer in time.
+    /// Returns how busy the hook is, if it has threads or connections of its own with a bound. It is
+    /// reported when the hook did not answer in time.
     fn load(&self) -> Option<HookLoad> {
         None
     }
@@ -254,7 +254,7 @@ where
     }
 }
 
-/// Creates a hook from a closure that answers at once.
+/// Creates a hook from a closure that answers immediately.
 pub fn hook_fn<P, F>(f: F) -> Arc<dyn Hook<P>>
 where
     P: Point,
@@ -290,7 +290,7 @@ pub struct OwnedContext {
 }
 
 impl OwnedContext {
-    /// As [`Context::rests_on`].
+    /// Like [`Context::rests_on`].
     pub fn rests_on(&self, fact: Fact) {
         if let Some(evidence) = &self.evidence {
             evidence.add(fact);
@@ -299,7 +299,7 @@ impl OwnedContext {
 }
 
 impl Context<'_> {
-    /// A copy without a lifetime.
+    /// Returns a copy without a lifetime.
     pub fn to_owned(self) -> OwnedContext {
         OwnedContext {
             call: self.call.clone(),
@@ -325,7 +325,7 @@ where
 /// The event is the point's event with the shared facts under `context` (`context.pluginConfig` is the
 /// owner's configuration); the answer is the point's outcome or `null`.
 pub trait JsonHook: Send + Sync + 'static {
-    /// Returns one event.
+    /// Answers one event.
     fn call<'a>(&'a self, point: PointId, event: Value) -> JsonFuture<'a>;
 }
 
@@ -343,7 +343,7 @@ impl<P: Point, H: JsonHook + ?Sized> Hook<P> for JsonAdapter<H> {
     }
 }
 
-/// Puts a JSON hook at the point `P`.
+/// Adapts a JSON hook to the point `P`.
 pub fn json_hook<P: Point>(hook: Arc<dyn JsonHook>) -> Arc<dyn Hook<P>> {
     Arc::new(JsonAdapter(hook))
 }

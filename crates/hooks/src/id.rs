@@ -17,7 +17,7 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Returns the id as it was given.
+            /// Creates an id.
             pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
             }

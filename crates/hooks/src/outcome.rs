@@ -27,13 +27,13 @@ pub trait Outcome:
     /// Merges the answer of the next hook into this one. Returns the fields that a latch refused.
     fn merge(&mut self, next: Self) -> Vec<&'static str>;
 
-    /// Takes back the values that this answer proposes, and leaves the rest of it. Returns the fields.
+    /// Withdraws the values that this answer proposes and keeps the rest. Returns the fields.
     fn withdraw(&mut self) -> Vec<&'static str> {
         Vec::new()
     }
 
     /// Returns the part of this answer that still counts when the hook is asked once more, about the final value: what
-    /// stops, narrows or asks. The rest was said the first time.
+    /// stops, narrows or asks. The rest counted the first time.
     fn gates_only(self) -> Self {
         self
     }
@@ -43,13 +43,13 @@ pub trait Outcome:
         false
     }
 
-    /// Returns the reason of the block, where one was given.
+    /// Returns the reason of the block, if one was given.
     fn block_reason(&self) -> Option<&Reason> {
         None
     }
 
-    /// Returns whether the answer says what it wants. One that gives a reason to stop the value, and does not say whether it
-    /// stops it, is no consent.
+    /// Checks that the answer is complete. An answer that gives a reason to stop the value, but does not say whether it
+    /// stops it, is not consent.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ pub trait Outcome:
         Ok(())
     }
 
-    /// Returns where a later hook may replace what an earlier one set key by key: the keys and their values.
+    /// Returns the keys and values that a later hook may replace one by one, if the outcome has such keys.
     fn per_key(&self) -> Option<&BTreeMap<String, String>> {
         None
     }
@@ -68,14 +68,14 @@ pub trait Outcome:
         &[]
     }
 
-    /// Has `told` be told how what is asked for ends, and say a block then. It is for hooks that speak JSON, which has no
-    /// functions; an outcome that can't ask has nothing to tell.
+    /// Registers `told` as the listener of the requests in this answer; it may then block. This is for hooks that speak JSON,
+    /// which has no functions. An outcome that can't ask ignores it.
     fn listen(&mut self, _told: &OnResolution) {}
 
-    /// Writes down who really answered, over whatever the answer claims.
+    /// Sets who really answered, overwriting whatever the answer claims.
     fn stamp(&mut self, _owner: &OwnerId, _hook: &HookId) {}
 
-    /// Reads the wire form of one hook's answer. `null` is no opinion.
+    /// Reads the wire form of one hook's answer. `null` means no opinion.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// `message` says what is wrong; it must not hold values of the answer.
+    /// Creates the error. `message` says what is wrong; it must not contain values of the answer.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
@@ -220,7 +220,7 @@ macro_rules! event {
         [$($optional:ident : $optional_type:ty,)*]
     ) => {
         impl $name {
-            /// Returns the event with what it always carries; nothing else is known yet.
+            /// Creates the event with its required fields; the optional ones are empty.
             pub fn new($($field: $taken),*) -> Self {
                 Self { $($field: $value,)* $($optional: None,)* }
             }

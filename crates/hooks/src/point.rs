@@ -51,13 +51,13 @@ pub trait Event<O>:
     /// the outcome, and an outcome that says anything is a change.
     const ABSORBS: bool = false;
 
-    /// Takes over what one hook's answer changes, so that the next hook sees it. Returns whether the value that is
-    /// judged is now another one.
+    /// Applies what one hook's answer changes, so that the next hook sees it. Returns whether the judged value has
+    /// changed.
     fn absorb(&mut self, _answer: &O) -> bool {
         false
     }
 
-    /// Writes the value as it stands into the merged outcome, where several fields of that are views of one value.
+    /// Writes the current value into the merged outcome, if several of its fields are views of one value.
     fn conclude(&self, _merged: &mut O) {}
 
     /// Returns the tool that the event is about, at points where hooks can be limited to tools.
@@ -65,7 +65,7 @@ pub trait Event<O>:
         None
     }
 
-    /// Refuses an answer that has the right form but makes no sense for this event.
+    /// Refuses an answer that is well-formed but makes no sense for this event.
     ///
     /// # Errors
     ///

@@ -27,18 +27,18 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Creates a reason in words. A record has its digest.
+    /// Creates a reason in words. A record stores only its digest.
     pub fn new(text: impl Into<Text>) -> Self {
         Self { text: text.into(), rules: Arc::default(), is_fixed: false }
     }
 
-    /// Creates a reason that is one of Backstop's own sentences, perhaps with an error in it that nobody must find
-    /// in a record, nor guess from a digest: a record has the rule and nothing else.
+    /// Creates a reason from one of Backstop's own sentences, possibly with an error in it that must not be found
+    /// in a record or guessed from a digest: a record stores the rule and nothing else.
     pub fn fixed(rule: impl Into<RuleId>, text: impl Into<Text>) -> Self {
         Self { text: text.into(), rules: Arc::new([rule.into()]), is_fixed: true }
     }
 
-    /// Names the rules that the reason comes from.
+    /// Sets the rules that the reason comes from.
     #[must_use]
     pub fn by(mut self, rules: impl IntoIterator<Item = RuleId>) -> Self {
         self.rules = rules.into_iter().collect();
@@ -50,12 +50,12 @@ impl Reason {
         &self.text
     }
 
-    /// Returns the rules that it comes from; empty where the hook names none.
+    /// Returns the rules that it comes from; empty if the hook names none.
     pub fn rules(&self) -> &[RuleId] {
         &self.rules
     }
 
-    /// Returns what may be kept of it.
+    /// Returns the part that may be stored.
     pub fn recorded(&self) -> RecordedReason {
         let digest = (!self.is_fixed).then(|| Digest::of_text("reason", &self.text));
         RecordedReason { rules: self.rules.to_vec(), digest }

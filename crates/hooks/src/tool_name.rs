@@ -142,7 +142,7 @@ pub fn group(name: &str) -> Option<&'static [&'static str]> {
     GROUPS.iter().find(|(group, _)| *group == name).map(|(_, tools)| *tools)
 }
 
-/// Returns the known spellings of a tool beside its canonical name; none for a tool that is not known.
+/// Returns the known spellings of a tool besides its canonical name; none for an unknown tool.
 pub fn spellings(canonical: &str) -> &'static [&'static str] {
     SPELLINGS.iter().find(|(tool, _)| *tool == canonical).map_or(&[], |(_, spellings)| spellings)
 }
@@ -157,8 +157,8 @@ fn known(written: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the known name or spelling that was probably meant by one that is nearly it; `None` for a name that is known
-/// or unlike any. A hint for people: a name that nobody knows may well be that of a tool.
+/// Returns the known name or spelling that was probably meant; `None` for a name that is known
+/// or unlike any. This is a hint for people: an unknown name may well be that of a tool.
 pub fn nearest(written: &str) -> Option<&'static str> {
     let written = written.trim().to_ascii_lowercase();
     if known(&written).is_some() {
@@ -174,7 +174,7 @@ pub fn nearest(written: &str) -> Option<&'static str> {
 }
 
 impl ToolName {
-    /// Creates a name as it was called; which tool it is follows from the known spellings.
+    /// Creates a tool name from the name as called; the known spellings determine the tool.
     pub fn new(called: &str) -> Self {
         let canonical = match known(called) {
             Some(tool) if tool != called => Canonical::Known(tool),
@@ -183,7 +183,7 @@ impl ToolName {
         Self(Arc::new(Names::new(called, canonical)))
     }
 
-    /// Creates a name as it was called by a host that knows which tool it is, such as an adapter for a coding agent.
+    /// Creates a tool name for a host that knows which tool it is, such as an adapter for a coding agent.
     pub fn with_canonical(called: &str, canonical: &str) -> Self {
         let canonical = match known(canonical) {
             Some(tool) if tool == called => Canonical::AsCalled,
@@ -194,9 +194,9 @@ impl ToolName {
         Self(Arc::new(Names::new(called, canonical)))
     }
 
-    /// Creates a name that was called in a namespace, as models of OpenAI's call the tools of a server: it is the name with the
-    /// namespace in front, as clients name such tools (`mcp__shop__buy`), and rules that deny or select hold for the bare name,
-    /// too. A tool that is known by its bare name stays that tool, since a client may not look at namespaces.
+    /// Creates a tool name for a call in a namespace, as models of OpenAI call the tools of a server. It is the name with the
+    /// namespace as prefix, as clients name such tools (`mcp__shop__buy`), and rules that deny or select also apply to the bare
+    /// name. A tool that is known by its bare name stays that tool, because a client may ignore namespaces.
     pub fn in_namespace(namespace: &str, called: &str) -> Self {
         let joined = format!("{namespace}__{called}");
         match known(called) {
@@ -210,7 +210,7 @@ impl ToolName {
         &self.0.called
     }
 
-    /// Returns the one name of the tool, by which policies know it.
+    /// Returns the canonical name of the tool, by which policies know it.
     pub fn canonical(&self) -> &str {
         match &self.0.canonical {
             Canonical::AsCalled => &self.0.called,
@@ -219,13 +219,13 @@ impl ToolName {
         }
     }
 
-    /// Returns the name as called, where it is not the canonical one.
+    /// Returns the name as called, if it is not the canonical one.
     pub fn called_as(&self) -> Option<&str> {
         (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
     }
 
-    /// Returns what the names of the tools begin with that this name stands for, where it stands for all tools of a server that
-    /// a provider asks by itself (`mcp__shop__*`); `None` for the name of one tool.
+    /// Returns the common prefix of the tools that this name stands for, if it stands for all tools of a server that
+    /// a provider asks itself (`mcp__shop__*`); `None` for the name of one tool.
     pub fn open_prefix(&self) -> Option<&str> {
         self.called().strip_suffix('*')
     }
@@ -247,8 +247,8 @@ impl ToolName {
         self.0.lenient.iter().map(|name| &**name)
     }
 
-    /// Returns the names by which the tool may be allowed: the canonical one, and the one it is called by unless that is
-    /// a name of another tool, or puts a known one in a namespace.
+    /// Returns the names by which the tool may be allowed: the canonical one, and the name as called unless that is
+    /// the name of another tool, or puts a known one in a namespace.
     pub fn names_it_is_allowed_by(&self) -> impl Iterator<Item = &str> {
         let canonical = self.canonical();
         let bare = |called: &str| called.rsplit_once("__").and_then(|(_, bare)| known(bare));
@@ -259,8 +259,8 @@ impl ToolName {
         [canonical].into_iter().chain(self.called_as().filter(honest))
     }
 
-    /// Returns whether a rule that denies or selects what `self` says holds for `tool`: it is one of the tool's names, in
-    /// whatever capitals, or another spelling of one.
+    /// Returns whether a rule that denies or selects `self` applies to `tool`: it is one of the tool's names,
+    /// case-insensitively, or another spelling of one.
     pub fn selects(&self, tool: &Self) -> bool {
         let is = |name: &str| name.eq_ignore_ascii_case(self.canonical());
         is(tool.canonical())
@@ -272,8 +272,8 @@ impl ToolName {
                 .is_some_and(|prefix| self.every_name().any(|name| begins_with(name, prefix)))
     }
 
-    /// Returns what people should know about a rule with this name, if no tool of `tools` has it and it is nearly one
-    /// that does, or a known spelling.
+    /// Returns a hint for people about a rule with this name, if no tool of `tools` has it and it is close to the name of
+    /// one, or to a known spelling.
     pub fn typo_hint(&self, tools: &[Self]) -> Option<String> {
         if tools.iter().any(|tool| self.selects(tool)) {
             return None;
@@ -288,14 +288,14 @@ impl ToolName {
     }
 }
 
-/// Returns whether a name begins with `prefix`, in whatever capitals.
+/// Returns whether a name begins with `prefix`, case-insensitively.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(prefix))
 }
 
 impl fmt::Display for ToolName {
-    /// Returns the name as called, which is the one that people and models wrote; with `{:#}` the canonical one behind
-    /// it, where that is another.
+    /// Writes the name as called, which is the one that people and models wrote; with `{:#}`, the canonical one follows
+    /// if it differs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.called_as() {
             Some(called) if f.alternate() => write!(f, "{called} ({})", self.canonical()),

@@ -113,7 +113,7 @@ impl Params {
         Value::Object(self.0.as_ref().clone())
     }
 
-    /// Returns whether both are the very same object in memory, which is cheaper to ask than equality.
+    /// Returns whether both are the same object in memory, which is cheaper than checking equality.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -151,7 +151,7 @@ impl Json {
         Self(Arc::new(value))
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     pub fn to_value(&self) -> Value {
         self.0.as_ref().clone()
     }
@@ -201,7 +201,7 @@ impl fmt::Debug for Json {
 pub struct Secret<T = String>(T);
 
 impl<T> Secret<T> {
-    /// Takes a secret in.
+    /// Wraps a secret.
     pub fn new(value: T) -> Self {
         Self(value)
     }

@@ -65,7 +65,7 @@ pub struct NewAuditEntry {
 pub struct AuditBody(String);
 
 impl AuditBody {
-    /// Returns the facts that `value` holds. A value that has no JSON form says `null`.
+    /// Creates a body from `value`. A value without a JSON form becomes `null`.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         Self(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
     }
@@ -352,7 +352,7 @@ impl Walk {
         }
     }
 
-    /// Returns whether the kept head, if it is this one, is the same.
+    /// Checks whether the kept head, if it is this one, is the same.
     fn compare(&self) -> Result<(), VerifyAuditError> {
         let head = self.report.head;
         match self.known {

@@ -26,7 +26,7 @@ pub const MAX_CHARGES: usize = 64;
 pub struct ReservationId(String);
 
 impl ReservationId {
-    /// Returns the id as it was given.
+    /// Creates an id.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }

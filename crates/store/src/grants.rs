@@ -24,7 +24,7 @@ use crate::{StoreError, Timestamp};
 pub struct GrantId(String);
 
 impl GrantId {
-    /// Returns the id as it was given.
+    /// Creates an id.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }

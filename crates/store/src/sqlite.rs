@@ -44,7 +44,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Returns the store in the file at `path`. Nothing is opened or created before the first operation.
+    /// Creates a store for the file at `path`. Nothing is opened or created before the first operation.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::with_busy_timeout(path, DEFAULT_BUSY_TIMEOUT)
     }

@@ -19,7 +19,7 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
         if value >= MIN && value <= MAX { Some(Self(value)) } else { None }
     }
 
-    /// Returns the number, moved into the range.
+    /// Returns the number, clamped to the range.
     #[must_use]
     pub const fn clamped(value: u64) -> Self {
         Self(if value < MIN {

@@ -42,11 +42,11 @@ pub enum OfferRuling {
 }
 
 impl Engine {
-    /// Returns whether a tool that a provider would run by itself may be offered to a model, by what the gates of tool calls
-    /// say of calls of it under each of its `names`. They are asked about a call of the kind [`PROVIDER_TOOL`] that has no id,
-    /// with what is `said` of the tool as arguments; nobody sees its calls before they are made. What they ask a human is put
-    /// as one question about the offer, which counts for the same offer with the same arguments, as `question` says. Leaves
-    /// receipts.
+    /// Returns whether a tool that a provider would run itself may be offered to a model, according to what the gates of tool
+    /// calls say about calls of it under each of its `names`. They are asked about a call of the kind [`PROVIDER_TOOL`] without
+    /// an id, with `said`, the description of the tool, as arguments; nobody sees its calls before they are made. Their
+    /// questions to a human become one question about the offer, which counts for the same offer with the same arguments, as
+    /// `question` says. Leaves receipts.
     pub async fn rule_offer(
         &self,
         names: &[String],

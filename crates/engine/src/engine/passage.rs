@@ -136,8 +136,8 @@ impl Engine {
         Concluded { blocked: blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt))), resolution }
     }
 
-    /// Takes a tool call through every gate, and to a human if one of them asks. Hooks that were registered while the
-    /// human was asked count: they judge the call before it is permitted.
+    /// Takes a tool call through every gate, and to a human if a gate asks. Hooks that were registered while the
+    /// human was being asked judge the call, too, before it is permitted.
     pub async fn permit_tool_call(
         &self,
         event: ToolCallEvent,

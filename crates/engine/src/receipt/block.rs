@@ -78,13 +78,13 @@ impl From<&Blocked> for RecordedBlock {
 }
 
 impl Blocked {
-    /// Returns whether nobody judged, since what judges depends on (the store, a service) can't be reached: that is no decision
-    /// of a hook.
+    /// Returns whether nobody judged because a dependency of the judge (the store, a service) can't be reached: this is not a
+    /// decision of a hook.
     pub fn is_unavailable(&self) -> bool {
         matches!(self.cause, BlockCause::Failure { kind: FailureKind::Unreachable })
     }
 
-    /// Returns the reason, or a plain sentence where none was given.
+    /// Returns the reason, or a generic sentence if none was given.
     pub fn reason_or_default(&self) -> Text {
         self.reason.clone().map(Text::from).unwrap_or_else(|| match &self.hook {
             Some(hook) => format!("blocked by {hook}").into(),

@@ -36,7 +36,7 @@ pub enum FailureKind {
 
 /// A hook failed to answer.
 ///
-/// A record has the message where it is Backstop's own, and the digest of it where it is the hook's.
+/// A record contains the message if it is Backstop's own, and only its digest if it is the hook's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -46,12 +46,12 @@ pub struct Failure {
     pub message: FailureMessage,
 }
 
-/// What is said of a failure.
+/// The message of a failure.
 #[derive(Clone, PartialEq, Eq)]
 pub enum FailureMessage {
-    /// Backstop says it, in words that are the same for every event.
+    /// Backstop's own message, which is the same for every event.
     Own(Cow<'static, str>),
-    /// The hook says it, in words that may name anything.
+    /// The hook's message, which may contain anything.
     OfHook(Text),
 }
 

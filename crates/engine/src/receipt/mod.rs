@@ -110,7 +110,7 @@ impl CallKey {
     }
 }
 
-/// The record of one dispatch. What is known only where hooks were asked is in its [`Record`], which it
+/// The record of one dispatch. What is known only if hooks were asked is in its [`Record`], which it
 /// dereferences to.
 #[derive(Clone, Debug)]
 pub struct Receipt {
@@ -125,7 +125,7 @@ pub struct Receipt {
     record: Option<Arc<Record>>,
 }
 
-/// What a receipt says of the hooks that were asked.
+/// What a receipt says about the hooks that were asked.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// When, as Unix milliseconds; 0 for a dispatch that met no hook.
@@ -138,13 +138,13 @@ pub struct Record {
     pub original: Option<Digest>,
     /// The digest of the value as it was judged last.
     pub judged: Option<Digest>,
-    /// The digests of what hooks found besides the value, and judged it by.
+    /// The digests of what hooks found besides the value and judged it by.
     pub facts: Vec<Digest>,
     /// How a human was asked, and the result.
     pub approval: Option<ApprovalNote>,
     /// Who was asked, in order.
     pub steps: Vec<Step>,
-    /// How long it took, waiting for a human not included.
+    /// How long it took, without waiting for a human.
     pub elapsed: Duration,
 }
 
@@ -306,7 +306,7 @@ impl Receipt {
         record.steps.extend(again.steps.iter().cloned().map(|step| Step { again: true, ..step }));
     }
 
-    /// Returns whether something was stopped or asked: it is kept before its answer leaves.
+    /// Returns whether something was stopped or asked: such a receipt is stored before its answer leaves.
     pub fn is_decisive(&self) -> bool {
         self.blocked.is_some() || self.approval.is_some()
     }
@@ -327,22 +327,22 @@ pub type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A consumer that is shown every receipt: the log, the audit trail, a terminal.
 ///
-/// A sink is called after the decision, on the caller's task; it must not wait. A sink that needs to
-/// wait puts the receipt into a bounded queue of its own. What stopped or asked may be waited for: [`Self::keep`].
+/// A sink is called after the decision, on the caller's task, and must not block. A sink that needs to
+/// wait puts the receipt into a bounded queue of its own. The dispatch may wait for a block or a question: [`Self::keep`].
 pub trait ReceiptSink: Send + Sync + 'static {
-    /// Takes note of a dispatch.
+    /// Records a dispatch.
     fn record(&self, receipt: &Receipt);
 
-    /// Takes note of a dispatch that [stopped or asked](Receipt::is_decisive), before its answer leaves. A sink that
-    /// keeps receipts for good answers with the wait for it, and the answer leaves after that. A block that can't be
-    /// kept stays a block; a call that a human allowed does not run where that can't be kept.
+    /// Records a dispatch that [stopped or asked](Receipt::is_decisive), before its answer leaves. A sink that
+    /// stores receipts permanently returns a future for it, and the answer leaves after that. A block that can't be
+    /// stored stays a block; a call that a human allowed does not run if that can't be stored.
     fn keep(&self, receipt: &Receipt) -> Option<Keeping> {
         self.record(receipt);
         None
     }
 
-    /// Returns whether it wants to know of dispatches at `point` that met no hook. What nobody wants to know is not put
-    /// together: such a receipt says neither when nor whose, and has no digest, which is what it costs.
+    /// Returns whether the sink wants receipts of dispatches at `point` that met no hook. If no sink does, the costly
+    /// parts are omitted: such a receipt has neither a time nor a key, and no digest.
     fn reads_idle(&self, point: PointId) -> bool {
         let _ = point;
         true

@@ -14,7 +14,7 @@ use crate::hook_options::HookMeta;
 use crate::operator::FailureSource;
 use crate::redaction::SpanCount;
 
-/// What a hook did with the value, all in all.
+/// What a hook did with the value, in summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
@@ -24,7 +24,7 @@ pub enum Said {
     Pass,
     /// It changed the value.
     Rewrote,
-    /// It wants a human to be asked.
+    /// It requires a human to be asked.
     Asked,
     /// It stopped the value.
     Blocked,
@@ -46,7 +46,7 @@ impl Said {
     }
 }
 
-/// What a step saw and said, for `explain` only; never serialised, never stored.
+/// What a step saw and answered, for `explain` only; never serialised, never stored.
 #[derive(Clone)]
 pub struct StepDetail {
     /// The event as the hook saw it.
@@ -70,20 +70,20 @@ pub struct Step {
     pub said: Said,
     /// Whether this was the second round, in which gates judge the final value again.
     pub again: bool,
-    /// Fields of its answer that were not taken: a latch refused them, or its rewrite gave way.
+    /// Fields of its answer that were not applied: a latch refused them, or its rewrite gave way.
     pub refused: Vec<&'static str>,
     /// The hook to which its optional rewrite gave way.
     pub yielded_to: Option<HookId>,
-    /// The hook whose optional rewrite was shown to it here; the value itself stood meanwhile.
+    /// The hook whose optional rewrite was shown to it here; the value itself did not change in the meantime.
     pub proposal_of: Option<HookId>,
-    /// What others had set and it set to something else, where the last hook to set a key wins.
+    /// Values of other hooks that it replaced, where the last hook to set a key wins.
     pub replaced: Box<[Replaced]>,
     /// What it found, by kind and number.
     pub spans: Vec<SpanCount>,
     /// How it failed.
     pub failure: Option<Failure>,
-    /// It failed at a gate, and what its failure means let the value pass all the same; whose word that was is in
-    /// [`HookMeta::failure_source`].
+    /// It failed at a gate, and its failure policy let the value pass; [`HookMeta::failure_source`] says who set that
+    /// policy.
     pub passed_despite_failure: bool,
     /// How long it took.
     pub elapsed: Duration,
@@ -91,10 +91,10 @@ pub struct Step {
     pub detail: Option<Box<StepDetail>>,
 }
 
-/// A value that a later hook set to something else. The values themselves are not in a receipt.
+/// A value that a later hook replaced. The values themselves are not in a receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replaced {
-    /// What it is a value of: the variable.
+    /// The key of the value: the variable.
     pub key: String,
     /// The hook that had set it.
     pub of: HookId,

@@ -7,7 +7,7 @@ use super::union::Union;
 use crate::engine::Engine;
 use crate::receipt::{Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 
-/// The span redactors over one answer that is being made.
+/// The span redactors over one answer that is being generated.
 ///
 /// An answer has texts, each with a number of the host's choice: one for each entry that
 /// `before_response_emit` would have in `allContent`, that is one for the text parts of one assistant turn
@@ -46,7 +46,7 @@ impl Redaction {
         Self { engine, call: call.clone(), union, blocked: None, recorded: true }
     }
 
-    /// Returns the same without a receipt, for a host that dispatches the texts whole when they are: that dispatch
+    /// Does not leave a receipt, for a host that dispatches the texts as a whole when they are complete: that dispatch
     /// leaves one.
     #[must_use]
     pub fn unrecorded(mut self) -> Self {
@@ -87,8 +87,8 @@ impl Redaction {
         self.blocked.is_some() || self.union.as_ref().is_some_and(|union| union.blocked().is_some())
     }
 
-    /// Returns why nothing of the answer may go any more, if that is so. The receipt is on its way with the first call, and
-    /// what this answers was kept before: who is told of a block finds it in the trail.
+    /// Returns why no more of the answer may leave, if it is blocked. The first call sends the receipt, and the block is stored
+    /// before this returns: whoever is told about a block finds it in the trail.
     pub async fn blocked(&mut self) -> Option<Blocked> {
         if let Some(blocked) = self.union.as_ref().and_then(Union::blocked) {
             self.blocked = Some(blocked.clone());

@@ -40,7 +40,7 @@ pub struct Decided<P: Point>(DecidedParts<P>);
 pub struct DecidedParts<P: Point> {
     /// The value as the hooks left it.
     pub event: P::Event,
-    /// All answers in one.
+    /// The merged answer.
     pub outcome: P::Outcome,
     /// Whether it was stopped.
     pub blocked: Option<Blocked>,
@@ -54,7 +54,7 @@ impl<P: Point> Decided<P> {
         &self.0.event
     }
 
-    /// Returns all answers in one.
+    /// Returns the merged answer.
     pub fn outcome(&self) -> &P::Outcome {
         &self.0.outcome
     }
@@ -74,7 +74,7 @@ impl<P: Point> Decided<P> {
         self.0
     }
 
-    /// Returns the value as permitted, or why it is not.
+    /// Turns the result into a permit, or returns why there is none.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub struct CommandSafety {
 }
 
 impl CommandSafety {
-    /// Returns the guard; `home` is the home directory of the user whose commands are judged.
+    /// Creates the guard; `home` is the home directory of the user whose commands are judged.
     pub fn new(guard: CommandGuard, home: Option<&str>) -> Self {
         Self { guard, home: home.map(Arc::from), reads_files: false }
     }

@@ -76,7 +76,7 @@ pub struct SecurityAudit {
 }
 
 impl SecurityAudit {
-    /// Returns the guard, with the operator's exceptions and additions.
+    /// Creates the guard, with the operator's exceptions and additions.
     pub fn new(guard: PathGuard, allow: FilePatterns, deny: FilePatterns, home: Option<&str>) -> Self {
         Self { guard, allow, deny, home: home.map(Arc::from) }
     }

@@ -269,7 +269,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
-/// Returns whether some tool in question may have the argument.
+/// Checks whether some tool in question may have the argument.
 fn check(argument: &str, scope: &Scope) -> Result<(), String> {
     match scope {
         _ if argument == EVERY => Ok(()),

@@ -52,7 +52,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Returns what there is to read in it; `None` for a payload without text.
+    /// Returns its text; `None` for a payload without text.
     pub fn text(&self) -> Option<Text> {
         match self {
             Self::Text(text) => Some(text.clone()),

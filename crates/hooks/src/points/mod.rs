@@ -168,14 +168,14 @@ macro_rules! catalogue {
                 }
             }
 
-            /// JSON Schema of what hooks at this point are given, without the `context` that every event has.
+            /// Returns the JSON Schema of this point's event, without the `context` that every event has.
             pub fn event_schema(self) -> schemars::Schema {
                 match self {
                     $(Self::$point => schema::<$event>(),)*
                 }
             }
 
-            /// JSON Schema of what hooks at this point may answer.
+            /// Returns the JSON Schema of this point's outcome.
             pub fn outcome_schema(self) -> schemars::Schema {
                 match self {
                     $(Self::$point => schema::<$outcome>(),)*
@@ -219,7 +219,7 @@ macro_rules! catalogue {
 
 for_each_point!(catalogue);
 
-/// JSON Schema of the `context` that every event has in its JSON form, without the owner's `pluginConfig`.
+/// Returns the JSON Schema of the `context` that every event has in its JSON form, without the owner's `pluginConfig`.
 pub fn context_schema() -> schemars::Schema {
     schema::<crate::hook::CallContext>()
 }

@@ -36,7 +36,7 @@ impl Ledger {
         reserved
     }
 
-    /// Returns whether there is room for all charges, once what `id` holds is given back.
+    /// Checks whether there is room for all charges, once what `id` holds is given back.
     fn check(&self, id: &ReservationId, charges: &[Charge]) -> Result<(), Exceeded> {
         let mut seen: HashMap<Window, u64> = HashMap::new();
         for (place, charge) in charges.iter().enumerate() {

@@ -194,7 +194,7 @@ impl Worker {
         })
     }
 
-    /// Returns whether commits wait for the disk.
+    /// Sets whether commits wait for the disk.
     fn wait_for_disk(&mut self, wait: bool) -> Result<(), StoreError> {
         let mode = if wait { "FULL" } else { "NORMAL" };
         let set = self.connection()?.pragma_update(None, "synchronous", mode);

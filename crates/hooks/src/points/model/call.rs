@@ -40,7 +40,7 @@ record! {
 }
 
 impl ToolInfo {
-    /// Creates a tool of which no more is known than its name.
+    /// Creates a tool of which only the name is known.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
