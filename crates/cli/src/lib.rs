@@ -22,6 +22,7 @@ mod system;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use backstop::process::{adopt_orphans, end_descendants};
 use clap::error::ErrorKind;
 
 pub use backstop::all_hosts;
@@ -107,9 +108,14 @@ fn failed(exit: Exit, why: &str) -> Exit {
 fn perform(global: Global, action: Action) -> Result<Exit, Error> {
     let surroundings = Surroundings::new(global)?;
     let runtime = runtime(&action).map_err(|error| Error::Failed(format!("no runtime: {error}")))?;
+    // What judges and ends leaves nothing behind, also not what left its parent, its group and its mark.
+    let adopts = action.ends_what_it_starts() && adopt_orphans().is_ok();
     let done = runtime.block_on(action.perform(&surroundings));
     // A thread that is stuck in a system call (reading the terminal) must not hold the end up.
     runtime.shutdown_background();
+    if adopts {
+        end_descendants(&[]);
+    }
     done
 }
 

@@ -1,4 +1,4 @@
-//! A tree of processes that ends with the run: orphans come to this process, and are told from its own children.
+//! A tree of processes that ends with this process: orphans come to this process, and are told from its own children.
 //!
 //! It is a label and no wall: what another service starts on request was never in the tree.
 

@@ -74,6 +74,15 @@ impl Action {
         )
     }
 
+    /// Whether everything that it starts, programs of hooks and plugins, is to be gone when it ends.
+    pub(crate) fn ends_what_it_starts(&self) -> bool {
+        let starts = matches!(
+            self,
+            Self::Hook(_) | Self::Check(_) | Self::Explain(_) | Self::Hooks(_) | Self::Plugins(_)
+        );
+        starts && !self.is_long_running()
+    }
+
     /// What of it only people do: answering, granting, configuring and installing. Each command says so here or is
     /// for everybody.
     fn for_people(&self) -> Option<&'static str> {

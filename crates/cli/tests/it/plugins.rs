@@ -232,3 +232,24 @@ fn options_that_the_plugin_does_not_have_are_an_error_where_they_stand() {
     user.configure("plugins: {entries: {no-canvas: {config: {level: 1}}}}\n");
     assert!(canvas(&user).1.contains("no canvas here"));
 }
+
+/// It has left its group, is given another environment and has lost its parent: nothing but who adopts it says whose it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_plugin_leaves_behind_is_gone_when_the_command_ends() {
+    let user = User::new();
+    let file = user.path().join("left");
+    let file = file.to_str().unwrap();
+    let inner = format!("echo $$ > {file}; exec sleep 600");
+    let code = format!(
+        "(setsid env -i /bin/sh -c '{inner}' < /dev/null > /dev/null 2>&1 &)\nwhile [ ! -s {file} ]; do sleep 0.05; done\n{BLOCKS}"
+    );
+    let folder = source(&user, &code);
+    let hash = hash(&user, &folder);
+    user.run(&["plugins", "install", &folder, "--yes", "--trust", &hash]).succeeded();
+    assert!(canvas(&user).1.contains("no canvas here"), "{}", canvas(&user).1);
+    let left = std::fs::read_to_string(file).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap_or_default();
+    let runs = stat.rsplit(") ").next().is_some_and(|rest| !stat.is_empty() && !rest.starts_with(['Z', 'X']));
+    assert!(!runs, "{stat}");
+}
