@@ -71,7 +71,8 @@ impl Error for Wrong {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        let wrong = Self::custom(format_args!("expected {expected}, found {}", shown(found)));
+        let wrong =
+            Self::custom(format_args!("expected {}, found {}", wanted(&expected.to_string()), shown(found)));
         match found {
             Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_) | Unexpected::Unit => Self {
                 hint: Some("a text that looks like something else is written in quotes".to_owned()),
@@ -97,6 +98,22 @@ impl Error for Wrong {
 }
 
 /// What was found, without its text: it may be a secret in the wrong place.
+/// What was expected, in the words of the file and not in those of the program that reads it.
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        "a boolean" => "a truth value",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+        "f32" | "f64" => "a number",
+        _ if expected.starts_with("struct ") => "a mapping",
+        _ if expected.starts_with("tuple ") => "a list",
+        _ if expected.starts_with("enum ") => "a word",
+        _ => expected,
+    }
+}
+
 fn shown(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "a truth value",
@@ -307,6 +324,8 @@ mod tests {
                 "error: expected a string, found a number\n  --> x.yaml:1:9\n  hint: a text that looks like something \
                  else is written in quotes",
             ),
+            ("- a", "error: expected a mapping, found a text\n  --> x.yaml:1:3"),
+            ("- name: a\n  when: 7", "error: expected a list, found a number\n  --> x.yaml:2:9"),
             ("- name: [a]", "error: expected a string, found a list\n  --> x.yaml:1:9"),
             (
                 "- name: a\n  when:\n    - alway",
