@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backstop::plugins::{ContentHash, Source};
+use backstop::plugins::ContentHash;
 use clap::Subcommand;
 
 use crate::commands::plugins::author::Language;
@@ -20,7 +20,7 @@ enum PluginsCommand {
     /// Copy a plugin into Backstop's data and trust it as it is
     Install {
         /// A folder, an archive (`.tgz`, `.tar`), `git:REPOSITORY#COMMIT` (or a tag or branch), or `npm:NAME@VERSION`
-        source: Source,
+        source: String,
         #[command(flatten)]
         consent: ConsentArgs,
     },

@@ -8,6 +8,7 @@ use std::time::Duration;
 use backstop::hooks::OwnerId;
 use backstop::plugins::{CliError, Home, LIST, PluginId, load_one};
 use backstop::store::Forget;
+use serde_json::json;
 
 use crate::error::Error;
 use crate::exit::Exit;
@@ -57,7 +58,11 @@ pub(super) async fn run(
 pub(super) async fn reload(home: &Home, surroundings: &Surroundings) -> Result<(), Error> {
     Box::pin(surroundings.judge()).await?.shut_down().await;
     home.touch()?;
-    surroundings.output.say(
+    let output = &surroundings.output;
+    if output.is_json() {
+        return Ok(output.json(&json!({ "done": "reloading" }))?);
+    }
+    output.say(
         "daemons load the plugins at the next event, servers within a second, agents on a terminal at the next message",
     );
     Ok(())

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use backstop::config::{Loaded, PluginRuntime};
 use backstop::plugins::{
-    ContentHash, Effective, Home, Installed, Kind, Manifest, Package, PluginId, Replaced, Source, Staged,
+    ContentHash, Effective, Home, Installed, Kind, Manifest, NoSource, Package, PluginId, Replaced, Staged,
     State, granted, held_apart, runtime, unheld,
 };
 use rustix::termios::{QueueSelector, tcflush};
@@ -29,7 +29,8 @@ mod install;
 #[derive(Debug)]
 pub(crate) enum Settings {
     /// Copy and trust.
-    Install { source: Source, consent: Consent },
+    /// The source as it was written.
+    Install { source: String, consent: Consent },
     /// Show all.
     List,
     /// Show one, or a folder.
@@ -68,7 +69,8 @@ impl Settings {
             Self::List => true,
             Self::New { .. } | Self::Types { .. } => true,
             Self::Inspect { plugin, run } => {
-                !run && !install::place(plugin).is_some_and(|source| source.is_fetched())
+                let place = install::place(plugin).ok().flatten();
+                !run && !place.is_some_and(|source| source.is_fetched())
             }
             _ => false,
         }
@@ -80,6 +82,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let output = &surroundings.output;
     match settings {
         Settings::Install { source, consent } => {
+            let source = source.parse().map_err(no_place)?;
             Box::pin(install::run(&home, &source, &consent, surroundings)).await?;
         }
         Settings::List => list(&home, surroundings)?,
@@ -110,6 +113,12 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         }
     }
     Ok(Exit::Success)
+}
+
+/// What is said of a place that is none. The command line's own words would quote it, with whatever password stands in it.
+#[expect(clippy::needless_pass_by_value, reason = "it is the function of a `map_err`")]
+fn no_place(error: NoSource) -> Error {
+    Error::Usage(error.to_string())
 }
 
 fn done(output: &Output, id: &PluginId, what: &str) -> Result<(), Error> {

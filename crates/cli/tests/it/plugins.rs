@@ -253,3 +253,29 @@ fn what_a_plugin_leaves_behind_is_gone_when_the_command_ends() {
     let runs = stat.rsplit(") ").next().is_some_and(|rest| !stat.is_empty() && !rest.starts_with(['Z', 'X']));
     assert!(!runs, "{stat}");
 }
+
+#[test]
+fn a_place_that_is_none_is_told_from_a_plugin_and_shows_no_password() {
+    let user = User::new();
+    let secret = ["hunt", "er2"].concat();
+    for command in ["install", "inspect"] {
+        for place in [
+            format!("https://me:{secret}@example.org/a.tgz"),
+            format!("git:http://{secret}@example.org/a"),
+            "npm:../x".to_owned(),
+        ] {
+            let done = user.run(&["plugins", command, &place]);
+            let said = done.whole();
+            assert_ne!(done.code, Some(0), "{said}");
+            assert!(said.contains("is no place to get a plugin from") && said.contains("hint: "), "{said}");
+            assert!(!said.contains(&secret), "{said}");
+        }
+    }
+    let none = user.path().join("typo");
+    let none = none.to_str().unwrap();
+    for command in ["test", "types"] {
+        let done = user.run(&["plugins", command, none]);
+        assert!(done.code != Some(0) && done.whole().contains("there is no folder"), "{}", done.whole());
+    }
+    assert!(!user.path().join("typo").exists());
+}

@@ -122,8 +122,9 @@ pub(super) fn new(name: &str, language: Language, surroundings: &Surroundings) -
         output.json(&json!({ "id": id, "folder": folder, "files": files.iter().map(|(name, _)| name).collect::<Vec<_>>() }))?;
     } else {
         let shown = plain(name);
+        let place = if folder.is_absolute() { shown.clone() } else { format!("./{shown}") };
         output.text(&format!(
-            "new: {shown}\nits tests: `backstop plugins test {shown}`\nto install it: `backstop plugins install ./{shown}`"
+            "new: {shown}\nits tests: `backstop plugins test {shown}`\nto install it: `backstop plugins install {place}`"
         ))?;
     }
     Ok(Exit::Success)
@@ -188,9 +189,15 @@ pub(super) fn types(folder: Option<&Path>, surroundings: &Surroundings) -> Resul
     match folder {
         Some(folder) => {
             not_installed(folder, surroundings)?;
+            if !folder.is_dir() {
+                return Err(no_folder(folder));
+            }
             let path = folder.join(TYPES);
             write(&path, &types_text())?;
-            output.text(&format!("written: {}", plain(&path.display().to_string())))?;
+            match output.is_json() {
+                true => output.json(&json!({ "written": path }))?,
+                false => output.text(&format!("written: {}", plain(&path.display().to_string())))?,
+            }
         }
         None => output.text(types_text().trim_end())?,
     }
@@ -222,8 +229,15 @@ struct Ran {
     wrong: Option<String>,
 }
 
+fn no_folder(folder: &Path) -> Error {
+    Error::Failed(format!("there is no folder `{}`", plain(&folder.display().to_string())))
+}
+
 /// Runs the tests of the plugin in a folder.
 pub(super) async fn test(folder: &Path, surroundings: &Surroundings) -> Result<Exit, Error> {
+    if !folder.is_dir() {
+        return Err(no_folder(folder));
+    }
     let loaded = surroundings.load()?;
     let files = tests_in(folder)?;
     let data = Data::new();

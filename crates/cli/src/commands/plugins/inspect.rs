@@ -13,7 +13,7 @@ use backstop::plugins::{
 use serde_json::{Value, json};
 
 use super::install::{place, tools};
-use super::{About, facts, is_on, standing};
+use super::{About, facts, is_on, no_place, standing};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{elapsed, one_line, plain};
@@ -38,7 +38,7 @@ pub(super) async fn run(
     let hint = || format!("to install it as it is: `backstop plugins install {}`", plain(name));
     let data = Data::new();
     let mut not_run = NOT_RUN;
-    let (mut about, state, tried) = match place(name) {
+    let (mut about, state, tried) = match place(name).map_err(no_place)? {
         Some(Source::Folder(root)) => {
             // The folder that is meant, also where a person names a link to it.
             let root = root.canonicalize().unwrap_or(root);

@@ -11,7 +11,7 @@ use backstop::hooks::points::{
     BeforeInstall, BeforeInstallEvent, FindingSeverity, InstallTarget, SourcePathKind,
 };
 use backstop::hooks::{CallContext, Params, ToolName};
-use backstop::plugins::{FindingKind, Home, Manifest, Purpose, Source, Staged};
+use backstop::plugins::{FindingKind, Home, Manifest, NoSource, Purpose, Source, Staged};
 use serde_json::{Value, json};
 
 use super::{About, Consent, agree, done, now};
@@ -20,10 +20,14 @@ use crate::output::plain;
 use crate::session::{Surroundings, builder, environment};
 
 /// Where the plugin is to be had, if this is no id of one that is installed.
-pub(super) fn place(name: &str) -> Option<Source> {
+///
+/// # Errors
+///
+/// What is wrong with a place, which no plugin has as its id.
+pub(super) fn place(name: &str) -> Result<Option<Source>, NoSource> {
     let is_archive = [".tgz", ".tar.gz", ".tar"].iter().any(|end| name.ends_with(end));
     let is_place = name.contains(['/', ':']) || name == "." || is_archive;
-    is_place.then(|| name.parse().ok()).flatten()
+    is_place.then(|| name.parse()).transpose()
 }
 
 pub(super) async fn run(
