@@ -29,7 +29,7 @@
 //!   provider's own SDKs accept it.
 //! - *Two readings are refused.* An answer whose copies disagree, or whose events contradict each other, is an
 //!   error and not a choice.
-//! - *Unknown is a call.* What has a type that no table knows ([`TYPE_TABLES`](crate::wire::TYPE_TABLES)) is held and
+//! - *Unknown is a call.* What has a type that no table knows ([`type_tables`](crate::wire::type_tables)) is held and
 //!   judged as a call that is named after its type.
 //! - *Bounded.* What is held is counted ([`AnswerEditor::held_bytes`]); the host ends an answer that holds too much.
 

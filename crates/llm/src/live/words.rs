@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::asked::Asked;
 use super::findings::Word;
-use crate::wire::{Api, TypeTable, is_word_of, states};
+use crate::wire::{Api, RATINGS, TypeTable, is_word_of, states};
 
 /// What a field holds besides words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,42 +87,6 @@ const HELD: [(Api, &str, Holds, &[&str]); 33] = [
     (Api::BedrockConverse, "fields of pictures", Holds::SealedIn(&["bytes"]), &["source"]),
 ];
 
-/// Words by which Gemini rates an answer: one for each of its categories, so that there are many.
-const RATINGS: [&str; 18] = [
-    "HARM_CATEGORY_HARASSMENT",
-    "HARM_CATEGORY_HATE_SPEECH",
-    "HARM_CATEGORY_SEXUALLY_EXPLICIT",
-    "HARM_CATEGORY_DANGEROUS_CONTENT",
-    "HARM_CATEGORY_CIVIC_INTEGRITY",
-    "HARM_CATEGORY_UNSPECIFIED",
-    "HARM_PROBABILITY_UNSPECIFIED",
-    "HARM_SEVERITY_UNSPECIFIED",
-    "HARM_SEVERITY_NEGLIGIBLE",
-    "HARM_SEVERITY_LOW",
-    "HARM_SEVERITY_MEDIUM",
-    "HARM_SEVERITY_HIGH",
-    "HARM_BLOCK_THRESHOLD_UNSPECIFIED",
-    "NEGLIGIBLE",
-    "LOW",
-    "MEDIUM",
-    "HIGH",
-    "",
-];
-
-/// The roles of the wires.
-const ROLES: [&str; 10] = [
-    "assistant",
-    "model",
-    "user",
-    "tool",
-    "function",
-    "system",
-    "developer",
-    "critic",
-    "discriminator",
-    "unknown",
-];
-
 /// Longer words are no names.
 const LONGEST_WORD: usize = 256;
 /// Longer tokens of a text are none.
@@ -147,12 +111,6 @@ pub(super) enum Says {
 
 /// What the field `name` of a thing says, whose fields `table` has.
 pub(super) fn said(table: &TypeTable, name: &str, value: &Value, asked: &Asked) -> Says {
-    if let Value::String(role) = value
-        && name == "role"
-    {
-        let is_known = role.is_empty() || ROLES.contains(&role.as_str());
-        return if is_known { Says::Words(Vec::new()) } else { Says::More };
-    }
     let is_it = |(api, things, _, names): &&(Api, &str, Holds, &[&str])| {
         *api == table.api && *things == table.things && names.contains(&name)
     };
@@ -227,7 +185,7 @@ impl<'a> Words<'a> {
                 if let Some(states) = states(self.api, name) {
                     return word.is_empty() || states.contains(&word.as_str());
                 }
-                if !(self.api == Api::Gemini && RATINGS.contains(&word.as_str())) {
+                if !(self.api == Api::Gemini && RATINGS.words.contains(&word.as_str())) {
                     self.words.insert(word);
                 }
                 self.words.len() <= MOST_WORDS && is_word(word)

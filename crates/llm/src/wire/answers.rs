@@ -235,7 +235,8 @@ pub(crate) static ANTHROPIC_TEXTS: TypeTable = TypeTable {
     source: ANTHROPIC,
     types: &[
         (TypeClass::Text, &["content", "text", "thinking"]),
-        (TypeClass::Call, &["partial_json"]),
+        // What is sent back with a compaction may define tools.
+        (TypeClass::Call, &["partial_json", "tool_changes"]),
         (TypeClass::Result, &["citation", "citations"]),
         (TypeClass::Inert, &["encrypted_content", "estimated_tokens", "signature", "type"]),
     ],

@@ -11,7 +11,22 @@ use super::answers::{
     CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
     RESPONSES_MESSAGES,
 };
+use super::types::{AMAZON, ANTHROPIC, GOOGLE, OPENAI};
 use super::{Api, CONVERSE_BLOCKS, CONVERSE_STARTS, TypeTable};
+
+/// The tables of what is inside of things.
+pub(super) static INNER_TABLES: [&TypeTable; 10] = [
+    &CHAT_PARTS,
+    &CHAT_DETAILS,
+    &CHAT_CALL_FIELDS,
+    &CHAT_CALLED,
+    &RESPONSES_CALLS,
+    &RESPONSES_SEALS,
+    &ANTHROPIC_BLOCK_FIELDS,
+    &GEMINI_CALLS,
+    &CONVERSE_CALLS,
+    &PICTURES,
+];
 
 /// The fields that an object has at one place.
 #[derive(Debug)]
@@ -86,20 +101,27 @@ pub(crate) static CHAT_REFUSAL: Level = Level::only(&CHAT_PARTS, &["refusal", "t
 /// An entry of `reasoning_details`.
 pub(crate) static CHAT_DETAIL: Level = Level::all(&CHAT_DETAILS);
 
-static CHAT_PARTS: TypeTable = TypeTable::of(
-    Api::OpenAiChat,
-    "fields of parts",
-    &[(TypeClass::Text, &["refusal", "text"]), (TypeClass::Inert, &["type"])],
-);
+/// Fields of a part of an answer's message (`ChatCompletionContentPartText`, `ChatCompletionContentPartRefusalParam`).
+static CHAT_PARTS: TypeTable = TypeTable {
+    api: Api::OpenAiChat,
+    things: "fields of parts",
+    source: OPENAI,
+    types: &[
+        (TypeClass::Text, &["refusal", "text"]),
+        (TypeClass::Inert, &["prompt_cache_breakpoint", "type"]),
+    ],
+};
 
-static CHAT_DETAILS: TypeTable = TypeTable::of(
-    Api::OpenAiChat,
-    "fields of details of reasoning",
-    &[
+/// Fields of an entry of `reasoning_details`, as routers write it.
+static CHAT_DETAILS: TypeTable = TypeTable {
+    api: Api::OpenAiChat,
+    things: "fields of details of reasoning",
+    source: "",
+    types: &[
         (TypeClass::Text, &["summary", "text"]),
         (TypeClass::Inert, &["data", "format", "id", "index", "signature", "type"]),
     ],
-);
+};
 
 /// An entry of `tool_calls`.
 pub(crate) static CHAT_CALL: Level = Level::all(&CHAT_CALL_FIELDS);
@@ -108,21 +130,25 @@ pub(crate) static CHAT_FUNCTION: Level = Level::only(&CHAT_CALLED, &["arguments"
 /// What an entry says of a custom tool.
 pub(crate) static CHAT_CUSTOM: Level = Level::only(&CHAT_CALLED, &["input", "name"]);
 
-static CHAT_CALL_FIELDS: TypeTable = TypeTable::of(
-    Api::OpenAiChat,
-    "fields of calls",
-    &[
+/// Fields of an entry of `tool_calls` (`ChatCompletionMessageToolCallUnion`, `ChoiceDeltaToolCall`).
+static CHAT_CALL_FIELDS: TypeTable = TypeTable {
+    api: Api::OpenAiChat,
+    things: "fields of calls",
+    source: OPENAI,
+    types: &[
         (TypeClass::Call, &["custom", "function"]),
         // The last holds the signature that Gemini wants back.
         (TypeClass::Inert, &["id", "index", "type", "extra_content"]),
     ],
-);
+};
 
-static CHAT_CALLED: TypeTable = TypeTable::of(
-    Api::OpenAiChat,
-    "fields of what is called",
-    &[(TypeClass::Call, &["arguments", "input"]), (TypeClass::Inert, &["name"])],
-);
+/// Fields of what one calls.
+static CHAT_CALLED: TypeTable = TypeTable {
+    api: Api::OpenAiChat,
+    things: "fields of what is called",
+    source: OPENAI,
+    types: &[(TypeClass::Call, &["arguments", "input"]), (TypeClass::Inert, &["name"])],
+};
 
 /// A response of OpenAI Responses that has ended.
 pub(crate) static RESPONSES_ANSWER: Level = Level::all(&RESPONSES_ANSWERS);
@@ -186,10 +212,12 @@ pub(crate) fn responses_call(kind: &str) -> Option<&'static Level> {
     }
 }
 
-static RESPONSES_CALLS: TypeTable = TypeTable::of(
-    Api::OpenAiResponses,
-    "fields of calls",
-    &[
+/// Fields of the items that ask the client to act and have a form of their own.
+static RESPONSES_CALLS: TypeTable = TypeTable {
+    api: Api::OpenAiResponses,
+    things: "fields of calls",
+    source: OPENAI,
+    types: &[
         (TypeClass::Call, &["action", "actions", "arguments", "input", "operation"]),
         // What the provider wants a person to know, in words.
         (TypeClass::Result, &["pending_safety_checks"]),
@@ -211,16 +239,18 @@ static RESPONSES_CALLS: TypeTable = TypeTable::of(
             ],
         ),
     ],
-);
+};
 
 /// An item that belongs to nothing else and holds no text.
 pub(crate) static RESPONSES_SEAL: Level = Level::all(&RESPONSES_SEALS);
 
-static RESPONSES_SEALS: TypeTable = TypeTable::of(
-    Api::OpenAiResponses,
-    "fields of sealed items",
-    &[(TypeClass::Inert, &["agent", "created_by", "encrypted_content", "id", "status", "type"])],
-);
+/// Fields of a compaction (`ResponseCompactionItem`).
+static RESPONSES_SEALS: TypeTable = TypeTable {
+    api: Api::OpenAiResponses,
+    things: "fields of sealed items",
+    source: OPENAI,
+    types: &[(TypeClass::Inert, &["agent", "created_by", "encrypted_content", "id", "type"])],
+};
 
 /// A part of one, by its type.
 pub(crate) fn responses_part(kind: &str) -> &'static Level {
@@ -261,12 +291,16 @@ pub(crate) fn anthropic_event(kind: &str) -> &'static Level {
 pub(crate) fn anthropic_block(kind: &str) -> &'static Level {
     static TEXT: Level = Level::only(&ANTHROPIC_TEXTS, &["citations", "text", "type"]);
     static THINKING: Level = Level::only(&ANTHROPIC_TEXTS, &["signature", "thinking", "type"]);
-    static COMPACTION: Level = Level::only(&ANTHROPIC_TEXTS, &["content", "encrypted_content", "type"]);
+    // Not what it changes about the tools: that is a call.
+    static COMPACTION: Level =
+        Level::only(&ANTHROPIC_TEXTS, &["content", "encrypted_content", "signature", "type"]);
     static CALL: Level =
         Level::only(&ANTHROPIC_BLOCK_FIELDS, &["caller", "id", "input", "name", "toolset_name", "type"]);
-    static OTHER: Level = Level::all(&ANTHROPIC_BLOCK_FIELDS);
+    static RAN: Level = Level::all(&ANTHROPIC_BLOCK_FIELDS);
+    static OTHER: Level = Level::beside(&ANTHROPIC_BLOCK_FIELDS, &[], &[]);
     match kind {
         "tool_use" => &CALL,
+        "server_tool_use" | "mcp_tool_use" => &RAN,
         "text" => &TEXT,
         "thinking" => &THINKING,
         "compaction" => &COMPACTION,
@@ -274,10 +308,12 @@ pub(crate) fn anthropic_block(kind: &str) -> &'static Level {
     }
 }
 
-static ANTHROPIC_BLOCK_FIELDS: TypeTable = TypeTable::of(
-    Api::AnthropicMessages,
-    "fields of blocks",
-    &[
+/// Fields of the blocks that are neither texts nor results.
+static ANTHROPIC_BLOCK_FIELDS: TypeTable = TypeTable {
+    api: Api::AnthropicMessages,
+    things: "fields of blocks",
+    source: ANTHROPIC,
+    types: &[
         // What is called, by the client or by the provider.
         (TypeClass::Ran, &["input"]),
         (
@@ -293,11 +329,12 @@ static ANTHROPIC_BLOCK_FIELDS: TypeTable = TypeTable::of(
                 "source",
                 "to",
                 "toolset_name",
+                "trigger",
                 "type",
             ],
         ),
     ],
-);
+};
 
 /// A delta of Anthropic, by its type.
 pub(crate) fn anthropic_delta(kind: &str) -> &'static Level {
@@ -344,14 +381,16 @@ pub(crate) static GEMINI_ARGUMENT: Level = Level::only(
     &["boolValue", "jsonPath", "nullValue", "numberValue", "stringValue", "willContinue"],
 );
 
-static GEMINI_CALLS: TypeTable = TypeTable::of(
-    Api::Gemini,
-    "fields of calls",
-    &[
+/// Fields of a call (`FunctionCall`, `PartialArg`).
+static GEMINI_CALLS: TypeTable = TypeTable {
+    api: Api::Gemini,
+    things: "fields of calls",
+    source: GOOGLE,
+    types: &[
         (TypeClass::Call, &["args", "jsonPath", "partialArgs", "stringValue"]),
         (TypeClass::Inert, &["boolValue", "id", "name", "nullValue", "numberValue", "willContinue"]),
     ],
-);
+};
 
 /// An answer of Converse.
 pub(crate) static CONVERSE_ANSWER: Level = Level::only(
@@ -421,11 +460,13 @@ pub(crate) fn converse_call(table: &TypeTable) -> &'static Level {
     }
 }
 
-static CONVERSE_CALLS: TypeTable = TypeTable::of(
-    Api::BedrockConverse,
-    "fields of calls",
-    &[(TypeClass::Call, &["input"]), (TypeClass::Inert, &["name", "toolUseId", "type"])],
-);
+/// Fields of a call (`ToolUseBlock`, `ToolUseBlockStart`, `ToolUseBlockDelta`).
+static CONVERSE_CALLS: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "fields of calls",
+    source: AMAZON,
+    types: &[(TypeClass::Call, &["input"]), (TypeClass::Inert, &["name", "toolUseId", "type"])],
+};
 
 /// A text with its signature, or with what a guardrail is to make of it.
 pub(crate) static CONVERSE_WORDS: Level = Level::only(&CONVERSE_TEXTS, &["qualifiers", "signature", "text"]);
@@ -434,8 +475,10 @@ pub(crate) static CONVERSE_CITED: Level = Level::only(&CONVERSE_TEXTS, &["text"]
 /// Pictures.
 pub(crate) static CONVERSE_PICTURE: Level = Level::all(&PICTURES);
 
-static PICTURES: TypeTable = TypeTable::of(
-    Api::BedrockConverse,
-    "fields of pictures",
-    &[(TypeClass::Inert, &["error", "format", "source"])],
-);
+/// Fields of a picture (`ImageBlock` and its siblings).
+static PICTURES: TypeTable = TypeTable {
+    api: Api::BedrockConverse,
+    things: "fields of pictures",
+    source: AMAZON,
+    types: &[(TypeClass::Inert, &["error", "format", "source"])],
+};

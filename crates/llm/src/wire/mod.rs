@@ -18,9 +18,11 @@
 
 mod answers;
 pub mod anthropic;
+mod asked;
 mod bidi;
 mod call_ids;
 pub mod converse;
+mod documented;
 mod fields;
 pub mod gemini;
 mod json;
@@ -48,7 +50,9 @@ use crate::model::{ModelEvent, ModelRequest, ModelResponse};
 use crate::sse::SseEvent;
 
 pub(crate) use answers::{GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS};
+pub use asked::{REALTIME_ITEMS, is_known_input, tool_class};
 pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field_of_answer};
+pub use documented::{DOCUMENTED, Documented};
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub(crate) use levels::{
@@ -62,15 +66,15 @@ pub(crate) use levels::{
 pub use meta::own_meta;
 pub(crate) use meta::wrap;
 pub use request_words::{is_setting, is_setting_name};
-pub(crate) use states::states;
-pub use states::{WORD_TABLES, WordTable};
+pub(crate) use states::{RATINGS, states};
+pub use states::{WordTable, word_tables};
 pub(crate) use strict::parse_message;
 pub use strict::{parse_json, parse_line, parse_request};
 pub(crate) use types::{
     ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, CONVERSE_BLOCKS, CONVERSE_DELTAS, CONVERSE_EVENTS,
     CONVERSE_STARTS, GEMINI_PARTS, RESPONSES_EVENTS, is_word_of,
 };
-pub use types::{REALTIME_EVENTS, RESPONSES_ITEMS, TYPE_TABLES, TypeClass, TypeTable};
+pub use types::{REALTIME_EVENTS, RESPONSES_ITEMS, TypeClass, TypeTable, type_tables};
 pub(crate) use whole_call::is_whole_call;
 
 /// A wire.

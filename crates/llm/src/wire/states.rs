@@ -19,7 +19,17 @@ pub struct WordTable {
 }
 
 /// All lists of words.
-pub static WORD_TABLES: [WordTable; 12] = [
+pub fn word_tables() -> impl Iterator<Item = &'static WordTable> {
+    WORD_TABLES.iter().chain([&RATINGS])
+}
+
+/// The lists of fields in which no other word may stand.
+static WORD_TABLES: [WordTable; 17] = [
+    WordTable { api: Api::OpenAiChat, fields: &["role"], words: CHAT_ROLES },
+    WordTable { api: Api::OpenAiResponses, fields: &["role"], words: RESPONSES_ROLES },
+    WordTable { api: Api::AnthropicMessages, fields: &["role"], words: &["assistant"] },
+    WordTable { api: Api::Gemini, fields: &["role"], words: &["model", "user"] },
+    WordTable { api: Api::BedrockConverse, fields: &["role"], words: &["assistant", "system", "user"] },
     WordTable {
         api: Api::OpenAiChat,
         fields: &["finish_reason", "native_finish_reason"],
@@ -41,6 +51,43 @@ pub static WORD_TABLES: [WordTable; 12] = [
     WordTable { api: Api::Gemini, fields: &["interactionStatus"], words: LIVE_STATES },
     WordTable { api: Api::BedrockConverse, fields: &["stopReason"], words: CONVERSE_REASONS },
 ];
+
+/// The words by which Gemini rates an answer (`HarmCategory`, `HarmProbability`, `HarmSeverity`; google-genai for Python): one for
+/// each of its categories, so that there are many.
+pub(crate) static RATINGS: WordTable = WordTable {
+    api: Api::Gemini,
+    fields: &["category", "probability", "severity"],
+    words: &[
+        "HARM_CATEGORY_UNSPECIFIED",
+        "HARM_CATEGORY_HARASSMENT",
+        "HARM_CATEGORY_HATE_SPEECH",
+        "HARM_CATEGORY_SEXUALLY_EXPLICIT",
+        "HARM_CATEGORY_DANGEROUS_CONTENT",
+        "HARM_CATEGORY_CIVIC_INTEGRITY",
+        "HARM_CATEGORY_JAILBREAK",
+        "HARM_CATEGORY_IMAGE_HATE",
+        "HARM_CATEGORY_IMAGE_DANGEROUS_CONTENT",
+        "HARM_CATEGORY_IMAGE_HARASSMENT",
+        "HARM_CATEGORY_IMAGE_SEXUALLY_EXPLICIT",
+        "HARM_PROBABILITY_UNSPECIFIED",
+        "HARM_SEVERITY_UNSPECIFIED",
+        "HARM_SEVERITY_NEGLIGIBLE",
+        "HARM_SEVERITY_LOW",
+        "HARM_SEVERITY_MEDIUM",
+        "HARM_SEVERITY_HIGH",
+        "NEGLIGIBLE",
+        "LOW",
+        "MEDIUM",
+        "HIGH",
+    ],
+};
+
+/// Roles of OpenAI Chat (`ChatCompletionMessage`, `ChoiceDelta`; openai for Python), and the one of results of functions.
+const CHAT_ROLES: &[&str] = &["assistant", "developer", "function", "system", "tool", "user"];
+
+/// Roles of OpenAI Responses (`BetaResponse` and its items; openai for Python).
+const RESPONSES_ROLES: &[&str] =
+    &["assistant", "critic", "developer", "discriminator", "system", "tool", "unknown", "user"];
 
 /// Reasons of OpenAI Chat (`finish_reason` of `Choice`; openai for Python), then those of other servers.
 const CHAT_REASONS: &[&str] = &[
@@ -91,7 +138,6 @@ const RESPONSES_STATES: &[&str] = &[
 const RESPONSES_REASONS: &[&str] = &[
     "max_output_tokens",
     "content_filter",
-    "max_tool_calls",
     "max_messages",
     "steered",
     "waiting_for_required_input",

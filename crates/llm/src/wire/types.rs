@@ -8,15 +8,18 @@
 //! `function_call`; here it is a type that nobody knows.
 //!
 //! The tables are held against the type declarations of the providers' SDKs, which their `source` names: a type that
-//! an SDK declares and no table has is a failed test.
+//! an SDK declares and no table has is a failed test, and so is one that a table has and no SDK, unless it is in
+//! [`DOCUMENTED`](super::DOCUMENTED), which says where it comes from.
 
 use super::answers::{
     ANTHROPIC_ANSWERS, ANTHROPIC_TEXTS, CHAT_ANSWERS, CHAT_CHOICES, CHAT_MESSAGES, CONVERSE_ANSWERS,
     CONVERSE_TEXTS, GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS, RESPONSES_EVENT_FIELDS,
     RESPONSES_MESSAGES,
 };
+use super::asked::ASKED_TABLES;
 use super::bidi::{LIVE_ASKED, LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS};
 use super::fields::{ANTHROPIC_FIELDS, CHAT_FIELDS, CONVERSE_FIELDS, GEMINI_FIELDS, RESPONSES_FIELDS};
+use super::levels::INNER_TABLES;
 use crate::wire::Api;
 
 /// What becomes of a thing of a wire.
@@ -57,22 +60,13 @@ pub struct TypeTable {
     pub api: Api,
     /// What has these types, in the plural.
     pub things: &'static str,
-    /// The SDKs that declare them, with their versions.
+    /// The SDKs that declare them, with their versions; empty if none does.
     pub source: &'static str,
     /// The types by class.
     pub(super) types: &'static [(TypeClass, &'static [&'static str])],
 }
 
 impl TypeTable {
-    /// A table that no SDK declares as one type.
-    pub(crate) const fn of(
-        api: Api,
-        things: &'static str,
-        types: &'static [(TypeClass, &'static [&'static str])],
-    ) -> Self {
-        Self { api, things, source: "", types }
-    }
-
     /// What becomes of a thing of the type `name`; `None` for a type that nobody here knows.
     pub fn class(&self, name: &str) -> Option<TypeClass> {
         self.types.iter().find(|(_, names)| names.contains(&name)).map(|(class, _)| *class)
@@ -94,8 +88,14 @@ pub(crate) fn is_word_of(api: Api, name: &str) -> bool {
     TYPE_TABLES.iter().any(|table| table.api == api && table.class(name).is_some())
 }
 
-/// The tables of all wires.
-pub static TYPE_TABLES: [&TypeTable; 34] = [
+/// All tables of types.
+pub fn type_tables() -> impl Iterator<Item = &'static TypeTable> {
+    [TYPE_TABLES.as_slice(), &INNER_TABLES, &ASKED_TABLES].into_iter().flatten().copied()
+}
+
+/// The tables of all wires, but those of what is [inside](INNER_TABLES) of these things, and of what stands in
+/// [requests](ASKED_TABLES).
+static TYPE_TABLES: [&TypeTable; 34] = [
     &RESPONSES_ITEMS,
     &RESPONSES_PARTS,
     &RESPONSES_EVENTS,
@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn a_type_has_one_class() {
-        for table in TYPE_TABLES {
+        for table in type_tables() {
             let names: Vec<&str> = table.types().map(|(name, _)| name).collect();
             let distinct: BTreeSet<&str> = names.iter().copied().collect();
             assert_eq!(names.len(), distinct.len(), "{} of {}", table.things, table.api);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use backstop_hooks::Text;
 use backstop_llm::Api;
 use backstop_llm::live::{self, PartKey};
-use backstop_llm::wire::{TYPE_TABLES, TypeClass, TypeTable};
+use backstop_llm::wire::{TypeClass, TypeTable, type_tables};
 use serde_json::{Value, json};
 
 use super::support::{Host, all_fixtures, request, several};
@@ -76,7 +76,7 @@ fn passes(api: Api, level: &Level, field: &str) -> bool {
         }
         Api::AnthropicMessages => {
             let has_run = level.kind.contains("server_tool_use") || level.kind.contains("mcp_tool_use");
-            let is_input = has_run && path.contains("/input");
+            let is_input = has_run && (field == "input" || path.contains("/input"));
             is_input || matches!(field, "stop_sequence" | "stop_details" | "error" | "diagnostics")
         }
         Api::Gemini => match path {
@@ -201,12 +201,13 @@ fn leaks(api: Api, streams: bool, answer: &str, judged: Judged) -> bool {
 /// The fields of answers of a wire, and whether they say something.
 fn known_fields(api: Api) -> BTreeMap<String, bool> {
     let of_answers = |table: &&TypeTable| {
-        let is_other = ["Live", "Realtime", "requests"].iter().any(|other| table.things.contains(other));
+        let is_other =
+            ["Live", "Realtime", "requests", "tools"].iter().any(|other| table.things.contains(other));
         // The types of Converse are the names of fields.
         let is_field = table.things.starts_with("fields of") || api == Api::BedrockConverse;
         table.api == api && is_field && !is_other
     };
-    let tables = TYPE_TABLES.into_iter().filter(of_answers);
+    let tables = type_tables().filter(of_answers);
     let known = tables.flat_map(TypeTable::types);
     let each = known.flat_map(|(name, class)| {
         let other = (api == Api::Gemini).then(|| snake(name));
@@ -340,4 +341,26 @@ wires! {
     refused_on_openai_responses, kept_on_openai_responses: OpenAiResponses;
     refused_on_gemini, kept_on_gemini: Gemini;
     refused_on_converse, kept_on_converse: BedrockConverse;
+}
+
+/// What Anthropic says of who answered, and what it sums up, asks for nothing; what it changes about the tools does.
+#[test]
+fn marks_and_summaries_of_anthropic_are_no_calls() {
+    let fallback = json!({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}, "trigger": {"type": "refusal", "category": "cyber"}});
+    let compaction =
+        json!({"type": "compaction", "content": "So far.", "encrypted_content": null, "signature": "c2ln"});
+    let mut changing = compaction.clone();
+    changing["tool_changes"] =
+        json!([{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "read"}}]);
+    for (block, calls) in [(fallback, 0), (compaction, 0), (changing, 1)] {
+        let usage = json!({"input_tokens": 1, "output_tokens": 1});
+        let answer = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+            "stop_sequence": null, "usage": usage, "content": [block, {"type": "text", "text": "hi"}]});
+        let api = Api::AnthropicMessages;
+        let mut editor = live::whole_editor(api, &request());
+        editor.push(answer.to_string().as_bytes()).unwrap();
+        editor.finish().unwrap();
+        let found = editor.responses()[0].message.tool_calls().count();
+        assert_eq!(found, calls, "{block}");
+    }
 }

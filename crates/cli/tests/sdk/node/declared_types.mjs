@@ -1,4 +1,4 @@
-// Prints the types that the SDKs declare for the parts and fields of answers and the fields of requests, and the words of their states and reasons, as JSON: by table, each once.
+// Prints the types that the SDKs declare for what stands in answers and requests, and the words of their states, reasons and roles, as JSON: by table, each once.
 // There is no compiler here, so the declarations are read as the text that they are.
 
 import { readFileSync } from 'node:fs';
@@ -44,11 +44,11 @@ function types(text, union) {
   const alias = text.match(new RegExp(`export type ${union} =([^;]*);`));
   if (!alias) {
     const name = union.split('.').pop();
-    const literals = fields(text, name).match(/\btype: ((?:'[^']*'(?: \| )?)+);/);
+    const literals = fields(text, name).match(/\btype\??: ((?:'[^']*'(?: \| )?)+)(?:null)?;/);
     const base = text.match(new RegExp(`\\binterface ${name} extends (\\w+)`));
     if (!literals && base) return types(text, base[1]);
     if (!literals) throw new Error(`${union} has no literal type`);
-    return literals[1].split('|').map((literal) => literal.trim().slice(1, -1));
+    return literals[1].split('|').map((literal) => literal.trim().slice(1, -1)).filter((literal) => literal !== '');
   }
   const members = alias[1].split('|').map((member) => member.trim()).filter((member) => member !== '');
   return members.flatMap((member) => types(text, member.replace(/^.*API\./, '')));
@@ -96,7 +96,7 @@ function elements(text, name, field) {
 }
 
 // Fields that hold one of a few words: a state, a reason, a phase.
-const STATE = /(^|_)(status|state|reason|phase|truncation)$|(Status|State|Reason)$/;
+const STATE = /(^|_)(status|state|reason|phase|truncation|role)$|(Status|State|Reason)$|^(category|probability|severity)$/;
 
 /** What is declared in a text under each name: interfaces and classes, aliases, enums. Several may have one name. */
 function declarations(text) {
@@ -148,6 +148,28 @@ function words(table, text, ...roots) {
   return Object.fromEntries(Object.entries(told).flatMap(([field, said]) => (said.length > 0 ? [[field, sorted(said)]] : [])));
 }
 
+/** The interfaces of a union whose types are wanted. */
+const formsOf = (text, union, wanted) =>
+  interfaces(text, union).filter((name) => wanted(types(text, name)[0]));
+
+/** The types of what an array is of, in a field of an interface within a namespace. */
+function elementsWithin(text, namespace, name, field) {
+  const begin = text.search(new RegExp(`\\bnamespace ${namespace} {`));
+  if (begin < 0) throw new Error(`no namespace ${namespace}`);
+  return elements(text.slice(begin), name, field);
+}
+
+// Items that ask the client to act and have a form of their own.
+const FORMS = ['apply_patch_call', 'computer_call', 'custom_tool_call', 'function_call', 'local_shell_call', 'mcp_approval_request', 'shell_call'];
+const TEXTS = ['text', 'thinking', 'compaction'];
+const isForm = (kind) => FORMS.includes(kind);
+const isSeal = (kind) => kind === 'compaction';
+const isText = (kind) => TEXTS.includes(kind);
+const isBlock = (kind) => !isText(kind) && !/_(result|listing)$/.test(kind);
+
+/** Tables have tools without the dates of their versions, and those that are tried out as what they will be. */
+const plain = (kinds) => sorted(kinds.map((kind) => kind.replace(/(_preview)?(_[0-9]+)*$/, '')));
+
 const sorted = (names) => [...new Set(names)].sort();
 /** Tables of two texts as one. */
 const merged = (one, other) =>
@@ -159,11 +181,47 @@ console.log(
     'openai-responses parts of messages': sorted([
       ...elements(responses, 'ResponseOutputMessage', 'content').flatMap((name) => types(responses, name)),
       ...elements(betaResponses, 'BetaResponseOutputMessage', 'content').flatMap((name) => types(betaResponses, name)),
+      ...['Content', 'Summary'].flatMap((name) => types(responses, `ResponseReasoningItem.${name}`)),
     ]),
     'openai-responses events': sorted([...types(responses, 'ResponseStreamEvent'), ...types(betaResponses, 'BetaResponseStreamEvent')]),
     'openai-responses events of Realtime': sorted(types(realtime, 'RealtimeServerEvent')),
+    'openai-responses items of requests': sorted([...types(responses, 'ResponseInputItem'), ...types(betaResponses, 'BetaResponseInputItem')]),
+    'openai-responses parts of messages in requests': sorted([
+      ...types(responses, 'ResponseInputContent'),
+      ...types(betaResponses, 'BetaResponseInputContent'),
+      ...types(responses, 'ResponseFunctionCallOutputItem'),
+      ...types(responses, 'ResponseComputerToolCallOutputScreenshot'),
+      ...elementsWithin(betaResponses, 'BetaResponseInputItem', 'AgentMessage', 'content').flatMap((name) => types(betaResponses, name)),
+    ]),
+    'openai-responses items of Realtime': sorted(types(realtime, 'ConversationItem')),
+    'openai-responses tools': plain([...types(responses, 'Tool'), ...types(betaResponses, 'BetaTool')]),
+    'openai-responses fields of calls': sorted([
+      ...fieldsOf(responses, ...formsOf(responses, 'ResponseOutputItem', isForm)),
+      ...fieldsOf(betaResponses, ...formsOf(betaResponses, 'BetaResponseOutputItem', isForm)),
+    ]),
+    'openai-responses fields of sealed items': sorted([
+      ...fieldsOf(responses, ...formsOf(responses, 'ResponseOutputItem', isSeal)),
+      ...fieldsOf(betaResponses, ...formsOf(betaResponses, 'BetaResponseOutputItem', isSeal)),
+    ]),
+    'openai-chat parts of messages in requests': sorted(types(chat, 'ChatCompletionContentPart')),
+    'openai-chat tools': sorted(types(chat, 'ChatCompletionTool')),
+    'openai-chat fields of parts': sorted(names(chat, 'ChatCompletionContentPartText', 'ChatCompletionContentPartRefusal')),
+    'openai-chat fields of calls': sorted([...fieldsOf(chat, 'ChatCompletionMessageToolCall'), ...fieldsWithin(chat, 'Delta', 'ToolCall')]),
+    'openai-chat fields of what is called': sorted([
+      ...fieldsWithin(chat, 'ChatCompletionMessage', 'FunctionCall'),
+      ...fieldsWithin(chat, 'ChatCompletionMessageFunctionToolCall', 'Function'),
+      ...fieldsWithin(chat, 'ChatCompletionMessageCustomToolCall', 'Custom'),
+      ...fieldsWithin(chat, 'Delta', 'FunctionCall'),
+      ...fieldsWithin(chat, 'ToolCall', 'Function'),
+    ]),
     'openai-chat calls': sorted(types(chat, 'ChatCompletionMessageToolCall')),
     'anthropic-messages blocks': sorted([...types(messages, 'ContentBlock'), ...types(betaMessages, 'BetaContentBlock')]),
+    'anthropic-messages blocks of requests': sorted([...types(messages, 'ContentBlockParam'), ...types(betaMessages, 'BetaContentBlockParam')]),
+    'anthropic-messages tools': plain([...types(messages, 'ToolUnion'), ...types(betaMessages, 'BetaToolUnion')]),
+    'anthropic-messages fields of blocks': sorted([
+      ...fieldsOf(messages, ...formsOf(messages, 'ContentBlock', isBlock)),
+      ...fieldsOf(betaMessages, ...formsOf(betaMessages, 'BetaContentBlock', isBlock)),
+    ]),
     'anthropic-messages deltas': sorted([...types(messages, 'RawContentBlockDelta'), ...types(betaMessages, 'BetaRawContentBlockDelta')]),
     'anthropic-messages events': sorted([...types(messages, 'RawMessageStreamEvent'), ...types(betaMessages, 'BetaRawMessageStreamEvent')]),
     'openai-chat fields of requests': sorted(names(chat, 'ChatCompletionCreateParamsBase')),
@@ -188,9 +246,11 @@ console.log(
       ...fieldsOf(betaMessages, 'BetaRawMessageStreamEvent'),
     ]),
     'anthropic-messages fields of texts': sorted([
-      ...fieldsOf(messages, 'TextBlock', 'ThinkingBlock', 'RawContentBlockDelta'),
-      ...fieldsOf(betaMessages, 'BetaTextBlock', 'BetaThinkingBlock', 'BetaRawContentBlockDelta'),
+      ...fieldsOf(messages, ...formsOf(messages, 'ContentBlock', isText), 'RawContentBlockDelta'),
+      ...fieldsOf(betaMessages, ...formsOf(betaMessages, 'BetaContentBlock', isText), 'BetaRawContentBlockDelta'),
     ]),
+    'gemini fields of calls': sorted(names(genai.replace('class FunctionCall', 'interface FunctionCall'), 'FunctionCall', 'PartialArg')),
+    'gemini tools': sorted(names(genai, 'Tool')),
     'gemini fields of answers': sorted(names(genai.replace('class GenerateContentResponse', 'interface GenerateContentResponse'), 'GenerateContentResponse')),
     'gemini fields of candidates': sorted(names(genai, 'Candidate', 'Content')),
     'gemini fields of messages of Live': sorted(names(genai.replace('class LiveServerMessage', 'interface LiveServerMessage'), 'LiveServerMessage')),
