@@ -5,8 +5,9 @@
 //! namespace, among the items of a conversation, in a field that nobody here knows. One in the list is taken out if it may not be used; with one elsewhere the
 //! request is refused.
 //!
-//! The tools of a provider that the client runs are listed here, since their calls are judged in the answers; every other
-//! one counts as run by the provider. Providers name the same thing differently, so each tool has several names, and is
+//! The tools of a provider that the client runs are [listed](tool_class), since their calls are judged in the answers; every other
+//! one counts as run by the provider. So does an item, a block or a part of a message of which nobody here knows what it does:
+//! it may offer something, and is judged as an offer that is named after it. Providers name the same thing differently, so each tool has several names, and is
 //! refused by any of them.
 
 use std::collections::{HashMap, HashSet};
@@ -14,36 +15,15 @@ use std::collections::{HashMap, HashSet};
 use backstop_hooks::conversation::{Part, ToolSpec};
 use backstop_hooks::points::ToolInfo;
 use backstop_hooks::{Json, Text, ToolName};
-use backstop_llm::wire::{TypeClass, own_meta, request_fields};
+use backstop_llm::wire::{TypeClass, is_known_input, own_meta, request_fields, tool_class};
 use backstop_llm::{Api, ModelRequest, ToolDefinition};
-use serde_json::{Map, Value};
-
-/// Types of tools that the client runs, without the date of their version, and of what only holds tools.
-const RUN_BY_CLIENTS: [&str; 16] = [
-    // Where the provider may begin to remember.
-    "cachePoint",
-    "functionDeclarations",
-    "function_declarations",
-    "function",
-    "custom",
-    NAMESPACE,
-    "local_shell",
-    "apply_patch",
-    "computer",
-    "computer_use",
-    "computerUse",
-    "bash",
-    "text_editor",
-    "memory",
-    "str_replace_based_edit_tool",
-    "str_replace_editor",
-];
+use serde_json::{Map, Value, json};
 
 /// The type of what only holds tools, and gives them a part of their names.
 const NAMESPACE: &str = "namespace";
 
 /// What providers call a thing, and what policies call it.
-const ALSO_CALLED: [(&str, &str); 14] = [
+const ALSO_CALLED: [(&str, &str); 15] = [
     ("nova_grounding", "web_search"),
     ("nova_code_interpreter", "code_execution"),
     ("googleSearch", "web_search"),
@@ -52,6 +32,7 @@ const ALSO_CALLED: [(&str, &str); 14] = [
     ("enterpriseWebSearch", "web_search"),
     ("googleMaps", "web_maps"),
     ("parallelAiSearch", "web_search"),
+    ("exaAiSearch", "web_search"),
     ("urlContext", "web_fetch"),
     ("url_context", "web_fetch"),
     ("codeExecution", "code_execution"),
@@ -121,20 +102,82 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     }
     of_fields(api, &request.extra, &mut found);
     let parts = request.messages.iter().flat_map(|message| &message.content);
-    for part in parts {
-        let Part::Unknown { raw } = part else { continue };
-        // A tool that a message adds is one of the list, which is judged there, or something else.
-        if let Some(added) = raw.get("toolAddition").filter(|_| api == Api::BedrockConverse) {
-            let added = added.get("tool").unwrap_or(added);
-            let name = added.get("name").and_then(Value::as_str).unwrap_or_default();
-            if added.get("serverName").is_some() || !request.tools.iter().any(|tool| tool.name() == name) {
-                found.push(offer(kind(added), added, None));
-            }
+    for part in request.system.iter().chain(parts) {
+        if let Part::Unknown { raw } = part {
+            of_part(api, raw, request, &mut found);
         }
-        each(raw.get("tools"), None, &mut found);
     }
     tell_apart(&mut found);
     found
+}
+
+/// What a message offers.
+fn of_part(api: Api, raw: &Value, request: &ModelRequest, found: &mut Vec<Offer>) {
+    match api {
+        // A tool that a message adds is one of the list, which is judged there, or something else.
+        Api::BedrockConverse => {
+            if let Some(added) = raw.get("toolAddition") {
+                let added = added.get("tool").unwrap_or(added);
+                let name = added.get("name").and_then(Value::as_str).unwrap_or_default();
+                if added.get("serverName").is_some() || !request.tools.iter().any(|tool| tool.name() == name)
+                {
+                    found.push(offer(kind(added), added, None));
+                }
+            }
+        }
+        Api::AnthropicMessages => {
+            let kept = raw.get("tool_changes");
+            let kept = kept.map(|kept| kept.as_array().map_or(std::slice::from_ref(kept), Vec::as_slice));
+            for change in std::iter::once(raw).chain(kept.into_iter().flatten()) {
+                if change.get("type").and_then(Value::as_str) == Some(ADDITION) {
+                    added(change.get("tool").unwrap_or(change), found);
+                }
+            }
+        }
+        Api::OpenAiChat | Api::OpenAiResponses | Api::Gemini => {}
+    }
+    each(raw.get("tools"), None, found);
+    for kind in kinds_of_input(api, raw) {
+        if !is_known_input(api, kind) && !is_known_input(api, &camel(kind)) {
+            found.push(offer(kind, raw, None));
+        }
+    }
+}
+
+/// The type of an item, a block or a part of a message; where things have none, their fields.
+fn kinds_of_input(api: Api, raw: &Value) -> Vec<&str> {
+    match api {
+        Api::Gemini | Api::BedrockConverse => {
+            raw.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect()
+        }
+        // Without a type it is a message, or stands for an item that the provider has.
+        Api::OpenAiChat | Api::OpenAiResponses | Api::AnthropicMessages => {
+            raw.get("type").and_then(Value::as_str).into_iter().collect()
+        }
+    }
+}
+
+/// The type of a block of Anthropic's that offers one more tool from there on.
+const ADDITION: &str = "tool_addition";
+
+/// What is offered from a place of a conversation on: a tool of the list, which is judged there, one of a server's, whether or not
+/// the list has that closed, or what is defined in it.
+fn added(tool: &Value, found: &mut Vec<Offer>) {
+    let text = |field: &str| tool.get(field).and_then(Value::as_str);
+    match (text("type"), text("server_name"), text("name")) {
+        (Some("tool_reference"), None, Some(name)) if found.iter().any(|offer| offer.plain_name == name) => {}
+        (Some("mcp_tool_reference"), Some(server), Some(name)) => {
+            let of_server = json!({"mcp_server_name": server, "allowed_tools": [name]});
+            found.push(offer("mcp_toolset", &of_server, None));
+        }
+        (Some("mcp_toolset_reference"), Some(server), _) => {
+            found.push(offer("mcp_toolset", &json!({"mcp_server_name": server}), None));
+        }
+        (Some("tool_definition"), _, _) if tool.get("definition").is_some_and(Value::is_object) => {
+            each(tool.get("definition"), None, found);
+        }
+        (kind, _, _) => found.push(offer(kind.unwrap_or(ADDITION), tool, None)),
+    }
 }
 
 /// What the fields of a request offer besides the list of tools.
@@ -348,12 +391,16 @@ fn is_run_by_client(kind: &str, raw: &Value) -> bool {
     let environment = raw.pointer("/environment/type").and_then(Value::as_str);
     // The same shell runs here or in a container there.
     let local_shell = plain == "shell" && matches!(environment, None | Some("local"));
-    RUN_BY_CLIENTS.contains(&plain) || local_shell
+    local_shell || matches!(tool_class(plain), Some(TypeClass::Call | TypeClass::Inert))
 }
 
 /// `web_search_20250305` and `web_search_preview_2025_03_11` as `web_search`.
 fn without_version(kind: &str) -> &str {
-    let plain = kind.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut plain = kind;
+    while let Some((before, _)) = plain.rsplit_once('_').filter(|(_, last)| is_number(last)) {
+        plain = before;
+    }
     plain.strip_suffix("_preview").unwrap_or(plain)
 }
 

@@ -17,6 +17,9 @@ fn a_tool_has_the_names_of_policies() {
         (json!({"type": "web_search_preview_2025_03_11"}), "web_search"),
         (json!({"type": "web_fetch_20250910", "name": "web_fetch"}), "web_fetch"),
         (json!({"googleSearch": {}}), "web_search"),
+        (json!({"exaAiSearch": {}}), "web_search"),
+        (json!({"exa_ai_search": {}}), "web_search"),
+        (json!({"type": "tool_search_tool_bm25_20251119"}), "tool_search_tool_bm25"),
         (json!({"urlContext": {}}), "web_fetch"),
         (json!({"codeExecution": {}}), "code_execution"),
         (json!({"googleSearch": {}, "codeExecution": {}}), "code_execution"),
@@ -52,6 +55,7 @@ fn what_the_client_runs_is_judged_when_it_is_called() {
         json!({"type": "bash_20250124", "name": "bash"}),
         json!({"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}),
         json!({"type": "computer_use_preview"}),
+        json!({"type": "browser_toolset_20260801"}),
         json!({"type": "custom", "name": "apply"}),
         json!({"type": "shell"}),
         json!({"type": "shell", "environment": {"type": "local"}}),
@@ -214,4 +218,94 @@ fn tools_that_are_called_alike_are_told_apart() {
     };
     assert_eq!(stay(&["a", "a#2", "web_search#2"]), ["a", "a#2"]);
     assert_eq!(stay(&["a#2", "b", "web_search", "web_search#3"]), ["web_search", "web_search#3", "b"]);
+}
+
+/// The names under which tools of the provider's are judged that a message of Anthropic's offers.
+fn offered_by(block: &Value, tools: Vec<ToolDefinition>) -> Vec<String> {
+    let body = json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [block, {"type": "text", "text": "hi"}]}]});
+    let mut request = Api::AnthropicMessages.decode_request(&body).unwrap().request;
+    request.tools = tools;
+    let found = offers(Api::AnthropicMessages, &request).into_iter().filter(Offer::is_run_by_provider);
+    found
+        .flat_map(|offer| {
+            assert_eq!(offer.place, None);
+            offer.names
+        })
+        .collect()
+}
+
+#[test]
+fn tools_that_a_message_adds_are_judged() {
+    let definition = |definition: Value| json!({"type": "tool_definition", "definition": definition});
+    for (tool, name) in [
+        (definition(json!({"type": "web_fetch_20260318", "name": "web_fetch"})), "web_fetch"),
+        (definition(json!({"type": "mcp_toolset", "mcp_server_name": "shop"})), "mcp__shop__*"),
+        (definition(json!({"type": "tool_of_tomorrow"})), "tool_of_tomorrow"),
+        (json!({"type": "tool_definition", "definition": [1]}), "tool_definition"),
+        (json!({"type": "mcp_tool_reference", "server_name": "shop", "name": "buy"}), "mcp__shop__buy"),
+        (json!({"type": "mcp_toolset_reference", "server_name": "shop"}), "mcp__shop__*"),
+        // Of whatever it is.
+        (json!({"type": "tool_reference", "name": "lookup"}), "lookup"),
+        (json!({"type": "reference_of_tomorrow", "name": "lookup"}), "reference_of_tomorrow"),
+        (json!("lookup"), "tool_addition"),
+    ] {
+        let added = json!({"type": "tool_addition", "tool": tool});
+        let kept = json!({"type": "compaction", "content": "so far", "tool_changes": [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "x"}}, added]});
+        let one = json!({"type": "compaction", "content": "so far", "tool_changes": added});
+        for block in [added, kept, one] {
+            let found = offered_by(&block, Vec::new());
+            assert!(found.iter().any(|found| found == name), "{block}: {found:?}");
+        }
+    }
+    // A function of the client's, and one of the list.
+    let own = definition(json!({"name": "lookup", "input_schema": {"type": "object"}}));
+    assert_eq!(offered_by(&json!({"type": "tool_addition", "tool": own}), Vec::new()), Vec::<String>::new());
+    let spec = ToolSpec { name: "lookup".to_owned(), description: None, input_schema: Json::new(json!({})) };
+    let listed = ToolDefinition::Function { spec, meta: None };
+    let named = json!({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "lookup"}});
+    assert_eq!(offered_by(&named, vec![listed]), Vec::<String>::new());
+}
+
+#[test]
+fn what_nobody_knows_in_a_message_may_offer_something() {
+    let text = |api: Api, part: Value| match api {
+        Api::OpenAiResponses => json!({"model": "m", "input": [part, {"role": "user", "content": "hi"}]}),
+        Api::Gemini => json!({"model": "m", "contents": [{"role": "user", "parts": [part, {"text": "hi"}]}]}),
+        Api::BedrockConverse => {
+            json!({"modelId": "m", "messages": [{"role": "user", "content": [part, {"text": "hi"}]}]})
+        }
+        _ => {
+            json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [part, {"type": "text", "text": "hi"}]}]})
+        }
+    };
+    let untyped = |api| matches!(api, Api::Gemini | Api::BedrockConverse);
+    for api in
+        [Api::AnthropicMessages, Api::OpenAiChat, Api::OpenAiResponses, Api::Gemini, Api::BedrockConverse]
+    {
+        let part = |kind: &str| {
+            if untyped(api) {
+                json!({kind: {"url": "https://x.example"}})
+            } else {
+                json!({"type": kind, "url": "https://x.example"})
+            }
+        };
+        let found = |kind: &str| -> Vec<String> {
+            let request = api.decode_request(&text(api, part(kind))).unwrap().request;
+            offers(api, &request).into_iter().flat_map(|offer| offer.names).collect()
+        };
+        for unknown in ["connectorOfTomorrow", "tool_of_tomorrow"] {
+            assert!(found(unknown).contains(&unknown.to_owned()), "{api}: {:?}", found(unknown));
+        }
+        let known = match api {
+            Api::AnthropicMessages => "document",
+            Api::OpenAiChat => "input_audio",
+            Api::OpenAiResponses => "configuration_update",
+            Api::Gemini => "fileData",
+            Api::BedrockConverse => "video",
+        };
+        assert_eq!(found(known), Vec::<String>::new(), "{api}");
+    }
+    let other = json!({"model": "m", "contents": [{"role": "user", "parts": [{"file_data": {"file_uri": "https://x.example"}}]}]});
+    let request = Api::Gemini.decode_request(&other).unwrap().request;
+    assert!(offers(Api::Gemini, &request).is_empty(), "in the other spelling");
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backstop_llm::wire::{parse_json, parse_request};
+use backstop_llm::wire::{REALTIME_ITEMS, TypeClass, parse_json, parse_request};
 use serde_json::{Map, Value, json};
 
 use super::sound::{Passing, Tuning, is_sound};
@@ -229,11 +229,13 @@ fn item(mut fields: Map<String, Value>, media: bool) -> Result<(String, String, 
     fields.remove("object");
     fields.remove("status");
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let known: &[Field] = match kind.as_str() {
-        "message" => &MESSAGE,
-        "function_call" => &CALL,
-        "function_call_output" => &OUTPUT,
-        "mcp_approval_response" => &APPROVAL,
+    // What the provider does by itself no client says.
+    let class = REALTIME_ITEMS.class(&kind).filter(|class| *class != TypeClass::Ran);
+    let known: &[Field] = match (class, kind.as_str()) {
+        (Some(_), "message") => &MESSAGE,
+        (Some(_), "function_call") => &CALL,
+        (Some(_), "function_call_output") => &OUTPUT,
+        (Some(_), "mcp_approval_response") => &APPROVAL,
         _ => return Err(refused(format!("an item of the type {} does not pass here", shown(&kind)))),
     };
     only(&format!("an item of the type `{kind}`"), &fields, known)?;
