@@ -2,12 +2,12 @@
 
 import http from "node:http"
 
-import { AnthropicBedrock } from "@anthropic-ai/bedrock-sdk"
+import { AnthropicBedrock, AnthropicBedrockMantle } from "@anthropic-ai/bedrock-sdk"
 import Anthropic from "@anthropic-ai/sdk"
 import { AnthropicVertex } from "@anthropic-ai/vertex-sdk"
 import * as bedrock from "@aws-sdk/client-bedrock-runtime"
 import { GoogleGenAI } from "@google/genai"
-import OpenAI, { AzureOpenAI } from "openai"
+import OpenAI, { AzureOpenAI, BedrockOpenAI } from "openai"
 import { ResponsesWS } from "openai/resources/responses/ws"
 
 import { BASE, KEY } from "./common.mjs"
@@ -118,7 +118,14 @@ function* attempts(name) {
 }
 
 // Clients of clouds, and whose methods they have. What a cloud does not have, its client refuses by itself.
-const MAKERS = { azure: "openai", anthropic_bedrock: "anthropic", anthropic_vertex: "anthropic", vertex: "genai" }
+const MAKERS = {
+  anthropic_bedrock: "anthropic",
+  anthropic_mantle: "anthropic",
+  anthropic_vertex: "anthropic",
+  azure: "openai",
+  bedrock_openai: "openai",
+  vertex: "genai",
+}
 const ofMaker = (name) => name.replace(/^\w+/, (client) => MAKERS[client] ?? client)
 // The methods that were called.
 const called = new Set()
@@ -269,6 +276,10 @@ const surfaces = {
     const client = new AzureOpenAI({ ...at, maxRetries: 0 })
     return walk(client, "azure", new Set(), (part) => part._client === client)
   },
+  bedrock_openai: () => {
+    const client = new BedrockOpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, awsRegion: "us-east-1", maxRetries: 0 })
+    return walk(client, "bedrock_openai", new Set(), (part) => part._client === client)
+  },
   anthropic: () => {
     const client = new Anthropic({ baseURL: BASE, apiKey: KEY, maxRetries: 0 })
     return walk(client, "anthropic", new Set(), (part) => part._client === client)
@@ -282,6 +293,10 @@ const surfaces = {
     const cloud = { projectId: PROBE, region: PROBE, authClient: { ...authClient, projectId: PROBE } }
     const client = new AnthropicVertex({ baseURL: `${BASE}/p/claude-vertex/v1`, maxRetries: 0, ...cloud })
     return walk(client, "anthropic_vertex", new Set(), (part) => part._client === client)
+  },
+  anthropic_mantle: () => {
+    const client = new AnthropicBedrockMantle({ baseURL: BASE, apiKey: KEY, awsRegion: "us-east-1", maxRetries: 0 })
+    return walk(client, "anthropic_mantle", new Set(), (part) => part._client === client)
   },
   bedrock_runtime: () => commands(`${BASE}/p/bedrock`),
   google: async () => {

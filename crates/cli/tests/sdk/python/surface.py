@@ -210,7 +210,17 @@ def learn(named, error):
 
 
 # Clients of clouds, and whose methods they have.
-MAKERS = {"azure": "openai", "anthropic_bedrock": "anthropic", "anthropic_vertex": "anthropic", "vertex": "genai"}
+MAKERS = {
+    "anthropic_aws": "anthropic",
+    "anthropic_bedrock": "anthropic",
+    "anthropic_foundry": "anthropic",
+    "anthropic_google_cloud": "anthropic",
+    "anthropic_mantle": "anthropic",
+    "anthropic_vertex": "anthropic",
+    "azure": "openai",
+    "bedrock_openai": "openai",
+    "vertex": "genai",
+}
 # The methods that were called.
 called = set()
 
@@ -292,6 +302,15 @@ def azure_surface():
     walk(client, "azure", set())
 
 
+def bedrock_openai_surface():
+    import openai
+
+    sockets = f"{BASE}/v1".replace("http://", "ws://")
+    settings = {"api_key": KEY, "aws_region": "us-east-1", "max_retries": 0}
+    client = openai.BedrockOpenAI(base_url=f"{BASE}/v1", websocket_base_url=sockets, **settings)
+    walk(client, "bedrock_openai", set())
+
+
 def anthropic_surface():
     import anthropic
 
@@ -305,6 +324,34 @@ def anthropic_bedrock_surface():
     from anthropic import AnthropicBedrock
 
     walk(AnthropicBedrock(base_url=f"{BASE}/p/bedrock", max_retries=0, **AMAZONS_KEYS), "anthropic_bedrock", set())
+
+
+def anthropic_mantle_surface():
+    from anthropic import AnthropicBedrockMantle
+
+    settings = {"api_key": KEY, "aws_region": "us-east-1", "max_retries": 0}
+    walk(AnthropicBedrockMantle(base_url=BASE, **settings), "anthropic_mantle", set())
+
+
+def anthropic_aws_surface():
+    from anthropic import AnthropicAWS
+
+    settings = {"api_key": KEY, "aws_region": "us-east-1", "workspace_id": PROBE, "max_retries": 0}
+    walk(AnthropicAWS(base_url=BASE, **settings), "anthropic_aws", set())
+
+
+def anthropic_foundry_surface():
+    from anthropic import AnthropicFoundry
+
+    walk(AnthropicFoundry(base_url=BASE, api_key=KEY, max_retries=0), "anthropic_foundry", set())
+
+
+def anthropic_google_cloud_surface():
+    from anthropic import AnthropicGoogleCloud
+
+    settings = {"project": PROBE, "location": PROBE, "workspace_id": PROBE, "max_retries": 0}
+    client = AnthropicGoogleCloud(base_url=BASE, token_provider=lambda: KEY, **settings)
+    walk(client, "anthropic_google_cloud", set())
 
 
 def anthropic_vertex_surface():
@@ -432,6 +479,11 @@ SURFACES = {
     "anthropic": anthropic_surface,
     "anthropic_bedrock": anthropic_bedrock_surface,
     "anthropic_vertex": anthropic_vertex_surface,
+    "anthropic_mantle": anthropic_mantle_surface,
+    "anthropic_aws": anthropic_aws_surface,
+    "anthropic_foundry": anthropic_foundry_surface,
+    "anthropic_google_cloud": anthropic_google_cloud_surface,
+    "bedrock_openai": bedrock_openai_surface,
     "bedrock_runtime": bedrock_runtime_surface,
     "google": google_surface,
 }
