@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error`] if none arrives.
+    /// [`enum@Error`] if none arrives.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, Error> {
         let end = self.settings.timeout.map(|timeout| End(Instant::now() + timeout, timeout));
         let Request { method, url, mut headers, body } = request;
@@ -209,7 +209,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`Error`] if the body breaks off or the time is up.
+    /// [`enum@Error`] if the body breaks off or the time is up.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             let body = &mut self.body;
@@ -228,7 +228,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`Error`] if it is larger, breaks off or takes too long.
+    /// [`enum@Error`] if it is larger, breaks off or takes too long.
     pub async fn whole(mut self, most: usize) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
