@@ -53,6 +53,8 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// What the file is called, if it is one.
     pub(crate) file: Option<String>,
+    /// The type of its content, as it stands.
+    pub(crate) kind: Option<String>,
     /// Where its content stands.
     span: Range<usize>,
     /// Whether it says how long it is.
@@ -209,7 +211,7 @@ fn part(inside: &[u8], at: usize) -> Result<Part, Unclear> {
     let head = inside.get(..end).and_then(|head| str::from_utf8(head).ok());
     let head = head.ok_or(Unclear("a header is not UTF-8"))?;
     let content = inside.get(end + 4..).unwrap_or_default();
-    let (mut disposition, mut has_kind, mut has_length) = (None, false, false);
+    let (mut disposition, mut kind, mut has_length) = (None, None, false);
     for line in head.split("\r\n") {
         if line.contains(|c: char| c.is_control()) {
             return Err(Unclear("a header has a control character in it"));
@@ -218,7 +220,7 @@ fn part(inside: &[u8], at: usize) -> Result<Part, Unclear> {
         let value = value.trim_matches(' ');
         let is_first = match name.to_ascii_lowercase().as_str() {
             "content-disposition" => disposition.replace(value).is_none(),
-            "content-type" if is_utf8(value) => !std::mem::replace(&mut has_kind, true),
+            "content-type" if is_utf8(value) => kind.replace(value.to_owned()).is_none(),
             "content-length" if value == content.len().to_string() => {
                 !std::mem::replace(&mut has_length, true)
             }
@@ -230,7 +232,7 @@ fn part(inside: &[u8], at: usize) -> Result<Part, Unclear> {
     }
     let (name, file) = disposition.and_then(names).ok_or(Unclear("one has no plain name"))?;
     let start = at + end + 4;
-    Ok(Part { name, file, span: start..start + content.len(), has_length })
+    Ok(Part { name, file, kind, span: start..start + content.len(), has_length })
 }
 
 /// Whether the type of a part names no other charset, and no parts inside of it.

@@ -4,6 +4,7 @@
 //! Messages in Base64: that is read and written as any of its wire, and put back where it stood.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use backstop_hooks::Text;
 use backstop_hooks::conversation::Message;
@@ -150,12 +151,13 @@ impl Incoming {
                     let live = LiveParts::read(table, headers, body.clone())?;
                     let named = live.fields().get("model").and_then(Value::as_str).map(str::to_owned);
                     let model = model.as_deref().or(named.as_deref()).unwrap_or_default();
-                    let request = ModelRequest::new(model, live.texts().map(Message::user).collect());
+                    let mut request = ModelRequest::new(model, live.texts().map(Message::user).collect());
+                    show_words(&mut request, live.words());
                     Some(Self::Parts(live, request))
                 }
                 (Some(table), None) => {
                     let document = LiveDocument::read(table, body.clone())?;
-                    let request = as_request(&document, model.as_deref());
+                    let mut request = as_request(&document, model.as_deref());
                     Some(match readable.stored_in(path) {
                         Some(stored) => {
                             let conversation = stored.conversation.map(str::to_owned);
@@ -163,7 +165,10 @@ impl Incoming {
                             let items = Items { request: items, conversation };
                             Self::Stored(document, request, Box::new(items))
                         }
-                        None => Self::Document(document, request),
+                        None => {
+                            show_words(&mut request, document.words());
+                            Self::Document(document, request)
+                        }
                     })
                 }
                 (None, _) => None,
@@ -281,7 +286,11 @@ impl Incoming {
         match self {
             Self::Conversation(live) => Some(live.write(edited)),
             Self::Counted(counted) => counted.write(edited),
-            Self::Document(..) | Self::Stored(..) | Self::Parts(..) if !edited.system.is_empty() => None,
+            Self::Document(..) | Self::Stored(..) | Self::Parts(..)
+                if !edited.system.is_empty() || edited.extra != self.request().extra =>
+            {
+                None
+            }
             Self::Document(document, _) | Self::Stored(document, ..) => document.write(&texts_of(edited)),
             Self::Parts(parts, _) => parts.write(&texts_of(edited)),
         }
@@ -304,6 +313,18 @@ fn as_request(document: &LiveDocument, model: Option<&str>) -> ModelRequest {
     let named = document.value().get("model").and_then(Value::as_str);
     let messages = document.texts().map(Message::user).collect();
     ModelRequest::new(model.or(named).unwrap_or_default(), messages)
+}
+
+/// Where words stand in the request that hooks are shown of a document.
+const WORDS: &str = "words";
+
+/// Shows hooks what a document says in single words, beside its texts: any of them may be a secret. What a hook makes of them can't
+/// be said by the document, so that it is refused.
+fn show_words<'w>(request: &mut ModelRequest, words: impl Iterator<Item = &'w str>) {
+    let words: BTreeSet<&str> = words.filter(|word| *word != request.model).collect();
+    if !words.is_empty() {
+        request.extra = json!({ WORDS: words }).into();
+    }
 }
 
 /// Where a document lists the items that it stores.

@@ -6,6 +6,8 @@
 //! read in their order, judged one by one, and spliced where they were changed; everything else stays as it was written.
 //!
 //! - *Closed.* Below a field that no table knows everything is text, whatever it is called.
+//! - *Words are shown, too.* What a table lists as a name, or as what nobody can read, may say something all the same:
+//!   [`LiveDocument::words`] has it, but for words of a list and data in Base64.
 //! - *Tokens are refused.* A text that came as the numbers of its tokens can't be read ([`LiveDocument::has_tokens`]).
 
 use std::borrow::Cow;
@@ -17,13 +19,16 @@ use serde_json::Value;
 
 use super::span::{Splices, literal_end, quote};
 use super::steps::step;
+use super::words::is_base64;
 use crate::error::WireError;
-use crate::wire::{not_json, parse_request};
+use crate::wire::{is_setting, is_setting_name, not_json, parse_request};
 
 /// More texts than any provider takes at once.
 const MOST_TEXTS: usize = 8_192;
 /// Longer strings are no names, wherever they stand.
 const LONGEST_WORD: usize = 256;
+/// Longer types of content are none.
+const LONGEST_KIND: usize = 64;
 /// Names with so many digits at most are numbers of something (of tokens, for example).
 const LONGEST_NUMBER: usize = 8;
 
@@ -63,6 +68,7 @@ struct Literal {
 #[derive(Debug, Default)]
 struct Found {
     texts: Vec<Literal>,
+    words: Vec<String>,
     has_tokens: bool,
 }
 
@@ -89,6 +95,11 @@ impl LiveDocument {
     /// The texts, in their order; none that is empty.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.found.texts.iter().map(|text| text.says.as_str())
+    }
+
+    /// What it says besides texts: names that are no words of a list, and what a table lists as unreadable and is no data.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.found.words.iter().map(String::as_str)
     }
 
     /// Whether a text may have come as the numbers of its tokens.
@@ -215,18 +226,31 @@ impl<'a> Walk<'a> {
         let (is_text, is_fixed) = if is_key {
             let around = self.open.last().map_or(Ground::Known, |(ground, _)| *ground);
             let (ground, is_text) = self.key(&said, around);
+            self.word(&said, around == Ground::Opaque && !is_setting_name(&said));
             self.next = Some(ground);
             (is_text, true)
         } else {
             match self.value() {
                 Ground::Known | Ground::Own => (true, false),
                 Ground::Fixed => (true, true),
-                Ground::Name => (!is_name(&said), false),
-                Ground::Opaque => (false, false),
+                Ground::Name => {
+                    self.word(&said, is_name(&said));
+                    (!is_name(&said), false)
+                }
+                Ground::Opaque => {
+                    self.word(&said, !is_data(&said));
+                    (false, false)
+                }
             }
         };
         if is_text && !said.is_empty() {
             self.found.texts.push(Literal { span, says: said.into_owned(), is_fixed });
+        }
+    }
+
+    fn word(&mut self, said: &str, is_shown: bool) {
+        if is_shown && !is_setting(&said.into()) {
+            self.found.words.push(said.to_owned());
         }
     }
 
@@ -263,6 +287,21 @@ fn said(raw: &str) -> Cow<'_, str> {
         return serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(inside), Cow::Owned);
     }
     Cow::Borrowed(inside)
+}
+
+/// Whether a text is data in Base64, in an address that holds it or not, and long enough to be more than a word.
+fn is_data(text: &str) -> bool {
+    let is_kind = |kind: &str| {
+        kind.len() <= LONGEST_KIND
+            && kind
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'+' | b'-'))
+    };
+    let data = match text.strip_prefix("data:") {
+        Some(rest) => rest.split_once(";base64,").filter(|(kind, _)| is_kind(kind)).map(|(_, data)| data),
+        None => Some(text),
+    };
+    data.is_some_and(|data| data.len() > LONGEST_WORD && is_base64(data))
 }
 
 /// Whether a text can be a name: one word, not a long one.

@@ -281,7 +281,7 @@ fn is_word(word: &str) -> bool {
 }
 
 /// Whether a text is Base64, in one of its two alphabets, with its padding or without it.
-fn is_base64(text: &str) -> bool {
+pub(super) fn is_base64(text: &str) -> bool {
     let letters = text.trim_end_matches('=');
     let is_of =
         |signs: [u8; 2]| letters.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte));

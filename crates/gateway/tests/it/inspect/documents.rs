@@ -59,6 +59,19 @@ async fn reading(house: &House, body: &Value) -> (Upstream, backstop_gateway::Ga
     (upstream, gateway)
 }
 
+/// Hooks that take the secret out of whatever they are shown.
+fn taking() -> House {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("takes", |event| {
+        let said = serde_json::to_string(&event.messages).unwrap();
+        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
+            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    house
+}
+
 fn message(answer: &Answer) -> String {
     answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
 }
@@ -221,6 +234,40 @@ async fn a_document_is_no_session_and_its_texts_are_judged_once() {
     assert!(house.receipts.of(PointId::SessionStart).is_empty());
 }
 
+/// A word may be a secret, and so may the address of a picture: hooks are shown them, and what they would change is refused.
+#[tokio::test]
+async fn words_beside_the_texts_of_a_document_are_shown() {
+    let house = taking();
+    let (upstream, gateway) = reading(&house, &json!({"object": "list", "data": []})).await;
+    let data = format!("data:image/png;base64,{}", "A-_9".repeat(100));
+    let seen = |picture: Value| json!({"model": "m", "input": [{"type": "image_url", "image_url": picture}]});
+    let address = format!("https://x.example/?key={SECRET}");
+    for (path, body, passes) in [
+        ("/v1/embeddings", json!({"model": "m", "input": "a", "user": "u-1", "dimensions": 3}), true),
+        ("/v1/embeddings", json!({"model": "m", "input": "a", "user": SECRET}), false),
+        ("/v1/embeddings", json!({"model": "m", "input": "a", "dimensions": SECRET}), false),
+        ("/v1/images/generations", json!({"model": "m", "prompt": "a", "size": SECRET}), false),
+        ("/v1/completions", json!({"model": "m", "prompt": "a", "echo": SECRET}), false),
+        ("/v1/audio/speech", json!({"model": "m", "input": "a", "voice": SECRET}), false),
+        ("/v1/moderations", seen(json!({"url": data})), true),
+        ("/v1/moderations", seen(json!({"url": "https://x.example/cat.png"})), true),
+        ("/v1/moderations", seen(json!({ "url": address })), false),
+        ("/v1/moderations", seen(json!({"url": data, "note": format!("say {SECRET}")})), false),
+        ("/v1/moderations", seen(json!({"url": data, (SECRET): 1})), false),
+        ("/v1/moderations", seen(json!({"url": format!("data:{SECRET};base64,AAAA")})), false),
+    ] {
+        let before = upstream.count();
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        assert_eq!(upstream.count() > before, passes, "{path} {body}: {}", answer.text());
+        if passes {
+            assert_eq!(bodies(&upstream, before), body.to_string(), "{path}");
+        } else {
+            assert_eq!(answer.status(), 403, "{path} {body}: {}", answer.text());
+            assert!(!answer.text().contains(SECRET), "{path} {body}");
+        }
+    }
+}
+
 /// Tools that are stored in a conversation are offered with each request that goes on with it.
 #[tokio::test]
 async fn tools_that_are_stored_for_later_are_judged_as_those_that_are_offered() {
@@ -363,14 +410,7 @@ async fn gates_of_tools_alone_close_what_can_not_be_judged() {
 /// rewritten; what can't be is refused.
 #[tokio::test]
 async fn everything_that_is_stored_in_a_conversation_is_shown() {
-    let house = House::new();
-    house.judge::<BeforeLlmCall>("takes", |event| {
-        let said = serde_json::to_string(&event.messages).unwrap();
-        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
-            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
-            ..BeforeLlmCallOutcome::default()
-        })
-    });
+    let house = taking();
     let (upstream, gateway) = reading(&house, &json!({"object": "list", "data": []})).await;
     let said = |part: Value| json!({"type": "message", "role": "user", "content": [part]});
     let picture = "data:image/png;base64,AAAA";

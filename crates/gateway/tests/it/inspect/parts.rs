@@ -73,8 +73,47 @@ fn stopping() -> House {
     house
 }
 
+/// Hooks that take the secret out of whatever they are shown.
+fn taking() -> House {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("takes", |event| {
+        let said = serde_json::to_string(&event.messages).unwrap();
+        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
+            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    house
+}
+
 async fn answering(script: Script) -> Upstream {
     Upstream::start(move |_| script.clone()).await
+}
+
+#[tokio::test]
+async fn words_beside_a_file_are_shown() {
+    let upstream = answering(Script::json("200 OK", r#"{"text":"a"}"#)).await;
+    let gateway = taking().gateway(&upstream.url(), HookSettings::default()).await;
+    let parts = |file, language| {
+        body(&[("model", None, "m"), ("file", Some(file), "x"), ("language", None, language)])
+    };
+    let kind = parts("a.wav", "en").replace("application/octet-stream", &format!("audio/{SECRET}"));
+    for (asked, passes) in [
+        (parts("a.wav", "en"), true),
+        (parts(SECRET, "en"), false),
+        (parts("a.wav", SECRET), false),
+        (kind, false),
+    ] {
+        let before = upstream.count();
+        let answer = talk(&gateway, posted("/v1/audio/transcriptions", &asked)).await;
+        assert_eq!(upstream.count() > before, passes, "{asked}: {}", answer.text());
+        if passes {
+            assert_eq!(sent(&upstream, before), asked);
+        } else {
+            assert_eq!(answer.status(), 403, "{}", answer.text());
+            assert!(!answer.text().contains(SECRET));
+        }
+    }
 }
 
 #[tokio::test]
