@@ -102,10 +102,22 @@ fn documented() -> Declared {
     by_table
 }
 
+/// The tables whose names one list has: the fields of a list of words share it.
+fn same_words(table: &str) -> Vec<String> {
+    match table.contains(WORDS).then(|| word_table(table)).flatten() {
+        Some(list) => list.fields.iter().map(|field| format!("{}{WORDS}{field}", list.api)).collect(),
+        None => vec![table.to_owned()],
+    }
+}
+
 /// What one of the tables has that `other` has not, as `table: name`.
 fn beyond(tables: &Declared, other: &[&Declared]) -> Vec<String> {
-    let known =
-        |table: &str, name: &str| other.iter().any(|of| of.get(table).is_some_and(|of| of.contains(name)));
+    let known = |table: &str, name: &str| {
+        let tables = same_words(table);
+        let has =
+            |of: &&Declared| tables.iter().any(|table| of.get(table).is_some_and(|of| of.contains(name)));
+        other.iter().any(has)
+    };
     let each = tables.iter().flat_map(|(table, names)| names.iter().map(move |name| (table, name)));
     each.filter(|(table, name)| !known(table, name)).map(|(table, name)| format!("{table}: {name}")).collect()
 }

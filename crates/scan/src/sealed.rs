@@ -17,7 +17,7 @@ use crate::text::{ALNUM, DIGIT, LOWER_ALNUM, UPPER_ALNUM, before, cut};
 /// Base64 that is longer is no token as a whole: formats of tokens that long have dots or lines.
 const LONGEST_TOKEN: usize = 1_024;
 /// By chance a token is found in one of so many seals, as a power of two.
-const RARE: u32 = 24;
+const RARE: u32 = 20;
 /// What a letter of Base64 says, in hundredths of a bit.
 const LETTER: u32 = 600;
 /// What a border in front of a token says: two letters of 64 are none of a word.

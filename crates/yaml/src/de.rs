@@ -71,13 +71,19 @@ impl Error for Wrong {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
-        let wrong =
-            Self::custom(format_args!("expected {}, found {}", wanted(&expected.to_string()), shown(found)));
+        let expected = expected.to_string();
+        let wanted = wanted(&expected);
+        let wrong = Self::custom(format_args!("expected {wanted}, found {}", shown(found)));
+        let is_text = wanted == "a string";
         match found {
-            Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_) | Unexpected::Unit => Self {
-                hint: Some("a text that looks like something else is written in quotes".to_owned()),
-                ..wrong
-            },
+            Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Float(_) | Unexpected::Unit
+                if is_text =>
+            {
+                Self {
+                    hint: Some("a text that looks like something else is written in quotes".to_owned()),
+                    ..wrong
+                }
+            }
             _ => wrong,
         }
     }

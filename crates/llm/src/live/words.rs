@@ -394,7 +394,7 @@ mod tests {
             assert!(sealed(api, things, name, &value), "{things} {name}");
         }
         for (api, things, name, value) in [
-            (Api::OpenAiChat, "fields of texts", "signature", json!(seal)),
+            (Api::OpenAiChat, "fields of choices", "signature", json!(seal)),
             (Api::AnthropicMessages, "fields of answers", "signature", json!(seal)),
             (Api::AnthropicMessages, "fields of blocks", "source", json!({"inner": {"data": seal}})),
             (Api::AnthropicMessages, "fields of blocks", "id", json!({"data": seal})),
