@@ -79,8 +79,8 @@ fn held() -> Declared {
         type_tables().map(|table| (name(table), table.types().map(|(of, _)| of.to_owned()).collect()));
     let words = word_tables().flat_map(|table| {
         let named = |field: &&str| (format!("{}{WORDS}{field}", table.api), owned(table.words));
-        // Fields of one list have the same words.
-        table.fields.iter().take(1).map(named)
+        // Fields of one list have the same words: the first stands for all.
+        table.fields.first().map(named)
     });
     types.chain(words).collect()
 }

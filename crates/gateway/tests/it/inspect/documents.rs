@@ -59,19 +59,6 @@ async fn reading(house: &House, body: &Value) -> (Upstream, backstop_gateway::Ga
     (upstream, gateway)
 }
 
-/// Hooks that take the secret out of whatever they are shown.
-fn taking() -> House {
-    let house = House::new();
-    house.judge::<BeforeLlmCall>("takes", |event| {
-        let said = serde_json::to_string(&event.messages).unwrap();
-        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
-            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
-            ..BeforeLlmCallOutcome::default()
-        })
-    });
-    house
-}
-
 fn message(answer: &Answer) -> String {
     answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
 }

@@ -73,19 +73,6 @@ fn stopping() -> House {
     house
 }
 
-/// Hooks that take the secret out of whatever they are shown.
-fn taking() -> House {
-    let house = House::new();
-    house.judge::<BeforeLlmCall>("takes", |event| {
-        let said = serde_json::to_string(&event.messages).unwrap();
-        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
-            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
-            ..BeforeLlmCallOutcome::default()
-        })
-    });
-    house
-}
-
 async fn answering(script: Script) -> Upstream {
     Upstream::start(move |_| script.clone()).await
 }

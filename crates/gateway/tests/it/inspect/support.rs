@@ -9,7 +9,8 @@ use backstop_engine::{
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Gateway, Settings};
 use backstop_hooks::points::{
-    AfterLlmCall, AfterLlmCallOutcome, BeforeResponseEmit, ResponseEmitOutcome, ToolCallIds,
+    AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit,
+    ResponseEmitOutcome, ToolCallIds,
 };
 use backstop_hooks::{CallContext, DecidePoint, HookId, OwnerId, Point, PointId, hook_fn};
 use backstop_llm::frames::FrameReader;
@@ -270,4 +271,17 @@ pub(crate) fn is_streamed(answer: &Answer) -> bool {
 /// Each wire, streamed and in one piece.
 pub(crate) fn forms() -> impl Iterator<Item = (Api, bool)> {
     WIRES.into_iter().flat_map(|api| [(api, true), (api, false)])
+}
+
+/// Hooks that take the secret out of whatever they are shown.
+pub(super) fn taking() -> House {
+    let house = House::new();
+    house.judge::<BeforeLlmCall>("takes", |event| {
+        let said = serde_json::to_string(&event.messages).unwrap();
+        said.contains(SECRET).then(|| BeforeLlmCallOutcome {
+            messages: Some(serde_json::from_str(&said.replace(SECRET, "[gone]")).unwrap()),
+            ..BeforeLlmCallOutcome::default()
+        })
+    });
+    house
 }
