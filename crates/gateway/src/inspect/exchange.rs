@@ -307,6 +307,7 @@ impl InspectedExchange {
             api,
             unasked,
             stored: None,
+            unlisted: None,
             answer_tokens: None,
         };
         watchers.tell::<LlmInput>(|| asking.input(request));

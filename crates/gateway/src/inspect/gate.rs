@@ -21,13 +21,14 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
 use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
+use serde_json::{Map, Value};
 use tokio::task::{consume_budget, yield_now};
 
 use super::bounded::Bounded;
 use super::fields::Beside;
 use super::identity::{Identity, is_turn};
 use super::incoming::Stored;
-use super::offers::{Offer, offers};
+use super::offers::{Offer, offers, offers_of_document};
 
 /// How many messages are remembered that stayed as they were.
 const MAX_UNCHANGED: usize = 8_192;
@@ -117,6 +118,8 @@ pub(super) struct Asking<'a> {
     /// The items that a document stores in a conversation: what they offer is offered with each request that goes on with it, and
     /// what they say is read with it.
     pub(super) stored: Option<Stored<'a>>,
+    /// The fields of a document that nobody knows; `None` for a conversation.
+    pub(super) unlisted: Option<&'a Map<String, Value>>,
     /// How many tokens the answer has at most, where a budget reserves as many.
     pub(super) answer_tokens: Option<u64>,
 }
@@ -140,9 +143,11 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// What is offered: nothing can be taken out of items that are stored.
+    /// What is offered: nothing can be taken out of a document, or of items that are stored.
     fn offered(self, request: &ModelRequest) -> Vec<Offer> {
-        let Some(stored) = self.stored else { return offers(self.api, request) };
+        let Some(stored) = self.stored else {
+            return self.unlisted.map_or_else(|| offers(self.api, request), offers_of_document);
+        };
         let mut offers = offers(self.api, stored.items());
         offers.iter_mut().for_each(|offer| offer.place = None);
         offers

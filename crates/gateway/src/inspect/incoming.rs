@@ -204,6 +204,16 @@ impl Incoming {
         }
     }
 
+    /// The fields of a document that its table does not list: each may have the provider do something. `None` for conversations.
+    pub(super) fn unlisted(&self, readable: Option<&Readable>) -> Option<Map<String, Value>> {
+        let fields = self.fields()?.into_owned();
+        let Value::Object(mut fields) = fields else { return Some(Map::new()) };
+        if let Some(table) = readable.and_then(|readable| readable.asked) {
+            fields.retain(|name, _| !table.lists(name));
+        }
+        Some(fields)
+    }
+
     /// The wire of what is counted, where the address does not tell.
     pub(super) fn api(&self) -> Option<Api> {
         match self {

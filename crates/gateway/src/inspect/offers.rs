@@ -111,6 +111,14 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     found
 }
 
+/// What a document offers by fields that its table does not list, wherever a conversation would have them.
+pub(super) fn offers_of_document(unlisted: &Map<String, Value>) -> Vec<Offer> {
+    let told = unlisted.iter().filter(|(_, value)| !value.is_null());
+    let mut found: Vec<Offer> = told.map(|(name, value)| offer(name, value, None)).collect();
+    tell_apart(&mut found);
+    found
+}
+
 /// What a message offers.
 fn of_part(api: Api, raw: &Value, request: &ModelRequest, found: &mut Vec<Offer>) {
     match api {

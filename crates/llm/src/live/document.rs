@@ -47,6 +47,13 @@ pub struct TextTable {
     pub fixed: &'static [&'static str],
 }
 
+impl TextTable {
+    /// Returns whether the table lists a field of this name.
+    pub fn lists(&self, name: &str) -> bool {
+        [self.texts, self.names, self.opaque, self.own, self.fixed].iter().any(|names| names.contains(&name))
+    }
+}
+
 /// A document on its way.
 #[derive(Debug)]
 pub struct LiveDocument {

@@ -136,6 +136,7 @@ impl InspectedExchange {
             api: self.api,
             unasked: self.shared.settings.tool_calls.unasked_of_provider(),
             stored: None,
+            unlisted: None,
             answer_tokens: None,
         };
         match asking.gate(&mut request, &self.shared.remembered).await {

@@ -71,6 +71,7 @@ impl Exchange for InspectedExchange {
                 Err(Stop::Blocked(blocked)) => return self.blocked(&blocked, live.request(), form),
             }
         }
+        let unlisted = live.unlisted(self.readable());
         let asking = Asking {
             engine: &self.shared.engine,
             call: &call,
@@ -80,6 +81,7 @@ impl Exchange for InspectedExchange {
             api: live.api().unwrap_or(self.api),
             unasked: self.shared.settings.tool_calls.unasked_of_provider(),
             stored: live.stored(),
+            unlisted: unlisted.as_ref(),
             answer_tokens: self.answer_tokens(&live),
         };
         if let Err(blocked) = asking.gate(&mut request, &self.shared.remembered).await {

@@ -255,6 +255,33 @@ async fn words_beside_the_texts_of_a_document_are_shown() {
     }
 }
 
+/// A gate that denies every tool has nothing against a document, but against what its provider may do by a field that nobody knows.
+#[tokio::test]
+async fn fields_of_a_document_that_nobody_knows_are_offers_and_words_are_none() {
+    let embedded = json!({"model": "m", "input": "a", "user": "u-1"});
+    let drawn = json!({"model": "m", "prompt": "a", "size": "auto"});
+    let with = |document: &Value, value: Value| {
+        let mut document = document.clone();
+        document["plugins"] = value;
+        document
+    };
+    for (path, body, passes) in [
+        ("/v1/embeddings", embedded.clone(), true),
+        ("/v1/embeddings", with(&embedded, json!([{"id": "web"}])), false),
+        ("/v1/embeddings", with(&embedded, json!(true)), false),
+        ("/v1/embeddings", with(&embedded, Value::Null), true),
+        ("/v1/images/generations", drawn.clone(), true),
+        ("/v1/images/generations", with(&drawn, json!({"web": true})), false),
+    ] {
+        let house = House::new();
+        house.judge::<BeforeToolCall>("no", |_| Some(ToolCallOutcome::block("not that")));
+        let (upstream, gateway) = reading(&house, &json!({"object": "list", "data": []})).await;
+        let answer = talk(&gateway, post(path, &body.to_string())).await;
+        let expected = if passes { (200, 1) } else { (403, 0) };
+        assert_eq!((answer.status(), upstream.count()), expected, "{path} {body}: {}", answer.text());
+    }
+}
+
 /// Tools that are stored in a conversation are offered with each request that goes on with it.
 #[tokio::test]
 async fn tools_that_are_stored_for_later_are_judged_as_those_that_are_offered() {
