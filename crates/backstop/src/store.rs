@@ -29,6 +29,13 @@ pub use backstop_store::{
     SessionStore, TranscriptError, TranscriptStore, UnansweredCall, unanswered_calls,
 };
 
+// Access tokens of agents for gateways.
+pub use backstop_store::{
+    ACCESS_TOKEN_CREATED, ACCESS_TOKEN_LEN, ACCESS_TOKEN_REVOKED, AccessToken, AccessTokenId,
+    AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken, Replaced, access_token_digest,
+    holds_access_token,
+};
+
 // What plugins keep with a conversation.
 pub use backstop_store::{
     Expected, Extension, ExtensionError, ExtensionKey, ExtensionStore, Forget, Forgotten,

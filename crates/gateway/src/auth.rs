@@ -6,7 +6,8 @@
 //!   (`/t/<token>/...`, for clients whose credential headers hold their own provider key), in the header
 //!   `x-backstop-token`, or where clients put their key: `authorization: Bearer`, `x-api-key`,
 //!   `x-goog-api-key`, `api-key`, `?key=`. A token in the path or in its own header decides alone.
-//! - *Identity is stated, never guessed.* An agent with a token of its own is identified by it. A caller with the
+//! - *Identity is stated, never guessed.* An agent with a token of its own is identified by it, be it configured or [kept in the
+//!   store](crate::access). A caller with the
 //!   process's token may state which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
 //!   can claim the name of an agent that has a token without presenting that token.
 //! - *Tokens are never forwarded.* A token of Backstop is removed from a request wherever it occurs in it.
@@ -20,13 +21,16 @@
 //! Every token is compared, each in constant time, so that the time taken does not depend on which one matches.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use backstop_hooks::{AgentId, Secret};
+use backstop_store::holds_access_token;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, header, request};
 use memchr::memmem;
 use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::access::{AccessTokens, TokenLife};
 use crate::cloud::bedrock;
 use crate::endpoint::{Endpoint, Family, unescaped};
 use crate::settings::Settings;
@@ -47,6 +51,8 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct Authenticator {
     token: Secret,
     agents: Vec<(AgentId, Secret)>,
+    /// The tokens of agents that are kept in the store.
+    access: Arc<AccessTokens>,
     /// The token of operators, which opens nothing here and leaves no more than the others.
     operator_token: Option<Secret>,
     /// The configured host names, in lower case, that are accepted besides those of this machine.
@@ -64,6 +70,8 @@ pub(crate) struct Caller {
     pub(crate) provider: Option<String>,
     /// Path and query as the provider will receive them.
     pub(crate) target: PathAndQuery,
+    /// The life of the token, if it is one that can end.
+    pub(crate) token: Option<TokenLife>,
 }
 
 /// Why a request is not accepted.
@@ -81,9 +89,9 @@ pub(crate) enum AuthError {
         "Backstop does not know this token: give it as the API key, or as `/t/<token>` in front of the path"
     )]
     Token,
-    #[error(
-        "this token may not speak for that agent\nhint: an agent in `gateway.agents` is known by its own token alone"
-    )]
+    #[error("this token has ended: it was revoked, or has expired")]
+    Ended,
+    #[error("this token may not speak for that agent\nhint: an agent that has a token is known by it alone")]
     Agent,
     #[error("the path is malformed")]
     Path,
@@ -96,9 +104,10 @@ pub(crate) enum AuthError {
 }
 
 /// Whose token a request carries.
-enum Holder<'a> {
+enum Holder {
     Process,
-    Agent(&'a AgentId),
+    /// An agent, by a token that ends or by one that does not.
+    Agent(AgentId, Option<TokenLife>),
 }
 
 /// The gateway's own path prefixes: `/t/<token>`, `/a/<agent>`, `/p/<provider>`.
@@ -115,7 +124,12 @@ impl Authenticator {
         let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
         let (token, operator_token) = (settings.token.clone(), settings.operator_token.clone());
-        Self { token, agents, operator_token, hosts, is_local }
+        Self { token, agents, access: Arc::default(), operator_token, hosts, is_local }
+    }
+
+    /// The same, which also knows these tokens.
+    pub(crate) fn knowing(self, access: Arc<AccessTokens>) -> Self {
+        Self { access, ..self }
     }
 
     /// Authenticates a request and returns its caller.
@@ -146,7 +160,11 @@ impl Authenticator {
             None => target,
         };
         let target = self.without_token(target)?;
-        Ok(Caller { agent, provider: prefixes.provider.map(str::to_owned), target })
+        let token = match holder {
+            Holder::Process => None,
+            Holder::Agent(_, life) => life,
+        };
+        Ok(Caller { agent, provider: prefixes.provider.map(str::to_owned), target, token })
     }
 
     /// Returns the target without the query pairs that contain one of the gateway's tokens. A token in the path is an error.
@@ -170,27 +188,29 @@ impl Authenticator {
         name.as_str().starts_with(OWN_HEADERS) || self.is_in(value.as_bytes())
     }
 
-    /// Returns whether one of the gateway's tokens occurs in `text`. Not constant time: the caller has already presented a token.
+    /// Returns whether one of the gateway's tokens occurs in `text`, or anything that has the form of an access token. Not constant time: the caller has already presented a token.
     fn is_in(&self, text: &[u8]) -> bool {
         let others = self.operator_token.iter().chain([&self.token]);
-        let tokens = self.agents.iter().map(|(_, token)| token).chain(others);
-        tokens.map(|token| token.expose().as_bytes()).any(|token| memmem::find(text, token).is_some())
+        let mut tokens = self.agents.iter().map(|(_, token)| token).chain(others);
+        let holds = |token: &Secret| memmem::find(text, token.expose().as_bytes()).is_some();
+        tokens.any(holds) || holds_access_token(text)
     }
 
     /// Returns who holds the given token, or `None` if it is unknown. Compares all tokens even after a match.
-    fn token_holder(&self, given: &[u8]) -> Option<Holder<'_>> {
+    fn token_holder(&self, given: &[u8]) -> Option<Holder> {
         let fits = |token: &Secret| -> Choice { token.expose().as_bytes().ct_eq(given) };
         let mut holder = bool::from(fits(&self.token)).then_some(Holder::Process);
         for (agent, token) in &self.agents {
             if bool::from(fits(token)) {
-                holder = Some(Holder::Agent(agent));
+                holder = Some(Holder::Agent(agent.clone(), None));
             }
         }
-        holder
+        let access = self.access.holder(given).map(|(agent, life)| Holder::Agent(agent, Some(life)));
+        holder.or(access)
     }
 
     /// Finds the request's token and returns who holds it. A token in the path or in its own header decides alone.
-    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Option<Holder<'_>> {
+    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Option<Holder> {
         let headers = &request.headers;
         if let Some(token) = prefixes.token {
             return self.token_holder(token.as_bytes());
@@ -211,7 +231,7 @@ impl Authenticator {
     /// Returns the agent that the caller is, from its token and the name that it claims.
     fn agent(
         &self,
-        holder: &Holder<'_>,
+        holder: &Holder,
         prefix: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Option<AgentId>, AuthError> {
@@ -222,12 +242,13 @@ impl Authenticator {
             (prefix, header) => prefix.or(header),
         };
         match (holder, claimed) {
-            (Holder::Agent(agent), None) => Ok(Some((*agent).clone())),
-            (Holder::Agent(agent), Some(claimed)) if agent.as_str() == claimed => Ok(Some((*agent).clone())),
-            (Holder::Agent(_), Some(_)) => Err(AuthError::Agent),
+            (Holder::Agent(agent, _), None) => Ok(Some(agent.clone())),
+            (Holder::Agent(agent, _), Some(claimed)) if agent.as_str() == claimed => Ok(Some(agent.clone())),
+            (Holder::Agent(..), Some(_)) => Err(AuthError::Agent),
             (Holder::Process, None) => Ok(None),
             (Holder::Process, Some(claimed)) => {
-                let has_token = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
+                let is_listed = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
+                let has_token = is_listed || self.access.knows(claimed);
                 let is_name = !claimed.is_empty()
                     && claimed.len() <= LONGEST_NAME
                     && claimed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte));
@@ -281,7 +302,7 @@ impl Authenticator {
     }
 
     /// Returns who holds a token that the query carries as `key=`.
-    fn holder_in(&self, query: &str) -> Option<Holder<'_>> {
+    fn holder_in(&self, query: &str) -> Option<Holder> {
         let keys = query.split('&').filter(|pair| is_key(pair)).filter_map(|pair| pair.split_once('='));
         keys.filter_map(|(_, key)| unescaped(key).ok()).find_map(|key| self.token_holder(key.as_bytes()))
     }

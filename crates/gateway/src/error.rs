@@ -242,7 +242,7 @@ impl Failure {
     pub(crate) fn to_provider_error(&self) -> ProviderError {
         use ProviderErrorKind as Kind;
         let (kind, status) = match self {
-            Self::Refused(AuthError::Token) => (Kind::Auth, 401),
+            Self::Refused(AuthError::Token | AuthError::Ended) => (Kind::Auth, 401),
             Self::Refused(AuthError::Host | AuthError::Origin | AuthError::Agent) => (Kind::Auth, 403),
             Self::Closed(_) | Self::NotSpoken(_) => (Kind::InvalidRequest, 403),
             Self::Refused(AuthError::Path | AuthError::ForOperators) | Self::Ambiguous(_) => {

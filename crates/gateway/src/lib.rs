@@ -32,6 +32,7 @@
 //! looked at is not changed; every size and every wait has a limit; when one side goes, the other side's
 //! work ends at once.*
 
+mod access;
 mod auth;
 mod brings;
 mod cloud;

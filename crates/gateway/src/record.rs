@@ -65,9 +65,9 @@ impl Outcome {
 
     fn of(failure: &Failure) -> Self {
         match failure {
-            Failure::Refused(AuthError::Token | AuthError::Agent | AuthError::Host | AuthError::Origin) => {
-                Self::Denied
-            }
+            Failure::Refused(
+                AuthError::Token | AuthError::Ended | AuthError::Agent | AuthError::Host | AuthError::Origin,
+            ) => Self::Denied,
             Failure::Overloaded | Failure::Stopping => Self::Overloaded,
             Failure::NoKey { .. } | Failure::Upstream { .. } => Self::Failed,
             Failure::Broken => Self::Aborted,

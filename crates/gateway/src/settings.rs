@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
+use backstop_store::Store;
 
 pub use backstop_http_client::Proxies;
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub token: Secret,
     /// Agents that have a token of their own.
     pub agents: BTreeMap<AgentId, Secret>,
+    /// Where access tokens of agents are kept, each of which ends some day. It is read twice a second.
+    pub store: Option<Arc<dyn Store>>,
     /// The token of operators, by which they are shown metrics. Without one, nobody is.
     pub operator_token: Option<Secret>,
     /// Names of models, and patterns of them, that records and metrics tell apart besides those of routes and providers.
@@ -64,6 +67,7 @@ impl Settings {
             tls: None,
             token,
             agents: BTreeMap::new(),
+            store: None,
             operator_token: None,
             known_models: Vec::new(),
             pricing: None,

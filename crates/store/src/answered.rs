@@ -1,4 +1,4 @@
-//! What the audit trail records about answers: who allowed, denied, granted and revoked what.
+//! What the audit trail records about people: who allowed, denied, granted and revoked what, and who made access tokens.
 //!
 //! The law: *an answer is recorded in the transaction that makes it count*. The trail contains ids, digests and rules, but
 //! not the words of the question.
@@ -6,7 +6,7 @@
 use backstop_hooks::Decision;
 use serde_json::json;
 
-use crate::{ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
+use crate::{AccessToken, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
 
 /// The kind of the entry for an answered question.
 pub const APPROVAL_ANSWERED: &str = "approval.answered";
@@ -16,6 +16,11 @@ pub const GRANT_GIVEN: &str = "grant.given";
 pub const GRANT_REVOKED: &str = "grant.revoked";
 /// The kind of the entry for grants of an earlier version that no longer apply.
 pub const GRANTS_VOIDED: &str = "grants.voided";
+
+/// The kind of the entry for a new access token.
+pub const ACCESS_TOKEN_CREATED: &str = "access_token.created";
+/// The kind of the entry for a revoked access token.
+pub const ACCESS_TOKEN_REVOKED: &str = "access_token.revoked";
 
 /// Most characters of who answered.
 const MOST_WHO_CHARS: usize = 256;
@@ -70,6 +75,24 @@ pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
 pub(crate) fn revoked(grant: &Grant, by: &str, at: Timestamp) -> NewAuditEntry {
     let body = json!({ "grant": grant.id, "by": who(by) });
     NewAuditEntry { at, kind: GRANT_REVOKED.to_owned(), session: None, run: None, body: body.into() }
+}
+
+/// Returns the entry about a new access token. It holds neither the token nor its digest.
+pub(crate) fn token_created(token: &AccessToken) -> NewAuditEntry {
+    let made = &token.made;
+    let body = json!({
+        "token": made.id, "agent": made.agent, "until": token.ends_at, "replaces": made.replaces,
+        "by": who(&made.created_by),
+    });
+    let kind = ACCESS_TOKEN_CREATED.to_owned();
+    NewAuditEntry { at: made.created_at, kind, session: None, run: None, body: body.into() }
+}
+
+/// Returns the entry about a revoked access token.
+pub(crate) fn token_revoked(token: &AccessToken, by: &str, at: Timestamp) -> NewAuditEntry {
+    let body = json!({ "token": token.made.id, "agent": token.made.agent, "by": who(by) });
+    let kind = ACCESS_TOKEN_REVOKED.to_owned();
+    NewAuditEntry { at, kind, session: None, run: None, body: body.into() }
 }
 
 /// Returns the entry about grants of an earlier version.

@@ -15,6 +15,7 @@
 //!
 //! The caller always supplies the time, so that a decision and its record carry the same moment.
 
+mod access_tokens;
 mod answered;
 mod approvals;
 mod audit;
@@ -34,7 +35,13 @@ mod sqlite;
 mod time;
 mod transcript;
 
-pub use answered::{APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED};
+pub use access_tokens::{
+    ACCESS_TOKEN_LEN, AccessToken, AccessTokenId, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS,
+    NewAccessToken, Replaced, access_token_digest, holds_access_token,
+};
+pub use answered::{
+    ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
+};
 pub use approvals::{
     Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
     ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, NewApproval,
@@ -91,6 +98,7 @@ pub trait Store:
     + ExtensionStore
     + AuditStore
     + RetentionStore
+    + AccessTokenStore
 {
 }
 
@@ -106,6 +114,7 @@ impl<T> Store for T where
         + ExtensionStore
         + AuditStore
         + RetentionStore
+        + AccessTokenStore
         + std::fmt::Debug
         + Send
         + Sync

@@ -5,6 +5,7 @@
 //! A process may keep only questions and answers here, so that nothing another program writes into a file counts as
 //! one, and record answers in the audit trail of a durable store: first they are recorded, and only then do they count.
 
+mod access_tokens;
 mod approvals;
 mod audit;
 mod budgets;
@@ -28,8 +29,8 @@ use self::budgets::Ledger;
 use self::injections::Queued;
 use crate::audit::Link;
 use crate::{
-    AppendAuditError, ApprovalRecord, AuditHead, Entry, Extension, ExtensionKey, Grant, Lease, NewAuditEntry,
-    Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
+    AccessToken, AppendAuditError, ApprovalRecord, AuditHead, Entry, Extension, ExtensionKey, Grant, Lease,
+    NewAuditEntry, Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
 };
 
 /// State in memory.
@@ -52,6 +53,7 @@ struct State {
     transcripts: HashMap<SessionId, Transcript>,
     approvals: Vec<ApprovalRecord>,
     grants: Vec<Grant>,
+    access_tokens: Vec<AccessToken>,
     decisions: HashMap<(SessionId, RunId), HashMap<ToolCallId, (ToolDecision, Timestamp)>>,
     budgets: Ledger,
     injections: Vec<Queued>,

@@ -6,6 +6,7 @@
 //! up must not come back after a power failure. Entries of the audit trail are the exception: there are many, each decision
 //! waits for its own, and a power failure can lose only the last of them.
 
+mod access_tokens;
 mod approvals;
 mod audit;
 mod budgets;

@@ -13,6 +13,7 @@ mod plugins;
 mod records;
 mod scan;
 mod system;
+mod token;
 
 use std::path::PathBuf;
 
@@ -96,6 +97,8 @@ enum Command {
     AllowOnce(approvals::AllowOnceArgs),
     /// List and revoke what was allowed for good
     Grants(approvals::GrantsArgs),
+    /// Make, list and revoke tokens of agents for the proxy
+    Token(token::TokenArgs),
     /// List, show and delete the sessions of the agent
     Sessions(records::SessionsArgs),
     /// Delete what is kept no longer
@@ -183,6 +186,7 @@ impl Cli {
             Command::Approvals(args) => Action::Approvals(args.lower()?),
             Command::AllowOnce(args) => Action::Approvals(args.lower()),
             Command::Grants(args) => Action::Grants(args.lower()),
+            Command::Token(args) => Action::Token(args.lower()),
             Command::Sessions(args) => Action::Sessions(args.lower()),
             Command::Prune(args) => Action::Sessions(args.lower()),
             Command::Audit(args) => Action::Audit(args.lower()),

@@ -23,6 +23,7 @@ pub(crate) mod plugins;
 mod receipts;
 pub(crate) mod scan;
 pub(crate) mod sessions;
+pub(crate) mod token;
 mod verdict;
 
 use crate::error::Error;
@@ -54,6 +55,7 @@ pub(crate) enum Action {
     Config(config::Settings),
     Approvals(approvals::Settings),
     Grants(grants::Settings),
+    Token(token::Settings),
     Sessions(sessions::Settings),
     Audit(audit::Settings),
     Model(model::Settings),
@@ -90,6 +92,7 @@ impl Action {
             Self::Install(_) | Self::InstallSystem(_) => Some("installing"),
             Self::Approvals(_) => Some("answering questions, and seeing their codes,"),
             Self::Plugins(settings) if !settings.only_looks() => Some("changing plugins"),
+            Self::Token(settings) if !settings.makes_nothing() => Some("making access tokens"),
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
@@ -98,6 +101,7 @@ impl Action {
             | Self::Run(_)
             // Revoking makes nothing milder, and the list holds no codes.
             | Self::Grants(_)
+            | Self::Token(_)
             | Self::Demo(_)
             | Self::Agent(_)
             | Self::Serve(_)
@@ -144,6 +148,7 @@ impl Action {
             Self::Config(settings) => Box::pin(config::run(settings, surroundings)).await,
             Self::Approvals(settings) => Box::pin(approvals::run(settings, surroundings)).await,
             Self::Grants(settings) => Box::pin(grants::run(settings, surroundings)).await,
+            Self::Token(settings) => Box::pin(token::run(settings, surroundings)).await,
             Self::Sessions(settings) => Box::pin(sessions::run(settings, surroundings)).await,
             Self::Audit(settings) => Box::pin(audit::run(settings, surroundings)).await,
             Self::Model(settings) => Box::pin(model::run(settings, surroundings)).await,

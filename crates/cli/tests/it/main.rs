@@ -42,4 +42,5 @@ mod strict;
 mod support;
 mod system;
 mod terminal;
+mod token;
 mod tour;

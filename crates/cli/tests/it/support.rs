@@ -91,6 +91,7 @@ impl User {
             "install",
             "uninstall",
             "pin",
+            "token",
             "plugins",
             "--no-hooks",
             "--hooks-only",

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::driver::Driver;
-use super::ending::EndWatch;
+use super::ending::{EndWatch, Ended};
 use super::load::{Running, Streaming};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
@@ -192,9 +192,13 @@ struct Passing {
 impl Passing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let Some(upstream) = &mut self.upstream else { return Poll::Ready(None) };
-        // An event that is under way may still end; what is no stream has nothing to say.
-        if self.boundary.as_ref().is_some_and(Boundary::is_here) && self.ending.is_over(cx) {
-            return Poll::Ready(Some(self.give_up(&Failure::Stopping)));
+        if let Some(ended) = self.ending.over(cx) {
+            // An event that is under way may still end, and so may what is no stream: a gateway that stops waits a little. Nobody
+            // waits for a token.
+            let is_between = self.boundary.as_ref().is_some_and(Boundary::is_here);
+            if is_between || ended == Ended::Token {
+                return Poll::Ready(Some(self.give_up(&ended.failure())));
+            }
         }
         match Pin::new(upstream).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {

@@ -225,8 +225,8 @@ impl Driver {
 
     /// Ready when there is something to send, or nothing will ever be.
     fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ending.is_over(cx) {
-            self.stop();
+        if let Some(ended) = self.ending.over(cx) {
+            self.stop(&ended.failure());
         }
         let mut pieces = 0;
         loop {
@@ -481,14 +481,14 @@ impl Driver {
         self.state = State::Over;
     }
 
-    /// Ends what can't go on because the gateway stops. A decision that is being made is dropped, and what it held with it.
-    fn stop(&mut self) {
+    /// Ends what can't go on because the gateway stops, or its token has ended. A decision that is being made is dropped, and what it held with it.
+    fn stop(&mut self, failure: &Failure) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => {}
-            State::Reading(exchange, out) => self.fail_by(exchange, out, &Failure::Stopping),
+            State::Reading(exchange, out) => self.fail_by(exchange, out, failure),
             State::Deciding(deciding) => {
                 drop(deciding);
-                self.break_off(&Failure::Stopping);
+                self.break_off(failure);
             }
         }
     }

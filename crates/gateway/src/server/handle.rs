@@ -75,7 +75,7 @@ async fn answered(
         let shown = Shown::of(&head);
         let opened = tokio::select! {
             opened = sockets::open(changes, guests, head) => opened,
-            () = shared.ending.clone().heard() => Err(Failure::Stopping),
+            ended = shared.ending.clone().heard() => Err(ended.failure()),
         };
         return match opened {
             Ok(response) => response.map(|body| body.during(running)),
@@ -85,9 +85,10 @@ async fn answered(
     match ProxyRequest::accept(shared, &head, recorder) {
         Ok((proxied, plan)) => {
             let shown = Shown { family: proxied.endpoint().family, ..Shown::of(&head) };
+            let ending = proxied.ending();
             let answered = tokio::select! {
                 answered = proxied.answer(plan, body) => answered,
-                () = shared.ending.clone().heard() => Err(Failure::Stopping),
+                ended = ending.heard() => Err(ended.failure()),
             };
             match answered {
                 Ok(response) => response.map(|body| body.during(running)),

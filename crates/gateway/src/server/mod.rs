@@ -38,11 +38,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::access::AccessTokens;
 use crate::auth::Authenticator;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
@@ -85,6 +86,8 @@ pub struct Gateway {
     current: Arc<Current>,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
+    /// Reads which access tokens count.
+    following: Option<AbortHandle>,
 }
 
 /// What holds for connections and requests that come from now on.
@@ -131,6 +134,7 @@ struct Lasting {
     judging: Judging,
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
+    access_tokens: Arc<AccessTokens>,
 }
 
 /// What all requests share.
@@ -154,6 +158,7 @@ pub(crate) struct Shared {
     access: Access,
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
+    access_tokens: Arc<AccessTokens>,
     tls: Option<TlsAcceptor>,
 }
 
@@ -164,10 +169,11 @@ impl Shared {
         lasting: Lasting,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
-        let Lasting { load, numbers, asked, ending, judging, operators, sinks } = lasting;
+        let Lasting { load, numbers, asked, ending, judging, operators, sinks, access_tokens } = lasting;
         let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
-            auth: Authenticator::new(settings),
+            auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens)),
+            access_tokens,
             routes: Routes::new(settings)?,
             interceptor,
             allow: settings.allow.clone(),
@@ -222,19 +228,24 @@ impl Gateway {
             judging: Judging::default(),
             operators,
             sinks: sinks.into(),
+            access_tokens: Arc::default(),
         };
         let shared = Shared::new(&settings, interceptor, lasting)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let following = match &settings.store {
+            Some(store) => Some(shared.access_tokens.follow(Arc::clone(store)).await),
+            None => None,
+        };
         let current = Arc::new(Current(watch::Sender::new(Arc::new(shared))));
         let (stop, stopped) = watch::channel(());
         let accepting = tokio::spawn(accept(listener, Arc::clone(&current), stopped, end));
-        Ok(Self { address, listen: settings.listen, current, stop, accepting })
+        Ok(Self { address, listen: settings.listen, current, stop, accepting, following })
     }
 
     /// Takes other settings and another interceptor for requests that come from now on, and other certificates for new
-    /// connections. What is under way ends by those that it began with. How many connections there may be at once is not
+    /// connections. [`Settings::store`] stays that of the start. What is under way ends by those that it began with. How many connections there may be at once is not
     /// changed.
     ///
     /// # Errors
@@ -252,6 +263,7 @@ impl Gateway {
             judging: old.judging.clone(),
             operators: Arc::clone(&old.operators),
             sinks: Arc::clone(&old.sinks),
+            access_tokens: Arc::clone(&old.access_tokens),
         };
         let next = Shared::new(settings, interceptor, lasting)?;
         old.load.limit(&settings.limits);
@@ -286,6 +298,9 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.accepting.abort();
+        if let Some(following) = &self.following {
+            following.abort();
+        }
     }
 }
 

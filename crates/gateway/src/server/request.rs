@@ -19,6 +19,7 @@ use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
 use super::asking::Asking;
 use super::driver::{Asked, Driver, Unread, shown};
+use super::ending::Ending;
 use super::judging;
 use super::load::Buffered;
 use super::retries::{first_wait, is_denied, is_transient, wait_asked};
@@ -130,6 +131,11 @@ impl<'a> ProxyRequest<'a> {
     pub(super) fn speak(&mut self, envelope: Envelope) {
         let target = self.caller.target.clone();
         self.spoken = Some(Spoken::at(envelope, target));
+    }
+
+    /// What ends it before its time.
+    pub(super) fn ending(&self) -> Ending {
+        self.shared.ending.with(self.caller.token.as_ref())
     }
 
     pub(super) fn permission(&self) -> Permission {
@@ -482,7 +488,7 @@ impl<'a> ProxyRequest<'a> {
             looking = Some((Box::new(Unread), None));
         }
         let Some((exchange, keep_alive)) = looking else {
-            let ending = self.shared.ending.watch();
+            let ending = self.ending().watch();
             let recorder = self.recorder.clone();
             let body =
                 AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, recorder, owes);
@@ -495,7 +501,7 @@ impl<'a> ProxyRequest<'a> {
             again: self.asking(provider, &paying, true, true),
             decoded_limit: self.shared.limits.decoded_answer_bytes,
             is_framed,
-            ending: self.shared.ending.watch(),
+            ending: self.ending().watch(),
             recorder: self.recorder.clone(),
         };
         let driver = Driver::new(asked, head, body, exchange, keep_alive);

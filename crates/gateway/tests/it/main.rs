@@ -8,6 +8,7 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+mod access;
 mod clouds;
 mod credentials;
 mod exchange;

@@ -12,6 +12,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0004_bound_grants.sql"),
     include_str!("migrations/0005_session_extensions.sql"),
     include_str!("migrations/0006_injection_metadata.sql"),
+    include_str!("migrations/0007_access_tokens.sql"),
 ];
 
 /// The version from which grants are bound to a place.

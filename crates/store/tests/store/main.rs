@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "child processes report on their standard output")]
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may fail loudly")]
 
+mod access_tokens;
 mod approvals;
 mod audit;
 mod budgets;

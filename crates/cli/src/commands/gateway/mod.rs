@@ -82,12 +82,14 @@ enum Listen {
 impl Running {
     /// Starts a gateway whose decisions are told on stderr.
     async fn start(
-        settings: Settings,
+        mut settings: Settings,
         loaded: backstop::config::Loaded,
         listen: Listen,
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         let store = surroundings.store(&loaded)?;
+        // The gateway of one program has one user.
+        settings.store = (!matches!(listen, Listen::ForRun { .. })).then(|| Arc::clone(&store));
         // A program that is run owns the terminal that it is on.
         let is_silent = matches!(listen, Listen::ForRun { .. }) && is_on_terminal();
         let seen = || Arc::new(Decisions::new(surroundings.output.talk_paint(), is_silent));

@@ -8,6 +8,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::dialect::Farewell;
 use crate::error::Failure;
+use crate::server::ending::Ended;
 
 /// Bytes that the reason of a close may have.
 const MOST_REASON_BYTES: usize = 123;
@@ -54,8 +55,11 @@ impl Ending {
         Self::new(CloseCode::Normal, "")
     }
 
-    pub(super) fn stopping() -> Self {
-        Self::new(CloseCode::Away, "this proxy stops")
+    pub(super) fn of(ended: Ended) -> Self {
+        match ended {
+            Ended::Stopping => Self::new(CloseCode::Away, "this proxy stops"),
+            Ended::Token => Self::new(CloseCode::Policy, "the token of this connection has ended"),
+        }
     }
 
     pub(super) fn of_provider() -> Self {

@@ -14,7 +14,6 @@ use super::message::Said;
 use super::realtime::{Talk, Utterance};
 use super::relay::{Heard, Next, Relay};
 use super::steer::Unsteered;
-use crate::error::Failure;
 
 /// Requests that wait for the answer to another.
 const MOST_WAITING: usize = 16;
@@ -35,7 +34,7 @@ impl Relay {
             }
         };
         tokio::select! {
-            () = self.session.shared.ending.clone().heard() => Next::Stopping,
+            ended = self.session.ending().heard() => Next::Ended(ended),
             frame = self.client.next() => Next::Client(frame),
             // Read so that its pings are answered; one message further than anybody wants at most.
             frame = self.upstream.next(), if self.ahead.is_none() => Next::Upstream(frame),
@@ -69,7 +68,7 @@ impl Relay {
             Next::Upstream(frame) => self.ahead = Some(frame),
             Next::Quiet => self.put(Message::Ping(bytes::Bytes::new())).await?,
             Next::Silent => {}
-            Next::Stopping => return Err(Ending::stopping().told(Failure::Stopping)),
+            Next::Ended(ended) => return Err(Ending::of(ended).told(ended.failure())),
         }
         Ok(())
     }

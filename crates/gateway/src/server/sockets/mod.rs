@@ -58,6 +58,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::answer::AnswerBody;
+use super::ending::Ending as EndingWord;
 use super::request::ProxyRequest;
 use crate::auth::{AuthError, Caller};
 use crate::cloud::{Envelope, LivePath, live_path};
@@ -109,6 +110,13 @@ struct Session {
     provider: Arc<Provider>,
     /// The envelope of a cloud in which the client speaks.
     envelope: Option<Envelope>,
+}
+
+impl Session {
+    /// What ends it before its time.
+    fn ending(&self) -> EndingWord {
+        self.shared.ending.with(self.caller.token.as_ref())
+    }
 }
 
 impl Guests {

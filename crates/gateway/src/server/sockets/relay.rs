@@ -25,6 +25,7 @@ use super::steer::{Steered, Steering, Unsteered};
 use super::{Session, Shared};
 use crate::error::{Cause, Failure};
 use crate::record::Recorder;
+use crate::server::ending::Ended;
 use crate::server::load::Buffered;
 use crate::settings::WebSockets;
 
@@ -93,8 +94,8 @@ pub(super) enum Next {
     Quiet,
     /// The provider has said nothing for too long.
     Silent,
-    /// Everything ends now.
-    Stopping,
+    /// It ends now.
+    Ended(Ended),
 }
 
 impl Relay {
@@ -170,7 +171,11 @@ impl Relay {
             return Err(Ending::new(CloseCode::Restart, "other settings hold"));
         }
         if stopped.has_changed().unwrap_or(true) {
-            return Err(Ending::stopping());
+            return Err(Ending::of(Ended::Stopping));
+        }
+        let word = self.session.ending();
+        if let Some(ended) = word.clone().heard().now_or_never() {
+            return Err(Ending::of(ended));
         }
         if old <= Instant::now() {
             return Err(Ending::too_old());
@@ -190,7 +195,8 @@ impl Relay {
             }
             let frame = tokio::select! {
                 biased;
-                _ = stopped.changed() => return Err(Ending::stopping()),
+                _ = stopped.changed() => return Err(Ending::of(Ended::Stopping)),
+                ended = word.clone().heard() => return Err(Ending::of(ended)),
                 _ = changes.changed() => return Err(Ending::new(CloseCode::Restart, "other settings hold")),
                 () = sleep_until(old) => return Err(Ending::too_old()),
                 () = sleep_until(idle) => {
@@ -313,7 +319,7 @@ impl Relay {
                     let why = "the provider did not write down what it heard";
                     return Err(Ending::saying(CloseCode::Error, why));
                 }
-                Next::Client(_) | Next::Quiet | Next::Stopping => self.mind(next).await?,
+                Next::Client(_) | Next::Quiet | Next::Ended(_) => self.mind(next).await?,
             }
         }
         Ok(())
@@ -452,7 +458,7 @@ impl Relay {
                 }
                 Next::Upstream(frame) => self.unasked(frame).await?,
                 Next::Silent => return Err(Ending::new(CloseCode::Error, "the provider opened no session")),
-                Next::Client(_) | Next::Quiet | Next::Stopping => self.mind(next).await?,
+                Next::Client(_) | Next::Quiet | Next::Ended(_) => self.mind(next).await?,
             }
         }
         Ok(())

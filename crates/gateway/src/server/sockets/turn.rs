@@ -250,8 +250,8 @@ impl Relay {
                     let frame = match next {
                         Next::Upstream(frame) => frame,
                         Next::Silent => return self.broken(answer, Cause::Silent(idle)).await,
-                        Next::Stopping => {
-                            return self.ended(answer, Ending::stopping(), Failure::Stopping).await;
+                        Next::Ended(ended) => {
+                            return self.ended(answer, Ending::of(ended), ended.failure()).await;
                         }
                         Next::Client(_) | Next::Quiet => {
                             self.mind(next).await?;

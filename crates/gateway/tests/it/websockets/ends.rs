@@ -12,6 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::support::*;
 use super::{denied, gateway, hooked};
+use crate::access::{revoke, token_of};
 use crate::inspect::support::{House, SECRET};
 use crate::support::{eventually, start};
 
@@ -444,5 +445,31 @@ async fn an_answer_that_comes_behind_an_error_is_judged_or_ends_the_connection()
         assert!(!all.contains(SECRET) && !all.contains("function_call"), "{at_once}: {all}");
         assert_eq!((kind(&said[0]), goodbye.0), ("error".to_owned(), 1011), "{at_once}: {said:?}");
         assert!(!all.contains("Done."), "which request it answers is not known: {all}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_token_between_turns_and_within_one() {
+    for is_asked in [false, true] {
+        let half = denied()[..3].to_vec();
+        let provider = Provider::start(move |_| Play::events(&half)).await;
+        let house = house();
+        let (token, id) = token_of(house.store.as_ref(), "coder", Duration::from_hours(1)).await;
+        let mut settings = open_settings(&provider.url());
+        settings.store = Some(Arc::clone(&house.store));
+        let gateway = hooked(&house, settings, HookSettings::default()).await;
+        let opened = Client::try_open_by(token.expose(), &gateway, "/v1/responses", "").await;
+        let mut client = opened.unwrap_or_else(|answer| panic!("{answer}"));
+        if is_asked {
+            client.ask("hi").await;
+            client.next().await.unwrap();
+        }
+        revoke(house.store.as_ref(), &id).await;
+        let (said, goodbye) = client.rest().await;
+        assert_eq!(goodbye, (1008, "the token of this connection has ended".to_owned()), "{said:?}");
+        assert_eq!(said.concat().contains("this token has ended"), is_asked, "{said:?}");
+        eventually("the provider's connection ends", || provider.left() == 1).await;
+        let again = Client::try_open_by(token.expose(), &gateway, "/v1/responses", "").await;
+        assert!(again.is_err_and(|answer| answer.starts_with("HTTP/1.1 401 ")));
     }
 }

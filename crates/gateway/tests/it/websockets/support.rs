@@ -244,9 +244,19 @@ pub(super) type Goodbye = (u16, String);
 impl Client {
     /// Opens a WebSocket; the answer if it is none.
     pub(super) async fn try_open(gateway: &Gateway, path: &str, headers: &str) -> Result<Self, String> {
+        Self::try_open_by(TOKEN, gateway, path, headers).await
+    }
+
+    /// The same with a token.
+    pub(super) async fn try_open_by(
+        token: &str,
+        gateway: &Gateway,
+        path: &str,
+        headers: &str,
+    ) -> Result<Self, String> {
         let mut socket = connect(gateway).await;
         let asked = format!(
-            "GET /t/{TOKEN}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+            "GET /t/{token}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
         );
         socket.write_all(asked.as_bytes()).await.unwrap();
         // Byte for byte: messages may follow at once.

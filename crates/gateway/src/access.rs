@@ -1,0 +1,167 @@
+//! Access tokens: tokens of agents that are kept in the store, with an end.
+//!
+//! Laws:
+//!
+//! - *A token is known by its digest.* Its id is looked up, and the SHA-256 of what was presented is compared in constant time.
+//! - *What ends, ends what it opened.* The list is read anew every [`REFRESH`]. A token that is no longer in it, because it was
+//!   revoked or has expired, opens nothing from then on, and streams, sockets and questions of requests that it opened end.
+//! - *What can't be read opens nothing.* Once the list is [`STALE`], no token of it counts until it can be read again.
+//!
+//! Limits: who can write the database can add a token to it.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use backstop_hooks::{AgentId, Digest};
+use backstop_store::{AccessToken, AccessTokenId, Store, Timestamp, access_token_digest};
+use subtle::ConstantTimeEq as _;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How often the list is read.
+const REFRESH: Duration = Duration::from_millis(500);
+/// How old the list may be.
+const STALE: Duration = Duration::from_secs(3);
+/// How often it is stored when tokens were used.
+const USES: Duration = Duration::from_secs(10);
+
+/// The tokens that count, as they were read last.
+#[derive(Default)]
+pub(crate) struct AccessTokens {
+    known: RwLock<HashMap<AccessTokenId, Known>>,
+    used: Mutex<HashMap<AccessTokenId, Timestamp>>,
+}
+
+struct Known {
+    digest: Digest,
+    agent: AgentId,
+    ends_at: Timestamp,
+    ended: watch::Sender<bool>,
+}
+
+/// Hears when a token ends.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenLife(watch::Receiver<bool>);
+
+impl TokenLife {
+    /// Waits for the end of the token.
+    pub(crate) async fn over(mut self) {
+        // Whoever is gone can't say that it still counts.
+        let _ = self.0.wait_for(|ended| *ended).await;
+    }
+}
+
+impl AccessTokens {
+    /// Returns whose token was presented, and its life, if it counts now.
+    pub(crate) fn holder(&self, given: &[u8]) -> Option<(AgentId, TokenLife)> {
+        let id = AccessTokenId::in_token(given)?;
+        let given = access_token_digest(str::from_utf8(given).ok()?);
+        let now = Timestamp::now();
+        let (agent, life) = {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let token = known.get(&id)?;
+            let is_it = bool::from(token.digest.as_bytes().ct_eq(given.as_bytes()));
+            if !is_it || now >= token.ends_at {
+                return None;
+            }
+            (token.agent.clone(), TokenLife(token.ended.subscribe()))
+        };
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
+        Some((agent, life))
+    }
+
+    /// Returns whether an agent of this name has a token.
+    pub(crate) fn knows(&self, agent: &str) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(|token| token.agent.as_str() == agent)
+    }
+
+    /// Takes the tokens that count now. What is not among them has ended.
+    fn set(&self, counting: Vec<AccessToken>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let ids: HashSet<&AccessTokenId> = counting.iter().map(|token| &token.made.id).collect();
+        known.retain(|id, token| {
+            let counts = ids.contains(id);
+            if !counts {
+                token.ended.send_replace(true);
+            }
+            counts
+        });
+        for token in counting {
+            let AccessToken { made, ends_at, .. } = token;
+            let known = known.entry(made.id).or_insert_with(|| Known {
+                digest: made.digest,
+                agent: made.agent,
+                ends_at,
+                ended: watch::Sender::new(false),
+            });
+            known.ends_at = ends_at;
+        }
+    }
+
+    fn take_uses(&self) -> Vec<(AccessTokenId, Timestamp)> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).drain().collect()
+    }
+
+    /// Reads the list for as long as the gateway runs. The first reading is done when this returns.
+    pub(crate) async fn follow(self: &Arc<Self>, store: Arc<dyn Store>) -> tokio::task::AbortHandle {
+        let mut reader = Reader { tokens: Arc::clone(self), store, read_at: Instant::now(), is_stale: false };
+        reader.read().await;
+        tokio::spawn(async move {
+            let mut stored_at = Instant::now();
+            loop {
+                sleep(REFRESH).await;
+                reader.read().await;
+                if stored_at.elapsed() >= USES {
+                    stored_at = Instant::now();
+                    reader.store_uses().await;
+                }
+            }
+        })
+        .abort_handle()
+    }
+}
+
+/// Reads the list again and again.
+struct Reader {
+    tokens: Arc<AccessTokens>,
+    store: Arc<dyn Store>,
+    read_at: Instant,
+    is_stale: bool,
+}
+
+impl Reader {
+    async fn read(&mut self) {
+        let reading = timeout(STALE, self.store.counting_access_tokens(Timestamp::now()));
+        let problem = match reading.await {
+            Ok(Ok(counting)) => {
+                self.tokens.set(counting);
+                (self.read_at, self.is_stale) = (Instant::now(), false);
+                return;
+            }
+            Ok(Err(error)) => error.kind().to_string(),
+            Err(_) => "does not answer".to_owned(),
+        };
+        if self.read_at.elapsed() >= STALE && !std::mem::replace(&mut self.is_stale, true) {
+            self.tokens.set(Vec::new());
+            tracing::warn!(problem, "the access tokens can't be read: none counts until they can");
+        }
+    }
+
+    async fn store_uses(&self) {
+        let used = self.tokens.take_uses();
+        if !used.is_empty() {
+            // When a token was used last is for people to see; nothing depends on it.
+            let _ = timeout(STALE, self.store.note_access_tokens(used)).await;
+        }
+    }
+}
+
+impl fmt::Debug for AccessTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("AccessTokens").field("known", &known.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! Access tokens: who may use a gateway, and until when.
+//!
+//! A token is shown once, to whoever makes it. What is stored is its id, which is part of the token and no secret, and the
+//! SHA-256 of the whole: a token holds 244 random bits, so nothing slower than one hash is needed against guessing.
+//!
+//! Laws:
+//!
+//! - *A token counts between its creation and its end.* It ends when it expires or is revoked, whichever comes first, and
+//!   nothing makes it count again. Every token expires.
+//! - *A token belongs to one agent.* Whoever presents it is that agent and nobody else.
+//! - *The trail says who made and who revoked it*, in the transaction that does so.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstop_hooks::{AgentId, Digest, Secret};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{StoreError, Timestamp};
+
+/// How every token begins.
+const PREFIX: &str = "bst_";
+/// The hex digits of an id.
+const ID_LEN: usize = 16;
+/// The hex digits behind the id, most of which are random.
+const SECRET_LEN: usize = 64;
+/// The role of a token in its digest.
+const ROLE: &str = "access_token";
+
+/// The bytes of a token.
+pub const ACCESS_TOKEN_LEN: usize = PREFIX.len() + ID_LEN + 1 + SECRET_LEN;
+
+/// The part of a token that names it. It is no secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AccessTokenId(String);
+
+impl AccessTokenId {
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the id in a text that has the form of a token, whether or not there is such a token.
+    pub fn in_token(token: &[u8]) -> Option<Self> {
+        let (prefix, rest) = token.split_at_checked(PREFIX.len())?;
+        let (id, rest) = rest.split_at_checked(ID_LEN)?;
+        let (line, secret) = rest.split_first()?;
+        let is_hex = |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_token = prefix == PREFIX.as_bytes() && *line == b'_' && secret.len() == SECRET_LEN;
+        (is_token && is_hex(id) && is_hex(secret)).then(|| Self(String::from_utf8_lossy(id).into_owned()))
+    }
+}
+
+impl From<String> for AccessTokenId {
+    fn from(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for AccessTokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Returns whether there is a token of this form anywhere in `text`: one of this installation, one that has ended, or any other.
+pub fn holds_access_token(text: &[u8]) -> bool {
+    text.windows(ACCESS_TOKEN_LEN).any(|window| AccessTokenId::in_token(window).is_some())
+}
+
+/// Returns the digest by which a token is known.
+pub fn access_token_digest(token: &str) -> Digest {
+    Digest::of_text(ROLE, token)
+}
+
+/// What is stored of a new token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewAccessToken {
+    /// Its id.
+    pub id: AccessTokenId,
+    /// Its digest, as [`access_token_digest`] returns it.
+    pub digest: Digest,
+    /// The agent that it belongs to.
+    pub agent: AgentId,
+    /// What it is for, in the words of whoever made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The token that it takes the place of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Replaced>,
+    /// Who made it.
+    pub created_by: String,
+    /// When.
+    pub created_at: Timestamp,
+    /// The first moment at which it no longer counts.
+    pub expires_at: Timestamp,
+}
+
+impl NewAccessToken {
+    /// Makes a token for an agent that counts for `span` from `now` on. The token itself is returned here and nowhere else.
+    pub fn make(agent: AgentId, by: String, now: Timestamp, span: Duration) -> (Secret, Self) {
+        let random = || Uuid::new_v4().simple().to_string();
+        let id: String = random().chars().take(ID_LEN).collect();
+        let token = format!("{PREFIX}{id}_{}{}", random(), random());
+        let made = Self {
+            id: AccessTokenId(id),
+            digest: access_token_digest(&token),
+            agent,
+            note: None,
+            replaces: None,
+            created_by: by,
+            created_at: now,
+            expires_at: now.after(span),
+        };
+        (Secret::new(token), made)
+    }
+}
+
+/// A token that another one takes the place of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replaced {
+    /// Its id.
+    pub id: AccessTokenId,
+    /// When it ends, if it does not end before.
+    pub ends_at: Timestamp,
+}
+
+/// A token, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessToken {
+    /// What was stored when it was made.
+    #[serde(flatten)]
+    pub made: NewAccessToken,
+    /// The first moment at which it no longer counts; earlier than what it was made with if another one took its place.
+    pub ends_at: Timestamp,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// When it was last presented, to some seconds.
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl AccessToken {
+    pub(crate) fn new(made: NewAccessToken) -> Self {
+        Self { ends_at: made.expires_at, made, revoked_at: None, last_used_at: None }
+    }
+
+    /// Returns whether the token counts at `now`.
+    pub fn counts(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && now < self.ends_at
+    }
+}
+
+/// More tokens than this do not count at once.
+pub const MAX_ACCESS_TOKENS: usize = 10_000;
+
+/// Why no token was added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddAccessTokenError {
+    /// There are [`MAX_ACCESS_TOKENS`].
+    #[error("{MAX_ACCESS_TOKENS} access tokens count already\nhint: revoke some of them")]
+    TooMany,
+    /// What it would replace does not count, or is another agent's.
+    #[error("agent `{agent}` has no access token `{id}` that counts")]
+    NothingToReplace {
+        /// The agent of the new token.
+        agent: AgentId,
+        /// The id of what it would replace.
+        id: AccessTokenId,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Access tokens.
+#[async_trait]
+pub trait AccessTokenStore {
+    /// Adds a token. What it replaces ends as [`Replaced::ends_at`] says.
+    ///
+    /// # Errors
+    /// [`AddAccessTokenError`]; then nothing was added, and nothing ends.
+    async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError>;
+
+    /// Returns at most `limit` tokens, the newest first, also those that no longer count.
+    async fn access_tokens(&self, limit: usize) -> Result<Vec<AccessToken>, StoreError>;
+
+    /// Returns the tokens that count at `now`.
+    async fn counting_access_tokens(&self, now: Timestamp) -> Result<Vec<AccessToken>, StoreError>;
+
+    /// Revokes a token. Returns its new state, `None` if it does not exist; the first revocation is kept.
+    async fn revoke_access_token(
+        &self,
+        id: &AccessTokenId,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<AccessToken>, StoreError>;
+
+    /// Notes when tokens were last presented. Earlier times change nothing.
+    async fn note_access_tokens(&self, used: Vec<(AccessTokenId, Timestamp)>) -> Result<(), StoreError>;
+}

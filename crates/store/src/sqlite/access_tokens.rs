@@ -1,0 +1,112 @@
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::database::Fault;
+use super::row::{AsJson, json, limit as limit_of};
+use super::{SqliteStore, audit};
+use crate::{
+    AccessToken, AccessTokenId, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken,
+    StoreError, Timestamp, answered,
+};
+
+#[async_trait]
+impl AccessTokenStore for SqliteStore {
+    async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError> {
+        self.database.write(move |db| add(db, made)).await
+    }
+
+    async fn access_tokens(&self, limit: usize) -> Result<Vec<AccessToken>, StoreError> {
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM access_tokens ORDER BY row DESC LIMIT ?1";
+                let mut statement = db.prepare_cached(sql)?;
+                let tokens = statement.query_map([limit_of(limit)], token_of)?;
+                Ok(tokens.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn counting_access_tokens(&self, now: Timestamp) -> Result<Vec<AccessToken>, StoreError> {
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
+                let mut statement = db.prepare_cached(sql)?;
+                let tokens = statement.query_map([now], token_of)?;
+                Ok(tokens.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn revoke_access_token(
+        &self,
+        id: &AccessTokenId,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<AccessToken>, StoreError> {
+        let (id, by) = (id.clone(), by.to_owned());
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE access_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL \
+                           RETURNING *";
+                let revoked =
+                    db.prepare_cached(sql)?.query_row(params![id.as_str(), now], token_of).optional()?;
+                if let Some(token) = revoked {
+                    audit::say(db, answered::token_revoked(&token, &by, now))?;
+                    return Ok(Some(token));
+                }
+                Ok(find(db, &id)?)
+            })
+            .await
+    }
+
+    async fn note_access_tokens(&self, used: Vec<(AccessTokenId, Timestamp)>) -> Result<(), StoreError> {
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE access_tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1";
+                let mut statement = db.prepare_cached(sql)?;
+                for (id, at) in &used {
+                    statement.execute(params![id.as_str(), at])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn add(db: &Connection, made: NewAccessToken) -> Result<AccessToken, Fault<AddAccessTokenError>> {
+    let now = made.created_at;
+    let sql = "SELECT count(*) FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
+    let counting: i64 = db.prepare_cached(sql)?.query_row([now], |row| row.get(0))?;
+    if counting >= limit_of(MAX_ACCESS_TOKENS) {
+        return Err(Fault::Refused(AddAccessTokenError::TooMany));
+    }
+    if let Some(replaced) = &made.replaces {
+        let old = find(db, &replaced.id)?;
+        if !old.is_some_and(|old| old.counts(now) && old.made.agent == made.agent) {
+            let (agent, id) = (made.agent, replaced.id.clone());
+            return Err(Fault::Refused(AddAccessTokenError::NothingToReplace { agent, id }));
+        }
+        let sql = "UPDATE access_tokens SET ends_at = min(ends_at, ?2) WHERE id = ?1";
+        db.prepare_cached(sql)?.execute(params![replaced.id.as_str(), replaced.ends_at])?;
+    }
+    let token = AccessToken::new(made);
+    let sql = "INSERT INTO access_tokens (id, made, ends_at) VALUES (?1, ?2, ?3)";
+    let values = params![token.made.id.as_str(), AsJson(&token.made), token.ends_at];
+    db.prepare_cached(sql)?.execute(values)?;
+    audit::say(db, answered::token_created(&token))?;
+    Ok(token)
+}
+
+fn find(db: &Connection, id: &AccessTokenId) -> rusqlite::Result<Option<AccessToken>> {
+    let sql = "SELECT * FROM access_tokens WHERE id = ?1";
+    db.prepare_cached(sql)?.query_row([id.as_str()], token_of).optional()
+}
+
+fn token_of(row: &Row<'_>) -> rusqlite::Result<AccessToken> {
+    Ok(AccessToken {
+        made: json(row, "made")?,
+        ends_at: row.get("ends_at")?,
+        revoked_at: row.get("revoked_at")?,
+        last_used_at: row.get("last_used_at")?,
+    })
+}
