@@ -4,10 +4,10 @@
 //! is touched; what can't be had changes nothing. Then hooks and tools change in one step, a call under way ends on the code that it
 //! began with, and services follow: the old ones stop before the new ones start, since both would want the same port or file.
 //!
-//! What a plugin keeps with conversations is deleted when it is switched off, whether by the command line or in the configuration: by the
-//! host that had it loaded, once none of its writes can come any more. For a plugin that was switched off by the command line while no host
-//! ran, the next host that starts deletes it. A configuration counts for its own host only: another host may have the plugin loaded and use
-//! the same store.
+//! What a plugin keeps with conversations is deleted when it is removed, or switched off by the command line: by a host that had it loaded,
+//! once none of its writes can come any more, and for one that was switched off while no host ran, by the next host that starts. A
+//! configuration counts for its own host only, so a plugin that it switches off keeps what it has: another host may have the plugin loaded
+//! and use the same store.
 
 use std::time::Duration;
 
@@ -57,10 +57,11 @@ impl Backstop {
         faults
     }
 
-    /// Deletes what the plugins keep that are in `old` and not in `next`.
-    async fn forget_gone(&self, old: &PluginSet, next: &PluginSet) -> Vec<ServiceFault> {
+    /// Takes the store from the plugins that are in `old` and not in `next`, and deletes what they keep, but for those that this host
+    /// only lets go of.
+    async fn forget_gone(&self, old: &PluginSet, next: &PluginSet, let_go: &[PluginId]) -> Vec<ServiceFault> {
         let gone = old.close_gone(next).await;
-        self.forget(&gone, &Forget::Everything).await
+        self.forget(gone.iter().filter(|id| !let_go.contains(id)), &Forget::Everything).await
     }
 
     /// Tells plugins that a conversation is begun afresh, or deleted. What they keep with it is forgotten; with one that is deleted
@@ -82,7 +83,8 @@ impl Backstop {
     pub async fn reload_plugins(&mut self) -> Result<Vec<ServiceFault>, BuildError> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let whose = self.whose.clone();
-        let next = lower::plugins::load(&self.config, folder, whose, &self.store, None).await?.set;
+        let lower::plugins::Found { set: next, let_go, .. } =
+            lower::plugins::load(&self.config, folder, whose, &self.store, None).await?;
         let change = self.engine.registry().update(|snapshot| {
             for id in self.plugins.ids() {
                 snapshot.remove_owner(&OwnerId::new(id.as_str()));
@@ -99,9 +101,9 @@ impl Backstop {
         let old = std::mem::replace(&mut self.plugins, next);
         let mut faults = Vec::new();
         if self.is_live {
-            faults.extend(old.leave(&self.plugins).await);
+            faults.extend(old.leave(&self.plugins, &let_go).await);
         }
-        faults.extend(self.forget_gone(&old, &self.plugins).await);
+        faults.extend(self.forget_gone(&old, &self.plugins, &let_go).await);
         if self.is_live {
             faults.extend(self.plugins.start_services().await);
         }
@@ -114,9 +116,9 @@ impl Backstop {
     pub async fn hand_over(&mut self, next: &mut Self) -> Vec<ServiceFault> {
         let mut faults = Vec::new();
         if std::mem::take(&mut self.is_live) {
-            faults.extend(self.plugins.leave(&next.plugins).await);
+            faults.extend(self.plugins.leave(&next.plugins, &next.let_go).await);
         }
-        faults.extend(self.forget_gone(&self.plugins, &next.plugins).await);
+        faults.extend(self.forget_gone(&self.plugins, &next.plugins, &next.let_go).await);
         faults.extend(next.start_plugins().await);
         faults
     }

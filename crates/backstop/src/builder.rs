@@ -197,7 +197,7 @@ impl Builder {
             register(&mut snapshot)?;
         }
         #[cfg(feature = "plugins")]
-        let (plugins, seated, installed, switched_off) = match &self.plugins {
+        let (plugins, seated, installed, switched_off, let_go) = match &self.plugins {
             Some(folder) => {
                 let whose =
                     lower::plugins::Whose { workspace: self.workspace.clone(), home: self.home.clone() };
@@ -207,7 +207,8 @@ impl Builder {
                 let all =
                     |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
                 let (installed, elsewhere) = (all(found.installed), all(found.elsewhere));
-                (found.set, seated, lower::Others { installed, elsewhere }, found.switched_off)
+                let others = lower::Others { installed, elsewhere };
+                (found.set, seated, others, found.switched_off, found.let_go)
             }
             None => Default::default(),
         };
@@ -246,6 +247,8 @@ impl Builder {
             #[cfg(feature = "plugins")]
             switched_off,
             #[cfg(feature = "plugins")]
+            let_go,
+            #[cfg(feature = "plugins")]
             folder: self.plugins,
             #[cfg(feature = "plugins")]
             whose: lower::plugins::Whose { workspace: self.workspace, home: self.home },
@@ -280,6 +283,9 @@ pub struct Backstop {
     /// The plugins that are installed, and that the list of what is installed had as switched off when the others were loaded.
     #[cfg(feature = "plugins")]
     pub(crate) switched_off: Vec<backstop_plugins::manifest::PluginId>,
+    /// The plugins that are on in that list, and that this host's configuration switches off.
+    #[cfg(feature = "plugins")]
+    pub(crate) let_go: Vec<backstop_plugins::manifest::PluginId>,
     /// Where plugins are installed, if they were asked for.
     #[cfg(feature = "plugins")]
     pub(crate) folder: Option<std::path::PathBuf>,

@@ -27,6 +27,8 @@ pub(crate) struct Found {
     pub(crate) installed: Vec<String>,
     /// Those of them that are switched off for every host, whatever its configuration says.
     pub(crate) switched_off: Vec<PluginId>,
+    /// Those of them that only this configuration switches off.
+    pub(crate) let_go: Vec<PluginId>,
     /// The ids of those that are on and have nothing to say at the points that are fired.
     pub(crate) elsewhere: Vec<String>,
 }
@@ -52,10 +54,11 @@ pub(crate) async fn load(
     let installed_ids = installed.iter().map(|plugin| plugin.id.to_string()).collect();
     let (installed, off): (Vec<_>, Vec<_>) = installed.into_iter().partition(|plugin| is_on(loaded, plugin));
     // What one configuration switches off may be loaded by a host with another one, and all of them share the store.
-    let switched_off =
-        off.into_iter().filter(|plugin| !plugin.record.enabled).map(|plugin| plugin.id).collect();
+    let (let_go, switched_off): (Vec<_>, Vec<_>) = off.into_iter().partition(|plugin| plugin.record.enabled);
+    let ids = |plugins: Vec<Installed>| plugins.into_iter().map(|plugin| plugin.id).collect();
+    let (let_go, switched_off) = (ids(let_go), ids(switched_off));
     let (set, elsewhere) = load_at(loaded, installed, whose, store, Box::new(|_| {}), points).await?;
-    Ok(Found { set, installed: installed_ids, switched_off, elsewhere })
+    Ok(Found { set, installed: installed_ids, switched_off, let_go, elsewhere })
 }
 
 /// One plugin, for its commands of the command line; no set of plugins if it is off. What they print goes to `print`.

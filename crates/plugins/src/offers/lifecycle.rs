@@ -1,8 +1,8 @@
 //! The end of what a plugin keeps: its cleanup, with the reason.
 //!
 //! The reasons are those of the system that the plugins come from: a conversation is begun afresh (`reset`) or deleted (`delete`), the
-//! plugin is switched off (`disable`), or its code is loaded anew or its host ends (`restart`). For all but the last, what it kept in
-//! the store is gone as well, which is the host's to do. Session extensions are told first, then what the plugin registered as its
+//! plugin is switched off for every host or removed (`disable`), or its code is loaded anew, its host ends, or its host lets go of it
+//! (`restart`). For all but the last, what it kept in the store is gone as well, which is the host's to do. Session extensions are told first, then what the plugin registered as its
 //! lifecycle, one after the other.
 //!
 //! Limits: each has [`CLEANUP`]. One that fails is named, and the others are told all the same.
@@ -28,9 +28,9 @@ pub enum CleanupReason {
     Reset,
     /// A conversation is deleted.
     Delete,
-    /// The plugin is switched off or taken away.
+    /// The plugin is switched off for every host, or removed.
     Disable,
-    /// Its code is loaded anew, or its host ends.
+    /// Its code is loaded anew, or its host ends or lets go of it. What it kept stays.
     Restart,
 }
 
@@ -63,12 +63,12 @@ impl PluginSet {
         }
     }
 
-    /// Stops the services, and tells every plugin that it ends here: that its code is loaded anew where `next` has it, and that it is
-    /// switched off otherwise. Answers what failed.
-    pub async fn leave(&self, next: &Self) -> Vec<ServiceFault> {
+    /// Stops the services, and tells every plugin that it ends here: that it is switched off, unless `next` has it or it is one of
+    /// `let_go`, which other hosts may have. Returns what failed.
+    pub async fn leave(&self, next: &Self, let_go: &[PluginId]) -> Vec<ServiceFault> {
         let mut faults = self.stop_services().await;
         let all = self.plugins().map(|plugin| {
-            let stays = next.plugins().any(|other| other.id == plugin.id);
+            let stays = next.plugins().any(|other| other.id == plugin.id) || let_go.contains(&plugin.id);
             let reason = if stays { CleanupReason::Restart } else { CleanupReason::Disable };
             clean_up(plugin, reason, None)
         });
