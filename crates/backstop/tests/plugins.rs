@@ -183,7 +183,8 @@ async fn what_a_plugin_keeps_with_a_conversation_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_plugin_keeps_is_deleted_when_it_is_switched_off_for_every_host_and_nothing_is_written_after() {
+async fn what_a_plugin_keeps_is_deleted_when_it_is_switched_off_for_every_host_and_nothing_is_written_after()
+{
     for by_configuration in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         install(folder.path(), "told", KEEPS);

@@ -88,6 +88,7 @@ fn wrong(place: Place, error: impl std::fmt::Display) -> Problem {
 
 pub(super) fn read(folder: &Path, file: &Text) -> Result<Manifest, ManifestError> {
     let root = file.tree()?;
+    command_is_list(&root)?;
     let mut wire: Wire = root.read()?;
     let id = PluginId::new(wire.id.as_str()).map_err(|error| wrong(at(&root, &["id"]), error))?;
     let is_asked_by_point = matches!(wire.kind, KindWord::Command | KindWord::Http);
@@ -196,6 +197,23 @@ fn kind(folder: &Path, wire: &Wire, points: Option<&[HookSpec]>, root: &Node) ->
     })
 }
 
+/// How a command line is written in a manifest.
+fn as_list(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| format!("\"{}\"", backstop_yaml::quote(word)));
+    format!("write `\"command\": [{}]`", words.collect::<Vec<_>>().join(", "))
+}
+
+/// Says what a command is to whoever wrote a command line.
+fn command_is_list(root: &Node) -> Result<(), Problem> {
+    let NodeKind::Map(entries) = &root.kind else { return Ok(()) };
+    let command = entries.iter().find(|entry| entry.key == "command");
+    let Some((NodeKind::Text(line), at)) = command.map(|entry| (&entry.value.kind, &entry.value.at)) else {
+        return Ok(());
+    };
+    let message = "`command` is a list of a program and its arguments, and no shell reads it";
+    Err(wrong(at.clone(), message).with_hint(as_list(line)))
+}
+
 /// A command: a name that is looked for in `PATH`, or a file of the plugin (`./hook.py`), and arguments, in which `${plugin}` is the
 /// plugin's folder.
 fn command(folder: &Path, words: &[String], root: &Node) -> Result<Vec<String>, Problem> {
@@ -205,6 +223,10 @@ fn command(folder: &Path, words: &[String], root: &Node) -> Result<Vec<String>, 
     };
     if words.iter().any(|word| word.contains('\0')) || program.is_empty() || program.starts_with('-') {
         return Err(wrong(place(), "a command begins with the name of a program, or a file of the plugin"));
+    }
+    if words.len() == 1 && program.contains(char::is_whitespace) && !folder.join(program).is_file() {
+        let message = "the name of a program is a word, and this is a command line, which no shell reads";
+        return Err(wrong(place(), message).with_hint(as_list(program)));
     }
     if program.contains('/') {
         inside(folder, program).map_err(|error| {

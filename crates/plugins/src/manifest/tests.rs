@@ -51,6 +51,14 @@ fn what_is_wrong_in_ours_is_named_with_its_place() {
         (base(("python3", "/bin/sh")), "no path inside of the plugin's folder"),
         (base(("python3", "./gone.sh")), "there is no file `./gone.sh`"),
         (base(("\"python3\", \"${plugin}/hook.py\"", "")), "1 to 64 words"),
+        (
+            base(("[\"python3\", \"${plugin}/hook.py\"]", "\"python3 ${plugin}/hook.py -x\"")),
+            ":5:13\n  hint: write `\"command\": [\"python3\", \"${plugin}/hook.py\", \"-x\"]`",
+        ),
+        (
+            base(("\"python3\", \"${plugin}/hook.py\"", "\"python3 hook.py\"")),
+            "hint: write `\"command\": [\"python3\", \"hook.py\"]`",
+        ),
         (base(("\"kind\"", "\"id\": \"a\", \"kind\"")), "id"),
         (base(("},\n\t\"conf", "}\n\t\"conf")), "no JSON"),
         (base(("500", "0")), "600000"),

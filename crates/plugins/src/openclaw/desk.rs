@@ -84,6 +84,8 @@ pub(super) struct Desk {
     registered: AtomicU32,
     /// Whether it tried to register something after that.
     late: AtomicBool,
+    /// The names that its `api` has, where `register` threw a `TypeError`.
+    names: Mutex<Vec<String>>,
     /// How often its runtime was lost, and how the last time.
     lost: watch::Sender<Lost>,
 }
@@ -207,6 +209,7 @@ impl Desk {
             unread: Mutex::default(),
             registered: AtomicU32::new(0),
             late: AtomicBool::new(false),
+            names: Mutex::default(),
             lost: watch::Sender::new(Lost::default()),
         }
     }
@@ -528,6 +531,7 @@ impl Bridge for Desk {
                 let path = path.get("path").and_then(Value::as_str).unwrap_or_default();
                 json!(resolved(&self.facts.root, path))
             }
+            "names" => self.note_names(read(&arguments)?),
             "registered" => {
                 self.registered.fetch_max(scope.generation, Ordering::AcqRel);
                 Value::Null

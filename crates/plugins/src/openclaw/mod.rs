@@ -183,7 +183,8 @@ pub async fn load(
     let answering = Answering::default();
     let programs = Programs::new(&permissions.programs);
     let desk = Arc::new(Desk::new(facts, services, answering.clone(), programs));
-    let failed = |error| LoadError::Script { plugin: plugin.clone(), error };
+    let asked = Arc::clone(&desk);
+    let failed = |error| LoadError::Script { plugin: plugin.clone(), error: asked.hinted(error) };
     let mut gaps = Vec::new();
     let (script, process, workers) = match runtime {
         Runtime::Here(workers) => {

@@ -50,8 +50,9 @@ impl Command {
             let program = root.join(name).into_os_string();
             return Ok(Self { program, arguments, held: seal, beside: None });
         }
-        let FoundProgram { file, held, beside } =
-            machine.program(name).map_err(|why| Why::Program { name: name.to_owned(), why })?;
+        let FoundProgram { file, held, beside } = machine
+            .program(name)
+            .map_err(|why| Why::Program { name: name.to_owned(), why: hinted(why, root, name) })?;
         let held = Arc::new(All(vec![seal, held]));
         Ok(Self { program: file.into(), arguments, held, beside: Some(beside) })
     }
@@ -62,6 +63,17 @@ impl Command {
             Some(beside) => Arc::new(OutOfReach::new(hook, Arc::clone(beside))),
             None => hook,
         }
+    }
+}
+
+/// Why there is no such program of the machine. A file of the plugin that is called so is what was meant.
+fn hinted(why: String, root: &Path, name: &str) -> String {
+    let reason = why.split("\nhint:").next().unwrap_or_default();
+    match root.join(name).is_file() {
+        true => format!(
+            "{reason}\nhint: the plugin's own file is `./{name}`, and what an interpreter runs is its argument: `[\"python3\", \"${{plugin}}/{name}\"]`"
+        ),
+        false => why,
     }
 }
 

@@ -61,6 +61,8 @@ struct Inner {
     loaded: usize,
     absent: Absent,
     failure: Option<ScriptError>,
+    /// The latest import whose file was found: its name, who imports it and as what.
+    latest: (String, String, String),
 }
 
 impl Sources {
@@ -77,8 +79,8 @@ impl Sources {
             reason: format!("its folder cannot be read ({error})"),
         })?;
         let entry = source.entry.clone();
-        let (absent, failure) = (Absent::default(), None);
-        let inner = Inner { files, entry, limits, bridge, loaded: 0, absent, failure };
+        let (absent, failure, latest) = (Absent::default(), None, Default::default());
+        let inner = Inner { files, entry, limits, bridge, loaded: 0, absent, failure, latest };
         Ok(Self(Arc::new(Mutex::new(inner))))
     }
 
@@ -154,9 +156,9 @@ impl Inner {
         is_required: bool,
     ) -> Result<String, Result<String, ScriptError>> {
         let asked = if is_required { Asked::Require } else { Asked::Import };
-        let refused = |reason: String| Err(Err(Modules::refused(importer, specifier, reason)));
         if specifier.len() > MOST_SPECIFIER {
-            return refused(format!("its name has {} bytes; the most is {MOST_SPECIFIER}", specifier.len()));
+            let reason = format!("its name has {} bytes; the most is {MOST_SPECIFIER}", specifier.len());
+            return Err(Err(Modules::refused(importer, specifier, reason)));
         }
         let (from, wanted) = match specifier {
             ENTRY => ("", format!("./{}", self.entry)),
@@ -175,10 +177,33 @@ impl Inner {
             }
         }
         match self.files.resolve(from, &wanted, asked) {
-            Ok(Found::File(name)) => Ok(name),
+            Ok(Found::File(name)) => {
+                self.latest = (name.clone(), importer.to_owned(), specifier.to_owned());
+                Ok(name)
+            }
             Ok(Found::Empty) => Ok(EMPTY.to_owned()),
             Ok(Found::Other(other)) => Err(Ok(other)),
-            Err(reason) => refused(reason),
+            Err(reason) => Err(Err(self.refused_at(importer, specifier, reason))),
+        }
+    }
+
+    /// The error about an import, with its place where it is a statement.
+    fn refused_at(&self, importer: &str, specifier: &str, reason: String) -> ScriptError {
+        let text = self.text(importer).and_then(|text| source::javascript(importer, &text));
+        let place = text.ok().and_then(|text| typescript::import_at(&text, specifier));
+        let importer = match place {
+            Some((line, column)) => format!("{importer}:{line}:{column}"),
+            None => importer.to_owned(),
+        };
+        Modules::refused(&importer, specifier, reason)
+    }
+
+    /// The error about a file that can't be loaded, as it was asked for.
+    fn unreadable(&self, name: &str, reason: String) -> ScriptError {
+        let (latest, importer, specifier) = &self.latest;
+        match latest == name && importer != name {
+            true => self.refused_at(importer, specifier, reason),
+            false => Modules::refused(name, name, reason),
         }
     }
 
@@ -224,10 +249,10 @@ impl Inner {
     }
 
     fn text(&self, name: &str) -> Result<String, ScriptError> {
-        source::may_be_code(name).map_err(|reason| Modules::refused(name, name, reason))?;
+        source::may_be_code(name).map_err(|reason| self.unreadable(name, reason))?;
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
         let bytes = self.files.read(&self.files.path(name), most);
-        source::text(name, bytes.map_err(|reason| Modules::refused(name, name, reason))?)
+        source::text(name, bytes.map_err(|reason| self.unreadable(name, reason))?)
     }
 
     fn load(&mut self, name: &str) -> Result<ModuleText, ScriptError> {

@@ -17,6 +17,7 @@
 //! remembered of names and packages.
 
 mod absent;
+mod blame;
 mod elsewhere;
 mod native;
 mod package;
@@ -90,6 +91,9 @@ pub(crate) struct Modules {
     linking: RefCell<HashMap<String, Linking>>,
     /// What modules of ours have.
     exports: RefCell<HashMap<String, Rc<Exported>>>,
+    /// Files that were loaded as modules.
+    names: RefCell<BTreeSet<String>>,
+    latest: RefCell<Option<blame::Latest>>,
 }
 
 /// A module whose imports are being linked.
@@ -125,6 +129,8 @@ impl Modules {
             absent: RefCell::default(),
             linking: RefCell::default(),
             exports: RefCell::default(),
+            names: RefCell::default(),
+            latest: RefCell::default(),
         })
     }
 
@@ -219,6 +225,12 @@ impl Modules {
     }
 
     fn resolve(&self, importer: &str, specifier: &str, asked: Asked) -> Result<String, ScriptError> {
+        let name = self.found(importer, specifier, asked)?;
+        self.note_asked(importer, specifier, &name);
+        Ok(name)
+    }
+
+    fn found(&self, importer: &str, specifier: &str, asked: Asked) -> Result<String, ScriptError> {
         if importer.starts_with(REQUIRED) {
             return Ok(specifier.to_owned());
         }
@@ -237,10 +249,10 @@ impl Modules {
             match self.files.replaced(importer, specifier) {
                 Some(Ok(Found::File(name))) => return Ok(name),
                 Some(Ok(Found::Empty)) => return Ok(EMPTY.to_owned()),
-                Some(Err(reason)) => return Err(Self::refused(importer, specifier, reason)),
+                Some(Err(reason)) => return Err(self.refused_at(importer, specifier, reason)),
                 // To another name, which is looked for below, or not at all.
                 Some(Ok(Found::Other(other))) if node::module(&other).is_none() => {
-                    return self.resolve(importer, &other, asked);
+                    return self.found(importer, &other, asked);
                 }
                 Some(Ok(Found::Other(_))) | None => {}
             }
@@ -252,7 +264,7 @@ impl Modules {
             let reason = format!(
                 "Node's module `{name}` is not provided here\n  hint: a plugin that needs it can run under the machine's Node"
             );
-            return Err(Self::refused(importer, specifier, reason));
+            return Err(self.refused_at(importer, specifier, reason));
         }
         match self.files.resolve(importer, specifier, asked) {
             Ok(Found::File(name)) => Ok(name),
@@ -263,12 +275,12 @@ impl Modules {
                     Ok(Found::File(name)) => Ok(name),
                     Ok(Found::Empty) => Ok(EMPTY.to_owned()),
                     Ok(Found::Other(_)) => {
-                        Err(Self::refused(importer, specifier, "maps lead from name to name"))
+                        Err(self.refused_at(importer, specifier, "maps lead from name to name"))
                     }
-                    Err(reason) => Err(Self::refused(importer, specifier, reason)),
+                    Err(reason) => Err(self.refused_at(importer, specifier, reason)),
                 },
             },
-            Err(reason) => Err(Self::refused(importer, specifier, reason)),
+            Err(reason) => Err(self.refused_at(importer, specifier, reason)),
         }
     }
 
@@ -406,13 +418,11 @@ impl Modules {
     fn count(&self, ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<()> {
         if self.loaded.get() >= self.limits.modules {
             let reason = format!("{} modules are loaded already, which is the most", self.limits.modules);
-            return Err(self.fail(ctx, Self::refused(name, name, reason)));
+            return Err(self.fail(ctx, self.unreadable(name, reason)));
         }
         self.loaded.set(self.loaded.get() + 1);
         if stack_is_short() {
-            return Err(
-                self.fail(ctx, Self::refused(name, name, "too many modules import each other in a row"))
-            );
+            return Err(self.fail(ctx, self.unreadable(name, "too many modules import each other in a row")));
         }
         Ok(())
     }
@@ -435,9 +445,9 @@ impl Modules {
     }
 
     fn read(&self, name: &str, path: &std::path::Path) -> Result<String, ScriptError> {
-        source::may_be_code(name).map_err(|reason| Self::refused(name, name, reason))?;
+        source::may_be_code(name).map_err(|reason| self.unreadable(name, reason))?;
         let most = u64::try_from(self.limits.source_bytes).unwrap_or(u64::MAX);
-        let bytes = self.files.read(path, most).map_err(|reason| Self::refused(name, name, reason))?;
+        let bytes = self.files.read(path, most).map_err(|reason| self.unreadable(name, reason))?;
         source::text(name, bytes)
     }
 
@@ -454,6 +464,7 @@ impl Modules {
     ) -> rquickjs::Result<Module<'js, Declared>> {
         self.failure.replace(None);
         let text: Arc<str> = text.into();
+        self.names.borrow_mut().insert(name.to_owned());
         let linking = Linking { text: Arc::clone(&text), takes: None };
         self.linking.borrow_mut().insert(name.to_owned(), linking);
         let declared = Module::declare(ctx.clone(), name, &*text);

@@ -94,6 +94,7 @@ impl Modules {
     fn compile<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
         self.count(ctx, name)?;
         let text = self.read(name, &self.files.path(name)).map_err(|error| self.fail(ctx, error))?;
+        self.names.borrow_mut().insert(name.to_owned());
         let text = source::javascript(name, &text).map_err(|error| self.fail(ctx, error))?;
         let mut options = EvalOptions::default();
         options.strict = false;

@@ -21,7 +21,7 @@ pub(super) enum Found {
 }
 
 /// Endings that are tried where a path has none, and for what a folder begins with.
-const ENDINGS: &[&str] = &["ts", "js", "mjs", "cjs", "mts", "cts", "json"];
+const ENDINGS: [&str; 7] = ["ts", "js", "mjs", "cjs", "mts", "cts", "json"];
 
 /// The name of a module whose file has this path inside of the folder. One whose first part has a colon is one of ours.
 pub(super) fn name_of(inside: &Path) -> Option<String> {
@@ -83,9 +83,7 @@ impl Files {
     /// The name of the module of a file, which has to be inside.
     fn name(&self, path: &Path) -> Result<String, String> {
         let real = path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))?;
-        let inside = real
-            .strip_prefix(&self.root)
-            .map_err(|_| "its file is outside of the script's folder\n  hint: copy it into the folder; links out of it are not followed".to_owned())?;
+        let inside = real.strip_prefix(&self.root).map_err(|_| OUTSIDE.to_owned())?;
         name_of(inside).ok_or_else(|| "its path is no Unicode".to_owned())
     }
 
@@ -172,6 +170,11 @@ impl Files {
     /// Resolves a specifier that is no module of ours.
     pub(super) fn resolve(&self, importer: &str, specifier: &str, asked: Asked) -> Result<Found, String> {
         let folder = self.folder_of(importer);
+        if let Some(scheme) = scheme(specifier) {
+            return Err(format!(
+                "modules are files of the script's folder, and none comes from an address (`{scheme}:`)\n  hint: put its code into a file beside the importer"
+            ));
+        }
         if let Some(path) = specifier.strip_prefix("file://") {
             return self.probe(Path::new(&percent_decoded(path))).map(Found::File);
         }
@@ -294,6 +297,10 @@ impl Files {
     /// The file that a path means: itself, its TypeScript form, with an ending, or the beginning of a folder.
     fn probe(&self, path: &Path) -> Result<String, String> {
         const TYPESCRIPT: &[(&str, &str)] = &[("js", "ts"), ("mjs", "mts"), ("cjs", "cts")];
+        // INVARIANT (nobody learns what there is outside): a path that leads out is refused before the disk is asked about it.
+        if !normal(path).starts_with(&self.root) {
+            return Err(OUTSIDE.to_owned());
+        }
         if path.is_file() {
             return self.name(path);
         }
@@ -331,8 +338,41 @@ impl Files {
                 return self.name(&found);
             }
         }
-        Err("there is no such file".to_owned())
+        Err(self.not_there(path))
     }
+
+    /// What is said of a path inside of the folder that means no file.
+    fn not_there(&self, path: &Path) -> String {
+        let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+        if let Some(ending) = ["tsx", "jsx"].into_iter().find(|ending| beside(ending).is_file()) {
+            return format!(
+                "there is no such file\n  hint: `{}` is JSX, which is not read here; compile it",
+                self.shown(&beside(ending))
+            );
+        }
+        let endings = ENDINGS.map(|ending| format!("`.{ending}`")).join(", ");
+        let shown = self.shown(path);
+        match path.is_dir() {
+            true => format!(
+                "it is a folder that begins with no file\n  hint: it needs `index` with one of {endings}, or a `package.json` with `main`"
+            ),
+            false => format!(
+                "there is no such file\n  hint: tried were `{shown}`, that with {endings}, and `index` in a folder of that name"
+            ),
+        }
+    }
+}
+
+/// What is said of a path that leads out of the script's folder, whether something is there or not.
+const OUTSIDE: &str = "its file is outside of the script's folder\n  hint: copy it into the folder; links out of it are not followed";
+
+/// The scheme of an address that is no file's, if the specifier is one. A letter alone is a drive, and no scheme.
+fn scheme(specifier: &str) -> Option<&str> {
+    let (scheme, _) = specifier.split_once(':')?;
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.chars().all(|part| part.is_ascii_alphanumeric() || "+-.".contains(part));
+    (is_scheme && scheme != "file").then_some(scheme)
 }
 
 fn is_path(specifier: &str) -> bool {

@@ -8,6 +8,8 @@ use crate::limits::Limits;
 
 const MOST_MESSAGE: usize = 2 << 10;
 const MOST_STACK: usize = 4 << 10;
+/// What the engine says where something is called that is no function, whatever its name is.
+pub(super) const NO_FUNCTION: &str = "TypeError: not a function";
 
 /// An error, and what it means for the realm.
 #[derive(Debug)]

@@ -176,7 +176,7 @@ impl Realm {
                 let exports = Persistent::save(&ctx, module.namespace()?);
                 Ok((exports, Persistent::save(&ctx, promise)))
             };
-            run().map_err(|error| self.explain(errors::failure(&ctx, &self.clock, error)))
+            run().map_err(|error| self.explain(self.failure(&ctx, error)))
         });
         match loaded {
             Ok((exports, promise)) => {
@@ -198,7 +198,7 @@ impl Realm {
                 let entry: Object<'_> = exports.restore(&ctx)?.get("entry")?;
                 Ok(Persistent::save(&ctx, entry))
             };
-            run().map_err(|error| errors::failure(&ctx, &self.clock, error))
+            run().map_err(|error| self.failure(&ctx, error))
         })?;
         self.exports = Some(entry);
         Ok(())
@@ -208,6 +208,21 @@ impl Realm {
     fn explain(&self, mut failure: Failure) -> Failure {
         if let Some(noted) = self.modules.take_failure(&failure.error) {
             failure.error = noted;
+        } else if let Some(placed) = self.modules.lacking_export(&failure.error) {
+            failure.error = placed;
+        }
+        failure
+    }
+
+    /// Takes the exception that `error` stands for out of the context. What is called and is no function is named as the source has it,
+    /// which the engine does not.
+    fn failure(&self, ctx: &Ctx<'_>, error: rquickjs::Error) -> Failure {
+        let mut failure = errors::failure(ctx, &self.clock, error);
+        if let ScriptError::Thrown { message, place: Some(place), .. } = &mut failure.error
+            && message == errors::NO_FUNCTION
+            && let Some(name) = self.modules.called_at(place)
+        {
+            *message = format!("TypeError: `{name}` is not a function");
         }
         failure
     }
@@ -264,7 +279,7 @@ impl Realm {
                 Ok(Ok(value)) if !self.clock.has_tripped() => value,
                 Ok(Ok(_)) => return Started::Done(Err(Failure::interrupted(None))),
                 Ok(Err(error)) => return Started::Done(Err(Failure::plain(error))),
-                Err(error) => return Started::Done(Err(errors::failure(&ctx, &self.clock, error))),
+                Err(error) => return Started::Done(Err(self.failure(&ctx, error))),
             };
             if value.is_undefined() || value.is_null() {
                 return Started::Done(Ok(None));
@@ -316,7 +331,7 @@ impl Realm {
                 let maker: Function<'_> = tools.shape.clone().restore(&ctx)?.call_arg(args)?;
                 Ok(Persistent::save(&ctx, maker))
             };
-            run().map_err(|error| errors::failure(&ctx, &self.clock, error))
+            run().map_err(|error| self.failure(&ctx, error))
         })?;
         if self.shapes.len() >= MOST_SHAPES {
             self.shapes.remove(0);
@@ -337,7 +352,7 @@ impl Realm {
             Ok(_) if self.clock.has_tripped() => Err(Failure::interrupted(None)),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Failure::plain(error)),
-            Err(error) => Err(errors::failure(ctx, &self.clock, error)),
+            Err(error) => Err(self.failure(ctx, error)),
         }
     }
 
@@ -351,7 +366,7 @@ impl Realm {
         self.context.with(|ctx| {
             let promise = match promise.clone().restore(&ctx) {
                 Ok(promise) => promise,
-                Err(error) => return Some(Err(errors::failure(&ctx, &self.clock, error))),
+                Err(error) => return Some(Err(self.failure(&ctx, error))),
             };
             match promise.result::<Value<'_>>()? {
                 Ok(value) if value.is_undefined() || value.is_null() => Some(Ok(None)),
@@ -359,7 +374,7 @@ impl Realm {
                     Some(keep) => self.read(&ctx, tools, &value, keep),
                     None => Ok(None),
                 }),
-                Err(error) => Some(Err(self.explain(errors::failure(&ctx, &self.clock, error)))),
+                Err(error) => Some(Err(self.explain(self.failure(&ctx, error)))),
             }
         })
     }
@@ -423,7 +438,7 @@ impl Realm {
                 let over = || self.ended(Failure::interrupted(self.scope.take_interrupted()));
                 return if self.clock.has_tripped() { Err(over()) } else { Ok(()) };
             };
-            let failure = errors::failure(&ctx, &self.clock, error);
+            let failure = self.failure(&ctx, error);
             if failure.out_of_memory || failure.interrupted {
                 return Err(self.ended(failure));
             }

@@ -122,6 +122,19 @@ pub(super) fn imports_of(program: &Program<'_>) -> Imports {
     all
 }
 
+/// Where the first statement that imports from `specifier` names it, in bytes.
+pub(super) fn place_of(program: &Program<'_>, specifier: &str) -> Option<usize> {
+    program.body.iter().find_map(|statement| {
+        let source = match statement {
+            Statement::ImportDeclaration(import) => &import.source,
+            Statement::ExportFromDeclaration(export) => &export.source,
+            Statement::ExportAllDeclaration(export) => &export.source,
+            _ => return None,
+        };
+        (source.value == specifier).then(|| start(source.span))
+    })
+}
+
 /// What `program` exports.
 pub(super) fn exports_of(program: &Program<'_>) -> Exports {
     let mut all = Exports::default();

@@ -91,6 +91,12 @@ pub(crate) fn imports(source: &str) -> Imports {
     parsed(source, imports::imports_of).unwrap_or_default()
 }
 
+/// Where a module in JavaScript imports from `specifier` in a statement: line and column, from 1.
+pub(crate) fn import_at(source: &str, specifier: &str) -> Option<(u32, u32)> {
+    let offset = parsed(source, |program| imports::place_of(program, specifier))??;
+    Some(Problem::new(offset, "").place(source))
+}
+
 /// The names that a module in JavaScript exports. Nothing, if it can't be read.
 pub(crate) fn exports(source: &str) -> Exports {
     parsed(source, imports::exports_of).unwrap_or_default()

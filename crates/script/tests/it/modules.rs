@@ -141,7 +141,7 @@ async fn nothing_outside_of_the_folder_is_loaded_not_through_links_either() {
         export default async (names) => {
           const found = [];
           for (const name of names) for (const way of ways) try { await way(name); found.push(name); } catch (error) {
-            if (!/outside|no such file|no package|link out|no name of a package/.test(error.message)) found.push(error.message);
+            if (!/outside|no such file|begins with no file|no package|link out|no name of a package/.test(error.message)) found.push(error.message);
           }
           return found;
         };")]);
@@ -197,13 +197,13 @@ async fn what_is_not_found_names_importer_specifier_and_the_next_step() {
             .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot load `left-pad`, imported by lib/a.js: there is no package `left-pad` in the script's folder, and no module of that name here\n  \
+        "cannot load `left-pad`, imported by lib/a.js:1:15: there is no package `left-pad` in the script's folder, and no module of that name here\n  \
          hint: install it into the folder's `node_modules`, or bundle it"
     );
     let error = answer(&[("main.js", "import 'node:nothing';")], "main.js").await.unwrap_err();
     assert!(
         error.to_string().starts_with(
-            "cannot load `node:nothing`, imported by main.js: Node's module `nothing` is not provided"
+            "cannot load `node:nothing`, imported by main.js:1:8: Node's module `nothing` is not provided"
         ),
         "{error}"
     );
@@ -220,6 +220,123 @@ async fn what_is_not_found_names_importer_specifier_and_the_next_step() {
         .await
         .unwrap_err();
     assert!(error.to_string().starts_with("b.cjs:2:"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_import_names_who_imports_it_where_and_what_would_be_right() {
+    let files = [
+        ("ns.tsx", "export const a = 1;"),
+        ("folder/readme.md", "a"),
+        ("data.txt", "a"),
+        ("lib.js", "export const word = 1, other = 2;"),
+        ("nothing.js", "globalThis.a = 1;\nexport {};"),
+        ("passing.ts", "\nimport type { T } from './lib';\nexport { word, gone } from './lib';"),
+        ("api.js", "export default { on() {} };"),
+    ];
+    for (import, said) in [
+        (
+            "import './nse';",
+            &[
+                "cannot load `./nse`, imported by main.ts:2:8: there is no such file",
+                "hint: tried were `nse`, that with `.ts`, `.js`, ",
+            ][..],
+        ),
+        ("import './ns';", &["`./ns`, imported by main.ts:2:8: there is no such file", "`ns.tsx` is JSX"]),
+        (
+            "import './folder';",
+            &["imported by main.ts:2:8: it is a folder that begins with no file", "needs `index`"],
+        ),
+        (
+            "import * as a from './data.txt'; a;",
+            &["cannot load `./data.txt`, imported by main.ts:2:20: its ending is not one of code"],
+        ),
+        ("export * from './data.txt';", &["cannot load `./data.txt`, imported by main.ts:2:15: its ending"]),
+        (
+            "import a from 'data:text/javascript,export%20default%201'; a;",
+            &["imported by main.ts:2:15: modules are files of the script's folder", "(`data:`)"],
+        ),
+        ("import 'https://example.org/a.js';", &["none comes from an address (`https:`)"]),
+        ("import './%2e%2e/%2e%2e/etc/hostname';", &["imported by main.ts:2:8: there is no such file"]),
+        (
+            "import { wort } from './lib'; wort;",
+            &["main.ts:2:22: `./lib` does not export `wort`", "hint: it exports `other`, `word`"],
+        ),
+        (
+            "import { wort } from './nothing'; wort;",
+            &["main.ts:2:22: `./nothing` does not export `wort`", "exports nothing by name"],
+        ),
+        ("import './passing';", &["passing.ts:3:28: `./lib` does not export `gone`"]),
+        (
+            "import api from './api'; const of = { api };\nof.api.onn(1);",
+            &["main.ts:3:8: TypeError: `onn` is not a function"],
+        ),
+        ("const made = 1;\nmade();", &["main.ts:3:", "`made` is not a function"]),
+    ] {
+        let main = format!("// first\n{import}\n");
+        let files: Vec<_> = files.iter().copied().chain([("main.ts", main.as_str())]).collect();
+        let error = answer(&files, "main.ts").await.unwrap_err().to_string();
+        for said in said {
+            assert!(error.contains(said), "{import}\n{said}\n{error}");
+        }
+    }
+}
+
+/// What an import of something outside says is the same whether it is there or not: a script learns nothing of the machine by it.
+#[tokio::test]
+async fn an_import_does_not_tell_what_there_is_outside() {
+    let outside = tempfile::tempdir().unwrap();
+    write(outside.path(), "there.js", "export default 1;");
+    write(outside.path(), "folder/package.json", "{\"main\": \"a.js\"}");
+    let script = Script::new(&[(
+        "main.js",
+        "import { createRequire } from 'node:module';
+         const require = createRequire(import.meta.url);
+         const ways = [(n) => import(n), async (n) => require(n), async (n) => require.resolve(n), async (n) => createRequire(n + '/x')('./x')];
+         export const main = async (names) => {
+             const said = [];
+             for (const name of names) for (const way of ways) await way(name).catch((error) => said.push(error.message.replaceAll(name, 'NAME')));
+             return said;
+         };",
+    )]);
+    let loaded = script.load("main.js").await.unwrap();
+    let far = outside.path().canonicalize().unwrap().display().to_string();
+    let up = "../".repeat(20);
+    let asked = |there: bool| {
+        let names = if there {
+            ["there", "there.js", "folder", "folder/a"]
+        } else {
+            ["here", "here.js", "nothing", "nothing/a"]
+        };
+        let all = names.iter().flat_map(|name| {
+            [
+                format!("{far}/{name}"),
+                format!("file://{far}/{name}"),
+                format!("./{up}{far}/{name}"),
+                format!("pkg/{up}{far}/{name}"),
+            ]
+        });
+        json!(all.collect::<Vec<_>>())
+    };
+    let there = ask(&loaded, "main", &asked(true)).await.unwrap();
+    assert_eq!(there.as_ref().and_then(|said| said.as_array()).map(Vec::len), Some(4 * 4 * 4));
+    assert_eq!(there, ask(&loaded, "main", &asked(false)).await.unwrap());
+}
+
+/// A stack is a text that a script writes: it has no words of files read out that are no modules of the script.
+#[tokio::test]
+async fn a_stack_that_a_script_wrote_reads_no_file() {
+    let script = Script::new(&[
+        (
+            "main.js",
+            "export default (file) => { throw Object.assign(new TypeError('not a function'), { stack: `    at x (${file}:1:1)` }); };",
+        ),
+        ("secret.txt", "hunter2"),
+    ]);
+    let loaded = script.load("main.js").await.unwrap();
+    for file in ["secret.txt", "./secret.txt", "../secret.txt", "/etc/hostname", "backstop:api"] {
+        let error = ask(&loaded, "default", &json!(file)).await.unwrap_err().to_string();
+        assert!(error.ends_with("TypeError: not a function"), "{error}");
+    }
 }
 
 #[tokio::test]

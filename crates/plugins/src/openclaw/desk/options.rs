@@ -3,9 +3,11 @@
 //! The law: *no option vanishes*. One that nobody knows, or that says nothing that can be read, is an error in a plugin of this
 //! system and listed as left out in one of the other; a hook is never asked less often because of it.
 
+use std::sync::PoisonError;
+
 use backstop_engine::{Budget, ToolMatcher};
 use backstop_hooks::{PointId, Trigger};
-use backstop_script::{CallScope, HostError};
+use backstop_script::{CallScope, HostError, ScriptError};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -198,6 +200,40 @@ impl Desk {
         Ok(Value::Null)
     }
 }
+
+impl Desk {
+    /// Takes the names that `api` has.
+    pub(super) fn note_names(&self, told: ApiNames) -> Value {
+        let known = told.names.into_iter().filter(|name| name.len() <= LONGEST_NAME).take(MOST_NAMES);
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        Value::Null
+    }
+
+    /// The error of a load, with the name that was meant where it is about a function that `api` does not have.
+    pub(in crate::openclaw) fn hinted(&self, mut error: ScriptError) -> ScriptError {
+        if let ScriptError::Thrown { message, .. } = &mut error
+            && let Some(called) = message.strip_suffix(" is not a function")
+        {
+            let called = called.rsplit([' ', '.']).next().unwrap_or_default().trim_matches('`');
+            let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(near) = backstop_yaml::nearest(called, names.iter().map(String::as_str)) {
+                let hint = format!("\nhint: did you mean `{near}`?");
+                message.push_str(&hint);
+            }
+        }
+        error
+    }
+}
+
+/// What the names of `api` are told with.
+#[derive(Deserialize)]
+pub(super) struct ApiNames {
+    names: Vec<String>,
+}
+
+/// Most names of `api` that are kept, and the longest of them in bytes.
+const MOST_NAMES: usize = 512;
+const LONGEST_NAME: usize = 64;
 
 fn texts(value: &Value) -> Option<Vec<String>> {
     serde_json::from_value(value.clone()).ok()

@@ -25,7 +25,21 @@ if (id !== undefined && id !== about.id) {
   throw new TypeError(`the entry calls itself \`${id}\`, and its manifest \`${about.id}\`\nhint: make them the same`);
 }
 const { api, close } = makeApi(about);
-const answer = register(api);
+// The names that `api` has, for the hint about one that it does not have.
+const namesOf = (group, depth) =>
+  Object.keys(group).flatMap((name) => {
+    if (name === "config" || name === "pluginConfig") return [];
+    const { value } = Object.getOwnPropertyDescriptor(group, name);
+    if (typeof value === "function") return [name];
+    return depth > 0 && typeof value === "object" && value !== null ? namesOf(value, depth - 1) : [];
+  });
+let answer;
+try {
+  answer = register(api);
+} catch (error) {
+  if (error instanceof TypeError) call("names", { names: namesOf(makeApi(about).api, 2) });
+  throw error;
+}
 if (answer !== null && typeof answer === "object" && typeof answer.then === "function") {
   throw new TypeError("`register` returned a promise\nhint: register while it is called; what takes time belongs into a service or a hook");
 }
