@@ -239,3 +239,76 @@ async fn fields_of_later_versions_are_read_where_they_are_known_and_never_make_a
         }
     }
 }
+
+/// What a plugin does to the built-ins of its world is done to itself: libraries do replace some, and what carries its answers uses none
+/// of those that it could have replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_does_to_its_built_ins_changes_none_of_its_answers() {
+    let plugins = Plugins::new();
+    let source = r#"
+        const spoil = () => {
+            const { ownKeys, getOwnPropertyDescriptor, defineProperty } = Reflect;
+            const refuse = () => { throw new Error("a built-in that was replaced was used"); };
+            // `apply`, `call` and `pop` are what Node itself calls between two messages.
+            const spare = new Set(["constructor", "then", "catch", "finally", "apply", "call", "pop"]);
+            const homes = [JSON, Reflect, Math, Object, Array, Number, String, Promise, Function.prototype];
+            const made = [Object, Array, Number, Boolean, String, Map, Set, WeakMap, WeakSet, Promise, RegExp, Date, ArrayBuffer, Uint8Array,
+                Object.getPrototypeOf(Uint8Array), DataView, globalThis.Buffer, globalThis.TextDecoder, globalThis.TextEncoder,
+                globalThis.AbortController, globalThis.AbortSignal, globalThis.EventTarget];
+            homes.push(...made.filter(Boolean).map((one) => one.prototype), Object.getPrototypeOf([][Symbol.iterator]()));
+            const found = [];
+            for (const home of homes) for (const name of ownKeys(home)) {
+                const { value, configurable, writable } = getOwnPropertyDescriptor(home, name);
+                if (typeof value === "function" && !spare.has(name) && (configurable || writable)) found.push([home, name]);
+            }
+            const all = found.concat(["JSON", "Buffer", "Map", "WeakMap", "Set", "Uint8Array", "AbortController", "TextDecoder", "setImmediate", "URL"].map((name) => [globalThis, name]));
+            const forged = { toJSON: () => "forged", method: "forged", id: 1, result: "forged", block: false, json: "forged", get: () => 1 };
+            let at = 0;
+            while (at < all.length) {
+                const place = all[at++];
+                try { defineProperty(place[0], place[1], { __proto__: null, value: refuse, configurable: true, writable: true }); } catch {}
+            }
+            for (const name in forged) defineProperty({}.__proto__, name, { __proto__: null, value: forged[name], configurable: true, writable: true });
+        };
+        export default { id: "mine", register(api) {
+            api.on("before_tool_call", (event) => {
+                const { command } = event.params;
+                if (command === "spoil") return void spoil();
+                if (command === "late") return new Promise((done) => { setTimeout(() => done({ block: true, blockReason: "late", __proto__: null }), 5); });
+                if (command === "throw") throw new TypeError("thrown");
+                if (command === "rewrite") return { params: { command: "other", list: [1, { a: null }] } };
+                return command === "sudo" ? { block: true, blockReason: "sudo" } : undefined;
+            });
+        } };"#;
+    let plugin = plugins.load("mine", OpenClaw, source).await.unwrap();
+    let (engine, _) = engine(&[&plugin]);
+    let asked = async |command: &str| {
+        let reviewed =
+            engine.review_tool_call(call("exec", json!({ "command": command })), &context(), false).await;
+        let failure = reviewed.receipt.steps.iter().find_map(|step| step.failure.as_ref());
+        let failure = failure.map(|failure| failure.message.to_string());
+        let params = serde_json::to_value(&reviewed.event.params).unwrap();
+        (reviewed.blocked.and_then(|blocked| blocked.reason).map(|it| it.to_string()), failure, params)
+    };
+    let mut before = Vec::new();
+    for round in 0..2 {
+        for (at, command) in ["ls", "sudo", "late", "rewrite", "throw"].into_iter().enumerate() {
+            let said = asked(command).await;
+            match round {
+                0 => before.push(said),
+                // Under Node the place of an error is not found any more: what reads a stack may be replaced.
+                _ if command == "throw" => {
+                    assert!(said.1.is_some_and(|failure| failure.ends_with("TypeError: thrown")));
+                }
+                _ => assert_eq!(said, before[at], "{command}"),
+            }
+        }
+        if round == 0 {
+            assert_eq!(asked("spoil").await.1, None);
+        }
+    }
+    let reason = |at: usize| before[at].0.as_deref();
+    assert_eq!((reason(0), reason(1), reason(2)), (None, Some("sudo"), Some("late")));
+    assert_eq!(before[3].2["command"], "other");
+    assert!(before[4].1.as_ref().is_some_and(|failure| failure.contains("thrown")), "{before:?}");
+}

@@ -6,7 +6,11 @@
 //
 // What most plugins do not use is made when it is first used: `part` is the module of a name.
 const { call, keep, log, part, request, show } = import.meta.host;
-const { hasOwn } = Object;
+// Taken before the plugin's code runs, so that what that does to them is not done to these.
+const { assign, defineProperty, freeze, fromEntries, getPrototypeOf, hasOwn, is, isFrozen, keys } = Object;
+const { parse, stringify } = JSON;
+const { ownKeys } = Reflect;
+const { isArray } = Array;
 
 const isFunction = (value) => typeof value === "function";
 const fail = (message) => {
@@ -73,7 +77,7 @@ const OPTIONS = {
 };
 const checked = (of, given, name) => {
   if (typeof given !== "object" || given === null) return given;
-  for (const option of Object.keys(given)) {
+  for (const option of keys(given)) {
     if (given[option] !== undefined && !OPTIONS[of].includes(option)) call("option", { of, name: `${name ?? ""}`, option, known: OPTIONS[of] });
   }
   return given;
@@ -83,17 +87,17 @@ const order = (priority) => (priority === Infinity ? 1e300 : priority === -Infin
 
 // Whether data is still what it was. What is no data is something else.
 const isSame = (now, was) => {
-  if (Object.is(now, was)) return true;
+  if (is(now, was)) return true;
   if (typeof now !== "object" || typeof was !== "object" || now === null || was === null) return false;
-  if (Array.isArray(now) !== Array.isArray(was) || Object.getPrototypeOf(now) !== Object.getPrototypeOf(was)) return false;
-  const names = Reflect.ownKeys(now);
-  return names.length === Reflect.ownKeys(was).length && names.every((name) => hasOwn(was, name) && isSame(now[name], was[name]));
+  if (isArray(now) !== isArray(was) || getPrototypeOf(now) !== getPrototypeOf(was)) return false;
+  const names = ownKeys(now);
+  return names.length === ownKeys(was).length && names.every((name) => hasOwn(was, name) && isSame(now[name], was[name]));
 };
 
 // What a handler is told beside the event, which has it as `context` too.
 const beside = (event, context, signal, pluginConfig) => {
   context.pluginConfig = pluginConfig;
-  if (signal !== undefined) Object.defineProperty(context, "abortSignal", { value: signal, enumerable: false });
+  if (signal !== undefined) defineProperty(context, "abortSignal", { __proto__: null, value: signal, enumerable: false });
   event.context = context;
   return context;
 };
@@ -102,9 +106,9 @@ const beside = (event, context, signal, pluginConfig) => {
 const unread = (answer) => (isFunction(answer?.then) ? answer.then(() => undefined) : undefined);
 
 const frozen = (value) => {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value);
-    for (const key of Object.keys(value)) frozen(value[key]);
+  if (typeof value === "object" && value !== null && !isFrozen(value)) {
+    freeze(value);
+    for (const key of keys(value)) frozen(value[key]);
   }
   return value;
 };
@@ -126,7 +130,7 @@ export const makeApi = (about) => {
   const offer = (kind, name, description, more, functions) => {
     opened(`register ${kind}`);
     const kept = {};
-    for (const at of Object.keys(functions)) {
+    for (const at of keys(functions)) {
       if (isFunction(functions[at])) kept[at] = keep(functions[at], `${kind}:${name}:${at}`);
     }
     call("offer", { kind, name, description: typeof description === "string" ? description : "", ...more, functions: kept });
@@ -170,7 +174,7 @@ export const makeApi = (about) => {
       return leftOut(`registerHook("${name}")`, why);
     }
     place("internal", point, (event, context) => {
-      const told = Object.assign({}, event, { pluginConfig: about.pluginConfig });
+      const told = assign({}, event, { pluginConfig: about.pluginConfig });
       return unread(handler({
         type,
         action: action.join(":"),
@@ -185,7 +189,7 @@ export const makeApi = (about) => {
     opened("registerHook");
     if (!isFunction(handler)) fail("the handler of `registerHook` is no function");
     checked("registerHook", options, options?.name ?? events);
-    for (const name of Array.isArray(events) ? events : [events]) older(name, handler, options);
+    for (const name of isArray(events) ? events : [events]) older(name, handler, options);
   };
 
   // ---- Interceptors ------------------------------------------------------------------------------------------
@@ -211,7 +215,7 @@ export const makeApi = (about) => {
     text(id, "the `id` of an interceptor");
     checked("interceptors.add", registration, id);
     const fields = OUTPUTS[name];
-    if (fields === undefined) fail(`there is no interceptor \`${name}\`\nhint: ${Object.keys(OUTPUTS).join(", ")}`);
+    if (fields === undefined) fail(`there is no interceptor \`${name}\`\nhint: ${keys(OUTPUTS).join(", ")}`);
     if (!isFunction(handler)) fail(`the handler of interceptor \`${id}\` is no function`);
     if (interceptors.get(id)?.stands) fail(`there is already an interceptor \`${id}\``);
     const unused = name.startsWith("tool.") ? "agentMatcher" : "toolMatcher";
@@ -242,31 +246,31 @@ export const makeApi = (about) => {
       if (!hasOwn(event, "toolName") && !now.isAgent(event.agentId ?? context.agentId)) return undefined;
       const shown = SHOWN[name] ?? [];
       const input = {}, output = {};
-      for (const key of Object.keys(event)) {
+      for (const key of keys(event)) {
         if (fields.includes(key) || shown.includes(key)) output[key] = event[key];
         else input[key] = event[key];
       }
-      const before = JSON.parse(JSON.stringify(output));
+      const before = parse(stringify(output));
       await now.handler(input, output);
       // What changed is the answer, whatever it is called: the host knows what may.
       const changed = {};
-      for (const key of new Set([...Reflect.ownKeys(before), ...Reflect.ownKeys(output)])) {
+      for (const key of new Set([...ownKeys(before), ...ownKeys(output)])) {
         if (isSame(output[key], before[key])) continue;
         if (shown.includes(key)) fail(`\`output.${key}\` is read-only at \`${name}\`\nhint: \`before_model_resolve\` chooses the model`);
         changed[key] = output[key] === undefined ? null : output[key];
       }
-      return Object.keys(changed).length === 0 ? undefined : changed;
+      return keys(changed).length === 0 ? undefined : changed;
     }, { priority, timeoutMs, registrationId: id });
   };
   // While a command of the command line runs, the console is the terminal that it was typed into.
   const printing = async (work) => {
     const { log: logged, info } = console;
     const said = (...parts) => void call("print", { text: parts.map((part) => (typeof part === "string" ? part : show(part))).join(" ") });
-    Object.assign(console, { log: said, info: said });
+    assign(console, { log: said, info: said });
     try {
       return await work();
     } finally {
-      Object.assign(console, { log: logged, info });
+      assign(console, { log: logged, info });
     }
   };
   // The tools that a factory makes: once for each session, of which the latest are remembered.
@@ -279,7 +283,7 @@ export const makeApi = (about) => {
       if (kept !== undefined) return kept;
       const made = factory({ config: about.config, runtimeConfig: about.config, workspaceDir: about.workspaceDir, ...context });
       if (isFunction(made?.then)) fail("a factory of tools returned a promise");
-      const tools = (Array.isArray(made) ? made : [made]).filter((one) => one !== null && one !== undefined);
+      const tools = (isArray(made) ? made : [made]).filter((one) => one !== null && one !== undefined);
       if (bySession.size >= MOST_SESSIONS) bySession.delete(bySession.keys().next().value);
       bySession.set(key, tools);
       return tools;
@@ -297,7 +301,7 @@ export const makeApi = (about) => {
     registrationMode: "full",
     config: about.config,
     pluginConfig: about.pluginConfig,
-    logger: Object.fromEntries(
+    logger: fromEntries(
       ["debug", "info", "warn", "error"].map((name, level) => [name, (...parts) => log(level, parts.map((part) => show(part)).join(" "))]),
     ),
     resolvePath: (path) => call("resolvePath", { path: String(path) }),
@@ -327,13 +331,13 @@ export const makeApi = (about) => {
         const given = { toolCallId, toolName, cwd: workspaceDir, isError, result, args: params };
         // Of what a provider's tool brought the host has the result only. Who judges by the arguments must not take them for empty.
         const unknown = () => fail("`event.args` is not known to this host\nhint: it has the result only; `before_tool_call` has the arguments of calls");
-        if (params === undefined) Object.defineProperty(given, "args", { enumerable: true, configurable: true, get: unknown });
-        const before = JSON.parse(JSON.stringify(result));
+        if (params === undefined) defineProperty(given, "args", { __proto__: null, enumerable: true, configurable: true, get: unknown });
+        const before = parse(stringify(result));
         const answer = await handler(given, { runtime: "openclaw", harness: "openclaw", agentId, sessionId, sessionKey, runId });
         const isAbsent = answer === undefined || answer === null;
         // What it changed in place is its answer as well, unless it answers another result. A result that it took away is `null`, which is
         // malformed: a field that is undefined would be dropped, and the model would read the result as it was.
-        const mayCarry = isAbsent || (typeof answer === "object" && !Array.isArray(answer) && !(hasOwn(answer, "result") && answer.result !== undefined));
+        const mayCarry = isAbsent || (typeof answer === "object" && !isArray(answer) && !(hasOwn(answer, "result") && answer.result !== undefined));
         if (!mayCarry || isSame(given.result, before)) return isAbsent ? undefined : answer;
         return { ...answer, result: given.result ?? null };
       }, { priority, timeoutMs, matcher, registrationId: nameOf("tool-result-middleware") });
@@ -348,7 +352,7 @@ export const makeApi = (about) => {
       const judge = (event, context, signal, question) => {
         const own = beside(event, context, signal, about.pluginConfig);
         const getSessionExtension = (namespace) => call("extension", { question, namespace: String(namespace) }).value;
-        Object.defineProperty(own, "getSessionExtension", { value: getSessionExtension, enumerable: false });
+        defineProperty(own, "getSessionExtension", { __proto__: null, value: getSessionExtension, enumerable: false });
         return evaluate(event, own);
       };
       place("trusted", "trusted_tool_policy", judge, { registrationId: id, matcher, priority, timeoutMs });
@@ -373,7 +377,7 @@ export const makeApi = (about) => {
         offer("tool", name, one.description ?? one.label, { schema, optional: optional === true }, { execute });
       }
       if (known.length === 0) {
-        const told = [wanted, ...(Array.isArray(names) ? names : [])].filter((name) => typeof name === "string").join(", ");
+        const told = [wanted, ...(isArray(names) ? names : [])].filter((name) => typeof name === "string").join(", ");
         leftOut(`registerTool(${told})`, "its factory made no tool while the plugin was loaded");
       }
     },
@@ -441,7 +445,7 @@ export const makeApi = (about) => {
   for (const name of WITHOUT_USE) {
     api[name] = (what) => leftOut(`${name}(${what?.id ?? what?.name ?? ""})`, "nothing of Backstop has a use for it");
   }
-  for (const name of Object.keys(NOT_DONE)) {
+  for (const name of keys(NOT_DONE)) {
     api[name] = () => {
       leftOut(name, "nothing of Backstop has a use for it; it answers that it was not done");
       return NOT_DONE[name]();
@@ -449,7 +453,7 @@ export const makeApi = (about) => {
   }
   let runtime;
   const make = () => part("backstop:runtime").makeRuntime({ about, leftOut, logger: api.logger, inject: (what) => inSession("inject", what) });
-  Object.defineProperty(api, "runtime", { enumerable: true, configurable: true, get: () => (runtime ??= make()) });
+  defineProperty(api, "runtime", { enumerable: true, configurable: true, get: () => (runtime ??= make()) });
   // The same methods by the names of their groups.
   api.session = {
     state: { registerSessionExtension: api.registerSessionExtension, patchSessionExtension: (patch) => inSession("patch", patch) },
