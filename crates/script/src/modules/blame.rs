@@ -60,13 +60,15 @@ impl Modules {
         }
     }
 
-    /// The JavaScript of a file that was loaded.
+    /// The text of a file that was loaded.
     fn loaded_text(&self, name: &str) -> Option<String> {
-        if !self.names.borrow().contains(name) {
-            return None;
-        }
-        let text = self.read(name, &self.files.path(name)).ok()?;
-        source::javascript(name, &text).ok()
+        let is_loaded = self.names.borrow().contains(name);
+        is_loaded.then(|| self.read(name, &self.files.path(name)).ok()).flatten()
+    }
+
+    /// That text as JavaScript.
+    fn loaded_javascript(&self, name: &str) -> Option<String> {
+        source::javascript(name, &self.loaded_text(name)?).ok()
     }
 
     /// Where the import stands that takes what its module does not export, if that is what `message` says.
@@ -74,10 +76,10 @@ impl Modules {
         let ScriptError::Thrown { message, .. } = error else { return None };
         let rest = message.strip_prefix("SyntaxError: Could not find export '")?;
         let (wanted, module) = rest.strip_suffix('\'')?.split_once("' in module '")?;
-        let exports = typescript::exports(&self.loaded_text(module)?).names;
+        let exports = typescript::exports(&self.loaded_javascript(module)?).names;
         let names = self.names.borrow().clone();
         names.iter().find_map(|importer| {
-            let text = self.loaded_text(importer)?;
+            let text = self.loaded_javascript(importer)?;
             let takes = typescript::imports(&text);
             let is_it = |specifier: &str| {
                 let found = self.files.resolve(importer, specifier, Asked::Import);

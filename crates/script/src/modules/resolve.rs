@@ -45,6 +45,8 @@ struct Packages {
 /// The files of a script.
 pub(super) struct Files {
     root: PathBuf,
+    /// What the host calls the folder, where a link leads there: scripts are told of it by that name.
+    given: Option<PathBuf>,
     /// How many folders are remembered.
     most: usize,
     packages: RefCell<Packages>,
@@ -60,7 +62,9 @@ impl Files {
         seen: Option<Arc<dyn FilesSeen>>,
         platform: Platform,
     ) -> std::io::Result<Self> {
-        Ok(Self { root: root.canonicalize()?, most, packages: RefCell::default(), seen, platform })
+        let (real, given) = (root.canonicalize()?, normal(root));
+        let given = Some(given).filter(|given| given.is_absolute() && *given != real);
+        Ok(Self { root: real, given, most, packages: RefCell::default(), seen, platform })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -80,8 +84,25 @@ impl Files {
         path.parent().map_or_else(|| self.root.clone(), Path::to_owned)
     }
 
+    /// A path by the real name of the folder.
+    fn really(&self, path: PathBuf) -> PathBuf {
+        let inside = self.given.as_ref().and_then(|given| path.strip_prefix(given).ok());
+        inside.map(|inside| self.root.join(inside)).unwrap_or(path)
+    }
+
+    /// Refuses a path that leads out of the folder by its text.
+    ///
+    /// INVARIANT (nobody learns what there is outside): this is asked before the disk is.
+    fn stays_inside(&self, path: &Path) -> Result<(), String> {
+        match normal(path).starts_with(&self.root) {
+            true => Ok(()),
+            false => Err(OUTSIDE.to_owned()),
+        }
+    }
+
     /// The name of the module of a file, which has to be inside.
     fn name(&self, path: &Path) -> Result<String, String> {
+        self.stays_inside(path)?;
         let real = path.canonicalize().map_err(|error| format!("its file cannot be read ({error})"))?;
         let inside = real.strip_prefix(&self.root).map_err(|_| OUTSIDE.to_owned())?;
         name_of(inside).ok_or_else(|| "its path is no Unicode".to_owned())
@@ -176,11 +197,11 @@ impl Files {
             ));
         }
         if let Some(path) = specifier.strip_prefix("file://") {
-            return self.probe(Path::new(&percent_decoded(path))).map(Found::File);
+            return self.probe(&self.really(normal(Path::new(&percent_decoded(path))))).map(Found::File);
         }
         if is_path(specifier) {
             // `/` leads to a file only if that is inside; `join` takes an absolute path as it is.
-            let path = normal(&folder.join(specifier));
+            let path = self.really(normal(&folder.join(specifier)));
             if let Some((home, package)) = self.package_around(&folder)?
                 && let Ok(inside) = path.strip_prefix(&home)
                 && let Some(mapped) = package.replaced(&format!("./{}", inside.display()))
@@ -297,10 +318,7 @@ impl Files {
     /// The file that a path means: itself, its TypeScript form, with an ending, or the beginning of a folder.
     fn probe(&self, path: &Path) -> Result<String, String> {
         const TYPESCRIPT: &[(&str, &str)] = &[("js", "ts"), ("mjs", "mts"), ("cjs", "cts")];
-        // INVARIANT (nobody learns what there is outside): a path that leads out is refused before the disk is asked about it.
-        if !normal(path).starts_with(&self.root) {
-            return Err(OUTSIDE.to_owned());
-        }
+        self.stays_inside(path)?;
         if path.is_file() {
             return self.name(path);
         }
@@ -444,6 +462,38 @@ pub(super) fn url(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that holds a script may write any name of a module.
+    #[test]
+    fn a_name_that_leads_out_is_the_same_error_whether_something_is_there() {
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::create_dir(outer.path().join("root")).unwrap();
+        std::fs::write(outer.path().join("there"), "x").unwrap();
+        let files = Files::new(&outer.path().join("root"), 4, None, Platform::Node).unwrap();
+        for name in ["../there", "../nothing", "a/../../there", "/etc/hostname", "/nothing", ".."] {
+            assert_eq!(files.read(&files.path(name), 9), Err(OUTSIDE.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_a_link_leads_to_has_both_names() {
+        let outer = tempfile::tempdir().unwrap();
+        let (root, link) = (outer.path().join("root"), outer.path().join("link"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("a.js"), "").unwrap();
+        std::fs::write(outer.path().join("b.js"), "").unwrap();
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        let files = Files::new(&link, 4, None, Platform::Ours).unwrap();
+        for folder in [&root, &link] {
+            for specifier in [format!("{}/a", folder.display()), format!("file://{}/a.js", folder.display())]
+            {
+                let found = files.resolve("", &specifier, Asked::Import);
+                assert_eq!(found, Ok(Found::File("a.js".to_owned())), "{specifier}");
+            }
+            let outside = files.resolve("", &format!("{}/../b.js", folder.display()), Asked::Import);
+            assert_eq!(outside, Err(OUTSIDE.to_owned()));
+        }
+    }
 
     #[test]
     fn what_is_remembered_of_packages_is_bounded_and_what_they_say_is_not_lost() {
