@@ -17,6 +17,8 @@ use backstop_hooks::{
     for_each_point, json_hook,
 };
 
+/// The longest name of something that a plugin registers, in bytes.
+pub(crate) const LONGEST_NAME: usize = 512;
 /// Most hooks of one plugin.
 pub const MOST_HOOKS: usize = 256;
 /// Most other things that one plugin registers.
@@ -203,6 +205,18 @@ pub enum RegistrationError {
         /// The name.
         registration: String,
     },
+    /// A name that can't be shown as it is. Names stand in lists, logs and the audit trail.
+    #[error(
+        "plugin `{owner}`: `{name}` is no name of a {what}\nhint: a name has 1 to {LONGEST_NAME} bytes, and nothing that is not seen"
+    )]
+    Name {
+        /// The plugin.
+        owner: OwnerId,
+        /// Of what.
+        what: &'static str,
+        /// The name, as it can be shown.
+        name: String,
+    },
     /// More than anybody needs.
     #[error("plugin `{owner}` registers more than {most} {what}")]
     TooMany {
@@ -277,7 +291,7 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// [`RegistrationError`] for a second hook of the same name at the point, and for one too many.
+    /// [`RegistrationError`] for a second hook of the same name at the point, a name that can't be shown, and one too many.
     pub fn hook(&mut self, spec: HookSpec, hook: Arc<dyn JsonHook>) -> Result<(), RegistrationError> {
         self.hook_at(spec, Arc::new(SpeaksJson(hook)))
     }
@@ -295,6 +309,7 @@ impl Registration {
             let (owner, registration) = (self.owner.clone(), spec.registration);
             return Err(RegistrationError::Twice { owner, point: spec.point, registration });
         }
+        self.check_name("hook", &spec.registration)?;
         if self.hooks.len() >= MOST_HOOKS {
             return Err(self.too_many("hooks", MOST_HOOKS));
         }
@@ -306,8 +321,9 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// [`RegistrationError::TooMany`].
+    /// [`RegistrationError::TooMany`], and [`RegistrationError::Name`] for a name that can't be shown.
     pub fn offer(&mut self, offer: Offer) -> Result<(), RegistrationError> {
+        self.check_name(offer.kind.as_str(), &offer.name)?;
         if self.offers.len() >= MOST_OFFERS {
             return Err(self.too_many("tools, commands and the like", MOST_OFFERS));
         }
@@ -318,6 +334,15 @@ impl Registration {
     /// Says that something was left out before it came here.
     pub fn leave_out(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.left_out.push(LeftOut { what: what.into(), why: why.into() });
+    }
+
+    fn check_name(&self, what: &'static str, name: &str) -> Result<(), RegistrationError> {
+        let is_unseen = |c: char| c.is_control() || backstop_yaml::is_invisible(c);
+        if (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(is_unseen) {
+            return Ok(());
+        }
+        let shown: String = name.chars().take(64).collect();
+        Err(RegistrationError::Name { owner: self.owner.clone(), what, name: backstop_yaml::quote(&shown) })
     }
 
     fn too_many(&self, what: &'static str, most: usize) -> RegistrationError {
@@ -553,6 +578,24 @@ mod tests {
             .seat(&mut Snapshot::empty(OperatorSettings::default()))
             .unwrap_err();
         assert!(matches!(error, RegistrationError::Hook { error: RegisterError::Untrusted(_), .. }));
+    }
+
+    #[test]
+    fn names_are_seen_as_they_are() {
+        let too_long = "x".repeat(LONGEST_NAME + 1);
+        for name in ["a\u{1b}[2Jb", "a\nallow", "a\u{202e}b", "a\u{200b}", "", &too_long] {
+            let mut registration = registration(&[]);
+            let spec = HookSpec::at("before_tool_call", name).unwrap();
+            let error = registration.hook(spec, Arc::new(Silent)).unwrap_err();
+            assert!(matches!(&error, RegistrationError::Name { .. }), "{error}");
+            assert!(!error.to_string().contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{error}");
+            for kind in [OfferKind::Service, OfferKind::Cli, OfferKind::SessionExtension] {
+                let offer = Offer { kind, name: name.to_owned(), description: String::new(), schema: None };
+                assert!(matches!(registration.offer(offer), Err(RegistrationError::Name { .. })), "{name:?}");
+            }
+        }
+        let spec = HookSpec::at("before_tool_call", "my-plugin:redact secrets, häufig").unwrap();
+        registration(&[]).hook(spec, Arc::new(Silent)).unwrap();
     }
 
     #[test]

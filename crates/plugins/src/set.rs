@@ -25,6 +25,7 @@ use std::time::Duration;
 use backstop_engine::Snapshot;
 use backstop_hooks::{CallContext, HookId, Json, OwnerId, PointId, Secret};
 
+pub(crate) use self::error::BACKSTOP;
 pub use self::error::{SetError, Why};
 pub use self::machine::{FoundProgram, Machine};
 use self::programs::{Command, variables};

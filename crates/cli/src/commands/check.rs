@@ -70,10 +70,11 @@ fn print(verdict: &Verdict, surroundings: &Surroundings) -> io::Result<()> {
     };
     let mut text = output.paint().with(style, verdict.decision.as_str());
     if let Some(hook) = &verdict.hook {
-        text.push_str(&format!(" by {hook}"));
+        text.push_str(&format!(" by {}", plain(hook.as_str())));
     }
     if let Some(reason) = &verdict.reason {
-        text.push_str(&format!(": {}", plain(reason)));
+        // A line of a reason must not pass for an answer.
+        text.push_str(&format!(": {}", plain(reason).replace('\n', "\n  ")));
     }
     if let (Word::Modify, Some(params)) = (verdict.decision, &verdict.params) {
         text.push_str(&format!("\nparams: {}", plain(&params.to_value().to_string())));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::services::of_kind;
 use crate::openclaw::{Offered, Scripted};
 use crate::registration::OfferKind;
-use crate::set::{PluginSet, Running, SetError, Why};
+use crate::set::{BACKSTOP, PluginSet, Running, SetError, Why};
 
 /// How long a command may take.
 pub const BUDGET: Duration = Duration::from_secs(60);
@@ -161,7 +161,7 @@ fn of(plugin: &Running) -> impl Iterator<Item = PluginCommand> {
 /// Refuses names that are none, and that two have. `own` are the host's.
 pub(crate) fn check_names(plugins: &[Running], own: &[&str]) -> Result<(), SetError> {
     let mut taken: BTreeMap<String, String> =
-        own.iter().map(|name| ((*name).to_owned(), "Backstop itself".to_owned())).collect();
+        own.iter().map(|name| ((*name).to_owned(), BACKSTOP.to_owned())).collect();
     for plugin in plugins {
         for command in of(plugin) {
             let error = |why| SetError { id: plugin.id.clone(), why: Box::new(why) };

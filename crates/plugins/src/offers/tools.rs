@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::external::process::ProcessPlugin;
 use crate::openclaw::{Offered, Scripted};
 use crate::registration::OfferKind;
-use crate::set::{Running, SetError, Why};
+use crate::set::{BACKSTOP, Running, SetError, Why};
 
 /// The longest name of a tool: what every provider takes.
 const LONGEST_NAME: usize = 64;
@@ -277,10 +277,8 @@ fn object_schema(schema: Value) -> Result<Value, &'static str> {
 
 /// Refuses two tools that a model or a rule could take for each other. `own` are the agent's.
 pub(crate) fn check_names(plugins: &[Running], own: &[String]) -> Result<(), SetError> {
-    let mut taken: BTreeMap<String, String> = own
-        .iter()
-        .map(|name| (ToolName::new(name).canonical().to_owned(), "Backstop itself".to_owned()))
-        .collect();
+    let mut taken: BTreeMap<String, String> =
+        own.iter().map(|name| (ToolName::new(name).canonical().to_owned(), BACKSTOP.to_owned())).collect();
     for plugin in plugins {
         for tool in &plugin.tools {
             let canonical = ToolName::new(&tool.name).canonical().to_ascii_lowercase();

@@ -12,12 +12,31 @@ use crate::registration::{OfferKind, RegistrationError};
 
 /// Why a plugin can't be had.
 #[derive(Debug, thiserror::Error)]
-#[error("plugin `{id}`: {why}")]
+#[error("{}", named(.id, .why))]
 pub struct SetError {
     /// The plugin.
     pub id: PluginId,
     /// Why.
     pub why: Box<Why>,
+}
+
+/// Why this plugin can't be had. What is wrong with what it registers names it already.
+fn named(id: &PluginId, why: &Why) -> String {
+    match why {
+        Why::Registration(error) => error.to_string(),
+        why => format!("plugin `{id}`: {why}"),
+    }
+}
+
+/// What a name of Backstop itself is called where it has an owner.
+pub(crate) const BACKSTOP: &str = "Backstop itself";
+
+/// What can be done about a name that is taken.
+fn other_name(by: &str) -> &'static str {
+    match by {
+        BACKSTOP => "the plugin has to call it something else",
+        _ => "switch one of them off with `backstop plugins disable`",
+    }
 }
 
 /// What is wrong with a plugin that is on.
@@ -131,7 +150,7 @@ pub enum Why {
     Command(String),
     /// Somebody else has that name.
     #[error(
-        "its {what} `{name}` has the name of one of {by}\nhint: switch one of them off with `backstop plugins disable`"
+        "its {what} `{name}` has the name of one of {by}\nhint: {}", other_name(.by)
     )]
     Taken {
         /// What has the name.
