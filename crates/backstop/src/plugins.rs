@@ -21,4 +21,4 @@ pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged
 
 pub use crate::hosts::installer_host;
 pub use crate::lower::plugins::{declared_tools, granted, load_one, runtime};
-pub use crate::lower::trial::Trial;
+pub use crate::lower::trial::{Trial, TriedFor};

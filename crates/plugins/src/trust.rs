@@ -351,7 +351,7 @@ impl Home {
     /// Looks at what was put into its place.
     pub(crate) fn staged(&self, room: Room, origin: Origin) -> Result<Staged, TrustError> {
         let mut package = Package::read(room.plugin(), &Bounds::default())?;
-        let mut manifest = Manifest::read(room.plugin())?;
+        let mut manifest = Manifest::read_from(room.plugin(), Path::new(&origin.words))?;
         manifest.notes.extend(origin.notes.iter().cloned());
         let others = self.list()?;
         for other in others.plugins.keys().filter(|other| manifest.id.looks_like(other.as_str())) {

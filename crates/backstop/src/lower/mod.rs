@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind};
-use backstop_engine::{ApprovalSettings, Hosts, Snapshot};
+use backstop_engine::{ApprovalSettings, Hosts, OperatorSettings, Snapshot};
 use backstop_store::Store;
 
 use self::verdicts::Verdicts;
@@ -65,7 +65,18 @@ pub(crate) fn snapshot(
     hosts: Hosts,
     host: HostFacts<'_>,
 ) -> Result<Lowered, ConfigError> {
-    let mut snapshot = Snapshot::empty(operator::settings(loaded)).hosted_by(hosts);
+    snapshot_with(operator::settings(loaded), loaded, types, hosts, host)
+}
+
+/// As [`snapshot`], where something else than the configuration says what owners may do.
+fn snapshot_with(
+    settings: OperatorSettings,
+    loaded: &Loaded,
+    types: &HookTypes,
+    hosts: Hosts,
+    host: HostFacts<'_>,
+) -> Result<Lowered, ConfigError> {
+    let mut snapshot = Snapshot::empty(settings).hosted_by(hosts);
     snapshot.add_tools(types.names().tools.iter().map(String::as_str));
     let mut problems = Vec::new();
     problems.extend(guards::register(loaded, host.home, &mut snapshot));

@@ -2,14 +2,14 @@
 //!
 //! The law: *what was given to an id was given to what was trusted under it*. A folder can claim any id. So grants and options go only
 //! to what is on the list of installed plugins with the very digest that is tried; anything else is tried as if the configuration said
-//! nothing of it.
+//! nothing of it. Its hooks stand in the tests of its author as if they were allowed to: they are shown the author's own events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop_config::{Entries, Loaded};
-use backstop_engine::Hosts;
-use backstop_hooks::{CallContext, Json, PointId};
+use backstop_engine::{Hosts, OwnerSettings};
+use backstop_hooks::{CallContext, Json, OwnerId, PointId};
 use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
 use backstop_plugins::set::PluginSet;
 use backstop_plugins::trust::{Home, Installed};
@@ -29,6 +29,16 @@ pub struct Trial {
     shape: Shape,
     config: Json,
     took: Duration,
+    lacks: Option<String>,
+}
+
+/// What a plugin is tried for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriedFor {
+    /// To be shown to whoever decides about it.
+    People,
+    /// To be asked about events that its author wrote.
+    Tests,
 }
 
 impl Trial {
@@ -37,9 +47,10 @@ impl Trial {
     /// # Errors
     ///
     /// [`BuildError`], for a plugin that can't be had.
-    pub async fn load(loaded: &Loaded, installed: Installed) -> Result<Self, BuildError> {
+    pub async fn load(loaded: &Loaded, installed: Installed, what: TriedFor) -> Result<Self, BuildError> {
         let mut loaded = loaded.clone();
-        if !is_listed(&installed) {
+        let is_listed = is_listed(&installed);
+        if !is_listed {
             loaded.config.plugins.entries = Entries::default();
         }
         let loaded = &loaded;
@@ -48,24 +59,40 @@ impl Trial {
         let config = config.map(|config| Json::new(config.value.expose())).unwrap_or_default();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let host = HostFacts { home: None, store: &store, answers: false };
-        let hosts = Hosts::new(crate::hosts::all_hosts());
-        let mut snapshot = lower::snapshot(loaded, &HookTypes::built_in(&[]), hosts, host)?.snapshot;
+        let id = installed.id.clone();
+        let types = HookTypes::built_in(&[]);
+        let hosts = || Hosts::new(crate::hosts::all_hosts());
+        let mut snapshot = lower::snapshot(loaded, &types, hosts(), host)?.snapshot;
         let begun = Instant::now();
         let set = load_these(loaded, vec![installed], &store, Box::new(|_| {})).await?;
         let took = begun.elapsed();
-        let shape = match set.shape(&mut snapshot) {
+        let mut shaped = set.shape(&mut snapshot);
+        let mut lacks = None;
+        if let (Err(error), TriedFor::Tests, false) = (&shaped, what, is_listed) {
+            lacks = Some(error.why.to_string());
+            let mut settings = lower::operator::settings(loaded);
+            settings.owners.insert(OwnerId::new(id.as_str()), allowed());
+            let mut snapshot = lower::snapshot_with(settings, loaded, &types, hosts(), host)?.snapshot;
+            shaped = set.shape(&mut snapshot);
+        }
+        let shape = match shaped {
             Ok(shape) => shape,
             Err(error) => {
                 set.shut_down().await;
                 return Err(error.into());
             }
         };
-        Ok(Self { set, shape, config, took })
+        Ok(Self { set, shape, config, took, lacks })
     }
 
     /// Whether the configuration says something of its id that it would not get, since it is not what is installed under that id.
     pub fn is_withheld(loaded: &Loaded, installed: &Installed) -> bool {
         loaded.config.plugins.entries.get(installed.id.as_str()).is_some() && !is_listed(installed)
+    }
+
+    /// What would keep its hooks from standing where it is installed, if it was only let stand for its tests.
+    pub fn lacks(&self) -> Option<&str> {
+        self.lacks.as_deref()
     }
 
     /// What it is, now that it is loaded.
@@ -110,6 +137,15 @@ impl Trial {
     /// Ends what was started.
     pub async fn shut_down(self) {
         self.set.shut_down().await;
+    }
+}
+
+/// An operator who lets hooks stand, and gives nothing else.
+fn allowed() -> OwnerSettings {
+    OwnerSettings {
+        allow_conversation_access: Some(true),
+        allow_trusted_tool_policy: true,
+        ..OwnerSettings::default()
     }
 }
 

@@ -125,6 +125,30 @@ fn a_folder_that_claims_an_id_gets_nothing_that_was_given_to_that_id() {
     assert!(user.run(&["plugins", "test", &place]).whole().contains("without what the configuration says"));
 }
 
+/// An author tests hooks that need a grant before anybody can give it: events of tests are the author's own.
+#[test]
+fn hooks_that_need_a_grant_are_tested_without_it_and_it_is_told() {
+    let user = User::new();
+    let place = odd(&user, "api.on('before_agent_run', () => ({ outcome: 'block', reason: 'no' }));");
+    std::fs::create_dir_all(Path::new(&place).join("tests")).unwrap();
+    let test = r#"{"point": "before_agent_run", "event": {"prompt": "hi", "messages": []}, "expect": {"outcome": "block"}}"#;
+    std::fs::write(Path::new(&place).join("tests/one.json"), test).unwrap();
+    let done = user.run(&["plugins", "test", &place]);
+    assert!(done.code == Some(0) && done.out.contains("1 passed"), "{}", done.whole());
+    assert!(done.err.contains("plugins.entries.odd.hooks.allowConversationAccess: true"), "{}", done.whole());
+    // Whoever decides about it is told that it can't stand as it is.
+    let (_, told) = inspected(&user, &[&place, "--run"]);
+    let told = told.to_string();
+    assert!(told.contains("allowConversationAccess"), "{told}");
+    install(&user, &place);
+    let done = user.run(&["plugins", "test", &place]);
+    assert!(
+        done.code != Some(0) && done.err.contains("error: plugin `odd`: `odd` may not have hooks"),
+        "{}",
+        done.whole()
+    );
+}
+
 #[test]
 fn samples_leave_nothing_in_the_data_of_a_plugin() {
     let user = User::new();
@@ -156,7 +180,7 @@ fn a_hook_that_hangs_throws_or_answers_garbage_is_shown_as_that_and_the_others_a
             "oh no",
         ),
         (
-            "api.on('before_llm_call', () => { for (;;) {} }, { registrationId: 'bad', timeoutMs: 50 });",
+            "api.on('before_llm_call', () => { for (;;) {} }, { registrationId: 'bad', timeoutMs: 1600 });",
             "a.js:6:1: no answer within ",
         ),
         (

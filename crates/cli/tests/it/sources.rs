@@ -223,6 +223,21 @@ fn what_is_wrong_names_the_next_step() {
             done.whole()
         );
     }
+    // What was unpacked lies in a folder of ours, which tells its author nothing.
+    for (files, said) in
+        [(&["hook.sh"][..], "` has no manifest"), (&["backstop.plugin.json"], "/backstop.plugin.json:2:")]
+    {
+        let source = user.path().join("packed");
+        folder(&source, "{\"id\": \"mine\",\n \"kin\": }", "");
+        let archive = user.path().join("packed.tar");
+        let packed = Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(&source).args(files).status();
+        assert!(packed.unwrap().success());
+        for words in [["plugins", "install"], ["plugins", "inspect"]] {
+            let done = user.run(&[words[0], words[1], archive.to_str().unwrap()]);
+            let shown = archive.to_str().unwrap();
+            assert!(done.err.contains(&format!("{shown}{said}")), "{}", done.whole());
+        }
+    }
     // No program of the machine is where the system looks.
     for (source, tool) in [("git:/nowhere", "git"), ("npm:left-pad", "npm")] {
         let mut command = user.command(&["plugins", "install", source]);

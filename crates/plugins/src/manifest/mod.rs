@@ -287,7 +287,7 @@ impl Manifest {
     ///
     /// [`ManifestError`], with file, line and column of what is wrong.
     pub fn read(folder: &Path) -> Result<Self, ManifestError> {
-        Self::looked(Look { folder, seal: None })
+        Self::looked(Look { folder, seal: None, shown: folder })
     }
 
     /// Reads it from a folder that was looked at; what was not seen then is not read.
@@ -296,7 +296,16 @@ impl Manifest {
     ///
     /// As [`Self::read`], and [`ManifestError::Changed`].
     pub fn sealed(folder: &Path, seal: &Seal) -> Result<Self, ManifestError> {
-        Self::looked(Look { folder, seal: Some(seal) })
+        Self::looked(Look { folder, seal: Some(seal), shown: folder })
+    }
+
+    /// As [`Self::read`], of a plugin that came from `shown`, which is where its author finds what is wrong.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn read_from(folder: &Path, shown: &Path) -> Result<Self, ManifestError> {
+        Self::looked(Look { folder, seal: None, shown })
     }
 
     fn looked(look: Look<'_>) -> Result<Self, ManifestError> {
@@ -328,6 +337,8 @@ impl Manifest {
 struct Look<'a> {
     folder: &'a Path,
     seal: Option<&'a Seal>,
+    /// What errors call the folder.
+    shown: &'a Path,
 }
 
 /// A file with JSON, and its tree with places.
@@ -340,7 +351,8 @@ struct Text {
 impl Text {
     fn of(look: Look<'_>, name: &str) -> Result<Option<Self>, ManifestError> {
         let path = look.folder.join(name);
-        let unreadable = |error| ManifestError::Unreadable { path: path.clone(), error };
+        let shown = look.shown.join(name);
+        let unreadable = |error| ManifestError::Unreadable { path: shown.clone(), error };
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {}
             Ok(_) => return Err(unreadable(io::Error::other("it is no file"))),
@@ -360,9 +372,9 @@ impl Text {
             return Err(unreadable(io::Error::other(format!("it is larger than {most} bytes"))));
         }
         if look.seal.is_some_and(|seal| !seal.holds(name, text.as_bytes())) {
-            return Err(ManifestError::Changed(path));
+            return Err(ManifestError::Changed(shown));
         }
-        Ok(Some(Self { name: Arc::from(path.display().to_string()), path, text }))
+        Ok(Some(Self { name: Arc::from(shown.display().to_string()), path, text }))
     }
 
     /// Its value. JSON alone, as others read it, and no key twice.

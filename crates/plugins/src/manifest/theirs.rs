@@ -61,7 +61,7 @@ pub(super) fn read(look: Look<'_>) -> Result<Manifest, ManifestError> {
     let packed = package.as_ref().map(object).transpose()?;
     let openclaw = packed.as_ref().and_then(|packed| packed.get("openclaw")).and_then(Value::as_object);
     let Some(file) = manifest.as_ref().or(package.as_ref().filter(|_| openclaw.is_some())) else {
-        return Err(ManifestError::None(folder.to_owned()));
+        return Err(ManifestError::None(look.shown.to_owned()));
     };
     let mut notes = Vec::new();
     let wrong = |message: String| Problem::new(ProblemKind::BadValue, file.place(), message);

@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use backstop::hooks::{CallContext, PointId};
-use backstop::plugins::{Home, Installed, PluginId, Trial};
+use backstop::plugins::{Home, Installed, PluginId, Trial, TriedFor};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -247,7 +247,12 @@ pub(super) async fn test(folder: &Path, surroundings: &Surroundings) -> Result<E
     if Trial::is_withheld(&loaded, &installed) {
         surroundings.output.say(&format!("{id}: {WITHHELD}"));
     }
-    let trial = Box::pin(Trial::load(&loaded, installed)).await?;
+    let trial = Box::pin(Trial::load(&loaded, installed, TriedFor::Tests)).await?;
+    if let Some(lacks) = trial.lacks() {
+        surroundings
+            .output
+            .say(&format!("{id}: tested as if it were granted what it needs where it is installed: {lacks}"));
+    }
     let mut ran = Vec::with_capacity(files.len());
     for (name, path) in files {
         let begun = std::time::Instant::now();

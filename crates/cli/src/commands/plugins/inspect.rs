@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use backstop::config::Loaded;
 use backstop::plugins::{
-    Bounds, Fired, Home, Installed, Manifest, Package, Purpose, Source, State, Trial, TrustError,
+    Bounds, Fired, Home, Installed, Manifest, Package, Purpose, Source, State, Trial, TriedFor, TrustError,
 };
 use serde_json::{Value, json};
 
@@ -155,7 +155,7 @@ impl Tried {
     }
 
     async fn by_itself(installed: Installed, loaded: &Loaded) -> Self {
-        let trial = match Box::pin(Trial::load(loaded, installed)).await {
+        let trial = match Box::pin(Trial::load(loaded, installed, TriedFor::People)).await {
             Ok(trial) => trial,
             Err(error) => {
                 let said = Error::from(error).report();
