@@ -4,7 +4,7 @@
 //! [operation](crate::operations) that passes unread declares what it brings, and where hooks decide or the operator pays,
 //! anything else is refused. *Closed*: fields, and forms of their values.
 //!
-//! Limits: an id is one word, and a file's name and its type are one line; nobody judges them.
+//! What is allowed here is shown to hooks as [words](crate::inspect), where they judge requests.
 
 use serde_json::Value;
 

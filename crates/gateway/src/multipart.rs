@@ -43,6 +43,7 @@ pub(crate) struct Unclear(&'static str);
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     body: Bytes,
+    boundary: String,
     parts: Vec<Part>,
 }
 
@@ -76,15 +77,20 @@ impl Form {
     /// [`Unclear`] if two readers could find other parts in it.
     pub(crate) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, Unclear> {
         let boundary = boundary(headers).ok_or(Unclear("its type names no plain boundary"))?;
-        let parts = parts(&body, &boundary)?;
+        let parts = parts(&body, boundary.as_bytes())?;
         are_distinct(&parts)?;
-        let form = Self { body, parts };
+        let form = Self { body, boundary, parts };
         let is_text = |part: &&Part| part.file.is_some() || form.text(part).is_some();
         if form.parts.iter().all(|part| is_text(&part)) {
             Ok(form)
         } else {
             Err(Unclear("one that is no file is not UTF-8"))
         }
+    }
+
+    /// What stands between its parts, without the dashes in front of it.
+    pub(crate) fn boundary(&self) -> &str {
+        &self.boundary
     }
 
     /// Its parts, in their order.
@@ -153,7 +159,7 @@ impl Part {
 }
 
 /// The boundary that the type of the body names.
-fn boundary(headers: &HeaderMap) -> Option<Vec<u8>> {
+fn boundary(headers: &HeaderMap) -> Option<String> {
     let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
     let (kind, parameter) = kind.to_str().ok()?.split_once(';')?;
@@ -168,7 +174,7 @@ fn boundary(headers: &HeaderMap) -> Option<Vec<u8>> {
     // At others some readers stop.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.+".contains(&byte);
     let is_one = (1..=LONGEST_BOUNDARY).contains(&value.len()) && value.bytes().all(is_plain);
-    is_one.then(|| value.as_bytes().to_vec())
+    is_one.then(|| value.to_owned())
 }
 
 /// The parts of a body.

@@ -28,8 +28,8 @@ pub(crate) struct Readable {
 /// What an answer has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answered {
-    /// A state.
-    Nothing,
+    /// A state, or a list of such: every string is a word, or a text if it is more than that.
+    State,
     /// A recording.
     Sound,
     /// Numbers, in this form.
@@ -454,7 +454,30 @@ pub(crate) static BATCH: TextTable = TextTable {
 };
 
 /// The same as an operation, whose answer is a state.
-pub(crate) static BATCHED: Readable = posted("batches", Api::OpenAiChat, &BATCH, Answered::Nothing);
+pub(crate) static BATCHED: Readable = posted("batches", Api::OpenAiChat, &BATCH, Answered::State);
+
+/// What is noted of files and their parts, by operations that ask no model.
+static NOTES: TextTable = TextTable {
+    texts: &[],
+    names: &[
+        "purpose",
+        "filename",
+        "mime_type",
+        "bytes",
+        "expires_after",
+        "anchor",
+        "seconds",
+        "part_ids",
+        "ids",
+        "md5",
+    ],
+    opaque: &["file", "data"],
+    own: &[],
+    fixed: &[],
+};
+
+/// The same as an operation, whose answer is a state.
+pub(crate) static NOTED: Readable = posted("files", Api::OpenAiChat, &NOTES, Answered::State);
 
 /// Answers to requests that were one of many.
 static ANSWERS: [Readable; 5] = [
@@ -602,6 +625,7 @@ mod tests {
             &VERDICTS,
             &ERROR,
             &BATCH,
+            &NOTES,
         ] {
             let all = [table.texts, table.names, table.opaque, table.own, table.fixed].concat();
             let distinct: BTreeSet<&str> = all.iter().copied().collect();

@@ -307,7 +307,7 @@ impl RedactionStream for Reading {
     }
 }
 
-fn watching(shown: &Arc<Mutex<String>>) -> Hooks {
+pub(super) fn watching(shown: &Arc<Mutex<String>>) -> Hooks {
     let engine = Engine::builder().build();
     let options = |id: &str| HookOptions::new(OwnerId::operator()).id(id);
     engine.registry().on_spans(Arc::new(Reads(Arc::clone(shown))), options("texts")).unwrap();
@@ -327,7 +327,7 @@ fn watching(shown: &Arc<Mutex<String>>) -> Hooks {
 }
 
 /// The place of a variant, with `*` for items of lists.
-fn place(what: &str) -> String {
+pub(super) fn place(what: &str) -> String {
     let step = |step: &str| if step.parse::<usize>().is_ok() { "*".to_owned() } else { step.to_owned() };
     what.split('/')
         .map(|part| match part.split_once(' ') {
@@ -374,7 +374,7 @@ async fn show_all(api: Api) {
 }
 
 /// An engine whose redactor takes secrets out of what is answered.
-fn redacting() -> Hooks {
+pub(super) fn redacting() -> Hooks {
     let engine = Engine::builder().build();
     let policy = || Policy::new(Action::Ignore).class(Class::Secret, Action::Redact);
     let settings = RedactionSettings {

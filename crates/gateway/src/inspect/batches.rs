@@ -6,8 +6,9 @@
 //! is a conversation of its own, named by its batch and its id, and is told of in the span of its request
 //! ([`batched`](super::batched)).
 //!
-//! Limits: a document of answers is held until all of it was judged, so it is bounded like an answer is; the type
-//! and the message of an error of the provider's pass as they are.
+//! The ids of a batch are shown as words, and what the provider says of a batch is judged like any [state](super::held).
+//!
+//! Limits: a document of answers is held until all of it was judged, so it is bounded like an answer is.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use super::batched::{Counted, withdraw};
 use super::exchange::InspectedExchange;
 use super::form::{Answers, Form, Kind};
 use super::heads::unjudgeable;
-use super::lines::{Written, alone, has_only, id_of_state, lines, unusable};
+use super::held::{HeldAnswer, HeldState, Line};
+use super::lines::{Written, alone, has_only, lines, unusable};
 use super::{ActiveHooks, Shared};
 use crate::endpoint::{normal, unescaped};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Reply, Requested, Step, Watch};
@@ -36,8 +38,8 @@ const UNANSWERED: [&str; 2] = ["canceled", "expired"];
 /// The longest id of a request.
 const LONGEST_ID: usize = 64;
 
-/// How many bytes of a batch's state are read for its id.
-const STATE_BYTES: usize = 64 << 10;
+/// The most bytes of the state of a batch.
+const STATE_BYTES: usize = 256 << 10;
 
 /// A request about a batch and its answer, inspected by hooks: its creation, its state or the document of its answers.
 #[derive(Debug)]
@@ -48,8 +50,12 @@ pub(super) struct BatchExchange {
     /// What each request and each answer of it goes like.
     sample: InspectedExchange,
     provider: String,
-    /// What has come of the document of answers, or of the batch's state.
+    /// What has come of the document of answers.
     came: BytesMut,
+    /// The state of a batch, or an error.
+    state: HeldState,
+    /// Whether a document of answers comes.
+    is_document: bool,
     /// The batch whose answers these are.
     batch: String,
     /// The requests that were let through, by their ids, until the provider took them.
@@ -76,6 +82,8 @@ impl BatchExchange {
             sample,
             provider: String::new(),
             came: BytesMut::new(),
+            state: HeldState::new(active_hooks, STATE_BYTES),
+            is_document: false,
             batch,
             counted: Vec::new(),
             is_judged: false,
@@ -85,8 +93,12 @@ impl BatchExchange {
     /// Judges the requests of a batch one after the other.
     async fn requests(&mut self, body: &Body<'_>) -> Result<Requested, Requested> {
         let mut asked = parse_request(body.bytes).map_err(|error| self.sample.unreadable(&error))?;
-        let mut is_rewritten = false;
+        let (mut is_rewritten, mut ids, mut model) = (false, Vec::new(), String::new());
         for (id, params) in requests_of(&mut asked).map_err(|why| self.sample.unreadable(&why))? {
+            ids.push(id.clone());
+            if model.is_empty() {
+                params.get("model").and_then(Value::as_str).unwrap_or_default().clone_into(&mut model);
+            }
             let bytes = Bytes::from(params.to_string());
             let mut one = self.sample.like(Kind::Ask(RequestTarget::default()));
             match one.request(&Body { bytes: &bytes, provider: body.provider }).await {
@@ -99,7 +111,19 @@ impl BatchExchange {
             }
             self.counted.extend(one.counted().map(|counted| (id, Arc::new(counted))));
         }
+        if let Some(refused) = self.noted(&ids, &model, body.provider).await {
+            return Err(refused);
+        }
         Ok(if is_rewritten { Requested::Replaced(asked.to_string().into()) } else { Requested::Unchanged })
+    }
+
+    /// Shows hooks the ids of requests; `None` if they may pass.
+    async fn noted(&mut self, ids: &[String], model: &str, provider: &str) -> Option<Requested> {
+        if !self.active_hooks.request || ids.is_empty() {
+            return None;
+        }
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        self.sample.noted_words(&ids, model, provider).await
     }
 
     /// Nothing comes of the requests that were let through.
@@ -137,9 +161,17 @@ impl BatchExchange {
         let counted = self.shared.batched.find(&self.batch, &id);
         let kind = result.get("type").and_then(Value::as_str).unwrap_or_default();
         let is_unanswered = UNANSWERED.contains(&kind) && has_only(result, &["type"]);
+        let mut judge = Line::of(&self.shared, self.active_hooks, &self.sample, &self.batch, &self.provider);
+        if let Some(judge) = &mut judge {
+            judge.ids(&[Some(&id.as_str().into())]).await?;
+        }
         if is_unanswered || (kind == "errored" && is_error(result)) {
             withdraw(&self.shared.engine, counted.into_iter().collect());
-            return Ok(None);
+            let error = result.get_mut("error").filter(|_| !is_unanswered);
+            let Some((error, judge)) = error.zip(judge.as_mut()) else { return Ok(None) };
+            let Some(new) = judge.error(error).await? else { return Ok(None) };
+            *error = new;
+            return Ok(Some(said));
         }
         let message = match kind {
             "succeeded" if has_only(result, &["type", "message"]) => result.get("message"),
@@ -200,26 +232,23 @@ impl Exchange for BatchExchange {
         if let Some(why) = self.active_hooks.decides().then(|| unjudgeable(answered)).flatten() {
             return Watch::Refuse(self.unusable(why));
         }
-        match self.what {
-            Batch::Answers if answered.status.is_success() => {
-                answered.provider.clone_into(&mut self.provider);
-                Watch::Look { keep_alive: None }
-            }
-            Batch::Requests if !answered.status.is_success() => {
-                self.withdraw();
-                Watch::Opaque
-            }
-            // Its id connects the requests with their answers.
-            Batch::Requests if !self.counted.is_empty() => Watch::Look { keep_alive: None },
-            Batch::Answers | Batch::Requests => Watch::Opaque,
+        if self.what == Batch::Requests && !answered.status.is_success() {
+            self.withdraw();
         }
+        answered.provider.clone_into(&mut self.provider);
+        self.is_document = self.what == Batch::Answers && answered.status.is_success();
+        if self.is_document {
+            return Watch::Look { keep_alive: None };
+        }
+        let judge = HeldAnswer::of(&self.shared, self.active_hooks, &self.sample, "batch", answered);
+        self.state.begin(judge, answered.status)
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        let limit = match self.what {
-            Batch::Requests => STATE_BYTES,
-            Batch::Answers => self.shared.settings.answer_bytes,
-        };
+        if !self.is_document {
+            return self.state.push(chunk, self.sample.family(), out);
+        }
+        let limit = self.shared.settings.answer_bytes;
         // What is too long is not kept, but the byte that says so.
         let room = limit.saturating_add(1).saturating_sub(self.came.len());
         self.came.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
@@ -235,19 +264,22 @@ impl Exchange for BatchExchange {
         Step::End
     }
 
-    fn finish(&mut self, _: &mut Outgoing) -> Step {
-        match self.what {
-            Batch::Requests => {
-                if let Some(batch) = id_of_state(&self.came) {
-                    self.shared.batched.keep(&batch, std::mem::take(&mut self.counted));
-                }
-                Step::Continue
-            }
-            Batch::Answers => Step::Decide,
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        if self.is_document {
+            return Step::Decide;
         }
+        let (state, step) = self.state.finish(|_| true, self.sample.family(), out);
+        // Its id connects the requests with their answers.
+        if let Some(batch) = state.as_ref().and_then(|state| state.get("id")?.as_str()) {
+            self.shared.batched.keep(batch, std::mem::take(&mut self.counted));
+        }
+        step
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        if !self.is_document {
+            return self.state.decide(out).await;
+        }
         let document = self.came.split().freeze();
         match self.lines(&document).await {
             // Where nobody judges it has left, and was read for what it cost.

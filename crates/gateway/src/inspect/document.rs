@@ -1,6 +1,7 @@
 //! The judgement of an answer that is a document: a continued text, the caption of a picture, a list of stored items.
 //!
-//! It is held until it is whole. Each of its texts passes `before_response_emit` and is spliced where that changed it. Calls
+//! It is held until it is whole. Each of its texts passes `before_response_emit` and is spliced where that changed it; its words
+//! (ids, types, names, what is sealed) pass the redactors as [those of any answer](super::names) do, and stay. Calls
 //! in it are judged like those of an answer; they can't be taken out of a list that is only read, so one that is denied
 //! stops the answer. Results among its items pass `tool.after` first.
 
@@ -27,6 +28,9 @@ use crate::readable::{Answered, LOGPROBS, Shape};
 
 /// The event in which a stream says that it failed.
 const ERROR_EVENT: &str = "error";
+
+/// What is told of a denied call whose name can't be shown.
+const DENIED: &str = "the answer has a call that is denied";
 
 /// Fields in which a document lists items.
 const LISTS: [&str; 3] = ["data", "output", "items"];
@@ -80,7 +84,9 @@ impl DocumentJudge {
     ) -> Result<Bytes, JudgeError> {
         let body = self.body.split().freeze();
         let (table, has_items) = match self.answered {
-            Answered::Nothing | Answered::Sound => return Ok(body),
+            Answered::Sound => return Ok(body),
+            Answered::State if body.is_empty() => return Ok(body),
+            Answered::State => return self.state(body, facts, call).await,
             Answered::Numbers(shape) => return self.numbers(shape, body, call).await,
             Answered::Error(_) if body.is_empty() => return Ok(body),
             Answered::Error(table) => return self.error(table, body, facts, call).await,
@@ -134,6 +140,20 @@ impl DocumentJudge {
         Ok(SseEvent::new(name, str::from_utf8(&judged).unwrap_or_default()).encode())
     }
 
+    /// Judges a state, which servers may write as a line of text as well.
+    async fn state(&mut self, body: Bytes, facts: &Facts, call: &CallContext) -> Result<Bytes, JudgeError> {
+        match LiveDocument::listed(body.clone()) {
+            Ok(document) => self.texts(&document, facts, call).await,
+            Err(_)
+                if !body.trim_ascii_start().starts_with(b"{")
+                    && !body.trim_ascii_start().starts_with(b"[") =>
+            {
+                self.plain(&body, facts, call).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Judges what should be numbers.
     async fn numbers(
         &self,
@@ -157,6 +177,12 @@ impl DocumentJudge {
         facts: &Facts,
         call: &CallContext,
     ) -> Result<Bytes, JudgeError> {
+        let mut names = Names::new(&self.engine, call, &self.gates);
+        if !names.pass(document.words())
+            && let Some(blocked) = names.blocked().await
+        {
+            return Err(JudgeError::Blocked(blocked));
+        }
         self.said = document.texts().map(Text::from).collect();
         let mut texts = Vec::new();
         for text in document.texts() {
@@ -231,8 +257,10 @@ impl DocumentJudge {
         }
         for (tool, ruling) in calls.iter().zip(judged.rulings) {
             if let ToolDecision::Deny { reason } = ruling {
+                // The name of a call may be what it is denied for.
                 let told = format!("the answer has a call of `{}`: {reason}", tool.name);
-                return Err(JudgeError::Blocked(withheld(told)));
+                let told = Names::new(&self.engine, call, &self.gates).shown(&told);
+                return Err(JudgeError::Blocked(withheld(told.unwrap_or_else(|| DENIED.to_owned()))));
             }
         }
         Ok(())

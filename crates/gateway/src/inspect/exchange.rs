@@ -8,13 +8,13 @@ mod approved;
 mod failing;
 mod part;
 mod seam;
-mod told;
+pub(super) mod told;
 mod watching;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use backstop_engine::Blocked;
+use backstop_engine::{Blocked, Engine};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
@@ -161,6 +161,11 @@ impl InspectedExchange {
             ended: false,
             error_status: StatusCode::BAD_GATEWAY,
         }
+    }
+
+    /// Returns the engine whose hooks judge.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.shared.engine
     }
 
     /// Returns the family whose wire format the client uses.

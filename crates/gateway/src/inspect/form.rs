@@ -131,7 +131,7 @@ impl Form {
             let model = main_model(*call.endpoint, call.path, &[]).map(Cow::into_owned);
             return Some(Self {
                 api: readable.api,
-                kind: Kind::Texts { readable, model, parts: parts_of(call) },
+                kind: Kind::Texts { readable, model, parts: parts_of(call.headers) },
             });
         }
         let api = match (call.endpoint.operation, call.endpoint.family) {
@@ -152,10 +152,10 @@ impl Form {
     }
 }
 
-/// The type of the body, if that is in parts, or may be taken for one that is.
-fn parts_of(call: &Call<'_>) -> Option<HeaderMap> {
-    let kinds = call.headers.get_all(header::CONTENT_TYPE).iter();
-    is_in_parts(call.headers).then(|| kinds.map(|kind| (header::CONTENT_TYPE, kind.clone())).collect())
+/// The type of a body with these headers, if that is in parts, or may be taken for one that is.
+pub(super) fn parts_of(headers: &HeaderMap) -> Option<HeaderMap> {
+    let kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    is_in_parts(headers).then(|| kinds.map(|kind| (header::CONTENT_TYPE, kind.clone())).collect())
 }
 
 /// The operation, if it is one with texts. Under another method than the request's it would be another one.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use backstop_hooks::Text;
-use backstop_hooks::conversation::Message;
-use backstop_llm::live::{LiveDocument, LiveRequest};
+use backstop_hooks::conversation::{ImageSource, Message, Part, Role};
+use backstop_llm::live::{LiveDocument, LiveRequest, Word};
 use backstop_llm::wire::parse_request;
 use backstop_llm::{Api, ModelRequest, WireError};
 use base64::Engine as _;
@@ -59,7 +59,7 @@ impl<'a> Stored<'a> {
 
     /// The same once the texts of the document are those of `edited`; `None` if the document can't say that.
     pub(super) fn items_with(self, edited: &ModelRequest) -> Option<ModelRequest> {
-        let body = self.document.write(&texts_of(edited))?;
+        let body = self.document.write(&texts_of(&edited.messages))?;
         stored_items(&parse_request(&body).ok()?, self.items.conversation.as_deref()).ok()
     }
 }
@@ -152,7 +152,7 @@ impl Incoming {
                     let named = live.fields().get("model").and_then(Value::as_str).map(str::to_owned);
                     let model = model.as_deref().or(named.as_deref()).unwrap_or_default();
                     let mut request = ModelRequest::new(model, live.texts().map(Message::user).collect());
-                    show_words(&mut request, live.words());
+                    show_words(&mut request, live.words().iter());
                     Some(Self::Parts(live, request))
                 }
                 (Some(table), None) => {
@@ -166,7 +166,7 @@ impl Incoming {
                             Self::Stored(document, request, Box::new(items))
                         }
                         None => {
-                            show_words(&mut request, document.words());
+                            show_words(&mut request, document.words().iter());
                             Self::Document(document, request)
                         }
                     })
@@ -301,9 +301,17 @@ impl Incoming {
             {
                 None
             }
-            Self::Document(document, _) | Self::Stored(document, ..) => document.write(&texts_of(edited)),
-            Self::Parts(parts, _) => parts.write(&texts_of(edited)),
+            Self::Document(document, request) | Self::Stored(document, request, _) => {
+                document.write(&Self::texts(edited, request, document.texts().count())?)
+            }
+            Self::Parts(parts, request) => parts.write(&Self::texts(edited, request, parts.texts().count())?),
         }
+    }
+
+    /// The first `count` messages, which are the texts of a document; `None` if what is shown behind them is another.
+    fn texts(edited: &ModelRequest, own: &ModelRequest, count: usize) -> Option<Vec<Text>> {
+        let (texts, beside) = edited.messages.split_at_checked(count)?;
+        (Some(beside) == own.messages.get(count..)).then(|| texts_of(texts))
     }
 }
 
@@ -314,8 +322,8 @@ fn prompts(fields: &Value) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX).max(1)
 }
 
-fn texts_of(edited: &ModelRequest) -> Vec<Text> {
-    edited.messages.iter().map(|message| message.visible_text().into()).collect()
+fn texts_of(messages: &[Message]) -> Vec<Text> {
+    messages.iter().map(|message| message.visible_text().into()).collect()
 }
 
 /// A document's texts as messages, for the model that the address names, or the body.
@@ -328,12 +336,25 @@ fn as_request(document: &LiveDocument, model: Option<&str>) -> ModelRequest {
 /// Where words stand in the request that hooks are shown of a document.
 const WORDS: &str = "words";
 
-/// Shows hooks what a document says in single words, beside its texts: any of them may be a secret. What a hook makes of them can't
-/// be said by the document, so that it is refused.
-fn show_words<'w>(request: &mut ModelRequest, words: impl Iterator<Item = &'w str>) {
-    let words: BTreeSet<&str> = words.filter(|word| *word != request.model).collect();
+/// What is said of Base64 of which nobody here knows what it holds.
+const SEALED: &str = "application/octet-stream";
+
+/// Shows hooks what a document says in single words, beside its texts, and what is sealed in it, as pictures: any of them may be a
+/// secret. What a hook makes of them can't be said by the document, so that it is refused.
+fn show_words<'w>(request: &mut ModelRequest, all: impl Iterator<Item = &'w Word>) {
+    let (sealed, words): (BTreeSet<_>, BTreeSet<_>) = all.partition(|word| word.is_sealed);
+    let words: Vec<&str> =
+        words.iter().map(|word| word.text.as_str()).filter(|word| *word != request.model).collect();
     if !words.is_empty() {
         request.extra = json!({ WORDS: words }).into();
+    }
+    let picture = |word: &&Word| Part::Image {
+        mime_type: SEALED.to_owned(),
+        source: ImageSource::Data(word.text.as_str().into()),
+        meta: None,
+    };
+    if !sealed.is_empty() {
+        request.messages.push(Message::new(Role::User, sealed.iter().map(picture).collect()));
     }
 }
 

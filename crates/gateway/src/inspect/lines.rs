@@ -106,12 +106,6 @@ pub(super) fn unusable(family: Family, why: &str) -> Reply {
     reply::error(family, &ProviderError::new(ProviderErrorKind::Server, status, None, &message))
 }
 
-/// The id of something that its provider made or took.
-pub(super) fn id_of_state(state: &[u8]) -> Option<String> {
-    let state: Value = serde_json::from_slice(state).ok()?;
-    state.get("id")?.as_str().map(str::to_owned)
-}
-
 /// Whether an object has these fields alone.
 pub(super) fn has_only(fields: &Map<String, Value>, known: &[&str]) -> bool {
     fields.keys().all(|key| known.contains(&key.as_str()))

@@ -27,12 +27,15 @@ mod batches;
 mod bounded;
 mod charset;
 mod document;
+#[cfg(test)]
+mod document_walk_tests;
 mod exchange;
 mod fields;
 mod files;
 mod form;
 mod gate;
 mod heads;
+mod held;
 mod housekeeping;
 mod identity;
 mod incoming;
@@ -40,6 +43,7 @@ mod judge;
 mod kept;
 mod life;
 mod lines;
+mod listed;
 mod names;
 mod number;
 mod numbers;
@@ -82,6 +86,7 @@ use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
 use self::life::Conversations;
+use self::listed::ListedExchange;
 use self::owed::Owed;
 use self::refusal::Refusal;
 use self::watch::Room;
@@ -300,6 +305,11 @@ impl Interceptor for Hooks {
             && let Some(exchange) = files::exchange(&self.0, active_hooks, call)
         {
             return Plan::Inspect(exchange);
+        }
+        if active_hooks.decides()
+            && let Some(listed) = ListedExchange::of(&self.0, active_hooks, call)
+        {
+            return Plan::Inspect(Box::new(listed));
         }
         if let Some(form) = Form::of(call) {
             return Plan::Inspect(Box::new(InspectedExchange::new(

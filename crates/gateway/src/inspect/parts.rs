@@ -4,10 +4,11 @@
 //! [table](TextTable) of the operation, as it tells it for fields: a part that no table knows is a text, its name among
 //! them, and a file stands only where the table has what nobody can read. The name of a file is a text where it
 //! is more than a word. What was changed is written in its place; a file is passed as it came. Words, such as the name and the type
-//! of a file, are shown as they are and can't be changed ([`LiveParts::words`]).
+//! of a file, what stands in the place of one, and the boundary between the parts, are shown as they are and can't be changed
+//! ([`LiveParts::words`]).
 
 use backstop_hooks::Text;
-use backstop_llm::live::{TextTable, is_name};
+use backstop_llm::live::{TextTable, Word, is_name, sealed};
 use backstop_llm::wire::is_setting;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -29,7 +30,7 @@ pub(super) enum BadParts {
 pub(super) struct LiveParts {
     form: Form,
     texts: Vec<Said>,
-    words: Vec<String>,
+    words: Vec<Word>,
 }
 
 /// A text in it.
@@ -47,13 +48,16 @@ impl LiveParts {
     /// [`BadParts`] if it can't be read in one way only, or has a file where none belongs.
     pub(super) fn read(table: &TextTable, headers: &HeaderMap, body: Bytes) -> Result<Self, BadParts> {
         let form = Form::read(headers, body)?;
-        let (mut texts, mut words) = (Vec::new(), Vec::new());
+        let (mut texts, mut words) = (Vec::new(), vec![Word::new(form.boundary())]);
         for (position, part) in form.parts().iter().enumerate() {
             let (is_known, is_opaque) = known(table, part);
             let name = part.file.as_deref().filter(|name| !is_name(name));
             let names = (!is_known).then_some(part.name.as_str()).into_iter().chain(name);
             texts.extend(names.map(|name| Said { text: name.to_owned(), part: None }));
-            words.extend(part.file.iter().filter(|name| is_name(name)).chain(&part.kind).cloned());
+            words.extend(part.file.iter().filter(|name| is_name(name)).chain(&part.kind).map(Word::new));
+            if is_known && part.name.trim_end_matches("[]") != part.base() {
+                words.push(Word::new(&part.name));
+            }
             if part.file.is_some() {
                 if !is_opaque {
                     return Err(BadParts::File);
@@ -62,13 +66,15 @@ impl LiveParts {
             }
             let says = form.text(part).unwrap_or_default();
             // What stands in the place of a file may be one, written as an address.
-            let is_data =
-                is_opaque && says.starts_with("data:") && says.bytes().all(|byte| byte.is_ascii_graphic());
+            let data = sealed(says).filter(|(address, _)| is_opaque && !address.is_empty());
+            if let Some((address, data)) = data {
+                words.extend([Word::new(address), Word::sealed(data)]);
+            }
             let is_word = table.names.contains(&part.base()) && is_name(says);
             if is_word && !is_setting(&says.into()) {
-                words.push(says.to_owned());
+                words.push(Word::new(says));
             }
-            if !(is_data || is_word || says.is_empty()) {
+            if !(data.is_some() || is_word || says.is_empty()) {
                 texts.push(Said { text: says.to_owned(), part: Some(position) });
             }
         }
@@ -80,9 +86,9 @@ impl LiveParts {
         self.texts.iter().map(|said| said.text.as_str())
     }
 
-    /// What it says in single words, which stay as they are: values of known parts, names and types of files.
-    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
-        self.words.iter().map(String::as_str)
+    /// What it says in single words, which stay as they are: values of known parts, names and types of files, the boundary.
+    pub(super) fn words(&self) -> &[Word] {
+        &self.words
     }
 
     /// What it says, without the files.

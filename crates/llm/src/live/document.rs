@@ -7,7 +7,8 @@
 //!
 //! - *Closed.* Below a field that no table knows everything is text, whatever it is called.
 //! - *Words are shown, too.* What a table lists as a name, or as what nobody can read, may say something all the same:
-//!   [`LiveDocument::words`] has it, but for words of a list and data in Base64.
+//!   [`LiveDocument::words`] has it, but for words of a list. A seal is Base64; prose in its place is a text that has to stay.
+//! - *Without a table* ([`LiveDocument::listed`]) each name and each string is a word, or a text if it is more than that.
 //! - *Tokens are refused.* A text that came as the numbers of its tokens can't be read ([`LiveDocument::has_tokens`]).
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use backstop_hooks::Text;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::findings::Word;
 use super::span::{Splices, literal_end, quote};
 use super::steps::step;
 use super::words::is_base64;
@@ -75,7 +77,7 @@ struct Literal {
 #[derive(Debug, Default)]
 struct Found {
     texts: Vec<Literal>,
-    words: Vec<String>,
+    words: Vec<Word>,
     has_tokens: bool,
 }
 
@@ -85,14 +87,23 @@ impl LiveDocument {
     /// # Errors
     /// If the body is no JSON object, has a key twice, or has more texts or values than can be judged.
     pub fn read(table: &TextTable, body: Bytes) -> Result<Self, WireError> {
+        let document = Self::walked(table, Ground::Known, body)?;
+        if document.value.is_object() { Ok(document) } else { Err(malformed("is no object")) }
+    }
+
+    /// Reads a body of which no table says where its texts are, such as a state or a list of models: every string in it, and every
+    /// name of a field, is a word, or a text if it is more than that.
+    ///
+    /// # Errors
+    /// If the body is no JSON, has a key twice, or has more texts or values than can be judged.
+    pub fn listed(body: Bytes) -> Result<Self, WireError> {
+        Self::walked(&NO_TABLE, Ground::Listed, body)
+    }
+
+    fn walked(table: &TextTable, ground: Ground, body: Bytes) -> Result<Self, WireError> {
         let value = parse_request(&body).map_err(|error| not_json("the document", &error))?;
-        let malformed =
-            |problem| WireError::Malformed { what: "document", field: "body".to_owned(), problem };
-        if !value.is_object() {
-            return Err(malformed("is no object"));
-        }
         let text = str::from_utf8(&body).map_err(|_| malformed("is not UTF-8"))?;
-        let found = Walk::new(text, table).all();
+        let found = Walk::new(text, table, ground).all();
         if found.texts.len() > MOST_TEXTS {
             return Err(malformed("has too many texts"));
         }
@@ -104,9 +115,10 @@ impl LiveDocument {
         self.found.texts.iter().map(|text| text.says.as_str())
     }
 
-    /// What it says besides texts: names that are no words of a list, and what a table lists as unreadable and is no data.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
-        self.found.words.iter().map(String::as_str)
+    /// What it says besides texts: names that are no words of a list, and what a table lists as unreadable. What is sealed is
+    /// Base64, without the address in which it stood.
+    pub fn words(&self) -> &[Word] {
+        &self.found.words
     }
 
     /// Whether a text may have come as the numbers of its tokens.
@@ -143,6 +155,13 @@ impl LiveDocument {
     }
 }
 
+/// Where no table says what a field holds.
+static NO_TABLE: TextTable = TextTable { texts: &[], names: &[], opaque: &[], own: &[], fixed: &[] };
+
+fn malformed(problem: &'static str) -> WireError {
+    WireError::Malformed { what: "document", field: "body".to_owned(), problem }
+}
+
 /// What the strings at a place are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ground {
@@ -156,12 +175,16 @@ enum Ground {
     Own,
     /// A text that has to stay as it is.
     Fixed,
+    /// Of a document that no table is about.
+    Listed,
 }
 
 /// One way through a text that was read as JSON before.
 struct Walk<'a> {
     text: &'a str,
     table: &'a TextTable,
+    /// What the document is as a whole.
+    around: Ground,
     /// What the values inside are, from the outside in, and whether they stand in an array.
     open: Vec<(Ground, bool)>,
     /// What the next value is, behind a key.
@@ -170,8 +193,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(text: &'a str, table: &'a TextTable) -> Self {
-        Self { text, table, open: Vec::new(), next: None, found: Found::default() }
+    fn new(text: &'a str, table: &'a TextTable, around: Ground) -> Self {
+        Self { text, table, around, open: Vec::new(), next: None, found: Found::default() }
     }
 
     fn all(mut self) -> Found {
@@ -216,8 +239,12 @@ impl<'a> Walk<'a> {
 
     /// What the value is that comes now.
     fn value(&mut self) -> Ground {
-        let around = self.open.last().map_or(Ground::Known, |(ground, _)| *ground);
+        let around = self.around();
         self.next.take().unwrap_or(around)
+    }
+
+    fn around(&self) -> Ground {
+        self.open.last().map_or(self.around, |(ground, _)| *ground)
     }
 
     fn number(&mut self) {
@@ -231,23 +258,19 @@ impl<'a> Walk<'a> {
         let is_key = self.next.is_none() && self.open.last().is_some_and(|(_, array)| !array);
         let said = said(raw);
         let (is_text, is_fixed) = if is_key {
-            let around = self.open.last().map_or(Ground::Known, |(ground, _)| *ground);
+            let around = self.around();
             let (ground, is_text) = self.key(&said, around);
-            self.word(&said, around == Ground::Opaque && !is_setting_name(&said));
+            if !is_text && matches!(around, Ground::Opaque | Ground::Listed) && !is_setting_name(&said) {
+                self.word(&said);
+            }
             self.next = Some(ground);
             (is_text, true)
         } else {
             match self.value() {
                 Ground::Known | Ground::Own => (true, false),
                 Ground::Fixed => (true, true),
-                Ground::Name => {
-                    self.word(&said, is_name(&said));
-                    (!is_name(&said), false)
-                }
-                Ground::Opaque => {
-                    self.word(&said, !is_data(&said));
-                    (false, false)
-                }
+                Ground::Name | Ground::Listed => (!self.is_word(&said), false),
+                Ground::Opaque => (!(self.is_sealed(&said) || self.is_word(&said)), true),
             }
         };
         if is_text && !said.is_empty() {
@@ -255,9 +278,30 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn word(&mut self, said: &str, is_shown: bool) {
-        if is_shown && !is_setting(&said.into()) {
-            self.found.words.push(said.to_owned());
+    /// Whether a string is a word, which is kept.
+    fn is_word(&mut self, said: &str) -> bool {
+        let is_word = is_name(said);
+        if is_word {
+            self.word(said);
+        }
+        is_word
+    }
+
+    /// Whether a string is Base64, in an address that holds it or not; it is kept.
+    fn is_sealed(&mut self, said: &str) -> bool {
+        let Some((address, data)) = sealed(said) else { return false };
+        if !address.is_empty() {
+            self.word(address);
+        }
+        if !data.is_empty() {
+            self.found.words.push(Word::sealed(data));
+        }
+        true
+    }
+
+    fn word(&mut self, said: &str) {
+        if !is_setting(&said.into()) {
+            self.found.words.push(Word::new(said));
         }
     }
 
@@ -266,7 +310,7 @@ impl<'a> Walk<'a> {
         let is_number =
             !key.is_empty() && key.len() <= LONGEST_NUMBER && key.bytes().all(|byte| byte.is_ascii_digit());
         let known = match around {
-            Ground::Opaque => return (Ground::Opaque, false),
+            Ground::Opaque | Ground::Listed => return (around, !is_name(key)),
             Ground::Fixed => return (Ground::Fixed, true),
             Ground::Own => None,
             Ground::Known | Ground::Name => [
@@ -296,19 +340,22 @@ fn said(raw: &str) -> Cow<'_, str> {
     Cow::Borrowed(inside)
 }
 
-/// Whether a text is data in Base64, in an address that holds it or not, and long enough to be more than a word.
-fn is_data(text: &str) -> bool {
+/// The Base64 in a text that is nothing else, and what stands in front of it where that is an address which holds its data.
+pub fn sealed(text: &str) -> Option<(&str, &str)> {
     let is_kind = |kind: &str| {
         kind.len() <= LONGEST_KIND
             && kind
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'+' | b'-'))
     };
-    let data = match text.strip_prefix("data:") {
-        Some(rest) => rest.split_once(";base64,").filter(|(kind, _)| is_kind(kind)).map(|(_, data)| data),
-        None => Some(text),
+    let (address, data) = match text.strip_prefix("data:") {
+        Some(rest) => {
+            let (kind, data) = rest.split_once(";base64,").filter(|(kind, _)| is_kind(kind))?;
+            (kind, data)
+        }
+        None => ("", text),
     };
-    data.is_some_and(|data| data.len() > LONGEST_WORD && is_base64(data))
+    is_base64(data).then_some((address, data))
 }
 
 /// Whether a text can be a name: one word, not a long one.
@@ -392,6 +439,33 @@ mod tests {
         assert_eq!(call.write(&["{ }".into()]), None, "another call");
     }
 
+    #[test]
+    fn words_and_seals_are_found_beside_the_texts() {
+        let words = |document: &LiveDocument| -> Vec<(String, bool)> {
+            document.words().iter().map(|word| (word.text.clone(), word.is_sealed)).collect()
+        };
+        let word = |text: &str| (text.to_owned(), false);
+        let seal = |text: &str| (text.to_owned(), true);
+        for (body, found) in [
+            (r#"{"model":"m","type":"two words","user":""}"#, vec![word("m")]),
+            (r#"{"data":"AA-_"}"#, vec![seal("AA-_")]),
+            (r#"{"data":"data:image/png;base64,AA"}"#, vec![word("image/png"), seal("AA")]),
+            (r#"{"data":{"zq":"a:b"}}"#, vec![word("zq"), word("a:b")]),
+            (r#"{"data":["prose of words","data:x y;base64,AA"]}"#, vec![]),
+        ] {
+            assert_eq!(words(&read(body)), found, "{body}");
+        }
+        // Prose where nobody reads is a text, and stays.
+        let prose = read(r#"{"data":"prose of words"}"#);
+        assert_eq!(prose.texts().collect::<Vec<_>>(), ["prose of words"]);
+        assert_eq!(prose.write(&["other".into()]), None);
+        let listed = |body: &'static str| LiveDocument::listed(Bytes::from_static(body.as_bytes())).unwrap();
+        let list = listed(r#"[{"zq":"x","b c":["a text",1,"w"]}]"#);
+        assert_eq!(list.texts().collect::<Vec<_>>(), ["b c", "a text"]);
+        assert_eq!(words(&list), [word("zq"), word("x"), word("w")]);
+        assert_eq!(list.write(&["b c".into(), "new".into()]).unwrap(), r#"[{"zq":"x","b c":["new",1,"w"]}]"#);
+    }
+
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<bool>().prop_map(Value::from),
@@ -420,13 +494,14 @@ mod tests {
         match value {
             Value::String(text) if !text.is_empty() => match ground {
                 Ground::Known | Ground::Own | Ground::Fixed => found.push(text.clone()),
-                Ground::Name if !is_name(text) => found.push(text.clone()),
-                Ground::Name | Ground::Opaque => {}
+                Ground::Name | Ground::Listed if !is_name(text) => found.push(text.clone()),
+                Ground::Opaque if !is_name(text) && sealed(text).is_none() => found.push(text.clone()),
+                Ground::Name | Ground::Listed | Ground::Opaque => {}
             },
             Value::Array(items) => items.iter().for_each(|item| expected(item, ground, found)),
             Value::Object(fields) => {
                 for (key, value) in fields {
-                    let (ground, is_text) = Walk::new("", &TABLE).key(key, ground);
+                    let (ground, is_text) = Walk::new("", &TABLE, Ground::Known).key(key, ground);
                     found.extend(is_text.then(|| key.clone()));
                     expected(value, ground, found);
                 }

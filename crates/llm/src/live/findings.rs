@@ -70,11 +70,13 @@ pub struct Word {
 }
 
 impl Word {
-    pub(super) fn new(text: impl Into<String>) -> Self {
+    /// A word that anybody can read.
+    pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_sealed: false }
     }
 
-    pub(super) fn sealed(text: impl Into<String>) -> Self {
+    /// Base64.
+    pub fn sealed(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_sealed: true }
     }
 }

@@ -69,7 +69,7 @@ use crate::wire::Api;
 use anthropic::{AnthropicStream, AnthropicWhole};
 use asked::Asked;
 use converse::{ConverseStream, ConverseWhole};
-pub use document::{LiveDocument, TextTable, is_name};
+pub use document::{LiveDocument, TextTable, is_name, sealed};
 pub use findings::{FreshResult, ResultKey, Word};
 use framing::Framing;
 use gemini::{GeminiStream, GeminiWhole};

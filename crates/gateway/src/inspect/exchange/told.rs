@@ -53,7 +53,7 @@ pub(super) fn logged(error: &JudgeError, told: &ProviderError) -> String {
     }
 }
 
-pub(super) fn provider_error(error: &JudgeError) -> ProviderError {
+pub(in crate::inspect) fn provider_error(error: &JudgeError) -> ProviderError {
     match error {
         JudgeError::Wire(WireError::Provider(error)) => error.clone(),
         _ => ProviderError::new(
@@ -66,7 +66,7 @@ pub(super) fn provider_error(error: &JudgeError) -> ProviderError {
 }
 
 /// What is told of an error that nobody can read.
-pub(super) fn unread_error(status: StatusCode) -> ProviderError {
+pub(in crate::inspect) fn unread_error(status: StatusCode) -> ProviderError {
     let kind = match status.as_u16() {
         401 | 403 => ProviderErrorKind::Auth,
         429 => ProviderErrorKind::RateLimit,

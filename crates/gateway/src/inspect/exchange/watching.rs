@@ -34,7 +34,7 @@ impl InspectedExchange {
     /// What watches an answer that is a document.
     pub(super) fn document(&mut self, answered: &Answered<'_>, document: readable::Answered) -> Watch {
         let gates = self.active_hooks.gates(&self.shared.settings);
-        let Some(gates) = gates.filter(|_| !matches!(document, readable::Answered::Nothing)) else {
+        let Some(gates) = gates else {
             self.answer = Answer::Counted(self.usage_reader());
             return Watch::Look { keep_alive: None };
         };

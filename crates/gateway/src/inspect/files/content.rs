@@ -20,6 +20,7 @@ use crate::inspect::batched::withdraw;
 use crate::inspect::exchange::InspectedExchange;
 use crate::inspect::form::Answers;
 use crate::inspect::heads::unjudgeable;
+use crate::inspect::held::{HeldAnswer, HeldState, Line};
 use crate::inspect::lines::{Written, alone, has_only, lines, unusable};
 use crate::inspect::{ActiveHooks, Shared, UnjudgedMedia, reply};
 
@@ -41,6 +42,8 @@ pub(super) struct ContentExchange {
     source: Option<Source>,
     kind: Kind,
     came: BytesMut,
+    /// What comes in its place, if that is an error.
+    error: HeldState,
 }
 
 /// What a file is.
@@ -52,6 +55,8 @@ enum Kind {
     Answers,
     /// Something else.
     Other,
+    /// An error in its place.
+    Error,
 }
 
 impl ContentExchange {
@@ -62,7 +67,8 @@ impl ContentExchange {
         file: String,
     ) -> Self {
         let (provider, came) = (String::new(), BytesMut::new());
-        Self { shared, active_hooks, sample, provider, file, source: None, kind: Kind::Unknown, came }
+        let error = HeldState::new(active_hooks, shared.settings.answer_bytes);
+        Self { shared, active_hooks, sample, provider, file, source: None, kind: Kind::Unknown, came, error }
     }
 
     /// Whether what comes is held until it was judged.
@@ -123,9 +129,21 @@ impl ContentExchange {
         let id = id.filter(|_| is_word(fields.get("id"))).ok_or_else(none)?;
         let batch = self.source.as_ref().map(|source| source.batch.as_str());
         let counted = batch.and_then(|batch| self.shared.batched.find(batch, &id));
+        let about = batch.unwrap_or(&self.file);
+        let mut judge = Line::of(&self.shared, self.active_hooks, &self.sample, about, &self.provider);
+        if let Some(judge) = &mut judge {
+            let request = fields.get("response").and_then(|response| response.get("request_id"));
+            judge.ids(&[fields.get("custom_id"), fields.get("id"), request]).await?;
+        }
         if is_error(fields) {
             withdraw(&self.shared.engine, counted.into_iter().collect());
-            return Ok(None);
+            let Some(judge) = &mut judge else { return Ok(None) };
+            let place =
+                if fields.get("error").is_some_and(Value::is_object) { "/error" } else { "/response/body" };
+            let Some(error) = said.pointer_mut(place) else { return Ok(None) };
+            let Some(new) = judge.error(error).await? else { return Ok(None) };
+            *error = new;
+            return Ok(Some(said));
         }
         if !fields.get("error").is_none_or(Value::is_null) {
             return Err("has no answer and no error".to_owned());
@@ -245,7 +263,9 @@ impl Exchange for ContentExchange {
             return Watch::Refuse(unusable(self.sample.family(), why));
         }
         if !answered.status.is_success() {
-            return Watch::Opaque;
+            self.kind = Kind::Error;
+            let judge = HeldAnswer::of(&self.shared, self.active_hooks, &self.sample, &self.file, answered);
+            return self.error.begin(judge, answered.status);
         }
         let is_piece = answered.status == StatusCode::PARTIAL_CONTENT
             || answered.headers.contains_key(header::CONTENT_RANGE);
@@ -262,6 +282,9 @@ impl Exchange for ContentExchange {
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
+        if self.kind == Kind::Error {
+            return self.error.push(chunk, self.sample.family(), out);
+        }
         let limit = self.shared.settings.answer_bytes;
         // What is too long is not kept, but the byte that says so.
         let room = limit.saturating_add(1).saturating_sub(self.came.len());
@@ -276,7 +299,10 @@ impl Exchange for ContentExchange {
         self.unusable(&format!("more than {limit} bytes of it would have to be held to judge it"), out)
     }
 
-    fn finish(&mut self, _: &mut Outgoing) -> Step {
+    fn finish(&mut self, out: &mut Outgoing) -> Step {
+        if self.kind == Kind::Error {
+            return self.error.finish(|_| true, self.sample.family(), out).1;
+        }
         if self.kind == Kind::Unknown {
             self.kind = aside(self.came.len(), || self.look());
         }
@@ -284,6 +310,9 @@ impl Exchange for ContentExchange {
     }
 
     async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        if self.kind == Kind::Error {
+            return self.error.decide(out).await;
+        }
         let document = self.came.split().freeze();
         if self.kind == Kind::Other {
             return self.other(document, out).await;

@@ -10,13 +10,12 @@ use backstop_llm::{ProviderError, ProviderErrorKind};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::states::{MadeState, is_state};
+use super::states::{ONE_STATE_BYTES, is_state};
 use super::{Judged, key};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Requested, Step, Watch};
-use crate::inspect::batched::withdraw;
 use crate::inspect::exchange::InspectedExchange;
-use crate::inspect::form::Kind;
 use crate::inspect::heads::unjudgeable;
+use crate::inspect::held::{HeldAnswer, HeldState};
 use crate::inspect::lines::{has_only, unusable};
 use crate::inspect::{ActiveHooks, Shared, reply};
 use crate::readable::{BATCH, BATCHED};
@@ -35,7 +34,7 @@ pub(super) struct CreateExchange {
     provider: String,
     /// The file, until it is known what came of the batch.
     file: Option<Arc<Judged>>,
-    state: MadeState,
+    state: HeldState,
     /// Whether the provider may have been asked.
     is_judged: bool,
 }
@@ -47,7 +46,7 @@ impl CreateExchange {
         sample: InspectedExchange,
         call: &Call<'_>,
     ) -> Self {
-        let (provider, state) = (String::new(), MadeState::new(active_hooks));
+        let (provider, state) = (String::new(), HeldState::new(active_hooks, ONE_STATE_BYTES));
         Self {
             shared,
             active_hooks,
@@ -94,15 +93,11 @@ impl CreateExchange {
             Ok(document) => document,
             Err(error) => return self.sample.unreadable(&error),
         };
-        if document.texts().next().is_none() {
+        if document.texts().next().is_none() && document.words().is_empty() {
             return Requested::Unchanged;
         }
-        let model = Some(model.to_owned());
-        let mut one = self.sample.like(Kind::Texts { readable: &BATCHED, model, parts: None }).in_batch();
-        let said = one.request(body).await;
         // No model is asked by it, and its requests were counted.
-        withdraw(&self.shared.engine, one.counted().map(Arc::new).into_iter().collect());
-        said
+        self.sample.noted(&BATCHED, None, model, body).await
     }
 
     /// Nothing came of the batch.
@@ -148,7 +143,8 @@ impl Exchange for CreateExchange {
             self.give_back();
         }
         answered.provider.clone_into(&mut self.provider);
-        if answered.status.is_success() { Watch::Look { keep_alive: None } } else { Watch::Opaque }
+        let judge = HeldAnswer::of(&self.shared, self.active_hooks, &self.sample, "batch", answered);
+        self.state.begin(judge, answered.status)
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
@@ -157,7 +153,8 @@ impl Exchange for CreateExchange {
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
         // Whatever else its answer says, the batch is made.
-        let (state, step) = self.state.finish(is_state, self.sample.family(), out);
+        let is_closed = |state: Option<&Value>| state.is_some_and(is_state);
+        let (state, step) = self.state.finish(is_closed, self.sample.family(), out);
         let Some(state) = state else { return step };
         if let Some((id, file)) = state.get("id").and_then(Value::as_str).zip(self.file.take()) {
             self.shared.batched.keep(id, file.requests());
@@ -166,8 +163,8 @@ impl Exchange for CreateExchange {
         step
     }
 
-    async fn decide(&mut self, _: &mut Outgoing) -> Step {
-        Step::End
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        self.state.decide(out).await
     }
 }
 

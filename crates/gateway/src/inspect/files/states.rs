@@ -1,26 +1,26 @@
 //! States of batches: they name the files that hold the answers, and no more than a state.
 //!
-//! A state is held until it was looked at, and passes as it came if it has the fields of OpenAI's wire: others write the
-//! answers into it. A field that nobody knows may hold a word or a number.
+//! A state is held until it was looked at, and passes if it has the fields of OpenAI's wire: others write the
+//! answers into it. A field that nobody knows may hold a word or a number. What it says is judged like any [state](HeldAnswer).
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use backstop_llm::live::is_name;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::Value;
 
-use crate::endpoint::Family;
 use crate::exchange::{Answered, Body, Exchange, Outgoing, Requested, Step, Watch};
 use crate::inspect::exchange::InspectedExchange;
 use crate::inspect::heads::unjudgeable;
+use crate::inspect::held::{HeldAnswer, HeldState};
 use crate::inspect::lines::unusable;
 use crate::inspect::{ActiveHooks, Shared};
 
 /// The most bytes of a list of states.
 const STATE_BYTES: usize = 4 << 20;
 /// The most bytes of one state.
-const ONE_STATE_BYTES: usize = 256 << 10;
+pub(super) const ONE_STATE_BYTES: usize = 256 << 10;
 /// Fields of the state of a file.
 const FILE: [&str; 14] = [
     "id",
@@ -49,17 +49,13 @@ pub(super) struct StateExchange {
     active_hooks: ActiveHooks,
     sample: InspectedExchange,
     provider: String,
-    state: BytesMut,
+    state: HeldState,
 }
 
 impl StateExchange {
     pub(super) fn new(shared: Arc<Shared>, active_hooks: ActiveHooks, sample: InspectedExchange) -> Self {
-        Self { shared, active_hooks, sample, provider: String::new(), state: BytesMut::new() }
-    }
-
-    fn refuse(&self, why: &str, out: &mut Outgoing) -> Step {
-        let _ = out.replace(unusable(self.sample.family(), why));
-        Step::End
+        let state = HeldState::new(active_hooks, STATE_BYTES);
+        Self { shared, active_hooks, sample, provider: String::new(), state }
     }
 }
 
@@ -74,81 +70,25 @@ impl Exchange for StateExchange {
         if let Some(why) = self.active_hooks.decides().then(|| unjudgeable(answered)).flatten() {
             return Watch::Refuse(unusable(self.sample.family(), why));
         }
-        if answered.status.is_success() { Watch::Look { keep_alive: None } } else { Watch::Opaque }
+        let judge = HeldAnswer::of(&self.shared, self.active_hooks, &self.sample, "batch", answered);
+        self.state.begin(judge, answered.status)
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
-        self.state.extend_from_slice(&chunk);
-        if self.state.len() <= STATE_BYTES {
-            return Step::Continue;
-        }
-        self.refuse(&format!("it is the state of a batch, and has more than {STATE_BYTES} bytes"), out)
+        self.state.push(chunk, self.sample.family(), out)
     }
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
-        let bytes = self.state.split().freeze();
-        match backstop_llm::wire::parse_json(&bytes) {
-            Ok(state) if is_state(&state) || !self.active_hooks.gates_answers() => {
-                self.shared.answer_files.note(&self.provider, &state);
-                out.push(bytes);
-                Step::Continue
-            }
-            Ok(_) | Err(_) => self.refuse("it is no state of a batch", out),
+        let is_closed = |state: Option<&Value>| state.is_some_and(is_state);
+        let (state, step) = self.state.finish(is_closed, self.sample.family(), out);
+        if let Some(state) = state.filter(|state| is_state(state) || !self.active_hooks.gates_answers()) {
+            self.shared.answer_files.note(&self.provider, &state);
         }
+        step
     }
 
-    async fn decide(&mut self, _: &mut Outgoing) -> Step {
-        Step::End
-    }
-}
-
-/// What a provider answers who made or took something, on its way to the client: held until it was looked at, unless nobody
-/// judges answers.
-#[derive(Debug)]
-pub(super) struct MadeState {
-    is_held: bool,
-    came: BytesMut,
-}
-
-impl MadeState {
-    pub(super) fn new(active_hooks: ActiveHooks) -> Self {
-        Self { is_held: active_hooks.gates_answers(), came: BytesMut::new() }
-    }
-
-    pub(super) fn push(&mut self, chunk: Bytes, family: Family, out: &mut Outgoing) -> Step {
-        // What is too long is not kept, but the byte that says so.
-        let room = (ONE_STATE_BYTES + 1).saturating_sub(self.came.len());
-        self.came.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        if !self.is_held {
-            out.push(chunk);
-        } else if self.came.len() > ONE_STATE_BYTES {
-            let _ = out.replace(unusable(
-                family,
-                &format!("it is a state, and has more than {ONE_STATE_BYTES} bytes"),
-            ));
-            return Step::End;
-        }
-        Step::Continue
-    }
-
-    /// What it says, if that can be read; it leaves if it is one of the closed form.
-    pub(super) fn finish(
-        &mut self,
-        is_closed: impl Fn(&Value) -> bool,
-        family: Family,
-        out: &mut Outgoing,
-    ) -> (Option<Value>, Step) {
-        let bytes = self.came.split().freeze();
-        let state = backstop_llm::wire::parse_json(&bytes).ok();
-        if !self.is_held {
-            return (state, Step::Continue);
-        }
-        if state.as_ref().is_some_and(is_closed) {
-            out.push(bytes);
-            return (state, Step::Continue);
-        }
-        let _ = out.replace(unusable(family, "it is no state of what was asked for"));
-        (state, Step::End)
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        self.state.decide(out).await
     }
 }
 

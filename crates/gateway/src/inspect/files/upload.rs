@@ -1,6 +1,6 @@
 //! A file that is stored: with the purpose of a batch, each of its lines is a request.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -9,18 +9,21 @@ use backstop_hooks::AgentId;
 use backstop_llm::live::is_name;
 use backstop_llm::wire::parse_request;
 use bytes::Bytes;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 use serde_json::Value;
 
-use super::states::{MadeState, is_file};
+use super::states::{ONE_STATE_BYTES, is_file};
 use super::{Judged, Requests, is_id, key};
 use crate::exchange::{Answered, Body, Call, Exchange, Outgoing, Requested, Step, Watch};
 use crate::inspect::batched::withdraw;
 use crate::inspect::exchange::InspectedExchange;
+use crate::inspect::form::parts_of;
 use crate::inspect::heads::unjudgeable;
+use crate::inspect::held::{HeldAnswer, HeldState};
 use crate::inspect::lines::{Written, has_only, lines, unusable};
 use crate::inspect::{ActiveHooks, Shared};
-use crate::multipart::{Form, is_in_parts};
+use crate::multipart::Form;
+use crate::readable::NOTED;
 
 /// What a file is stored for whose lines are requests.
 const BATCH: &str = "batch";
@@ -31,6 +34,7 @@ const MOST_REQUESTS: usize = 50_000;
 #[derive(Debug)]
 pub(super) struct UploadExchange {
     shared: Arc<Shared>,
+    active_hooks: ActiveHooks,
     sample: InspectedExchange,
     agent: Option<AgentId>,
     /// The type of the body.
@@ -42,7 +46,7 @@ pub(super) struct UploadExchange {
     provider: String,
     /// What the file is called.
     name: Option<String>,
-    state: MadeState,
+    state: HeldState,
 }
 
 /// Requests that are judged.
@@ -51,6 +55,8 @@ struct Judging {
     url: String,
     model: String,
     requests: Requests,
+    /// The ids of all of them.
+    ids: BTreeSet<String>,
 }
 
 /// Why a file is refused.
@@ -81,17 +87,17 @@ impl UploadExchange {
         sample: InspectedExchange,
         call: &Call<'_>,
     ) -> Option<Self> {
-        let kinds = call.headers.get_all(header::CONTENT_TYPE).iter();
-        is_in_parts(call.headers).then(|| Self {
+        parts_of(call.headers).map(|kinds| Self {
             shared,
+            active_hooks,
             sample,
             agent: call.agent.cloned(),
-            kinds: kinds.map(|kind| (header::CONTENT_TYPE, kind.clone())).collect(),
+            kinds,
             judged: None,
             is_judged: false,
             provider: String::new(),
             name: None,
-            state: MadeState::new(active_hooks),
+            state: HeldState::new(active_hooks, ONE_STATE_BYTES),
         })
     }
 
@@ -123,7 +129,7 @@ impl UploadExchange {
 
     /// Judges the requests in a file; answers the file with those that were rewritten.
     async fn lines(&mut self, file: &[u8], provider: &str) -> Result<Option<Bytes>, Refused> {
-        let (mut written, mut is_rewritten, mut ids) = (Written::default(), false, HashSet::new());
+        let (mut written, mut is_rewritten, mut ids) = (Written::default(), false, BTreeSet::new());
         self.judged = Some(Judging::default());
         for line in lines(file)? {
             if line.said.is_empty() {
@@ -152,10 +158,10 @@ impl UploadExchange {
             }
         }
         if ids.is_empty() {
-            Err("it has no request".into())
-        } else {
-            Ok(is_rewritten.then(|| written.finish()))
+            return Err("it has no request".into());
         }
+        self.judged.get_or_insert_default().ids = ids;
+        Ok(is_rewritten.then(|| written.finish()))
     }
 
     /// Judges one request; answers the body that stands in the place of its own, if that is another.
@@ -182,6 +188,25 @@ impl UploadExchange {
         };
         judging.requests.extend(one.counted().map(|counted| (id.to_owned(), Arc::new(counted))));
         Ok(new)
+    }
+
+    /// Shows hooks what the body says besides the requests in it; `None` if that may pass.
+    async fn noted(&mut self, body: &Body<'_>) -> Option<Requested> {
+        if !self.active_hooks.request {
+            return None;
+        }
+        let empty = Judging::default();
+        let judging = self.judged.as_ref().unwrap_or(&empty);
+        let ids: Vec<&str> = judging.ids.iter().map(String::as_str).collect();
+        match self.sample.noted(&NOTED, Some(self.kinds.clone()), &judging.model, body).await {
+            Requested::Unchanged if ids.is_empty() => None,
+            Requested::Unchanged => self.sample.noted_words(&ids, &judging.model, body.provider).await,
+            // What it is called is what its state repeats.
+            Requested::Replaced(_) => {
+                Some(self.sample.unreadable(&"a hook would change the name of the file"))
+            }
+            reply @ Requested::Reply(_) => Some(reply),
+        }
     }
 
     /// Nothing comes of the requests that were let through.
@@ -212,7 +237,10 @@ fn request_of(line: &str) -> Result<(String, Value), String> {
 impl Exchange for UploadExchange {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
         body.provider.clone_into(&mut self.provider);
-        let said = match self.judge(body).await {
+        let judged = self.judge(body).await;
+        let noted = if judged.is_ok() { self.noted(body).await } else { None };
+        let said = match judged {
+            Ok(_) if let Some(refused) = noted => refused,
             Ok(None) => Requested::Unchanged,
             Ok(Some(new)) => Requested::Replaced(new),
             Err(Refused::Unreadable(why)) => self.sample.unreadable(&why),
@@ -238,7 +266,8 @@ impl Exchange for UploadExchange {
         if !answered.status.is_success() {
             self.withdraw();
         }
-        if self.judged.is_some() { Watch::Look { keep_alive: None } } else { Watch::Opaque }
+        let judge = HeldAnswer::of(&self.shared, self.active_hooks, &self.sample, "file", answered);
+        self.state.begin(judge, answered.status)
     }
 
     fn chunk(&mut self, chunk: Bytes, out: &mut Outgoing) -> Step {
@@ -246,11 +275,13 @@ impl Exchange for UploadExchange {
     }
 
     fn finish(&mut self, out: &mut Outgoing) -> Step {
-        let is_closed = |state: &Value| is_file(state, self.name.as_deref());
+        let (is_batch, name) = (self.judged.is_some(), self.name.as_deref());
+        // Whose requests were judged is a file, and nothing else.
+        let is_closed = |state: Option<&Value>| !is_batch || state.is_some_and(|state| is_file(state, name));
         let (state, step) = self.state.finish(is_closed, self.sample.family(), out);
         let id = state.as_ref().and_then(|state| state.get("id")?.as_str().map(str::to_owned));
         if let Some((id, judged)) = id.zip(self.judged.take()) {
-            let Judging { url, model, requests } = judged;
+            let Judging { url, model, requests, .. } = judged;
             let judged =
                 Judged { url, model, requests: Mutex::new(requests), is_used: AtomicBool::new(false) };
             self.shared.judged_files.keep(key(&self.provider, self.agent.as_ref(), &id), judged);
@@ -258,8 +289,8 @@ impl Exchange for UploadExchange {
         step
     }
 
-    async fn decide(&mut self, _: &mut Outgoing) -> Step {
-        Step::End
+    async fn decide(&mut self, out: &mut Outgoing) -> Step {
+        self.state.decide(out).await
     }
 }
 
