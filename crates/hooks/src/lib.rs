@@ -40,6 +40,7 @@ mod point;
 pub mod points;
 mod reason;
 mod sample;
+mod shown;
 mod sight;
 pub mod tool_name;
 mod unambiguous;
@@ -72,6 +73,7 @@ pub use point::{
     PointInfo, UnknownPoint,
 };
 pub use reason::{Reason, RecordedReason};
+pub use shown::ShownName;
 pub use sight::{Eyes, Seen, Sight};
 pub use tool_name::ToolName;
 pub use unambiguous::Unambiguous;

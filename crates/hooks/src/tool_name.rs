@@ -28,6 +28,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::point::edit_distance;
+use crate::shown::ShownName;
 
 /// A tool's name, as called and canonical.
 ///
@@ -224,6 +225,15 @@ impl ToolName {
         (self.0.canonical != Canonical::AsCalled).then_some(&*self.0.called)
     }
 
+    /// Returns both names, word for word, for the person who decides about a call or asked for it. Whoever prints the text has to
+    /// escape it; anything else that names a tool writes the `ToolName`, which [shows](ShownName) plain words only.
+    pub fn in_full(&self) -> String {
+        match self.called_as() {
+            Some(called) => format!("{called} ({})", self.canonical()),
+            None => self.called().to_owned(),
+        }
+    }
+
     /// Returns the common prefix of the tools that this name stands for, if it stands for all tools of a server that
     /// a provider asks itself (`mcp__shop__*`); `None` for the name of one tool.
     pub fn open_prefix(&self) -> Option<&str> {
@@ -294,21 +304,19 @@ fn begins_with(name: &str, prefix: &str) -> bool {
 }
 
 impl fmt::Display for ToolName {
-    /// Writes the name as called, which is the one that people and models wrote; with `{:#}`, the canonical one follows
-    /// if it differs.
+    /// Writes the name as called, as far as it may be [shown](ShownName): reasons, notices and logs are made of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.called_as() {
-            Some(called) if f.alternate() => write!(f, "{called} ({})", self.canonical()),
-            _ => f.write_str(&self.0.called),
-        }
+        ShownName::new(self.called()).fmt(f)
     }
 }
 
 impl fmt::Debug for ToolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.called_as() {
-            Some(called) => write!(f, "ToolName({called:?} is {:?})", self.canonical()),
-            None => write!(f, "ToolName({:?})", &*self.0.called),
+            Some(called) => {
+                write!(f, "ToolName({:?} is {:?})", ShownName::new(called), ShownName::new(self.canonical()))
+            }
+            None => write!(f, "ToolName({:?})", ShownName::new(self.called())),
         }
     }
 }

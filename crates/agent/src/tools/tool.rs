@@ -199,11 +199,12 @@ impl Toolbox {
         let Some((_, tool)) = self.find(&tool_name) else {
             let name = tool_name.called();
             let hint = text::did_you_mean(name, self.names());
-            return ToolOutput::error(format!("there is no tool called `{}`{hint}", text::clip(name, 64)));
+            return ToolOutput::error(format!("there is no tool called `{tool_name}`{hint}"));
         };
         if tool.owner() != tool_owner.as_ref() {
-            let name = text::clip(tool_name.called(), 64);
-            return ToolOutput::error(format!("`{name}` is another tool now than the one that was judged"));
+            return ToolOutput::error(format!(
+                "`{tool_name}` is another tool now than the one that was judged"
+            ));
         }
         if cx.cancel.is_cancelled() {
             return ToolError::Cancelled.into();

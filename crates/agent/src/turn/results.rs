@@ -1,7 +1,7 @@
 //! Tool results as the transcript keeps them: made up where none came, bounded where too much came.
 
 use backstop_hooks::conversation::{Message, Part, ToolCall, ToolResult};
-use backstop_hooks::{Digest, Json, Params, Text, ToolCallId};
+use backstop_hooks::{Digest, Json, Params, ShownName, Text, ToolCallId};
 use serde_json::{Map, Value, json};
 
 /// The largest `details` of a result, in bytes of JSON.
@@ -13,14 +13,15 @@ const SMALL_FACTS: [&str; 8] =
 
 /// A call that was not run: what the model reads is JSON, so that it can tell this from a tool's own words.
 pub(crate) fn refused(id: &ToolCallId, tool: &str, reason: &str, digest: Option<Digest>) -> ToolResult {
-    let said = json!({ "status": "blocked", "tool": tool, "reason": reason });
+    let said = json!({ "status": "blocked", "tool": ShownName::new(tool).to_string(), "reason": reason });
     let details = json!({ "status": "blocked", "digest": digest });
     error(id, Some(tool), said.to_string(), Some(details))
 }
 
 /// A call that was not, or perhaps not wholly, run.
 pub(crate) fn interrupted(call: &ToolCall, reason: &str) -> ToolResult {
-    let said = json!({ "status": "interrupted", "tool": call.name, "reason": reason });
+    let said =
+        json!({ "status": "interrupted", "tool": ShownName::new(&call.name).to_string(), "reason": reason });
     error(&call.id, Some(&call.name), said.to_string(), Some(json!({ "status": "interrupted" })))
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn interrupted(call: &ToolCall, reason: &str) -> ToolResult {
 pub(crate) fn withheld(id: &ToolCallId, tool: Option<&str>) -> ToolResult {
     let said = json!({
         "status": "withheld",
-        "tool": tool,
+        "tool": tool.map(|tool| ShownName::new(tool).to_string()),
         "reason": "the call was made, but its result may not be shown or kept",
     });
     error(id, tool, said.to_string(), Some(json!({ "status": "withheld" })))

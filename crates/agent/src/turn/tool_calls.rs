@@ -259,8 +259,8 @@ async fn refuse(
     blocked: Blocked,
 ) -> Result<ToolResult, Stop> {
     let reason = blocked.reason_or_default();
-    let tool = event.tool_name.called();
-    run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), tool, Some(&reason));
+    let tool = event.tool_name.to_string();
+    run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), &tool, Some(&reason));
     if !is_unanswered(&blocked) {
         redact_stored(run, transcript, id).await?;
     }

@@ -106,7 +106,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
             record.code.clone(),
             record.state.status().to_string(),
             severity(request.severity).to_owned(),
-            one_line(&format!("{:#}", request.tool_name), 32),
+            one_line(&request.tool_name.in_full(), 32),
             ago(request.created_at, now),
             if pending { in_future(now, request.expires_at) } else { "-".to_owned() },
             one_line(&request.title, 80),
@@ -147,7 +147,7 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
     if !request.description.is_empty() {
         text.push_str(&format!("  {}\n", plain(&request.description)));
     }
-    text.push_str(&format!("  call: {}\n{call}", plain(&format!("{:#}", request.tool_name))));
+    text.push_str(&format!("  call: {}\n{call}", plain(&request.tool_name.in_full())));
     for reason in &request.reasons {
         let description = match reason.description.as_str() {
             "" => String::new(),

@@ -33,7 +33,7 @@ pub(super) async fn run(one: Call, surroundings: &Surroundings) -> Result<Exit, 
             "receipt": reviewed.receipt,
         }))?;
     } else {
-        let mut text = format!("{tool:#} {}\n", shown(&given));
+        let mut text = format!("{} {}\n", plain(&tool.in_full()), shown(&given));
         for (index, stop) in walk.iter().enumerate() {
             text.push_str(&stop.text(index + 1, output.paint()));
         }

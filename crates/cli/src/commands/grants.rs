@@ -80,7 +80,7 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     let place: Vec<&str> = place.into_iter().flatten().map(String::as_str).collect();
     vec![
         grant.id.to_string(),
-        one_line(&format!("{:#}", granted.tool_name), 32),
+        one_line(&granted.tool_name.in_full(), 32),
         covers,
         one_line(&place.join(" "), 60),
         ago(granted.created_at, now),

@@ -21,8 +21,6 @@ use backstop::store::{AnswerStore, ApprovalFilter, ApprovalRecord, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use tokio::process::Command;
 
-use crate::output::one_line;
-
 /// The program that shows notifications on the desktop. Not looked for in `PATH`, which agents choose.
 const NOTIFY: &str = "/usr/bin/notify-send";
 
@@ -149,7 +147,7 @@ fn tell(record: &ApprovalRecord) {
 }
 
 fn arguments(record: &ApprovalRecord) -> Vec<String> {
-    let tool = one_line(&format!("{:#}", record.request.tool_name), 60);
+    let tool = &record.request.tool_name;
     [
         "--app-name=Backstop".to_owned(),
         "--".to_owned(),

@@ -12,7 +12,7 @@ mod mcp;
 mod result;
 
 use backstop_hooks::points::{ToolCallEvent, UNSEEN_TERMINAL};
-use backstop_hooks::{Params, RunId, ToolCallId, ToolName};
+use backstop_hooks::{Params, RunId, ShownName, ToolCallId, ToolName};
 use serde_json::{Map, Value};
 
 pub(crate) use self::mcp::McpSpelling;
@@ -188,7 +188,7 @@ impl ToolUse {
     ///
     /// [`CannotRestore`] when the changed arguments have no place in that shape.
     pub fn restore(&self, parts: &[Params]) -> Result<Params, CannotRestore> {
-        let cannot = |why| CannotRestore { tool: crate::payload::shown(&self.their_name), why };
+        let cannot = |why| CannotRestore { tool: ShownName::new(&self.their_name).to_string(), why };
         let mut parts = parts.to_vec();
         if let Some(folder) = &self.workdir {
             for part in &mut parts {

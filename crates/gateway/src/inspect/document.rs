@@ -8,7 +8,7 @@
 use backstop_engine::{BlockCause, Blocked, Engine, ResponseGate};
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit};
-use backstop_hooks::{CallContext, Text};
+use backstop_hooks::{CallContext, ShownName, Text};
 
 use backstop_llm::Api;
 use backstop_llm::live::{LiveDocument, TextTable, listed_result};
@@ -258,7 +258,7 @@ impl DocumentJudge {
         for (tool, ruling) in calls.iter().zip(judged.rulings) {
             if let ToolDecision::Deny { reason } = ruling {
                 // The name of a call may be what it is denied for.
-                let told = format!("the answer has a call of `{}`: {reason}", tool.name);
+                let told = format!("the answer has a call of `{}`: {reason}", ShownName::new(&tool.name));
                 let told = Names::new(&self.engine, call, &self.gates).shown(&told);
                 return Err(JudgeError::Blocked(withheld(told.unwrap_or_else(|| DENIED.to_owned()))));
             }

@@ -19,7 +19,7 @@ use backstop_hooks::conversation::{Message, Part, Role, ToolSpec};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, LlmInputEvent, MessageBefore, MessageBeforeEvent,
 };
-use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, Text};
+use backstop_hooks::{AgentId, CallContext, Digest, Json, Params, ShownName, Text};
 use backstop_llm::{Api, ModelRequest, ToolDefinition, estimate_tokens};
 use serde_json::{Map, Value};
 use tokio::task::{consume_budget, yield_now};
@@ -353,6 +353,7 @@ fn without(gone: &HashSet<usize>, tools: &mut Vec<ToolDefinition>) {
 
 /// A tool stands where it can't be taken out of the request.
 fn refused(tool: &str, reason: &str) -> Blocked {
+    let tool = ShownName::new(tool);
     let told = format!("the request offers `{tool}`, and it can't be taken out: {reason}");
     Blocked { cause: BlockCause::Withheld, reason: Some(told.into()), hook: None, owner: None }
 }

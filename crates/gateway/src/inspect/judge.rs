@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use backstop_engine::{Blocked, Engine, Redaction, ResponseGate};
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit, ResponseEmitEvent};
-use backstop_hooks::{CallContext, RunId, Text};
+use backstop_hooks::{CallContext, RunId, ShownName, Text};
 use backstop_llm::live::{AnswerEditor, FreshResult, FreshText, PartKey, TextEdit, TextKind};
 use backstop_llm::{Api, ModelResponse, WireError};
 use backstop_store::ToolDecision;
@@ -29,7 +29,7 @@ use super::results;
 use super::settings::{TextMode, ToolCalls};
 use super::text::Lines;
 
-/// Longer names and reasons are cut where the client is told of a withheld call.
+/// Longer reasons are cut where the client is told of a withheld call.
 const MAX_NOTE_CHARS: usize = 600;
 /// What is told of withheld calls whose names can't be shown.
 const WITHHELD: &str = "[backstop] withheld calls whose names may not pass here";
@@ -524,7 +524,7 @@ fn withheld(calls: &[(ToolCall, Text)]) -> String {
     };
     let named = calls.iter().take(MAX_NAMED_CALLS);
     let mut lines: Vec<String> =
-        named.map(|(call, reason)| format!("`{}`: {}", cut(&call.name), cut(reason))).collect();
+        named.map(|(call, reason)| format!("`{}`: {}", ShownName::new(&call.name), cut(reason))).collect();
     if let more @ 1.. = calls.len().saturating_sub(MAX_NAMED_CALLS) {
         lines.push(format!("and {more} more"));
     }

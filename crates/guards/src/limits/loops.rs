@@ -89,7 +89,7 @@ impl LoopGuard {
         }
     }
 
-    fn reason(&self, tool: &str) -> Reason {
+    fn reason(&self, tool: &ToolName) -> Reason {
         Reason::new(format!(
             "the conversation has called `{tool}` with the same arguments {} times already [LOOP]; \
              do something else",
@@ -148,7 +148,7 @@ impl Hook<BeforeToolCall> for Tools {
             if self.0.count(&repeated).await? {
                 return Ok(None);
             }
-            let reason = self.0.reason(event.tool_name.called());
+            let reason = self.0.reason(&event.tool_name);
             Ok(Some(match self.0.action {
                 LoopAction::Block => ToolCallOutcome::block(reason),
                 LoopAction::Ask => ToolCallOutcome::ask(
@@ -172,7 +172,7 @@ impl Hook<AfterLlmCall> for Answers {
                     // What has no name can't be taken out by name.
                     return Ok(Some(AfterLlmCallOutcome {
                         block: Some(true),
-                        block_reason: Some(self.0.reason(&call.name)),
+                        block_reason: Some(self.0.reason(&call.tool_name())),
                         ..AfterLlmCallOutcome::default()
                     }));
                 }

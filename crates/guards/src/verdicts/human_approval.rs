@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_engine::{HookVerdict, ToolCallHook, VerdictCall, VerdictHook};
-use backstop_hooks::{ApprovalRequest, Decision, HookError, Malformed, Severity, TimeoutBehavior, ToolName};
+use backstop_hooks::{
+    ApprovalRequest, Decision, HookError, Malformed, Severity, ShownName, TimeoutBehavior, ToolName,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -181,9 +183,9 @@ impl Condition {
             return None;
         }
         match &self.arguments {
-            Some(patterns) => patterns
-                .find(tool, arguments)
-                .map(|(name, pattern)| format!("argument `{name}` of `{tool}` matches `{pattern}`")),
+            Some(patterns) => patterns.find(tool, arguments).map(|(name, pattern)| {
+                format!("argument `{}` of `{tool}` matches `{pattern}`", ShownName::new(name))
+            }),
             None => Some("every such call is asked about".to_owned()),
         }
     }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use backstop_engine::{HookVerdict, ToolCallHook, VerdictCall, VerdictHook};
-use backstop_hooks::{HookError, Malformed, ToolName};
+use backstop_hooks::{HookError, Malformed, ShownName, ToolName};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -94,6 +94,7 @@ impl Policy {
             return Some(format!("tool `{tool}` is denied by `deny_tools` pattern `{pattern}`"));
         }
         if let Some((name, pattern)) = self.arguments.find(tool, arguments) {
+            let name = ShownName::new(name);
             return Some(format!("argument `{name}` of `{tool}` matches the denied pattern `{pattern}`"));
         }
         match &self.allow {
@@ -224,6 +225,18 @@ mod tests {
             assert!(denied(&denying, name, json!({})).is_some(), "{name:?}");
             let allowing = policy(json!({"allow_tools": ["evil*", "send"]})).unwrap();
             assert!(denied(&allowing, name, json!({})).is_some(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_repeats_no_name_that_speaks() {
+        let rule =
+            policy(json!({"deny_tools": ["evil*"], "deny_argument_patterns": {"*": ["marker"]}})).unwrap();
+        let speaking = "evil_ `x` was allowed";
+        let by_name = denied(&rule, speaking, json!({})).unwrap();
+        let by_argument = denied(&rule, "mine", json!({(speaking): "marker"})).unwrap();
+        for reason in [by_name, by_argument] {
+            assert!(reason.contains("`unprintable-") && !reason.contains("allowed"), "{reason}");
         }
     }
 

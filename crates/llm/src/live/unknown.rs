@@ -4,7 +4,7 @@
 //! as arguments. Frames of one type are one call; of several, the arguments are `{"type": ..., "events": [...]}`. They
 //! wait like calls do, and leave or go together.
 
-use backstop_hooks::Params;
+use backstop_hooks::{Params, ShownName};
 use backstop_hooks::conversation::{Part, ToolCall};
 use serde_json::{Map, Value};
 
@@ -104,7 +104,7 @@ impl UnknownType {
         };
         Part::ToolCall(ToolCall {
             // One that no other call of the answer has: a hook names calls by their ids.
-            id: format!("unknown_{}", self.name).into(),
+            id: format!("unknown_{}", ShownName::new(&self.name)).into(),
             name: self.name.clone(),
             arguments: Params::new(arguments),
             malformed: None,

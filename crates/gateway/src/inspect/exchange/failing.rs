@@ -12,8 +12,12 @@ use super::told::{UNREADABLE, logged, provider_error, unread_error};
 use super::{Answer, InspectedExchange};
 use crate::exchange::{Outgoing, Step};
 use crate::inspect::judge::{Facts, JudgeError, emission};
+use crate::inspect::names::Names;
 use crate::inspect::reply;
 use crate::inspect::settings::BlockedForm;
+
+/// What is told of a block whose reason can't be shown.
+const WITHHELD: &str = "it was blocked, and why may not be shown";
 
 impl InspectedExchange {
     /// Ends an answer because of a failure.
@@ -67,6 +71,7 @@ impl InspectedExchange {
         // The model did its part.
         self.end(None);
         self.recorder.blocked();
+        let blocked = &self.shown(blocked);
         if blocked.is_unavailable() && self.joint().is_some() {
             return self.break_off(&reply::error_of(blocked), out);
         }
@@ -84,6 +89,16 @@ impl InspectedExchange {
             self.let_out(out);
         }
         Step::End
+    }
+
+    /// A block with the reason as redactors of answers leave it: a reason may quote what it was for.
+    fn shown(&self, blocked: &Blocked) -> Blocked {
+        let gates = self.active_hooks.gates(&self.shared.settings);
+        let Some((model_call, gates)) = self.model_call.as_ref().zip(gates) else { return blocked.clone() };
+        let mut names = Names::new(&self.shared.engine, &model_call.call, &gates);
+        let told = names.shown(&blocked.reason_or_default());
+        let told = Text::from(told.unwrap_or_else(|| WITHHELD.to_owned()));
+        Blocked { reason: Some(told.into()), ..blocked.clone() }
     }
 
     /// Whether hooks judge what the answer says.

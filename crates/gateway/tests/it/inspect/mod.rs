@@ -15,6 +15,7 @@ mod files;
 mod freeform;
 mod life;
 mod limits;
+mod names;
 mod offers;
 mod parts;
 mod refusals;

@@ -92,7 +92,7 @@ pub(super) fn tool_verdict(body: &[u8], call: VerdictCall<'_>) -> Result<HookVer
             if answer.take("modified_arguments").is_some_and(|arguments| !says_nothing(&arguments)) {
                 return Err(changes_without_modify());
             }
-            answer.ask(&format!("`{}` needs approval", call.tool_name))
+            answer.ask(&format!("`{}` needs approval", call.tool))
         }
     }
 }

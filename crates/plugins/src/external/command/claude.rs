@@ -12,7 +12,7 @@
 
 use std::path::Path;
 
-use backstop_hooks::{ApprovalRequest, HookError, Malformed, PointId, Unambiguous};
+use backstop_hooks::{ApprovalRequest, HookError, Malformed, PointId, ShownName, Unambiguous};
 use serde_json::{Map, Value, json};
 
 use super::not_json;
@@ -319,7 +319,7 @@ fn permission(event: &Value, output: &Value) -> Result<Value, HookError> {
         Some(Some("deny")) => return blocked(PointId::BeforeToolCall, event, reason),
         Some(Some("ask")) => {
             let tool = Tool::of(event);
-            let title = format!("`{}` needs approval", shown(&tool.name, 40));
+            let title = format!("`{}` needs approval", ShownName::new(&tool.name));
             let request =
                 serde_json::to_value(ApprovalRequest::cut(&title, reason)).map_err(HookError::failed)?;
             answer.insert("requireApproval".to_owned(), request);
