@@ -187,6 +187,15 @@ fn all(api: Api, said: &str) -> Vec<Variant> {
         };
         found.extend(variants(&body, said, &RESERVED).into_iter().map(variant));
     }
+    for stream in streams(api).iter().take(1) {
+        let pieces: Vec<String> = stream.iter().map(piece).collect();
+        for beside in [": {}\n\n", ": say {}\n", "id: {}\n", "retry: {}\n", "event: {}\n\n"] {
+            let what = format!("event: beside it, {}", beside.trim_end());
+            let first = beside.replace("{}", said) + &pieces[0];
+            let pieces = std::iter::once(first).chain(pieces.iter().skip(1).cloned()).collect();
+            found.push(Variant { what, written: Written::Events, pieces });
+        }
+    }
     // One event of a kind is like another.
     let mut known = BTreeSet::new();
     for stream in streams(api) {

@@ -18,7 +18,9 @@ use backstop_engine::{Blocked, Engine, Redaction, ResponseGate};
 use backstop_hooks::conversation::ToolCall;
 use backstop_hooks::points::{AfterLlmCallEvent, BeforeResponseEmit, ResponseEmitEvent};
 use backstop_hooks::{CallContext, RunId, ShownName, Text};
-use backstop_llm::live::{AnswerEditor, FreshResult, FreshText, PartKey, TextEdit, TextKind};
+use backstop_llm::live::{
+    AnswerEditor, FreshResult, FreshText, PartKey, TextEdit, TextKind, is_unknown_call,
+};
 use backstop_llm::{Api, ModelResponse, WireError};
 use backstop_store::ToolDecision;
 use bytes::Bytes;
@@ -152,15 +154,15 @@ impl AnswerJudge {
             }
             (ResponseGate::Whole, _) | (ResponseGate::Spans, Some(TextMode::Hold)) => TextRelease::Buffered,
         };
-        // Where the whole answer is judged, its calls are a part of it.
-        if !gates.calls && !matches!(text_release, TextRelease::Buffered) {
+        let names = Names::new(&engine, call, &gates);
+        // Where the whole answer is judged, its calls are a part of it. What nobody knows is a call, and redactors read it.
+        if !gates.calls && !matches!(text_release, TextRelease::Buffered) && names.are_open() {
             editor.release_calls();
         }
         if !gates.results {
             editor.release_results();
         }
         let (texts, refused, results) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let names = Names::new(&engine, call, &gates);
         Self {
             editor,
             engine,
@@ -292,6 +294,8 @@ impl AnswerJudge {
         self.decided = true;
         if self.gates.calls {
             self.judge_calls(facts, latency_ms, call).await?;
+        } else if !self.names.are_open() {
+            self.judge_strangers()?;
         }
         match &mut self.text_release {
             TextRelease::Immediate => {}
@@ -305,7 +309,7 @@ impl AnswerJudge {
             }
             TextRelease::Buffered => {
                 self.judge_texts(facts, call).await?;
-                if !self.gates.calls {
+                if !self.gates.calls && self.names.are_open() {
                     self.editor.release_calls();
                 }
             }
@@ -346,24 +350,56 @@ impl AnswerJudge {
                     self.has_calls = true;
                     continue;
                 };
-                // INVARIANT (fail closed): a call that can't be taken out of the answer stops the answer.
-                let part = self.editor.call_part(choice, index).ok_or_else(|| WireError::OutOfOrder {
-                    problem: "a tool call of the answer has no place in it".to_owned(),
-                })?;
-                removed.push(part);
+                removed.push(self.place(choice, index)?);
                 self.refused.push((tool.clone(), reason));
             }
         }
-        let note = (!self.refused.is_empty()).then(|| withheld(&self.refused));
-        // The name of a call may be what it was refused for.
-        let note = note.map(|note| self.names.shown(&note).unwrap_or_else(|| WITHHELD.to_owned()));
-        self.editor.keep_calls(&removed, note.as_deref());
+        self.keep_calls(&removed);
         Ok(())
     }
 
-    fn denied(&self, tool: &ToolCall, ruling: ToolDecision) -> Option<Text> {
+    /// Takes out what nobody knows and redactors would not let pass, where no hook judges calls.
+    fn judge_strangers(&mut self) -> Result<(), JudgeError> {
+        let mut removed = Vec::new();
+        let responses = self.editor.responses().to_vec();
+        for (choice, response) in (0_u32..).zip(&responses) {
+            for (index, tool) in response.message.tool_calls().enumerate() {
+                let Some(reason) = self.denied(tool, ToolDecision::Allow) else {
+                    self.has_calls = true;
+                    continue;
+                };
+                removed.push(self.place(choice, index)?);
+                self.refused.push((tool.clone(), reason));
+            }
+        }
+        self.keep_calls(&removed);
+        Ok(())
+    }
+
+    /// Where a call stands.
+    ///
+    /// INVARIANT (fail closed): a call that can't be taken out of the answer stops the answer.
+    fn place(&self, choice: u32, index: usize) -> Result<PartKey, JudgeError> {
+        let part = self.editor.call_part(choice, index).ok_or_else(|| WireError::OutOfOrder {
+            problem: "a tool call of the answer has no place in it".to_owned(),
+        })?;
+        Ok(part)
+    }
+
+    /// Lets all calls go but those that were taken out.
+    fn keep_calls(&mut self, removed: &[PartKey]) {
+        let note = (!self.refused.is_empty()).then(|| withheld(&self.refused));
+        // The name of a call may be what it was refused for.
+        let note = note.map(|note| self.names.shown(&note).unwrap_or_else(|| WITHHELD.to_owned()));
+        self.editor.keep_calls(removed, note.as_deref());
+    }
+
+    fn denied(&mut self, tool: &ToolCall, ruling: ToolDecision) -> Option<Text> {
         let limit = self.gates.call_bytes;
         match ruling {
+            ToolDecision::Allow if is_unknown_call(tool) && !self.names.stay(&tool.arguments) => {
+                Some("it holds what may not pass here".into())
+            }
             ToolDecision::Deny { reason } => Some(reason),
             ToolDecision::Allow if size_of(tool) > limit => {
                 Some(format!("its arguments have more than {limit} bytes").into())

@@ -6,6 +6,7 @@
 use backstop_engine::{BlockCause, Blocked, Engine, Redaction, ResponseGate};
 use backstop_hooks::{CallContext, Text};
 use backstop_llm::live::Word;
+use serde_json::{Map, Value};
 
 use super::judge::Gates;
 use super::settings::TextMode;
@@ -50,6 +51,29 @@ impl Names {
             self.fault.get_or_insert_with(|| edit.kind.to_string());
         }
         self.fault.is_none() && !redaction.is_blocked()
+    }
+
+    /// Whether any word passes.
+    pub(super) fn are_open(&self) -> bool {
+        self.redaction.is_none()
+    }
+
+    /// Whether redactors leave every string and every name in a value as it is.
+    pub(super) fn stay(&mut self, fields: &Map<String, Value>) -> bool {
+        fields.iter().all(|(name, value)| self.stays(name) && self.all_stay(value))
+    }
+
+    fn all_stay(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => true,
+            Value::String(text) => self.stays(text),
+            Value::Array(items) => items.iter().all(|item| self.all_stay(item)),
+            Value::Object(fields) => self.stay(fields),
+        }
+    }
+
+    fn stays(&mut self, text: &str) -> bool {
+        self.shown(text).as_deref() == Some(text)
     }
 
     /// Whether a word can't leave.

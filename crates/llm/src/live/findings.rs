@@ -377,8 +377,8 @@ impl Findings {
         matches!(said(table, name, value, &self.asked), Says::Words(_))
     }
 
-    /// A word of a field that holds no text.
-    fn word(&mut self, word: Word) {
+    /// A word of a field that holds no text, or what stands beside the data of an event.
+    pub(super) fn word(&mut self, word: Word) {
         let digest = Sha256::digest(word.text.as_bytes()).into();
         if word.text.is_empty() || self.known_words.contains(&digest) {
             return;

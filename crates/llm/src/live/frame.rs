@@ -62,6 +62,8 @@ pub(crate) struct FrameLines<'a> {
     text: &'a str,
     /// The event's name.
     pub(crate) name: Option<&'a str>,
+    /// What it says besides its data: the name, the id, how long to wait, and comments.
+    pub(crate) beside: Vec<&'a str>,
     /// The data lines, joined by line feeds; `None` if there are none (a comment).
     pub(crate) data: Option<Cow<'a, str>>,
     /// Where the data stands in the frame, if it stands in one place.
@@ -80,7 +82,8 @@ impl<'a> FrameLines<'a> {
             what: "stream event",
             reason: format!("byte {} is not UTF-8", error.valid_up_to()),
         })?;
-        let mut lines = Self { text, name: None, data: None, place: None, form: frame.form };
+        let beside = Vec::new();
+        let mut lines = Self { text, name: None, beside, data: None, place: None, form: frame.form };
         let start = match frame.form {
             Form::Event(start) => start,
             Form::Element(start) => {
@@ -105,8 +108,12 @@ impl<'a> FrameLines<'a> {
                 "event" | "id" | "retry" if !is_word(value) => {
                     return Err(out_of_order("the name or the id of an event is no word"));
                 }
-                "event" => lines.name = (!value.is_empty()).then_some(value),
-                "" | "id" | "retry" => {}
+                "event" | "" | "id" | "retry" => {
+                    lines.beside.push(value);
+                    if field == "event" {
+                        lines.name = (!value.is_empty()).then_some(value);
+                    }
+                }
                 _ => return Err(out_of_order("a line of the stream is no field of an event")),
             }
         }

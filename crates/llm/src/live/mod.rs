@@ -80,6 +80,7 @@ use openai_responses::{ResponsesStream, ResponsesWhole};
 pub use refused::refused;
 pub use request::LiveRequest;
 use stream::{StreamEditor, StreamWire};
+pub use unknown::is_unknown_call;
 use whole::WholeEditor;
 
 /// An editor for the answer to `request` that is streamed as events.

@@ -220,6 +220,9 @@ impl<W: StreamWire> StreamEditor<W> {
             return Ok(());
         }
         let lines = FrameLines::read(&raw)?;
+        for word in &lines.beside {
+            self.ledger.findings.word(Word::new(*word));
+        }
         let Some(data) = &lines.data else {
             self.wait(Waiting::plain(raw, None, Texts::None));
             return Ok(());

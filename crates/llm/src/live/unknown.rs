@@ -4,19 +4,28 @@
 //! as arguments. Frames of one type are one call; of several, the arguments are `{"type": ..., "events": [...]}`. They
 //! wait like calls do, and leave or go together.
 
-use backstop_hooks::{Params, ShownName};
 use backstop_hooks::conversation::{Part, ToolCall};
+use backstop_hooks::{Params, ShownName};
 use serde_json::{Map, Value};
 
 use super::PartKey;
 use super::steps::step;
 use crate::error::{WireError, out_of_order};
 use crate::model::ModelResponse;
+use crate::wire::{Api, is_whole_call};
 
 /// The choice to which such frames belong.
 pub(super) const UNKNOWN_CHOICE: u32 = 0;
 /// More types than any provider adds at once.
 const MOST_TYPES: u32 = 64;
+
+/// What the ids of calls begin with that are frames or fields.
+const PREFIX: &str = "unknown_";
+
+/// Whether a call of an answer may be something that nobody knows: a frame or a field, or a thing of a type without a form.
+pub fn is_unknown_call(call: &ToolCall) -> bool {
+    call.id.as_str().starts_with(PREFIX) || Api::ALL.into_iter().any(|api| is_whole_call(call, api))
+}
 
 /// The frames of one answer whose types nobody knows.
 #[derive(Debug, Default)]
@@ -104,7 +113,7 @@ impl UnknownType {
         };
         Part::ToolCall(ToolCall {
             // One that no other call of the answer has: a hook names calls by their ids.
-            id: format!("unknown_{}", ShownName::new(&self.name)).into(),
+            id: format!("{PREFIX}{}", ShownName::new(&self.name)).into(),
             name: self.name.clone(),
             arguments: Params::new(arguments),
             malformed: None,
