@@ -218,7 +218,7 @@ pub struct Body<'a> {
 /// What becomes of a request.
 #[derive(Debug)]
 pub enum Requested {
-    /// It goes on exactly as it came, compression included.
+    /// It goes on as it came, but for a compression.
     Unchanged,
     /// It goes on with this body, uncompressed. Its `model` decides anew where it goes.
     Replaced(Bytes),

@@ -20,6 +20,7 @@ use hyper::body::{Body, SizeHint};
 use super::answer::{AnswerBody, BrokenOff, is_event_stream};
 use super::asking::Asking;
 use super::ending::EndWatch;
+use super::judging::Judging;
 use crate::cloud::bedrock::{self, Events, Framer, Unframer};
 use crate::cloud::{self, Envelope};
 use crate::compression::{Coding, Decoder, Undecodable};
@@ -44,13 +45,15 @@ enum Waited {
     Step(Step),
     /// The provider was asked once more.
     Answer(Box<Option<Response<UpstreamBody>>>),
+    /// A piece of the answer was decompressed.
+    Decoded(Box<Decoder>, Result<Bytes, Undecodable>),
 }
 
 /// Where a driver stands.
 enum State {
     /// The provider is read.
     Reading(Box<dyn Exchange>, Outgoing),
-    /// The exchange decides, or the provider is asked once more.
+    /// The exchange decides, the provider is asked once more, or what came is decompressed.
     Deciding(Deciding),
     /// Nothing more comes.
     Over,
@@ -131,6 +134,7 @@ pub(crate) struct Driver {
     has_head: bool,
     ending: EndWatch,
     recorder: Recorder,
+    judging: Judging,
 }
 
 /// What an answer answers.
@@ -145,6 +149,8 @@ pub(super) struct Asked {
     pub(super) ending: EndWatch,
     /// Notes what becomes of it.
     pub(super) recorder: Recorder,
+    /// Where it is decompressed.
+    pub(super) judging: Judging,
 }
 
 fn decoder_of(headers: &HeaderMap, limit: u64) -> Result<Option<Decoder>, Undecodable> {
@@ -159,7 +165,7 @@ impl Driver {
         exchange: Box<dyn Exchange>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Self, Undecodable> {
-        let Asked { decoded_limit, again, is_framed, ending, recorder } = asked;
+        let Asked { decoded_limit, again, is_framed, ending, recorder, judging } = asked;
         let provider = Arc::clone(&again.provider);
         // Frames have no comments: an event that clients pass over takes their place.
         let in_frames = again.spoken == Some(Envelope::Bedrock);
@@ -187,6 +193,7 @@ impl Driver {
             has_head: false,
             ending,
             recorder,
+            judging,
             ready: BytesMut::new(),
             broken: false,
         })
@@ -238,6 +245,11 @@ impl Driver {
                         match waited {
                             Waited::Step(step) => self.take(exchange, out, step),
                             Waited::Answer(answer) => self.resume(exchange, out, *answer),
+                            Waited::Decoded(decoder, decoded) => {
+                                self.decoder = Some(*decoder);
+                                let data = decoded.map_err(Cause::Undecodable);
+                                self.show(exchange, out, data);
+                            }
                         }
                     }
                     Poll::Pending => {
@@ -276,12 +288,7 @@ impl Driver {
     }
 
     /// Shows the exchange what comes next. Pending when nothing has come.
-    fn poll_read(
-        &mut self,
-        mut exchange: Box<dyn Exchange>,
-        mut out: Outgoing,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
+    fn poll_read(&mut self, exchange: Box<dyn Exchange>, out: Outgoing, cx: &mut Context<'_>) -> Poll<()> {
         let Some(upstream) = &mut self.upstream else {
             // The answer has ended, and everything about it is decided.
             self.end(out);
@@ -306,13 +313,20 @@ impl Driver {
                     self.state = State::Reading(exchange, out);
                     return Poll::Ready(());
                 };
-                match self.read(data) {
-                    Ok(data) if data.is_empty() => self.state = State::Reading(exchange, out),
-                    Ok(data) => {
-                        let step = exchange.chunk(data, &mut out);
-                        self.take(exchange, out, step);
+                match self.decoder.take() {
+                    None => self.show(exchange, out, Ok(data)),
+                    Some(mut decoder) => {
+                        self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
+                        let judging = self.judging.clone();
+                        self.state = State::Deciding(Box::pin(async move {
+                            let decoded = judging.aside(move || {
+                                let decoded = decoder.push(&data);
+                                (Box::new(decoder), decoded)
+                            });
+                            let (decoder, decoded) = decoded.await;
+                            (exchange, out, Waited::Decoded(decoder, decoded))
+                        }));
                     }
-                    Err(cause) => self.fail(exchange, out, cause),
                 }
             }
             Poll::Ready(None) => self.finish(exchange, out),
@@ -320,13 +334,16 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// What came, without its compression and its frames.
-    fn read(&mut self, data: Bytes) -> Result<Bytes, Cause> {
-        let data = match &mut self.decoder {
-            Some(decoder) => decoder.push(&data).map_err(Cause::Undecodable)?,
-            None => data,
-        };
-        self.unframed(data)
+    /// Shows the exchange what came, without its compression.
+    fn show(&mut self, mut exchange: Box<dyn Exchange>, mut out: Outgoing, data: Result<Bytes, Cause>) {
+        match data.and_then(|data| self.unframed(data)) {
+            Ok(data) if data.is_empty() => self.state = State::Reading(exchange, out),
+            Ok(data) => {
+                let step = exchange.chunk(data, &mut out);
+                self.take(exchange, out, step);
+            }
+            Err(cause) => self.fail(exchange, out, cause),
+        }
     }
 
     fn unframed(&mut self, data: Bytes) -> Result<Bytes, Cause> {

@@ -9,7 +9,8 @@
 //!   between its steps a request holds no place.
 //! - *Who leaves is not judged.* Nothing runs for a client that has left but the step that is under way; no other is begun.
 //!
-//! What is judged counts against `max_buffered_bytes` meanwhile.
+//! What is judged counts against `max_buffered_bytes` meanwhile. Bodies are decompressed in such places, too: how long that takes
+//! is known only afterwards.
 //!
 //! Limits: one step is at most what one hook point does with one request, whose size `max_body_bytes` bounds. A request below
 //! [`LARGE`] is judged where it is served.
@@ -59,6 +60,22 @@ impl Judging {
             (exchange, requested)
         };
         if is_large { self.in_steps(judged).await } else { judged.await }
+    }
+
+    /// Does work that waits for nothing in a place of its own.
+    pub(super) async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let place = Arc::clone(&self.0).acquire_owned().await;
+        let done = spawn_blocking(move || {
+            let done = work();
+            drop(place);
+            done
+        });
+        match done.await {
+            Ok(done) => done,
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            // The runtime ends, and whoever waits here with it.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     async fn in_steps<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {

@@ -168,6 +168,16 @@ impl<'a> ProxyRequest<'a> {
             Sending::Stream(Box::new(self.body(incoming)))
         };
         let is_read = exchange.is_some() || self.shared.routes.reads_models();
+        if let Some(plain) = self.decompressed(&sending, is_read).await? {
+            buffered.grow(plain.len())?;
+            sending = match sending {
+                Sending::Whole(sent) if exchange.is_none() || !self.shared.interceptor.decides() => {
+                    Sending::Partial { sent, whole: plain }
+                }
+                // What was judged is what leaves: a compression has room for more than the body.
+                _ => Sending::Replaced(plain),
+            };
+        }
         if (is_read || self.spoken.is_some()) && self.endpoint.has_document() {
             sending = self.with_address(sending)?;
             if let Sending::Partial { whole, .. } | Sending::Replaced(whole) = &sending {
@@ -503,6 +513,7 @@ impl<'a> ProxyRequest<'a> {
             is_framed,
             ending: self.ending().watch(),
             recorder: self.recorder.clone(),
+            judging: self.shared.judging.clone(),
         };
         let driver = Driver::new(asked, head, body, exchange, keep_alive);
         let driver = driver.map_err(|undecodable| Failure::Upstream {

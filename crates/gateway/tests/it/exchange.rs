@@ -186,16 +186,13 @@ async fn compression_is_undone_for_who_looks_and_kept_for_who_does_not() {
     }
     let untouched = talk(&gateway, post("/v1/messages", "opaque")).await;
     assert_eq!(untouched.raw_body(), packed);
-    // A request that nobody changes stays compressed.
+    // What was read is what leaves: a compression has room for more than the body.
     let body = gzip(b"opaque");
     let head = post("/v1/messages", "")
         .replace("content-length: 0", &format!("content-encoding: gzip\r\ncontent-length: {}", body.len()));
     assert_eq!(talk(&gateway, [head.as_bytes(), &body].concat()).await.status(), 200);
     let arrived = upstream.request(3);
-    assert!(
-        arrived.contains("content-encoding: gzip\r\n")
-            && arrived.contains(&format!("content-length: {}", body.len()))
-    );
+    assert!(!arrived.contains("content-encoding") && arrived.ends_with("\r\n\r\nopaque"), "{arrived}");
 }
 
 #[tokio::test]

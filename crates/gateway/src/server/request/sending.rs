@@ -21,11 +21,11 @@ pub(in crate::server) const PATIENCE_FOR_WHOLE: u32 = 10;
 pub(in crate::server) enum Sending {
     /// In memory, as the client sent it.
     Whole(Bytes),
-    /// In memory, as the client sent it, which leaves a part to its address.
+    /// In memory, as the client sent it: compressed, or with a part of it left to its address.
     Partial {
         /// What the client sent.
         sent: Bytes,
-        /// With what the address says in it, decoded: so it is judged.
+        /// The same decompressed, with what the address says in it: so it is read.
         whole: Bytes,
     },
     /// In memory, from the exchange.
@@ -116,12 +116,33 @@ impl ProxyRequest<'_> {
             (None, None) => return Ok(sending),
         };
         Ok(match (named, sending) {
-            (Named::Added(whole), Sending::Whole(sent)) => Sending::Partial { sent, whole },
+            (Named::Added(whole), Sending::Whole(sent) | Sending::Partial { sent, .. }) => {
+                Sending::Partial { sent, whole }
+            }
             (Named::Changed(whole), _) => Sending::Replaced(whole),
             // Nobody could say of it which model is asked.
             (Named::Unreadable, _) if !body.trim_ascii().is_empty() => return Err(Failure::Unclear),
             (Named::Added(_) | Named::Same | Named::Unreadable, sending) => sending,
         })
+    }
+
+    /// The body without its compression, if it has one and somebody reads it.
+    pub(super) async fn decompressed(
+        &self,
+        sending: &Sending,
+        is_read: bool,
+    ) -> Result<Option<Bytes>, Failure> {
+        let (headers, path) = (&self.head.headers, self.caller.target.path());
+        let is_declared = !matches!(brings(self.permission, &self.head.method, path), Brings::Read);
+        let is_read = is_read || self.spoken.is_some() || azure::deployment(path).is_some() || is_declared;
+        let Sending::Whole(bytes) = sending else { return Ok(None) };
+        let coding = Coding::of(headers).map_err(Failure::Undecodable);
+        let Some(coding) = (if is_read && !bytes.is_empty() { coding? } else { None }) else {
+            return Ok(None);
+        };
+        let (bytes, limit) = (bytes.clone(), self.shared.limits.body_bytes as u64);
+        let decoded = self.shared.judging.aside(move || coding.decode(&bytes, limit)).await;
+        decoded.map(Some).map_err(Failure::Undecodable)
     }
 
     /// The body without its compression.

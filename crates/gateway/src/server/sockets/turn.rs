@@ -15,6 +15,7 @@ use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
 use crate::record::{Outcome, RecordEnd};
+use crate::server::judging;
 use crate::server::load::{Buffered, Running, Visitors};
 use crate::server::request::{ProxyRequest, Sending};
 
@@ -223,7 +224,12 @@ impl Relay {
         let provider = Arc::clone(&self.session.provider);
         let session = Arc::clone(&self.session);
         let (body, name) = (create.body.clone(), Arc::clone(&provider.name));
+        let mut judged = session.shared.load.buffer();
+        if let Err(failure) = judged.grow(judging::held(&body)) {
+            return Ok((exchange, Made::Failed(failure)));
+        }
         let (exchange, requested) = self.attend(session.shared.judging.request(exchange, body, name)).await?;
+        drop(judged);
         let made = match requested {
             Requested::Unchanged => as_it_came(message, create),
             Requested::Reply(reply) => Made::Reply(reply),

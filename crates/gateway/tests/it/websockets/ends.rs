@@ -358,6 +358,21 @@ async fn what_is_no_request_is_counted_and_limited_too() {
     assert_eq!(kind(&said[16]), "error");
 }
 
+/// A large request is in memory once more as it was read, and as hooks rewrite it.
+#[tokio::test]
+async fn what_a_large_request_takes_while_it_is_judged_is_counted() {
+    let provider = Provider::start(|_| Play::events(&answer("Done.", None))).await;
+    let mut settings = open_settings(&provider.url());
+    settings.limits.buffered_bytes = 140_000;
+    let gateway = hooked(&house(), settings, HookSettings::default()).await;
+    let mut client = Client::open(&gateway).await;
+    client.ask(&"x".repeat(40_000)).await;
+    let told: serde_json::Value = serde_json::from_str(&client.next().await.unwrap()).unwrap();
+    assert_eq!((told["status"].as_u64(), provider.heard().len()), (Some(503), 0), "{told}");
+    client.ask(&"x".repeat(20_000)).await;
+    client.answer().await;
+}
+
 #[tokio::test]
 async fn a_gateway_that_stops_ends_idle_connections_at_once_and_others_with_an_error() {
     let provider = Provider::start(|n| {
