@@ -33,6 +33,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 use crate::access::{AccessTokens, TokenLife};
 use crate::cloud::bedrock;
 use crate::endpoint::{Endpoint, Family, unescaped};
+use crate::headers::OWN;
 use crate::settings::Settings;
 
 /// The header that carries a token, for clients whose credential headers hold their provider's key.
@@ -40,8 +41,6 @@ pub(crate) const TOKEN_HEADER: &str = "x-backstop-token";
 /// The header that names the agent.
 pub(crate) const AGENT_HEADER: &str = "x-backstop-agent";
 
-/// The prefix of all headers that are meant for the gateway only.
-const OWN_HEADERS: &str = "x-backstop-";
 const API_KEY: &str = "x-api-key";
 const GOOGLE_KEY: &str = "x-goog-api-key";
 const AZURE_KEY: &str = "api-key";
@@ -185,7 +184,7 @@ impl Authenticator {
     /// Returns whether a header must not be forwarded: it is meant for the gateway only, or one of the gateway's tokens occurs
     /// anywhere in its value (as it may in `referer` and `cookie`).
     pub(crate) fn must_strip(&self, name: &header::HeaderName, value: &HeaderValue) -> bool {
-        name.as_str().starts_with(OWN_HEADERS) || self.is_in(value.as_bytes())
+        name.as_str().starts_with(OWN) || self.is_in(value.as_bytes())
     }
 
     /// Returns whether one of the gateway's tokens occurs in `text`, or anything that has the form of an access token. Not constant time: the caller has already presented a token.

@@ -14,6 +14,7 @@ use crate::cloud::{MOST_FIELDS, NotSpoken, Unspoken};
 use crate::compression::Undecodable;
 use crate::endpoint::{AmbiguousPath, Family};
 use crate::operations;
+use crate::query::Strange;
 use crate::upstream::{BodyError, NoKey, SendError};
 
 /// Why a gateway does not start.
@@ -176,6 +177,8 @@ pub(crate) enum Failure {
         "the query holds `{0}`, which does not pass with the key of this proxy\nhint: leave it out, or send your own key to a provider that is configured without one"
     )]
     Query(String),
+    #[error(transparent)]
+    Address(#[from] Strange),
     #[error("this is no opening of a WebSocket (RFC 6455): {0}")]
     Handshake(&'static str),
     #[error("{0}")]
@@ -257,7 +260,9 @@ impl Failure {
                 (Kind::NotFound, 404)
             }
             Self::Slow | Self::Dripping(_) => (Kind::InvalidRequest, 408),
-            Self::Handshake(_) | Self::Message(_) | Self::Query(_) => (Kind::InvalidRequest, 400),
+            Self::Handshake(_) | Self::Message(_) | Self::Query(_) | Self::Address(_) => {
+                (Kind::InvalidRequest, 400)
+            }
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
             Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),

@@ -64,6 +64,10 @@ pub trait Interceptor: Send + Sync + 'static {
         true
     }
 
+    /// Which of these words of a head or an address can't be shown to whom they are for, by their places. Must not block or wait.
+    /// Whoever wraps another asks that.
+    fn withholds(&self, agent: Option<&AgentId>, words: &[&str]) -> Vec<usize>;
+
     /// Whether sound and pictures of a session pass, in which nobody can judge anything.
     fn passes_media(&self) -> bool {
         true
@@ -108,6 +112,10 @@ impl Interceptor for Transparent {
 
     fn begin(&self, _: &Call<'_>) -> Plan {
         Plan::Opaque
+    }
+
+    fn withholds(&self, _: Option<&AgentId>, _: &[&str]) -> Vec<usize> {
+        Vec::new()
     }
 }
 

@@ -3,7 +3,8 @@
 //! Order is kept, so headers are copied and never removed in place. Left out are the headers of one hop (RFC
 //! 9110, 7.6.1: `connection` and what it names, `keep-alive`, `proxy-connection`, `proxy-authenticate`,
 //! `proxy-authorization`, `te`, `transfer-encoding`, `upgrade`), the gateway's own, and credentials that are
-//! not the provider's; where hooks decide or the operator pays, also what [no list knows](crate::known). `host` becomes the provider's. Nothing is added that tells of the gateway.
+//! not the provider's; where hooks decide or the operator pays, in both directions also what [no table has](crate::headers).
+//! `host` becomes the provider's. Nothing is added that tells of the gateway.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::auth::Authenticator;
 use crate::cloud::azure::OF_AZURE;
 use crate::cloud::sigv4::Signer;
-use crate::known::{KnownHeaders, is_of_maker};
+use crate::headers::{KnownHeaders, OWN, Way, is_of_maker};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -98,9 +99,15 @@ pub(crate) struct RequestHeaders<'a> {
 }
 
 impl RequestHeaders<'_> {
-    /// Returns the headers to send, in the client's order.
-    pub(crate) fn build(&self, from: &HeaderMap) -> HeaderMap {
+    /// Returns the headers to send, in the client's order, and how many no table let pass. `withholds` says which of some words
+    /// can't be shown.
+    pub(crate) fn build(
+        &self,
+        from: &HeaderMap,
+        withholds: impl FnOnce(&[&str]) -> Vec<usize>,
+    ) -> (HeaderMap, u32) {
         let named = named_in_connection(from);
+        let mut sieve = self.known.map(|known| known.sieve(Way::Request));
         let mut to = HeaderMap::with_capacity(from.len() + 2);
         let mut credentials = match self.credentials {
             Credentials::Client | Credentials::Signed(_) => None,
@@ -129,11 +136,12 @@ impl RequestHeaders<'_> {
             {
                 continue;
             }
-            if self.known.is_some_and(|known| !known.pass(name)) {
-                continue;
+            match &mut sieve {
+                Some(sieve) => sieve.take(name, value, &mut to),
+                None => drop(to.append(name.clone(), value.clone())),
             }
-            to.append(name.clone(), value.clone());
         }
+        let out = sieve.map_or(0, |sieve| sieve.finish(&mut to, withholds));
         if let Some(host) = self.host.filter(|_| !to.contains_key(header::HOST)) {
             to.insert(header::HOST, host.clone());
         }
@@ -143,7 +151,7 @@ impl RequestHeaders<'_> {
         if self.inspected {
             to.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        to
+        (to, out)
     }
 
     /// Whether the operator named the header to be passed on.
@@ -170,22 +178,41 @@ pub(crate) fn is_credential(name: &HeaderName) -> bool {
     *name == header::AUTHORIZATION || *name == API_KEY || *name == GOOGLE_KEY || *name == AZURE_KEY
 }
 
-/// Returns the headers of a provider's answer without hop-by-hop headers, as the client receives them. `decoded` means
-/// that the body is sent uncompressed and with another length.
-pub(crate) fn response_headers(from: HeaderMap, decoded: bool) -> HeaderMap {
-    let of_body =
-        |name: &HeaderName| decoded && (*name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING);
-    if !from.keys().any(|name| is_hop(name) || of_body(name)) {
-        return from;
-    }
-    let named = named_in_connection(&from);
-    let mut to = HeaderMap::with_capacity(from.len());
-    for (name, value) in &from {
-        if !is_hop(name) && !is_named_by(&named, name) && !of_body(name) {
-            to.append(name.clone(), value.clone());
+/// Builds the headers of an answer to a client from those that a provider sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerHeaders<'a> {
+    /// The body is sent uncompressed and with another length.
+    pub(crate) decoded: bool,
+    /// The headers that may pass; `None` where no hook decides and the client pays.
+    pub(crate) known: Option<&'a KnownHeaders>,
+}
+
+impl AnswerHeaders<'_> {
+    /// Returns the headers as the client receives them, and how many no table let pass. `withholds` says which of some words can't
+    /// be shown.
+    pub(crate) fn build(
+        self,
+        from: &HeaderMap,
+        withholds: impl FnOnce(&[&str]) -> Vec<usize>,
+    ) -> (HeaderMap, u32) {
+        let named = named_in_connection(from);
+        let mut sieve = self.known.map(|known| known.sieve(Way::Answer));
+        let mut to = HeaderMap::with_capacity(from.len());
+        for (name, value) in from {
+            let of_body = *name == header::CONTENT_LENGTH || *name == header::CONTENT_ENCODING;
+            if is_hop(name) || is_named_by(&named, name) || (self.decoded && of_body) {
+                continue;
+            }
+            match &mut sieve {
+                Some(sieve) => sieve.take(name, value, &mut to),
+                // What is ours nobody else says.
+                None if name.as_str().starts_with(OWN) => {}
+                None => drop(to.append(name.clone(), value.clone())),
+            }
         }
+        let out = sieve.map_or(0, |sieve| sieve.finish(&mut to, withholds));
+        (to, out)
     }
-    to
 }
 
 #[cfg(test)]
@@ -218,7 +245,7 @@ mod tests {
             inspected,
             known: None,
         };
-        lines(&request_headers.build(from))
+        lines(&request_headers.build(from, |_| Vec::new()).0)
     }
 
     #[test]
@@ -324,7 +351,7 @@ mod tests {
             inspected: false,
             known: Some(&known),
         };
-        let passed = headers.build(&from);
+        let (passed, _) = headers.build(&from, |_| Vec::new());
         assert!(passed.contains_key("openai-project") && !passed.contains_key("openai-organization"));
     }
 
@@ -347,7 +374,12 @@ mod tests {
                 inspected: false,
                 known,
             };
-            request_headers.build(&from).keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+            request_headers
+                .build(&from, |_| Vec::new())
+                .0
+                .keys()
+                .map(|name| name.as_str().to_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(sent(None).len(), 4, "a plain proxy");
         assert_eq!(sent(Some(&KnownHeaders::default())), ["anthropic-version"]);
@@ -382,11 +414,12 @@ mod tests {
             ("content-encoding", "gzip"),
             ("request-id", "r"),
         ]);
-        let kept = lines(&response_headers(from.clone(), false));
+        let sent = |decoded| {
+            let headers = AnswerHeaders { decoded, known: None };
+            lines(&headers.build(&from, |_| Vec::new()).0)
+        };
+        let kept = sent(false);
         assert_eq!(kept, ["content-type: text/event-stream", "content-encoding: gzip", "request-id: r"]);
-        assert_eq!(
-            lines(&response_headers(from, true)),
-            ["content-type: text/event-stream", "request-id: r"]
-        );
+        assert_eq!(sent(true), ["content-type: text/event-stream", "request-id: r"]);
     }
 }

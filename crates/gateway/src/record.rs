@@ -25,6 +25,7 @@ pub use self::labels::{Label, Word};
 use crate::auth::AuthError;
 use crate::endpoint::{Endpoint, Operation};
 use crate::error::Failure;
+use crate::headers::Way;
 use crate::settings::Pricing;
 
 /// What became of a request.
@@ -109,6 +110,10 @@ pub struct RequestRecord {
     pub cost_micros: u64,
     /// Bytes of the answer that left.
     pub answer_bytes: u64,
+    /// Headers of the client that were not passed on.
+    pub request_headers_left_out: u32,
+    /// Headers of the provider that were not passed on.
+    pub answer_headers_left_out: u32,
 }
 
 /// Somebody who is shown the record of every request.
@@ -199,6 +204,8 @@ struct Facts {
     tokens: TokenUsage,
     cost_micros: u64,
     bytes: u64,
+    /// Headers that were left out, of requests and of answers.
+    left_out: (u32, u32),
 }
 
 impl Recorder {
@@ -288,6 +295,19 @@ impl Recorder {
         facts.cost_micros = facts.cost_micros.saturating_add(cost.unwrap_or_default());
     }
 
+    /// Notes headers that no table let pass. Where several providers are asked, those of the one with the most count.
+    pub(crate) fn leaves_out(&self, way: Way, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let Some((_, mut facts)) = self.facts() else { return };
+        let noted = match way {
+            Way::Request => &mut facts.left_out.0,
+            Way::Answer => &mut facts.left_out.1,
+        };
+        *noted = count.max(*noted);
+    }
+
     /// What ends the record when it is dropped.
     pub(crate) fn ending(&self) -> RecordEnd {
         RecordEnd { recorder: self.clone(), is_whole: false, has_left: false, bytes: 0 }
@@ -359,6 +379,8 @@ impl Drop for RecordEnd {
             tokens: facts.tokens,
             cost_micros: facts.cost_micros,
             answer_bytes: facts.bytes,
+            request_headers_left_out: facts.left_out.0,
+            answer_headers_left_out: facts.left_out.1,
         };
         drop(facts);
         for sink in noted.records.sinks.iter() {

@@ -41,7 +41,8 @@ pub struct Settings {
     pub providers: BTreeMap<String, Provider>,
     /// Operations that pass although nobody here reads them, besides those that are known to be harmless.
     pub allow: Vec<AllowedOperation>,
-    /// Headers of requests that pass on where hooks decide or the operator pays, besides those that are known to be harmless.
+    /// Headers of requests and answers that pass on where hooks decide or the operator pays, besides those that are known to be
+    /// harmless.
     pub headers: Vec<String>,
     /// Which models go where; the first that matches.
     pub routes: Vec<ModelRoute>,

@@ -151,6 +151,8 @@ mod tests {
             tokens: TokenUsage::default(),
             cost_micros: 0,
             answer_bytes: 7,
+            request_headers_left_out: 0,
+            answer_headers_left_out: 0,
         }
     }
 

@@ -37,8 +37,9 @@ section! {
         /// Operations that pass although nobody here can read them, besides lists of models and files: single ones, as
         /// method and path. A segment in braces stands for any one, but not for the first behind a version or a prefix.
         allow ("allow"): Vec<Spanned<GatewayOperation>>, OperatorOnly;
-        /// Headers of requests that pass on although no list of the proxy knows them. Where hooks decide, or the operator's key
-        /// pays, others are left out: some servers take another method or path from a header.
+        /// Headers that pass on although no table of the proxy has them, of requests and of answers. Where hooks decide, or the
+        /// operator's key pays, others are left out: some servers take another method or path from a header, and a text in one
+        /// passes those who judge.
         headers ("headers"): Vec<Spanned<Name>>, OperatorOnly;
         /// Whether requests of an API for which no provider is configured go to its maker, with the client's own key.
         passthrough ("passthrough"): Setting<bool> = true, OperatorOnly;

@@ -74,6 +74,7 @@ use backstop_hooks::points::{
     AfterLlmCall, BeforeLlmCall, LlmInput, LlmOutput, MessageBefore, ModelCallEnded, ModelCallStarted,
     SessionEnd, SessionStart, ToolAfter,
 };
+use backstop_hooks::{AgentId, CallContext};
 
 use self::approvals::Approvals;
 use self::batched::Batched;
@@ -279,6 +280,12 @@ impl Interceptor for Hooks {
 
     fn decides(&self) -> bool {
         self.0.active_hooks().decides()
+    }
+
+    fn withholds(&self, agent: Option<&AgentId>, words: &[&str]) -> Vec<usize> {
+        let Some(gates) = self.0.active_hooks().gates(&self.0.settings) else { return Vec::new() };
+        let call = CallContext { agent_id: agent.cloned(), ..CallContext::default() };
+        names::withheld(&self.0.engine, &call, &gates, words)
     }
 
     fn passes_media(&self) -> bool {

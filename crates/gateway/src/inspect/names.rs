@@ -1,7 +1,8 @@
-//! The words of an answer that are no text: ids, names of models and fields, signatures.
+//! The words that are no text: ids, names of models and fields, signatures, in an answer and in the heads of both directions.
 //!
-//! Each passes the redactors of answers by itself before anything that holds it leaves. Nothing is taken out of one: another value
-//! would name something else, so what a redactor finds fault with ends the answer. Hooks that judge whole texts are not shown them.
+//! Each of an answer passes the redactors of answers by itself before anything that holds it leaves. Nothing is taken out of one: another value
+//! would name something else, so what a redactor finds fault with ends the answer. What stands in a head or an address is
+//! [left out or refused](withheld) by whoever asks. Hooks that judge whole texts are not shown them.
 
 use backstop_engine::{BlockCause, Blocked, Engine, Redaction, ResponseGate};
 use backstop_hooks::{CallContext, Text};
@@ -13,6 +14,24 @@ use super::settings::TextMode;
 
 /// The number under which redactors read a word.
 const WORD: usize = 0;
+
+/// Which of the words of a head or an address can't be shown. A receipt says what was found.
+pub(super) fn withheld(engine: &Engine, call: &CallContext, gates: &Gates, words: &[&str]) -> Vec<usize> {
+    let names = || Names::new(engine, call, gates);
+    // Most heads hold nothing of the kind.
+    if names().passes_text(&words.join("\n")) {
+        return Vec::new();
+    }
+    let can_not = |word: &str| {
+        let mut names = names();
+        let is_withheld = !names.passes_text(word);
+        if let Some(redaction) = names.redaction.as_mut().filter(|_| is_withheld) {
+            redaction.record();
+        }
+        is_withheld
+    };
+    words.iter().enumerate().filter(|(_, word)| can_not(word)).map(|(at, _)| at).collect()
+}
 
 /// The words of one answer on their way past the redactors.
 #[derive(Debug)]
@@ -39,6 +58,13 @@ impl Names {
     /// Whether these words may leave.
     pub(super) fn pass(&mut self, words: &[Word]) -> bool {
         words.iter().all(|word| self.passes(word))
+    }
+
+    fn passes_text(&mut self, text: &str) -> bool {
+        let Some(redaction) = &mut self.redaction else { return true };
+        let is_edited =
+            !redaction.push(WORD, text).edits.is_empty() || !redaction.finish(WORD).edits.is_empty();
+        !is_edited && !redaction.is_blocked()
     }
 
     fn passes(&mut self, word: &Word) -> bool {

@@ -110,6 +110,7 @@ struct Families {
     dispatch_seconds: Bounded<PointLabels, Histogram>,
     answers: Bounded<AnswerLabels, Counter>,
     failures: Bounded<FailureLabels, Counter>,
+    headers_left_out: Bounded<HeaderLabels, Counter>,
     redactions: Bounded<SpanLabels, Counter>,
     requests_running: Gauge,
     streams_open: Gauge,
@@ -155,6 +156,12 @@ struct TokenLabels {
     model: Label,
     agent: Label,
     kind: TokenKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HeaderLabels {
+    provider: Label,
+    of: &'static str,
 }
 
 /// How tokens are counted apart, as providers bill them.
@@ -332,6 +339,7 @@ impl Metrics {
             });
         let answers = all.counters("hook_answers", "What hooks said");
         let failures = all.counters("hook_failures", "How hooks failed");
+        let headers_left_out = all.counters("headers_left_out", "Headers that were not passed on");
         let redactions = all.counters("redactions", "Spans that redactors found");
         let Registering { mut registry, dropped } = all;
         let gauge = |registry: &mut Registry, name: &str, help: &str| {
@@ -371,6 +379,7 @@ impl Metrics {
             dispatch_seconds,
             answers,
             failures,
+            headers_left_out,
             redactions,
             requests_running,
             streams_open,
@@ -454,6 +463,15 @@ impl RequestSink for Metrics {
                 let labels = TokenLabels { provider, model, agent, kind };
                 all.tokens.with(&labels, |counter| {
                     counter.inc_by(count);
+                });
+            }
+        }
+        for (of, count) in
+            [("requests", record.request_headers_left_out), ("answers", record.answer_headers_left_out)]
+        {
+            if count > 0 {
+                all.headers_left_out.with(&HeaderLabels { provider: provider.clone(), of }, |counter| {
+                    counter.inc_by(count.into());
                 });
             }
         }

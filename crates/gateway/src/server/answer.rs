@@ -200,7 +200,9 @@ impl Passing {
                 return Poll::Ready(Some(self.give_up(&ended.failure())));
             }
         }
-        match Pin::new(upstream).poll_frame(cx) {
+        // Trailers are headers that no table has, and no wire.
+        let is_data = |frame: &Result<Frame<Bytes>, _>| !frame.as_ref().is_ok_and(Frame::is_trailers);
+        match Pin::new(upstream).poll_frame(cx).map(|frame| frame.filter(is_data)) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.silence.broken();
                 if !std::mem::replace(&mut self.begun, true) {

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 
 use super::load::{Buffered, Load};
 use crate::auth::{AuthError, is_key, without_key};
-use crate::cloud::{self, Envelope, Plain, Unspoken, azure};
+use crate::cloud::{self, Envelope, Plain, Unspoken};
 use crate::endpoint::{Endpoint, unescaped};
 use crate::error::Failure;
 use crate::head::{Credentials, is_credential};
 use crate::models::main_model;
 use crate::operations::Permission;
-use crate::query::unwanted;
+use crate::query::{Strange, unwanted};
 use crate::settings::Cloud;
 use crate::upstream::{NoKey, Paying, Provider, RequestBody};
 
@@ -29,6 +29,10 @@ pub(super) struct Asking {
     pub(super) permission: Permission,
     /// The address in the wire of the maker.
     pub(super) target: PathAndQuery,
+    /// Whether hooks decide or the operator pays.
+    pub(super) is_closed: bool,
+    /// Whether the client's headers name a model or ask for more that nobody here reads.
+    pub(super) says_more: bool,
     /// The headers on their way up, with what is sent for the client's credentials.
     pub(super) headers: HeaderMap,
     /// What that is.
@@ -47,6 +51,14 @@ impl Asking {
             self.headers.insert(name.clone(), value.clone());
         }
         Ok(self)
+    }
+
+    /// The same for a body that is not the client's.
+    pub(super) fn with_another_body(mut self) -> Self {
+        self.headers.remove(header::CONTENT_LENGTH);
+        self.headers.remove(header::CONTENT_ENCODING);
+        self.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self
     }
 
     /// The request with a body that is not the client's, in the wire of the maker.
@@ -72,8 +84,7 @@ impl Asking {
         if is_clients && !self.may_pay() {
             return Err(self.unspoken(Unspoken::Credentials));
         }
-        let at_azure = matches!(provider.cloud, Some(Cloud::Azure { .. }));
-        if azure::says_more(&self.headers, self.endpoint.operation, at_azure) {
+        if self.says_more {
             return Err(self.unspoken(Unspoken::Header));
         }
         let model = main_model(self.endpoint, self.target.path(), plain);
@@ -110,8 +121,14 @@ impl Asking {
         if has_key && !is_clients {
             target = without_key(&target).ok_or(Failure::Refused(AuthError::Path))?;
         }
-        if let Some(name) = unwanted(self.permission, &self.method, &target).filter(|_| !is_clients) {
-            return Err(Failure::Query(name));
+        let unwanted =
+            self.is_closed.then(|| unwanted(self.permission, &self.method, &target, is_clients)).flatten();
+        match unwanted {
+            Some(name) if is_clients && self.permission != Permission::Opened => {
+                return Err(Strange::Pair(name).into());
+            }
+            Some(name) if !is_clients => return Err(Failure::Query(name)),
+            Some(_) | None => {}
         }
         if let (Credentials::Signed(signer), RequestBody::Whole(bytes)) = (credentials, &body) {
             let signed = signer.sign((&self.method, &target), &mut headers, bytes, Timestamp::now());

@@ -28,7 +28,6 @@ use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::error_body;
 use crate::exchange::{self, Answered, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
-use crate::head::response_headers;
 use crate::record::Recorder;
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
@@ -143,6 +142,8 @@ pub(super) struct Asked {
     pub(super) again: Asking,
     /// The most bytes of a decoded answer.
     pub(super) decoded_limit: u64,
+    /// Its headers, as they leave.
+    pub(super) headers: HeaderMap,
     /// Whether it comes in frames.
     pub(super) is_framed: bool,
     /// When it has to end.
@@ -165,7 +166,7 @@ impl Driver {
         exchange: Box<dyn Exchange>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Self, Undecodable> {
-        let Asked { decoded_limit, again, is_framed, ending, recorder, judging } = asked;
+        let Asked { decoded_limit, again, headers, is_framed, ending, recorder, judging } = asked;
         let provider = Arc::clone(&again.provider);
         // Frames have no comments: an event that clients pass over takes their place.
         let in_frames = again.spoken == Some(Envelope::Bedrock);
@@ -174,7 +175,8 @@ impl Driver {
             (bytes, Silence::new(keep_alive.every))
         });
         let decoder = decoder_of(&head.headers, decoded_limit)?;
-        head.headers = response_headers(head.headers, true);
+        let is_events = is_event_stream(&head.headers);
+        head.headers = headers;
         Ok(Self {
             endpoint: again.endpoint,
             unframer: is_framed.then(|| Unframer::new(Events::of(again.endpoint))),
@@ -185,7 +187,7 @@ impl Driver {
             upstream: Some(upstream),
             decoder,
             decoded_limit,
-            is_events: is_event_stream(&head.headers),
+            is_events,
             state: State::Reading(exchange, Outgoing::new(head)),
             keep_alive,
             spare: None,

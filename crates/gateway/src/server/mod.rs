@@ -47,7 +47,7 @@ use crate::access::AccessTokens;
 use crate::auth::Authenticator;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
-use crate::known::KnownHeaders;
+use crate::headers::KnownHeaders;
 use crate::metrics::Metrics;
 use crate::operations::AllowedOperation;
 use crate::record::labels::Labels;

@@ -29,10 +29,13 @@ use crate::cloud::{Envelope, NotSpoken, Spoken, azure, bedrock};
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Call, Exchange, Plan, Reply, Requested, Watch};
-use crate::head::{Credentials, RequestHeaders, response_headers};
+use crate::head::{AnswerHeaders, Credentials, RequestHeaders};
+use crate::headers::{KnownHeaders, Way};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
+use crate::query::strange;
 use crate::record::{Outcome, Recorder};
+use crate::settings::Cloud;
 use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
 
 /// How long the first byte of a stream is waited for before its head is passed on.
@@ -53,8 +56,8 @@ pub(super) struct ProxyRequest<'a> {
 /// An answer and who gave it.
 struct Given<'a> {
     provider: &'a Arc<Provider>,
-    /// What it was paid with.
-    paying: Paying,
+    /// What it was asked.
+    asking: Asking,
     response: Response<UpstreamBody>,
 }
 
@@ -190,6 +193,7 @@ impl<'a> ProxyRequest<'a> {
             return Err(Failure::closed(&self.head.method, self.caller.target.path()));
         }
         let is_paid = providers.iter().any(|provider| provider.has_own_key());
+        self.address_fits(self.permission, is_paid)?;
         sending = self.declared(sending, is_paid, |size| buffered.grow(size)).await?;
         if let Some(unshown) = exchange.take() {
             let bytes = self.decoded(&sending)?;
@@ -302,7 +306,8 @@ impl<'a> ProxyRequest<'a> {
                     }
                     Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
                 };
-                let (request, built) = self.request(provider, &paying, &mut sending, inspected)?;
+                let asking = self.asking(provider, &paying, &sending, inspected);
+                let (request, built) = self.request(&asking, &mut sending)?;
                 self.recorder.asks(&provider.name);
                 let mut answer = provider.send(request).await;
                 drop(built);
@@ -331,7 +336,7 @@ impl<'a> ProxyRequest<'a> {
                         let wait = may_wait.then(|| wait_asked(response.headers(), retries)).flatten();
                         let is_final = is_last && wait.is_none();
                         if !can_repeat || is_final || !(is_transient(status) || is_denied(status)) {
-                            return Ok(Given { provider, paying, response });
+                            return Ok(Given { provider, asking, response });
                         }
                         wait
                     }
@@ -384,8 +389,11 @@ impl<'a> ProxyRequest<'a> {
     /// Opens a WebSocket at a provider, with the credentials and headers that a request of the client gets there.
     pub(super) async fn open(&self, provider: &Arc<Provider>) -> Result<Upgraded, Failure> {
         let nothing = &mut Sending::Replaced(Bytes::new());
+        // What else such an address can't be was said before.
+        self.address_fits(Permission::Read, provider.has_own_key())?;
         let paying = provider.paying().await.map_err(|reason| unpaid(provider, reason))?;
-        let (mut request, _) = self.request(provider, &paying, nothing, true)?;
+        let asking = self.asking(provider, &paying, nothing, true);
+        let (mut request, _) = self.request(&asking, nothing)?;
         let offer = Offer::new();
         *request.method_mut() = Method::GET;
         offer.write(request.headers_mut());
@@ -401,14 +409,11 @@ impl<'a> ProxyRequest<'a> {
     /// The request as this provider gets it, and what was made for it in memory.
     fn request(
         &self,
-        provider: &Arc<Provider>,
-        paying: &Paying,
+        asking: &Asking,
         sending: &mut Sending,
-        inspected: bool,
     ) -> Result<(Request<RequestBody>, Buffered), Failure> {
         let is_replaced = matches!(sending, Sending::Replaced(_));
-        let asking = self.asking(provider, paying, is_replaced, inspected);
-        let is_wrapped = provider.cloud.is_some() || self.spoken.is_some();
+        let is_wrapped = asking.provider.cloud.is_some() || self.spoken.is_some();
         let plain = if is_wrapped { self.naming(sending)? } else { Bytes::new() };
         let mut built = self.shared.load.buffer();
         if !sending.is(&plain) {
@@ -429,23 +434,67 @@ impl<'a> ProxyRequest<'a> {
     }
 
     /// Who is asked for what, but for the body.
-    fn asking(&self, provider: &Arc<Provider>, paying: &Paying, replaced: bool, inspected: bool) -> Asking {
+    fn asking(
+        &self,
+        provider: &Arc<Provider>,
+        paying: &Paying,
+        sending: &Sending,
+        inspected: bool,
+    ) -> Asking {
         let (host, credentials) = (Some(provider.host()), &paying.credentials);
-        let is_open = !self.shared.interceptor.decides() && matches!(credentials, Credentials::Client);
-        let known = (!is_open).then_some(&self.shared.headers);
+        let replaced = matches!(sending, Sending::Replaced(_));
+        let known = self.known(credentials);
         let request_headers =
             RequestHeaders { auth: &self.shared.auth, host, credentials, replaced, inspected, known };
+        let (headers, left_out) = request_headers.build(&self.head.headers, |words| self.withholds(words));
+        self.recorder.leaves_out(Way::Request, left_out);
+        let at_azure = matches!(provider.cloud, Some(Cloud::Azure { .. }));
         Asking {
             provider: Arc::clone(provider),
             endpoint: self.endpoint,
             method: self.head.method.clone(),
             permission: self.permission,
             target: self.caller.target.clone(),
-            headers: request_headers.build(&self.head.headers),
+            is_closed: known.is_some(),
+            says_more: azure::says_more(&self.head.headers, self.endpoint.operation, at_azure),
+            headers,
             paying: paying.clone(),
             spoken: self.envelope(),
             load: Arc::clone(&self.shared.load),
         }
+    }
+
+    /// The headers that may pass; `None` where no hook decides and the client pays.
+    fn known(&self, credentials: &Credentials) -> Option<&KnownHeaders> {
+        let is_open = !self.shared.interceptor.decides() && matches!(credentials, Credentials::Client);
+        (!is_open).then_some(&self.shared.headers)
+    }
+
+    /// Refuses an address in which a text may stand, where hooks decide or the operator pays.
+    fn address_fits(&self, permission: Permission, is_paid: bool) -> Result<(), Failure> {
+        let target = &self.caller.target;
+        let is_usual = matches!(
+            target.as_str(),
+            "/v1/messages" | "/v1/messages?beta=true" | "/v1/chat/completions" | "/v1/responses"
+        );
+        if is_usual || !(is_paid || self.shared.interceptor.decides()) {
+            return Ok(());
+        }
+        let strange = strange(permission, &self.head.method, target, |words| self.withholds(words));
+        strange.map_or(Ok(()), |strange| Err(strange.into()))
+    }
+
+    /// Which of these words of a head or an address can't be shown.
+    fn withholds(&self, words: &[&str]) -> Vec<usize> {
+        self.shared.interceptor.withholds(self.caller.agent.as_ref(), words)
+    }
+
+    /// The headers of an answer as they leave.
+    fn leaving(&self, from: &HeaderMap, credentials: &Credentials, decoded: bool) -> HeaderMap {
+        let headers = AnswerHeaders { decoded, known: self.known(credentials) };
+        let (headers, left_out) = headers.build(from, |words| self.withholds(words));
+        self.recorder.leaves_out(Way::Answer, left_out);
+        headers
     }
 
     fn envelope(&self) -> Option<Envelope> {
@@ -473,7 +522,8 @@ impl<'a> ProxyRequest<'a> {
         given: Given<'a>,
         exchange: Option<Box<dyn Exchange>>,
     ) -> Result<Response<AnswerBody>, Failure> {
-        let Given { provider, paying, response } = given;
+        let Given { provider, asking, response } = given;
+        let credentials = asking.paying.credentials.clone();
         let (mut head, body) = response.into_parts();
         head.extensions.clear();
         let is_empty = body.is_end_stream() || self.head.method == Method::HEAD;
@@ -502,13 +552,14 @@ impl<'a> ProxyRequest<'a> {
             let recorder = self.recorder.clone();
             let body =
                 AnswerBody::passing(self.endpoint, &head.headers, body, provider, ending, recorder, owes);
-            head.headers = response_headers(head.headers, false);
+            head.headers = self.leaving(&head.headers, &credentials, false);
             return Ok(Response::from_parts(head, body));
         };
         let is_framed = shown.is_some();
         head.headers = shown.unwrap_or(head.headers);
         let asked = Asked {
-            again: self.asking(provider, &paying, true, true),
+            again: asking.with_another_body(),
+            headers: self.leaving(&head.headers, &credentials, true),
             decoded_limit: self.shared.limits.decoded_answer_bytes,
             is_framed,
             ending: self.ending().watch(),

@@ -155,12 +155,14 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for ClientBody<B>
             Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::Broken(error)))),
             Some(Ok(frame)) => frame,
         };
-        let size = frame.data_ref().map_or(0, Bytes::len);
+        // Trailers are headers that no table has, and no wire; nothing comes behind them.
+        let Ok(data) = frame.into_data() else { return Poll::Ready(None) };
+        let size = data.len();
         match this.left.checked_sub(size) {
             Some(left) => this.left = left,
             None => return Poll::Ready(Some(Err(BodyError::TooLarge(this.limit)))),
         }
-        Poll::Ready(Some(Ok(frame)))
+        Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {

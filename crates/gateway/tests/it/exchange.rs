@@ -37,6 +37,10 @@ impl Interceptor for Looker {
         let seen = Arc::clone(&self.seen);
         Plan::Inspect(Box::new(Looking { seen, order: String::new(), held: Vec::new() }))
     }
+
+    fn withholds(&self, _: Option<&backstop_hooks::AgentId>, _: &[&str]) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 impl Looking {
@@ -325,6 +329,10 @@ async fn a_whole_answer_can_become_another_one() {
     impl Interceptor for Blocker {
         fn begin(&self, _: &Call<'_>) -> Plan {
             Plan::Inspect(Box::new(Blocking))
+        }
+
+        fn withholds(&self, _: Option<&backstop_hooks::AgentId>, _: &[&str]) -> Vec<usize> {
+            Vec::new()
         }
     }
     #[async_trait]

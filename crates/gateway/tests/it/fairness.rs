@@ -114,6 +114,10 @@ impl Interceptor for Counted {
             opaque @ Plan::Opaque => opaque,
         }
     }
+
+    fn withholds(&self, agent: Option<&backstop_hooks::AgentId>, words: &[&str]) -> Vec<usize> {
+        self.hooks.withholds(agent, words)
+    }
 }
 
 struct Counting {

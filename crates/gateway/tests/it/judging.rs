@@ -50,6 +50,10 @@ impl Interceptor for Judge {
         }
         Plan::Inspect(Box::new(Judging(Arc::clone(&self.0))))
     }
+
+    fn withholds(&self, _: Option<&backstop_hooks::AgentId>, _: &[&str]) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 #[async_trait]

@@ -14,6 +14,7 @@ mod credentials;
 mod exchange;
 mod failures;
 mod fairness;
+mod headers;
 mod http2;
 mod inspect;
 mod judging;

@@ -39,6 +39,10 @@ impl Interceptor for Told {
         Plan::Opaque
     }
 
+    fn withholds(&self, _: Option<&AgentId>, _: &[&str]) -> Vec<usize> {
+        Vec::new()
+    }
+
     fn ready(&self) -> Readiness<'_> {
         Box::pin(std::future::ready(self.0.map_or(Ok(()), Err)))
     }

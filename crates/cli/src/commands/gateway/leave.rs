@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use backstop::engine::Engine;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Call, Interceptor, Plan, Readiness};
+use backstop::hooks::AgentId;
 
 use super::watch::Decisions;
 use crate::daemon::Heard;
@@ -62,6 +63,10 @@ impl Interceptor for Leaving {
 
     fn decides(&self) -> bool {
         self.asking.decides()
+    }
+
+    fn withholds(&self, agent: Option<&AgentId>, words: &[&str]) -> Vec<usize> {
+        self.hooks().withholds(agent, words)
     }
 
     fn passes_media(&self) -> bool {

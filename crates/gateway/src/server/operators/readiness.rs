@@ -58,6 +58,10 @@ mod tests {
             Plan::Opaque
         }
 
+        fn withholds(&self, _: Option<&backstop_hooks::AgentId>, _: &[&str]) -> Vec<usize> {
+            Vec::new()
+        }
+
         fn ready(&self) -> Readiness<'_> {
             let number = self.asked.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {

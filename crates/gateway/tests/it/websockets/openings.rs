@@ -46,6 +46,31 @@ async fn a_handshake_passes_the_door_and_goes_on_with_the_operators_key() {
     assert!(!provider.heard().concat().contains(TOKEN));
 }
 
+/// An opening is a request, and brings a provider no more than one.
+#[tokio::test]
+async fn an_opening_brings_no_text() {
+    let provider = Provider::start(|_| Play::default()).await;
+    let texts = "X-Note: read this\r\nCookie: note=read\r\nOriginator: read this\r\nUser-Agent: codex/1.2 (read this)\r\nX-Codex-Turn-Metadata: {\"note\":\"read\"}\r\n";
+    for gateway in [
+        hooked(&house(), open_settings(&provider.url()), HookSettings::default()).await,
+        start(with_key(open_settings(&provider.url())), backstop_gateway::Transparent).await.unwrap(),
+    ] {
+        let headers = format!("{texts}Version: 0.99.0\r\nX-Codex-Window-Id: 01a2:0\r\n");
+        Client::try_open(&gateway, "/v1/responses", &headers).await.unwrap_or_else(|e| panic!("{e}"));
+        let head = provider.heads.lock().unwrap().last().unwrap().clone();
+        assert!(!head.contains("read"), "{head}");
+        for kept in ["user-agent: codex/1.2\r\n", "version: 0.99.0\r\n", "x-codex-window-id: 01a2:0\r\n"] {
+            assert!(head.contains(kept), "{kept}: {head}");
+        }
+        let before = provider.heads.lock().unwrap().len();
+        for path in ["/v1/responses?note=read+this", "/v1/responses?api-version=read+this"] {
+            let answer = Client::try_open(&gateway, path, "").await.err().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+        }
+        assert_eq!(provider.heads.lock().unwrap().len(), before);
+    }
+}
+
 #[tokio::test]
 async fn strangers_and_pages_of_other_sites_open_nothing() {
     let provider = Provider::start(|_| Play::default()).await;
