@@ -139,7 +139,7 @@ mod tests {
             "10.0.0.1",
             "unprintable-0123456789ab",
             &["ghp", &"aB3d".repeat(9)].join("_"),
-            &["AKIA", &"QWERTYUIOPASDFGH"[..]].concat(),
+            &["AKIA", "QWERTYUIOPASDFGH"].concat(),
             &["card", "4111", "1111", "1111", "1111"].join("-"),
             &words("abcdefg", 9),
         ] {
