@@ -20,7 +20,7 @@ fn a_token_is_made_once_listed_and_revoked() {
     for part in [id, "coder", "for CI", "in 6 days", "never"] {
         assert!(listed.out.contains(part), "{part}: {}", listed.whole());
     }
-    let revoked = user.run(&["token", "revoke", &id[..6]]).succeeded();
+    let revoked = user.run(&["token", "revoke", id.get(..6).unwrap()]).succeeded();
     assert_eq!(revoked.out, format!("revoked: token {id} of agent `coder`\n"));
     assert!(!user.run(&["token", "list"]).succeeded().out.contains(id));
     let all = user.run(&["--json", "token", "list", "--all"]).succeeded();
