@@ -46,6 +46,37 @@ async fn a_notice_repeats_no_name_that_speaks() {
     }
 }
 
+/// A text is redacted whatever it is called, also where no hook judges calls.
+#[tokio::test]
+async fn another_name_makes_no_redaction_milder() {
+    let said = format!("the word is {SECRET}");
+    let chat = |message: Value| {
+        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    };
+    let message = |block: Value| {
+        json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [block],
+            "stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}})
+    };
+    for (api, body) in [
+        (Api::OpenAiChat, chat(json!({"role": "assistant", "content": said}))),
+        (Api::OpenAiChat, chat(json!({"role": "assistant", "content": "a", "content_text": said}))),
+        (Api::OpenAiChat, chat(json!({"role": "assistant", "content": "a", "future": [{(SECRET): 1}]}))),
+        (Api::AnthropicMessages, message(json!({"type": "text", "text": said}))),
+        (Api::AnthropicMessages, message(json!({"type": "txt", "text": said}))),
+        (Api::AnthropicMessages, message(json!({"type": "text", "text": "a", "note": said}))),
+    ] {
+        let house = House::new();
+        house.redact();
+        let text = body.to_string();
+        let upstream = Upstream::start(move |_| Script::json("200 OK", &text)).await;
+        let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+        let answer = talk(&gateway, post(&path(api, false), &ask(api, false, "hi").to_string())).await;
+        assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{body}: {}", answer.text());
+    }
+}
+
 /// A type that nobody knows is the name of a call.
 #[tokio::test]
 async fn a_notice_repeats_no_type_that_speaks() {
