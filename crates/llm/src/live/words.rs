@@ -61,7 +61,7 @@ const HELD: [(Api, &str, Holds, &[&str]); 33] = [
     (Api::OpenAiChat, "fields of answers", Holds::Padding, &["obfuscation"]),
     (Api::OpenAiChat, "fields of choices", Holds::Asked, &["matched_stop", "stop_reason"]),
     (Api::OpenAiChat, "fields of choices", Holds::Tokens, &["logprobs"]),
-    (Api::OpenAiChat, "fields of messages", Holds::Sealed, &["reasoning_opaque", "reasoning_signature"]),
+    (Api::OpenAiChat, "fields of messages", Holds::Sealed, &["reasoning_opaque"]),
     (Api::OpenAiChat, "fields of details of reasoning", Holds::Sealed, &["data", "signature"]),
     (
         Api::OpenAiChat,

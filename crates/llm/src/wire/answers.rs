@@ -77,7 +77,7 @@ pub(crate) static CHAT_MESSAGES: TypeTable = TypeTable {
         ),
         (TypeClass::Call, &["function_call", "tool_calls"]),
         (TypeClass::Result, &["annotations"]),
-        (TypeClass::Inert, &["reasoning_opaque", "reasoning_signature", "role", "token_ids"]),
+        (TypeClass::Inert, &["reasoning_opaque", "role", "token_ids"]),
     ],
 };
 

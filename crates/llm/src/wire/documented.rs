@@ -34,7 +34,7 @@ const BEDROCK: &str =
     "Amazon Bedrock, user guide: Anthropic Claude Messages API, and guardrails with InvokeModel";
 
 /// All of them.
-pub static DOCUMENTED: [Documented; 45] = [
+pub static DOCUMENTED: [Documented; 44] = [
     // Requests.
     documented(Api::OpenAiChat, "fields of requests", &["models"], ROUTERS),
     documented(Api::OpenAiChat, "fields of requests", &["min_p", "repetition_penalty", "top_k"], VLLM),
@@ -48,7 +48,7 @@ pub static DOCUMENTED: [Documented; 45] = [
         Api::OpenAiChat,
         "parts of messages in requests",
         &["document_url", "reference", "thinking"],
-        "Mistral, API reference: chat completion",
+        "Mistral, OpenAPI description: `ContentChunk`",
     ),
     documented(
         Api::OpenAiChat,
@@ -135,13 +135,7 @@ pub static DOCUMENTED: [Documented; 45] = [
         Api::OpenAiChat,
         "fields of messages",
         &["reasoning_opaque"],
-        "GitHub Copilot, answers of its models with thinking",
-    ),
-    documented(
-        Api::OpenAiChat,
-        "fields of messages",
-        &["reasoning_signature"],
-        "LiteLLM, docs: reasoning content",
+        "GitHub Copilot in VS Code, platform/thinking/common/thinking.ts: `RawThinkingDelta`",
     ),
     documented(Api::OpenAiChat, "fields of messages", &["token_ids"], VLLM),
     documented(
@@ -199,7 +193,7 @@ pub static DOCUMENTED: [Documented; 45] = [
         Api::OpenAiResponses,
         "events",
         &["response.apply_patch_call_operation_diff.delta", "response.apply_patch_call_operation_diff.done"],
-        "@ai-sdk/openai, responses/openai-responses-api.ts",
+        "OpenAI, OpenAPI description: `ResponseApplyPatchCallOperationDiffDeltaStreamingEvent`",
     ),
     documented(
         Api::OpenAiResponses,
@@ -262,6 +256,6 @@ pub static DOCUMENTED: [Documented; 45] = [
         Api::Gemini,
         "fields of candidates",
         &["groundingAttributions"],
-        "Gemini API, reference: `Candidate`",
+        "Gemini API, reference: `Candidate`, of `GenerateAnswer`",
     ),
 ];
