@@ -93,12 +93,9 @@ impl BatchExchange {
     /// Judges the requests of a batch one after the other.
     async fn requests(&mut self, body: &Body<'_>) -> Result<Requested, Requested> {
         let mut asked = parse_request(body.bytes).map_err(|error| self.sample.unreadable(&error))?;
-        let (mut is_rewritten, mut ids, mut model) = (false, Vec::new(), String::new());
+        let (mut is_rewritten, mut ids) = (false, Vec::new());
         for (id, params) in requests_of(&mut asked).map_err(|why| self.sample.unreadable(&why))? {
             ids.push(id.clone());
-            if model.is_empty() {
-                params.get("model").and_then(Value::as_str).unwrap_or_default().clone_into(&mut model);
-            }
             let bytes = Bytes::from(params.to_string());
             let mut one = self.sample.like(Kind::Ask(RequestTarget::default()));
             match one.request(&Body { bytes: &bytes, provider: body.provider }).await {
@@ -111,19 +108,19 @@ impl BatchExchange {
             }
             self.counted.extend(one.counted().map(|counted| (id, Arc::new(counted))));
         }
-        if let Some(refused) = self.noted(&ids, &model, body.provider).await {
+        if let Some(refused) = self.noted(&ids, body.provider).await {
             return Err(refused);
         }
         Ok(if is_rewritten { Requested::Replaced(asked.to_string().into()) } else { Requested::Unchanged })
     }
 
     /// Shows hooks the ids of requests; `None` if they may pass.
-    async fn noted(&mut self, ids: &[String], model: &str, provider: &str) -> Option<Requested> {
+    async fn noted(&mut self, ids: &[String], provider: &str) -> Option<Requested> {
         if !self.active_hooks.request || ids.is_empty() {
             return None;
         }
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        self.sample.noted_words(&ids, model, provider).await
+        self.sample.noted_words(&ids, provider).await
     }
 
     /// Nothing comes of the requests that were let through.

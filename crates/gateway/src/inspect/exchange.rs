@@ -18,7 +18,7 @@ use backstop_engine::{Blocked, Engine};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
-    ModelCallStarted, ModelCallStartedEvent,
+    ModelCallStarted, ModelCallStartedEvent, NO_MODEL,
 };
 use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
 use backstop_llm::live::AnswerEditor;
@@ -82,6 +82,8 @@ pub(super) struct InspectedExchange {
     is_plain: bool,
     /// Whether it is one request of a file.
     in_batch: bool,
+    /// Whether no model is asked by it.
+    asks_no_model: bool,
     /// The call to the model; `None` until the request has been read and the hooks have let it through.
     model_call: Option<ModelCall>,
     answer: Answer,
@@ -154,6 +156,7 @@ impl InspectedExchange {
             is_utf8: charset::is_utf8(call.headers),
             is_plain: false,
             in_batch: false,
+            asks_no_model: false,
             model_call: None,
             answer: Answer::None,
             again: None,
@@ -335,6 +338,9 @@ impl InspectedExchange {
 
     /// Why a request that was read can't be judged all the same.
     fn unjudgeable(&self, live: &Incoming) -> Option<String> {
+        if live.request().model == NO_MODEL && !self.asks_no_model {
+            return Some(format!("`{NO_MODEL}` is no name of a model"));
+        }
         if live.request().model.len() > LONGEST_MODEL {
             return Some(format!("the model's name has more than {LONGEST_MODEL} bytes"));
         }

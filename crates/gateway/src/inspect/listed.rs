@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstop_hooks::points::NO_MODEL;
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -52,30 +53,24 @@ impl ListedExchange {
 }
 
 impl InspectedExchange {
-    /// Shows hooks what a body says that no model is asked by, and that another exchange judges besides. It counts for nothing.
+    /// Shows hooks what a body says that [no model](NO_MODEL) is asked by, and that another exchange judges besides.
     pub(super) async fn noted(
         &mut self,
         readable: &'static Readable,
         parts: Option<HeaderMap>,
-        model: &str,
         body: &Body<'_>,
     ) -> Requested {
-        let kind = Kind::Texts { readable, model: Some(model.to_owned()), parts };
-        let mut one = self.like(kind).in_batch();
+        let kind = Kind::Texts { readable, model: Some(NO_MODEL.to_owned()), parts };
+        let mut one = self.like(kind).in_batch().asking_no_model();
         let said = one.request(body).await;
         withdraw(self.engine(), one.counted().map(Arc::new).into_iter().collect());
         said
     }
 
     /// Shows hooks words that stand beside what else was judged of a request; `None` if they may pass.
-    pub(super) async fn noted_words(
-        &mut self,
-        words: &[&str],
-        model: &str,
-        provider: &str,
-    ) -> Option<Requested> {
+    pub(super) async fn noted_words(&mut self, words: &[&str], provider: &str) -> Option<Requested> {
         let bytes = Bytes::from(serde_json::json!({ "ids": words }).to_string());
-        match self.noted(&NOTED, None, model, &Body { bytes: &bytes, provider }).await {
+        match self.noted(&NOTED, None, &Body { bytes: &bytes, provider }).await {
             Requested::Unchanged => None,
             // Words stay as they are.
             Requested::Replaced(_) => Some(self.unreadable(&"a hook would change an id in it")),
@@ -90,7 +85,7 @@ impl Exchange for ListedExchange {
         if !self.active_hooks.request || body.bytes.is_empty() {
             return Requested::Unchanged;
         }
-        self.sample.noted(&NOTED, self.parts.take(), "", body).await
+        self.sample.noted(&NOTED, self.parts.take(), body).await
     }
 
     fn response(&mut self, answered: &Answered<'_>) -> Watch {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome, LlmOutput, LlmOutputEvent, ModelCallEnded,
-    ModelCallEndedEvent, ModelCallResult,
+    ModelCallEndedEvent, ModelCallResult, NO_MODEL,
 };
 use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, HookError, Reason, RunId, Text};
 use backstop_store::{Charge, Exceeded, ReservationId, ReserveError, Store, Timestamp};
@@ -246,6 +246,9 @@ impl Budgets {
         event: &BeforeLlmCallEvent,
         call: &CallContext,
     ) -> Result<Option<BeforeLlmCallOutcome>, HookError> {
+        if event.model == NO_MODEL {
+            return Ok(None);
+        }
         let asking = Asking::of(event, call);
         let estimate = TokenUsage {
             input: event.token_estimate,

@@ -1,6 +1,6 @@
 //! Which models an agent may use.
 
-use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome};
+use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome, NO_MODEL};
 use backstop_hooks::{AgentId, Answer, Context, Hook, Reason};
 
 use super::pattern::Pattern;
@@ -35,7 +35,8 @@ impl ModelAccess {
 impl Hook<BeforeLlmCall> for ModelAccess {
     fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
         let agent = cx.call.agent_id.as_ref();
-        let named = std::iter::once(&event.model).chain(event.other_models.iter().flatten());
+        let main = Some(&event.model).filter(|model| *model != NO_MODEL);
+        let named = main.into_iter().chain(event.other_models.iter().flatten());
         let stopped = named.into_iter().find(|model| !self.allows(agent, model));
         Answer::Now(Ok(stopped.map(|model| BeforeLlmCallOutcome {
             block: Some(true),

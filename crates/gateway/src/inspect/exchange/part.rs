@@ -34,6 +34,7 @@ impl InspectedExchange {
             is_utf8: self.is_utf8,
             is_plain: false,
             in_batch: self.in_batch,
+            asks_no_model: false,
             model_call: None,
             answer: Answer::None,
             again: None,
@@ -90,6 +91,12 @@ impl InspectedExchange {
     /// The same, as one request of many, whose answer comes when its provider has time.
     pub(in crate::inspect) fn in_batch(mut self) -> Self {
         self.in_batch = true;
+        self
+    }
+
+    /// The same, by which no model is asked.
+    pub(in crate::inspect) fn asking_no_model(mut self) -> Self {
+        self.asks_no_model = true;
         self
     }
 

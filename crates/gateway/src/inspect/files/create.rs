@@ -88,7 +88,7 @@ impl CreateExchange {
     }
 
     /// Judges what is said about the batch.
-    async fn texts(&mut self, body: &Body<'_>, model: &str) -> Requested {
+    async fn texts(&mut self, body: &Body<'_>) -> Requested {
         let document = match LiveDocument::read(&BATCH, body.bytes.clone()) {
             Ok(document) => document,
             Err(error) => return self.sample.unreadable(&error),
@@ -97,7 +97,7 @@ impl CreateExchange {
             return Requested::Unchanged;
         }
         // No model is asked by it, and its requests were counted.
-        self.sample.noted(&BATCHED, None, model, body).await
+        self.sample.noted(&BATCHED, None, body).await
     }
 
     /// Nothing came of the batch.
@@ -116,9 +116,8 @@ impl Exchange for CreateExchange {
             Ok(judged) => judged,
             Err(refused) => return *refused,
         };
-        let model = judged.model.clone();
         self.file = Some(judged);
-        let said = self.texts(body, &model).await;
+        let said = self.texts(body).await;
         if matches!(said, Requested::Reply(_)) {
             self.give_back();
         }

@@ -56,8 +56,6 @@ type Requests = Vec<(String, Arc<Counted>)>;
 pub(super) struct Judged {
     /// What each of them asks.
     url: String,
-    /// The model of the first.
-    model: String,
     requests: Mutex<Requests>,
     is_used: AtomicBool,
 }
@@ -206,8 +204,8 @@ mod tests {
             model: String::new(),
         });
         let requests = (0..requests).map(|number| (number.to_string(), Arc::clone(&counted))).collect();
-        let (url, model) = (String::new(), String::new());
-        Judged { url, model, requests: Mutex::new(requests), is_used: AtomicBool::new(false) }
+        let url = String::new();
+        Judged { url, requests: Mutex::new(requests), is_used: AtomicBool::new(false) }
     }
 
     #[test]

@@ -53,7 +53,6 @@ pub(super) struct UploadExchange {
 #[derive(Debug, Default)]
 struct Judging {
     url: String,
-    model: String,
     requests: Requests,
     /// The ids of all of them.
     ids: BTreeSet<String>,
@@ -173,8 +172,6 @@ impl UploadExchange {
         let judging = self.judged.get_or_insert_default();
         if judging.requests.is_empty() && judging.url.is_empty() {
             url.clone_into(&mut judging.url);
-            let model = said.pointer("/body/model").and_then(Value::as_str).unwrap_or_default();
-            model.clone_into(&mut judging.model);
         } else if judging.url != url {
             return Err("asks for another operation than the first".into());
         }
@@ -198,9 +195,9 @@ impl UploadExchange {
         let empty = Judging::default();
         let judging = self.judged.as_ref().unwrap_or(&empty);
         let ids: Vec<&str> = judging.ids.iter().map(String::as_str).collect();
-        match self.sample.noted(&NOTED, Some(self.kinds.clone()), &judging.model, body).await {
+        match self.sample.noted(&NOTED, Some(self.kinds.clone()), body).await {
             Requested::Unchanged if ids.is_empty() => None,
-            Requested::Unchanged => self.sample.noted_words(&ids, &judging.model, body.provider).await,
+            Requested::Unchanged => self.sample.noted_words(&ids, body.provider).await,
             // What it is called is what its state repeats.
             Requested::Replaced(_) => {
                 Some(self.sample.unreadable(&"a hook would change the name of the file"))
@@ -281,9 +278,8 @@ impl Exchange for UploadExchange {
         let (state, step) = self.state.finish(is_closed, self.sample.family(), out);
         let id = state.as_ref().and_then(|state| state.get("id")?.as_str().map(str::to_owned));
         if let Some((id, judged)) = id.zip(self.judged.take()) {
-            let Judging { url, model, requests, .. } = judged;
-            let judged =
-                Judged { url, model, requests: Mutex::new(requests), is_used: AtomicBool::new(false) };
+            let Judging { url, requests, .. } = judged;
+            let judged = Judged { url, requests: Mutex::new(requests), is_used: AtomicBool::new(false) };
             self.shared.judged_files.keep(key(&self.provider, self.agent.as_ref(), &id), judged);
         }
         step

@@ -1,12 +1,15 @@
 //! Bodies in parts: pictures that are edited, recordings that are written down.
 
+use std::sync::Arc;
+
 use backstop_gateway::inspect::HookSettings;
+use backstop_guards::limits::{ModelAccess, ModelRule, Pattern};
 use backstop_hooks::conversation::Message;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome, MessageBefore, MessageBeforeOutcome};
 use serde_json::{Value, json};
 
 use super::support::*;
-use crate::support::{Answer, Script, TOKEN, Upstream, gateway, settings, talk};
+use crate::support::{Answer, Script, TOKEN, Upstream, gateway, post, settings, talk};
 
 /// Operations, and the part in which their text stands.
 const ASKED: [(&str, &str, &str); 6] = [
@@ -100,6 +103,47 @@ async fn words_beside_a_file_are_shown() {
             assert_eq!(answer.status(), 403, "{}", answer.text());
             assert!(!answer.text().contains(SECRET));
         }
+    }
+}
+
+/// A file that is stored asks no model: its name is judged, and rules about models have nothing to say about it. Nobody else asks none.
+#[tokio::test]
+async fn what_is_said_of_a_stored_file_is_judged_whatever_models_are_allowed() {
+    let upstream = answering(Script::json("200 OK", r#"{"id":"file_1","object":"file"}"#)).await;
+    let house = taking();
+    let rule = ModelRule { agent: None, allow: vec![Pattern::new("good-*").unwrap()] };
+    house.on::<BeforeLlmCall>("models", Arc::new(ModelAccess::new(vec![rule])));
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let stored = |file, purpose| body(&[("purpose", None, purpose), ("file", Some(file), "x")]);
+    let upload = |file: &str| {
+        post(
+            "/v1/uploads",
+            &format!(r#"{{"purpose":"batch","bytes":1,"filename":"{file}","mime_type":"a/b"}}"#),
+        )
+    };
+    let chat = |model: &str| {
+        post(
+            "/v1/chat/completions",
+            &format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"a"}}]}}"#),
+        )
+    };
+    for (request, status) in [
+        (posted("/v1/files", &stored("a.txt", "assistants")), 200),
+        (posted("/v1/files", &stored(SECRET, "assistants")), 403),
+        (posted("/v1/files", &stored("a.txt", SECRET)), 403),
+        (posted("/v1/uploads/u/parts", &stored("a.txt", "assistants")), 200),
+        (posted("/v1/uploads/u/parts", &stored(SECRET, "assistants")), 403),
+        (upload("a.txt"), 200),
+        (upload(SECRET), 403),
+        (chat("-"), 400),
+        (chat("large"), 200),
+    ] {
+        let before = upstream.count();
+        let answer = talk(&gateway, request.clone()).await;
+        assert_eq!(answer.status(), status, "{request}: {}", answer.text());
+        let passes = status == 200 && !request.contains("chat");
+        assert_eq!(upstream.count() > before, passes, "{request}");
+        assert!(!answer.text().contains(SECRET));
     }
 }
 

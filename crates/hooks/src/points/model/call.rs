@@ -56,6 +56,10 @@ impl ToolInfo {
     }
 }
 
+/// The `model` of a `before_llm_call` by which no model is asked: a file is stored, a batch is made of requests that were judged.
+/// Rules about models and budgets have nothing to say about it. No client can ask a model of this name through the proxy.
+pub const NO_MODEL: &str = "-";
+
 record! {
     /// `before_llm_call`: a model is about to be called.
     pub struct BeforeLlmCallEvent {
