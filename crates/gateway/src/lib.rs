@@ -15,12 +15,13 @@
 //! operations  which requests may pass unread
 //! readable    which are no conversation and have texts
 //! multipart   bodies in parts, as they can be read in one way
-//! query       what it may hold where the operator pays
+//! query       what an address may hold where hooks decide or the operator pays
 //! route       which provider
 //! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools
 //! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
+//! headers     which of them pass, and with which values
 //! compression bodies that must be read
 //! record      what is left of a request, for the access log and for metrics
 //! metrics     views of records and receipts, as Prometheus has them

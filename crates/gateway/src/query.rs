@@ -194,7 +194,7 @@ fn said(permission: Permission, method: &Method, pair: &str) -> Option<Option<St
 impl Form {
     fn has(self, value: &str) -> bool {
         let is_one = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(value));
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.[]*,".contains(&byte);
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[]*,".contains(&byte);
         value.is_empty()
             || match self {
                 Self::Flag => is_one(&["true", "false", "1", "0"]),
