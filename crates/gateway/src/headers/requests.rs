@@ -4,7 +4,8 @@
 //! (`x-http-method-override`, `x-original-url`, `x-override-url`, `x-forwarded-path`), and a text in a header goes past
 //! everybody who judges what is said to a model. So those headers pass that the makers' SDKs and the coding agents send, or that
 //! HTTP has for a message, with values of a closed shape. Left out is what clients send for itself to be read by people or by
-//! whoever traces (`baggage`, `referer`, `x-codex-turn-metadata`), and what keeps a state in a client (`cookie`).
+//! whoever traces (`baggage`, `referer`, `x-codex-turn-metadata`), what keeps a state in a client (`cookie`), and conditions
+//! (`if-none-match`): an answer that is not sent can't be judged.
 //!
 //! Sources: RFC 9110; what the SDKs for Python and Node and the coding agents sent in the tests of this repository, and
 //! the names that stand in them.
@@ -12,7 +13,7 @@
 use super::Row;
 use super::shape::Shape::{
     Accept, Caching, Credentials, EachOf, Flag, Id, Languages, Media, Name, Names, Number, OneOf, Products,
-    Range, Seal, Site, Tag, Time, Trace,
+    Range, Seal, Site, Time, Trace,
 };
 
 /// What HTTP says of a message and of who asks.
@@ -28,10 +29,6 @@ const OF_HTTP: &[Row] = &[
     ("content-md5", Seal),
     ("content-type", Media),
     ("date", Time),
-    ("if-match", Tag),
-    ("if-modified-since", Time),
-    ("if-none-match", Tag),
-    ("if-unmodified-since", Time),
     ("pragma", OneOf(&["no-cache"])),
     ("priority", OneOf(&["u=0", "u=1", "u=1, i", "u=3", "u=4"])),
     ("range", Range),
