@@ -26,6 +26,8 @@ const MOST_HUMPS: usize = 4;
 const MOST_DIGITS: usize = 8;
 /// More capitals in a row are no word.
 const MOST_CAPITALS: usize = 12;
+/// Capitals between small letters are a short name (`HTTP`) and the beginning of the next word.
+const MOST_CAPITALS_BETWEEN: usize = 6;
 /// What may stand in front with a colon, which elsewhere is how a password is written behind its name: the tools of servers in
 /// Cursor, and where Gemini's models see functions.
 const FRONTS: [&str; 2] = ["MCP:", "default_api:"];
@@ -80,6 +82,22 @@ fn is_word(piece: &str) -> bool {
         && humps.count() <= MOST_HUMPS
         && piece.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && capitals.all(|run| run <= MOST_CAPITALS)
+        && is_in_camel_case(piece)
+}
+
+/// Whether a piece in letters of both cases is written as words are that stand behind each other: one short name in capitals at most
+/// (`getHTTPServer`), and no word of a single small letter. Letters by chance are not.
+fn is_in_camel_case(piece: &str) -> bool {
+    let is_capital = |letter: char| letter.is_ascii_uppercase();
+    let is_small = |letter: char| letter.is_ascii_lowercase();
+    if !(piece.contains(is_capital) && piece.contains(is_small)) {
+        return true;
+    }
+    let mut capitals = piece.split(|letter| !is_capital(letter)).map(str::len).filter(|run| *run > 1);
+    let mut words = piece.split(|letter| !is_small(letter)).map(str::len).filter(|run| *run > 0);
+    capitals.next().is_none_or(|run| run <= MOST_CAPITALS_BETWEEN)
+        && capitals.next().is_none()
+        && words.all(|run| run > 1)
 }
 
 impl fmt::Display for ShownName<'_> {

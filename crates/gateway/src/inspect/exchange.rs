@@ -34,6 +34,7 @@ use super::heads::trace;
 use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::incoming::Incoming;
 use super::judge::{AnswerJudge, Facts, JudgeError, Progress};
+use super::names::withheld;
 use super::numbers::Numbers;
 use super::settings::BlockedForm;
 use super::usage::UsageReader;
@@ -249,7 +250,14 @@ impl InspectedExchange {
     /// Returns where a request belongs.
     fn identify(&self, request: &ModelRequest) -> Identity {
         let (agent, session) = (self.agent.as_ref(), self.session.as_deref());
-        identify(agent, &self.headers, request, session, &self.shared.links)
+        let identity = identify(agent, &self.headers, request, session, &self.shared.links);
+        // The client chose the name, which may be a secret.
+        let name = identity.session.as_str();
+        let call = CallContext { agent_id: agent.cloned(), ..CallContext::default() };
+        let gates = self.active_hooks.gates(&self.shared.settings);
+        let is_withheld =
+            gates.is_some_and(|gates| !withheld(&self.shared.engine, &call, &gates, &[name]).is_empty());
+        if is_withheld { identity.unnamed() } else { identity }
     }
 
     /// Builds the call for a request of `bytes` bytes that goes to `provider`.

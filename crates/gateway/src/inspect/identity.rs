@@ -118,6 +118,13 @@ impl Links {
     }
 }
 
+impl Identity {
+    /// The same, with the digest of the conversation's name in its place: receipts, questions and the trail repeat the name.
+    pub(super) fn unnamed(self) -> Self {
+        Self { session: digested(self.session.as_str()), ..self }
+    }
+}
+
 /// Says where a request belongs. `socket` is the session on a WebSocket that it continues.
 pub(super) fn identify(
     agent: Option<&AgentId>,
@@ -194,8 +201,12 @@ fn well_formed(id: &str) -> SessionId {
     if id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic()) {
         SessionId::new(id)
     } else {
-        SessionId::new(named("conv", &Digest::of_text("conversation", id)))
+        digested(id)
     }
+}
+
+fn digested(id: &str) -> SessionId {
+    SessionId::new(named("conv", &Digest::of_text("conversation", id)))
 }
 
 fn by_beginning(agent: Option<&AgentId>, request: &ModelRequest) -> SessionId {

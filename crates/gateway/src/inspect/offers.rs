@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 const NAMESPACE: &str = "namespace";
 
 /// What providers call a thing, and what policies call it.
-const ALSO_CALLED: [(&str, &str); 15] = [
+const ALSO_CALLED: [(&str, &str); 19] = [
     ("nova_grounding", "web_search"),
     ("nova_code_interpreter", "code_execution"),
     ("googleSearch", "web_search"),
@@ -39,7 +39,15 @@ const ALSO_CALLED: [(&str, &str); 15] = [
     ("code_interpreter", "code_execution"),
     ("programmatic_tool_calling", "code_execution"),
     ("fileSearch", "file_search"),
+    // OpenRouter's plugin, and what else has another one search for it: xAI, Alibaba's Model Studio, Groq.
+    ("web", "web_search"),
+    ("search_parameters", "web_search"),
+    ("enable_search", "web_search"),
+    ("browser_search", "web_search"),
 ];
+
+/// What OpenRouter takes behind the name of a model for its web plugin (`openai/gpt-4o:online`).
+const ONLINE: &str = "online";
 
 /// What stands in the list of tools has its place there; what stands elsewhere can't be taken out.
 type Place = Option<usize>;
@@ -101,6 +109,7 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
         }
     }
     of_fields(api, &request.extra, &mut found);
+    of_models(request, &mut found);
     let parts = request.messages.iter().flat_map(|message| &message.content);
     for part in request.system.iter().chain(parts) {
         if let Part::Unknown { raw } = part {
@@ -109,6 +118,15 @@ pub(super) fn offers(api: Api, request: &ModelRequest) -> Vec<Offer> {
     }
     tell_apart(&mut found);
     found
+}
+
+/// What the names of the models offer that may answer.
+fn of_models(request: &ModelRequest, found: &mut Vec<Offer>) {
+    let others = request.extra.get("models").and_then(Value::as_array).into_iter().flatten();
+    let models = std::iter::once(request.model.as_str()).chain(others.filter_map(Value::as_str));
+    let is_online =
+        |model: &&str| model.split(':').skip(1).any(|variant| variant.eq_ignore_ascii_case(ONLINE));
+    found.extend(models.filter(is_online).map(|model| offer("web", &model.into(), None)));
 }
 
 /// What a document offers by fields that its table does not list, wherever a conversation would have them.
@@ -198,6 +216,7 @@ fn of_fields(api: Api, extra: &Value, found: &mut Vec<Offer>) {
             }
             ("mcp_servers", server) => found.push(offer("mcp", server, None)),
             ("web_search_options", options) => found.push(offer("web_search", options, None)),
+            (PLUGINS, Value::Array(plugins)) => found.extend(plugins.iter().map(plugin)),
             (field, value) if !is_told(field, value) => {}
             ("container", container) => found.push(offer("skills", container, None)),
             (OF_MODEL, fields) if api == Api::BedrockConverse => of_model(fields, found),
@@ -209,6 +228,18 @@ fn of_fields(api: Api, extra: &Value, found: &mut Vec<Offer>) {
             }
         }
     }
+}
+
+/// Where a request lists plugins of OpenRouter.
+const PLUGINS: &str = "plugins";
+
+/// A plugin, which is called by its id, and as one of them.
+fn plugin(raw: &Value) -> Offer {
+    let mut offer = offer(raw.get("id").and_then(Value::as_str).unwrap_or(PLUGINS), raw, None);
+    if !offer.names.iter().any(|name| name == PLUGINS) {
+        offer.names.push(PLUGINS.to_owned());
+    }
+    offer
 }
 
 /// Whether a field that may offer something does. A container by itself is a place; skills in it are programs that run there.
@@ -432,10 +463,12 @@ fn offer(kind: &str, raw: &Value, place: Place) -> Offer {
     // Connectors of one type are told apart by what they are for.
     let named = text("name").or(label).or_else(|| text("connector_id")).unwrap_or(kind);
     let plain = without_version(kind);
-    let mut names = vec![named.to_owned(), kind.to_owned(), plain.to_owned()];
+    // Whose it is may stand in front (`openrouter:web_search`).
+    let bare = plain.rsplit([':', '/']).next().unwrap_or(plain);
+    let mut names = vec![named.to_owned(), kind.to_owned(), plain.to_owned(), bare.to_owned()];
     // Gemini takes either spelling.
-    let other = camel(plain);
-    let is_own = |own: &str| own == plain || own == other;
+    let other = camel(bare);
+    let is_own = |own: &str| own == bare || own == other;
     names.extend(
         ALSO_CALLED
             .iter()

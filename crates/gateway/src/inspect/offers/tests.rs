@@ -40,6 +40,9 @@ fn a_tool_has_the_names_of_policies() {
         (json!({"type": "mcp_toolset"}), "mcp__*"),
         (json!({"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}), "web_search"),
         (json!({"type": "tool_of_tomorrow"}), "tool_of_tomorrow"),
+        (json!({"type": "openrouter:web_search"}), "web_search"),
+        (json!({"type": "maker/tool_of_tomorrow"}), "tool_of_tomorrow"),
+        (json!({"type": "browser_search"}), "web_search"),
         // A field that makes no namespace of it.
         (json!({"type": "web_search", "tools": []}), "web_search"),
         (json!({"type": "web_search", "tools": [{"type": "function", "name": "f"}]}), "web_search"),
@@ -47,6 +50,29 @@ fn a_tool_has_the_names_of_policies() {
         let found = names(tool.clone());
         assert!(found.iter().any(|found| found == name), "{tool}: {found:?}");
     }
+}
+
+/// Who searches for a model may be asked to by a plugin, by a field, or by the name of the model.
+#[test]
+fn a_search_has_its_name_however_it_is_asked_for() {
+    let of = |model: &str, extra: Value| {
+        let request = ModelRequest { extra: extra.into(), ..ModelRequest::new(model, Vec::new()) };
+        offers(Api::OpenAiChat, &request).into_iter().flat_map(|offer| offer.names).collect::<Vec<_>>()
+    };
+    for (model, extra) in [
+        ("openai/m:online", json!({})),
+        ("openai/m:free:Online", json!({})),
+        ("openai/m", json!({"models": ["a", "b:online"]})),
+        ("m", json!({"plugins": [{"id": "file-parser"}, {"id": "web", "max_results": 3}]})),
+        ("m", json!({"search_parameters": {"mode": "on"}})),
+        ("m", json!({"enable_search": true})),
+    ] {
+        let names = of(model, extra.clone());
+        assert!(names.iter().any(|name| name == "web_search"), "{model} {extra}: {names:?}");
+    }
+    assert!(of("m:free", json!({"models": ["online"]})).is_empty());
+    let plugins = of("m", json!({"plugins": [{"id": "file-parser"}, "what", 1]}));
+    assert_eq!(plugins.iter().filter(|name| *name == "plugins").count(), 3, "{plugins:?}");
 }
 
 #[test]

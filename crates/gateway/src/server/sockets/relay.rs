@@ -454,7 +454,7 @@ impl Relay {
             match next {
                 // An error, as HTTP would have one.
                 Next::Upstream(Some(Ok(Message::Close(Some(close))))) => {
-                    return Err(Ending::new(close.code, close.reason.as_str().to_owned()));
+                    return Err(self.unopened(close.code, close.reason.as_str()));
                 }
                 Next::Upstream(frame) => self.unasked(frame).await?,
                 Next::Silent => return Err(Ending::new(CloseCode::Error, "the provider opened no session")),
@@ -462,6 +462,15 @@ impl Relay {
             }
         }
         Ok(())
+    }
+
+    /// The provider says why it opens no session, in words of its own.
+    fn unopened(&self, code: CloseCode, reason: &str) -> Ending {
+        let (interceptor, caller) = (&self.session.shared.interceptor, &self.session.caller);
+        match interceptor.withholds(caller.agent.as_ref(), &[reason]).as_slice() {
+            [] => Ending::new(code, reason.to_owned()),
+            _ => Ending::new(code, "the provider opened no session, for a reason that is not shown"),
+        }
     }
 
     /// Sends messages to the provider.

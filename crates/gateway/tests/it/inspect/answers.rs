@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::*;
-use crate::support::{Answer, connect, find, post, rest, until_bytes, within};
+use crate::support::{Answer, connect, find, post, rest, talk, until_bytes, within};
 
 #[tokio::test]
 async fn a_removed_call_leaves_in_no_wire() {
@@ -40,6 +40,24 @@ async fn a_removed_call_leaves_in_no_wire() {
         assert!(text.contains("[backstop] withheld `exec`"), "{text}");
         assert_eq!(house.receipts.of(PointId::AfterLlmCall), [Verdict::Modify]);
         assert!(!house.receipts.all().contains(SECRET));
+    }
+}
+
+/// Clients name their conversations, and receipts, questions and the trail repeat the name.
+#[tokio::test]
+async fn a_name_of_a_conversation_that_is_a_secret_is_in_no_record() {
+    for name in [SECRET, "chat-7"] {
+        let house = House::new();
+        house.redact();
+        house.judge::<AfterLlmCall>("looks", |_| None);
+        let model = model(json!([{"text": "Fine."}])).await;
+        let gateway = house.gateway(&model.base_url(), HookSettings::default()).await;
+        let api = Api::OpenAiChat;
+        let asked = post(&way(api, false), &ask(api, false, "hi").to_string());
+        let asked = asked.replacen("connection:", &format!("x-session-id: {name}\r\nconnection:"), 1);
+        assert_eq!(talk(&gateway, asked).await.status(), 200, "{name}");
+        assert_eq!(house.receipts.of(PointId::AfterLlmCall).len(), 1, "{name}");
+        assert_eq!(house.receipts.all().contains(name), name != SECRET, "{}", house.receipts.all());
     }
 }
 

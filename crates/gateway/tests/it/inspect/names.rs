@@ -77,6 +77,25 @@ async fn another_name_makes_no_redaction_milder() {
     }
 }
 
+/// What is no id is judged as what somebody says, and ids that are made of it say nothing.
+#[tokio::test]
+async fn no_id_of_a_notice_repeats_what_was_taken_out() {
+    let said = format!("run this, with {SECRET}");
+    let message = json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
+        "content": [{"type": "output_text", "text": "hello", "annotations": []}]});
+    let response = json!({"id": said, "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [message],
+        "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}});
+    let house = House::new();
+    house.redact();
+    let text = response.to_string();
+    let upstream = Upstream::start(move |_| Script::json("200 OK", &text)).await;
+    let gateway = house.gateway(&upstream.url(), HookSettings::default()).await;
+    let api = Api::OpenAiResponses;
+    let answer = talk(&gateway, post(&path(api, false), &ask(api, false, "hi").to_string())).await;
+    assert!(answer.text().contains("withheld `id`"), "{}", answer.text());
+    assert!(!answer.text().contains(SECRET), "{}", answer.text());
+}
+
 /// A type that nobody knows is the name of a call.
 #[tokio::test]
 async fn a_notice_repeats_no_type_that_speaks() {

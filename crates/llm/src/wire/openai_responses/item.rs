@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backstop_hooks::Json;
 use backstop_hooks::conversation::{Part, ToolCall};
+use backstop_hooks::{Digest, Json};
 use serde_json::{Map, Value, json};
 
 use super::API;
@@ -75,7 +75,11 @@ impl Reader<'_> {
     }
 }
 
-/// The id of an item that has none of its own.
+/// The longest id of an answer that ids of its items repeat.
+const LONGEST_REPEATED: usize = 256;
+
+/// The id of an item that has none of its own. It repeats that of the answer only where that is a word, as ids are: anything else is
+/// judged as what somebody says, and may be taken out.
 pub(crate) fn made_id(kind: &str, response: &str, place: usize) -> String {
     let prefix = match kind {
         "message" => "msg",
@@ -84,7 +88,11 @@ pub(crate) fn made_id(kind: &str, response: &str, place: usize) -> String {
         "custom_tool_call" => "ctc",
         _ => "item",
     };
-    format!("{prefix}_{response}_{place}")
+    let is_word = response.len() <= LONGEST_REPEATED && response.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_word {
+        return format!("{prefix}_{response}_{place}");
+    }
+    format!("{prefix}_{}_{place}", Digest::of_text("response_id", response).prefix(24))
 }
 
 /// Reads an item of the assistant's side; always at least one part.

@@ -359,3 +359,25 @@ async fn answers_that_a_client_brings_are_counted_once() {
     client.talk(user("and more")).await;
     assert_eq!(*iterations.lock().unwrap(), [1, 2]);
 }
+
+/// The provider says in a close why it opens no session, and a close is read by people and agents.
+#[tokio::test]
+async fn why_a_provider_opens_no_session_is_told_without_what_redactors_take_out() {
+    for (reason, is_told) in [("no model of that name".to_owned(), true), (format!("try {SECRET}"), false)] {
+        let mut close = vec![0x88, u8::try_from(reason.len() + 2).unwrap(), 0x03, 0xf0];
+        close.extend_from_slice(reason.as_bytes());
+        let provider =
+            Provider::greeting(&[], move |_, _| Play { bytes: close.clone(), ..Play::default() }).await;
+        let house = House::new();
+        house.redact();
+        house.judge::<BeforeLlmCall>("looks", |_| None);
+        let gateway = gateway(&house, &provider, HookSettings::default()).await;
+        let mut client = Client::try_open(&gateway, PATH, "").await.unwrap_or_else(|e| panic!("{e}"));
+        client.tell(setup(json!({}))).await;
+        client.tell(user("hi")).await;
+        let (said, goodbye) = client.rest().await;
+        assert!(goodbye.0 == 1008 && !said.concat().contains(SECRET), "{said:?} {goodbye:?}");
+        assert_eq!(goodbye.1 == reason, is_told, "{goodbye:?}");
+        assert!(!goodbye.1.contains(SECRET), "{goodbye:?}");
+    }
+}
