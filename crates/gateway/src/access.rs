@@ -22,6 +22,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How often the list is read.
 const REFRESH: Duration = Duration::from_millis(500);
+/// How long a reading may take, and the storing of uses.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How old the list may be.
 const STALE: Duration = Duration::from_secs(3);
 /// How often it is stored when tokens were used.
@@ -31,7 +33,29 @@ const USES: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct AccessTokens {
     known: RwLock<HashMap<AccessTokenId, Known>>,
+    /// The agents that have had a token since the gateway was started.
+    agents: RwLock<HashSet<AgentId>>,
+    /// Whether there is a list, and when the reading of it began that was the last to end well.
+    read_at: RwLock<ReadAt>,
     used: Mutex<HashMap<AccessTokenId, Timestamp>>,
+}
+
+/// How old the list is.
+#[derive(Clone, Copy, Debug, Default)]
+enum ReadAt {
+    /// There is none, and nobody reads one.
+    #[default]
+    Nobody,
+    /// It was not read yet.
+    Never,
+    At(Instant),
+}
+
+impl ReadAt {
+    /// Whether the list can be gone by.
+    fn is_fresh(self) -> bool {
+        matches!(self, Self::At(at) if at.elapsed() < STALE)
+    }
 }
 
 struct Known {
@@ -59,6 +83,9 @@ impl AccessTokens {
         let id = AccessTokenId::in_token(given)?;
         let given = access_token_digest(str::from_utf8(given).ok()?);
         let now = Timestamp::now();
+        if !self.read_at().is_fresh() {
+            return None;
+        }
         let (agent, life) = {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
             let token = known.get(&id)?;
@@ -72,15 +99,28 @@ impl AccessTokens {
         Some((agent, life))
     }
 
-    /// Returns whether an agent of this name has a token.
-    pub(crate) fn knows(&self, agent: &str) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.values().any(|token| token.agent.as_str() == agent)
+    /// Returns whether an agent of this name has a token, or has had one, or whether that can't be known: whose token is
+    /// revoked is not free for others.
+    pub(crate) fn may_know(&self, agent: &str) -> bool {
+        let read_at = self.read_at();
+        let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
+        agents.iter().any(|known| known.as_str() == agent)
+            || !(matches!(read_at, ReadAt::Nobody) || read_at.is_fresh())
+    }
+
+    fn read_at(&self) -> ReadAt {
+        *self.read_at.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_reading(&self, at: ReadAt) {
+        *self.read_at.write().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Takes the tokens that count now. What is not among them has ended.
     fn set(&self, counting: Vec<AccessToken>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let agents = counting.iter().map(|token| token.made.agent.clone());
+        self.agents.write().unwrap_or_else(PoisonError::into_inner).extend(agents);
         let ids: HashSet<&AccessTokenId> = counting.iter().map(|token| &token.made.id).collect();
         known.retain(|id, token| {
             let counts = ids.contains(id);
@@ -107,7 +147,8 @@ impl AccessTokens {
 
     /// Reads the list for as long as the gateway runs. The first reading is done when this returns.
     pub(crate) async fn follow(self: &Arc<Self>, store: Arc<dyn Store>) -> tokio::task::AbortHandle {
-        let mut reader = Reader { tokens: Arc::clone(self), store, read_at: Instant::now(), is_stale: false };
+        self.note_reading(ReadAt::Never);
+        let mut reader = Reader { tokens: Arc::clone(self), store, is_stale: false };
         reader.read().await;
         tokio::spawn(async move {
             let mut stored_at = Instant::now();
@@ -128,23 +169,32 @@ impl AccessTokens {
 struct Reader {
     tokens: Arc<AccessTokens>,
     store: Arc<dyn Store>,
-    read_at: Instant,
     is_stale: bool,
+}
+
+/// However the reading ends, what nobody reads any more counts no more.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.tokens.note_reading(ReadAt::Never);
+        self.tokens.set(Vec::new());
+    }
 }
 
 impl Reader {
     async fn read(&mut self) {
-        let reading = timeout(STALE, self.store.counting_access_tokens(Timestamp::now()));
+        let begun = Instant::now();
+        let reading = timeout(PATIENCE, self.store.counting_access_tokens(Timestamp::now()));
         let problem = match reading.await {
             Ok(Ok(counting)) => {
                 self.tokens.set(counting);
-                (self.read_at, self.is_stale) = (Instant::now(), false);
+                self.tokens.note_reading(ReadAt::At(begun));
+                self.is_stale = false;
                 return;
             }
             Ok(Err(error)) => error.kind().to_string(),
             Err(_) => "does not answer".to_owned(),
         };
-        if self.read_at.elapsed() >= STALE && !std::mem::replace(&mut self.is_stale, true) {
+        if !self.tokens.read_at().is_fresh() && !std::mem::replace(&mut self.is_stale, true) {
             self.tokens.set(Vec::new());
             tracing::warn!(problem, "the access tokens can't be read: none counts until they can");
         }
@@ -154,7 +204,7 @@ impl Reader {
         let used = self.tokens.take_uses();
         if !used.is_empty() {
             // When a token was used last is for people to see; nothing depends on it.
-            let _ = timeout(STALE, self.store.note_access_tokens(used)).await;
+            let _ = timeout(PATIENCE, self.store.note_access_tokens(used)).await;
         }
     }
 }

@@ -134,6 +134,9 @@ impl RequestHeaders<'_> {
                 || self.is_outdated(name)
                 || (replaces && is_paying(name) && !self.is_named(name))
             {
+                if let Some(sieve) = &mut sieve {
+                    sieve.pass_over(name);
+                }
                 continue;
             }
             match &mut sieve {

@@ -75,6 +75,8 @@ const LONGEST_SEGMENT: usize = 256;
 /// The most segments of a path, and the most pairs of a query.
 const MOST_SEGMENTS: usize = 16;
 const MOST_PAIRS: usize = 32;
+/// How many signs of the name of a pair are shown.
+const LONGEST_SHOWN: usize = 40;
 
 /// Names of pages, which speak of tokens and are none.
 const PAGES: [&str; 2] = ["pagetoken", "page_token"];
@@ -127,8 +129,6 @@ pub(crate) fn strange(
         return Some(Strange::Long);
     }
     words.extend(pairs().filter_map(|pair| said(permission, method, pair).flatten()));
-    let is_plain = |word: &String| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    words.retain(|word| !is_plain(word) && !crate::upstream::is_version(word));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     (!words.is_empty() && !withholds(&words).is_empty()).then_some(Strange::Word)
 }
@@ -152,7 +152,12 @@ fn pairs(query: Option<&str>) -> impl Iterator<Item = &str> {
 /// The name of a pair, as far as that can be shown.
 fn shown(pair: &str) -> String {
     let shown = pair.split(['=', ';']).next().unwrap_or_default();
-    shown.chars().filter(char::is_ascii_graphic).take(40).collect()
+    let mut signs = shown.chars().filter(char::is_ascii_graphic);
+    let mut begins: String = signs.by_ref().take(LONGEST_SHOWN).collect();
+    if signs.next().is_some() {
+        begins.push_str("...");
+    }
+    begins
 }
 
 /// A word as it is read, if it is one; `None` of what may be read in two ways.
@@ -284,6 +289,8 @@ mod tests {
             ("/v1/files/%22a%22", "path"),
             ("/v1/files/resp_sw0rdfish", "id"),
             ("/v1/files?after=sw0rdfish", "id"),
+            ("/v1/files?after=v1.sw0rdfish", "id"),
+            ("/v1/responses/v0:sw0rdfish", "id"),
             ("/v1/files?after=read+this", "after"),
             ("/v1/files?after=read%20this", "after"),
             ("/v1/files?limit=all", "limit"),

@@ -19,6 +19,8 @@ use backstop_hooks::{
 
 /// The longest name of something that a plugin registers, in bytes.
 pub(crate) const LONGEST_NAME: usize = 512;
+/// How many characters of a name that is none are shown.
+const LONGEST_SHOWN: usize = 64;
 /// Most hooks of one plugin.
 pub const MOST_HOOKS: usize = 256;
 /// Most other things that one plugin registers.
@@ -341,7 +343,10 @@ impl Registration {
         if (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(is_unseen) {
             return Ok(());
         }
-        let shown: String = name.chars().take(64).collect();
+        let mut shown: String = name.chars().take(LONGEST_SHOWN).collect();
+        if shown.len() < name.len() {
+            shown.push('…');
+        }
         Err(RegistrationError::Name { owner: self.owner.clone(), what, name: backstop_yaml::quote(&shown) })
     }
 

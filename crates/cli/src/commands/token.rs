@@ -112,7 +112,11 @@ fn check(new: &New) -> Result<(), Error> {
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     let tokens: Vec<AccessToken> = if all {
-        store.access_tokens(LISTED).await?
+        let newest = store.access_tokens(LISTED).await?;
+        if newest.len() == LISTED {
+            output.say(&format!("note: these are the newest {LISTED}"));
+        }
+        newest
     } else {
         let mut counting = store.counting_access_tokens(now).await?;
         counting.sort_by_key(|token| std::cmp::Reverse(token.made.created_at));
@@ -174,7 +178,11 @@ async fn find(store: &dyn Store, name: &str) -> Result<AccessToken, Error> {
         Some(id) => id.as_str().to_owned(),
         None => name.to_owned(),
     };
-    let all = store.access_tokens(LISTED).await?;
+    // Those that count are all there, however many came and ended since.
+    let mut all = store.counting_access_tokens(Timestamp::now()).await?;
+    all.extend(store.access_tokens(LISTED).await?);
+    all.sort_by(|one, other| one.made.id.cmp(&other.made.id));
+    all.dedup_by(|one, other| one.made.id == other.made.id);
     let mut meant =
         all.into_iter().filter(|token| !name.is_empty() && token.made.id.as_str().starts_with(&name));
     match (meant.next(), meant.next()) {

@@ -1,6 +1,7 @@
 //! Types of media that are known, with the parameters that are.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::shape::is_number;
 
@@ -70,15 +71,26 @@ const CHARSETS: [&str; 9] =
 /// How sounds are packed.
 const CODECS: [&str; 6] = ["aac", "flac", "mp3", "opus", "pcm", "vorbis"];
 
+/// The longest type with its parameters.
+const LONGEST: usize = 256;
+/// How types of bodies in parts begin, and what only they have.
+const MULTIPART: &str = "multipart/";
+const BOUNDARY: &str = "boundary";
 /// The longest boundary of a body in parts (RFC 2046, 5.1.1).
 const LONGEST_BOUNDARY: usize = 70;
 
 /// A type of media with the parameters that are known; `None` if the type is not.
 pub(super) fn known(text: &str) -> Option<Cow<'_, str>> {
-    let mut parts = text.split(';').map(str::trim);
-    let kind = parts.next().filter(|kind| is_known(kind))?;
+    let mut parts = text.split(';').map(|part| part.trim_matches([' ', '\t']));
+    let kind = parts.next().filter(|kind| text.len() <= LONGEST && is_known(kind))?;
+    let is_in_parts = kind.get(..MULTIPART.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(MULTIPART));
     let given: Vec<&str> = parts.collect();
-    let kept: Vec<&str> = given.iter().copied().filter(|parameter| is_parameter(parameter)).collect();
+    let mut names = BTreeSet::new();
+    let mut is_kept = |parameter: &str| {
+        let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        is_parameter(parameter) && (is_in_parts || name != BOUNDARY) && names.insert(name)
+    };
+    let kept: Vec<&str> = given.iter().copied().filter(|parameter| is_kept(parameter)).collect();
     if kept.len() == given.len() {
         return Some(Cow::Borrowed(text));
     }
@@ -103,12 +115,12 @@ fn is_parameter(text: &str) -> bool {
     let Some((name, value)) = text.split_once('=') else { return false };
     let inside = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
     let is_one = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(inside));
-    match name.trim().to_ascii_lowercase().as_str() {
+    match name.to_ascii_lowercase().as_str() {
         "charset" => is_one(&CHARSETS),
         "codec" | "codecs" => is_one(&CODECS),
         "rate" | "channels" | "q" => is_number(inside),
         // A boundary is not to be read by anybody but him who parts the body by it, and a shorter one would part it elsewhere.
-        "boundary" => {
+        BOUNDARY => {
             let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(&byte);
             (1..=LONGEST_BOUNDARY).contains(&inside.len()) && inside.bytes().all(is_sign)
         }

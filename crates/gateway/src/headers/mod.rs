@@ -1,7 +1,7 @@
 //! Which headers pass, in either direction.
 //!
 //! Where hooks decide, or the operator's key pays, a header passes if a table has its name and its value has the shape that the
-//! table says ([`Shape`]). Words among the values are shown to whoever judges words
+//! table says ([`Shape`]). Words among the values are shown to the redactors of answers
 //! ([`Interceptor::withholds`](crate::Interceptor::withholds)). A header that does not pass is left out, as by any proxy that
 //! knows of a hop of its own; it is counted, and the log says so once for each name. What the operator names
 //! (`gateway.headers`) passes with any text, which counts as a word.
@@ -15,7 +15,7 @@
 //! Where no hook decides and the client pays, this is a plain proxy, and headers pass as bodies do; but for `x-backstop-*`, which is
 //! ours to say.
 //!
-//! Limits: the log names the first [`MOST_TOLD`], without their values, and without a name that may be a secret itself.
+//! Limits: hooks that judge requests, and hooks that judge whole texts, are not shown what heads hold; the log names the first [`MOST_TOLD`], without their values, and without a name that may be a secret itself.
 
 mod answers;
 mod media;
@@ -36,6 +36,8 @@ const MOST_TOLD: usize = 64;
 /// The longest name that is told, and the most digits in one.
 const LONGEST_TOLD: usize = 48;
 const MOST_DIGITS_TOLD: usize = 4;
+/// Stands for all names that are not told of. No header has it.
+const MORE: &str = "";
 /// What is told of a name that is none of the kind.
 const UNTOLD: &str = "(a name that is not shown)";
 
@@ -142,8 +144,19 @@ impl KnownHeaders {
         let told = if way == Way::Request { requests } else { answers };
         let name = shown(name.as_str());
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < MOST_TOLD && told.insert(name.to_owned()) {
-            tracing::info!(header = name, of = way.as_str(), "a header does not pass on: {}", stays.why());
+        match told.len() {
+            ..MOST_TOLD if told.insert(name.to_owned()) => {
+                tracing::info!(
+                    header = name,
+                    of = way.as_str(),
+                    "a header does not pass on: {}",
+                    stays.why()
+                );
+            }
+            MOST_TOLD if told.insert(MORE.to_owned()) => {
+                tracing::info!(of = way.as_str(), "more headers do not pass on, whose names are not told");
+            }
+            _ => {}
         }
     }
 }
@@ -162,6 +175,11 @@ pub(crate) struct Sieve<'a> {
 }
 
 impl Sieve<'_> {
+    /// A value of a header was taken out before: it was the one that counts.
+    pub(crate) fn pass_over(&mut self, name: &HeaderName) {
+        self.last = Some(name.clone());
+    }
+
     /// Puts a header into `to`, if it passes.
     pub(crate) fn take(&mut self, name: &HeaderName, value: &HeaderValue, to: &mut HeaderMap) {
         let shape = self.shape(name);
@@ -192,9 +210,12 @@ impl Sieve<'_> {
     pub(crate) fn finish(mut self, to: &mut HeaderMap, withholds: impl FnOnce(&[&str]) -> Vec<usize>) -> u32 {
         let names = std::mem::take(&mut self.words);
         let values = names.iter().flat_map(|name| to.get_all(name).iter().map(move |value| (name, value)));
+        // What is no text can't be shown, so that it does not pass.
+        let (said, unsaid): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.to_str().is_ok());
+        let unsaid: Vec<HeaderName> = unsaid.into_iter().map(|(name, _)| name.clone()).collect();
         let said: Vec<(&HeaderName, &str)> =
-            values.filter_map(|(name, value)| Some((name, value.to_str().ok()?))).collect();
-        if said.is_empty() {
+            said.into_iter().filter_map(|(name, value)| Some((name, value.to_str().ok()?))).collect();
+        if said.is_empty() && unsaid.is_empty() {
             return self.out;
         }
         let words: Vec<&str> = said.iter().map(|(_, word)| *word).collect();
@@ -203,6 +224,7 @@ impl Sieve<'_> {
             .into_iter()
             .filter_map(|at| said.get(at))
             .map(|(name, _)| (*name).clone())
+            .chain(unsaid)
             .collect();
         if withheld.is_empty() {
             return self.out;

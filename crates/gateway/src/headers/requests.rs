@@ -75,7 +75,6 @@ const OF_MAKERS: &[Row] = &[
     ("openai-version", Name),
     ("x-amz-content-sha256", Id),
     ("x-amz-date", Id),
-    ("x-amz-security-token", Credentials),
     ("x-amz-user-agent", Products),
     ("x-amzn-bedrock-accept", Accept),
     ("x-amzn-bedrock-guardrail{identifier|version}", Name),

@@ -18,6 +18,8 @@ use super::media;
 
 /// The most digits of a number: those of a time in milliseconds. A number of a card has more.
 const MOST_DIGITS: usize = 13;
+/// The most ranges at once.
+const MOST_RANGES: usize = 4;
 /// The longest date.
 const LONGEST_DATE: usize = 35;
 /// The longest id.
@@ -114,6 +116,8 @@ impl Shape {
             | Self::Seal
             | Self::Products
             | Self::Site
+            | Self::Range
+            | Self::Languages
             | Self::Trace => true,
             Self::Number
             | Self::Time
@@ -121,10 +125,8 @@ impl Shape {
             | Self::OneOf(_)
             | Self::EachOf(_)
             | Self::Caching
-            | Self::Range
             | Self::Media
             | Self::Accept
-            | Self::Languages
             // Whoever asks is to be let in by it, so it is a secret for sure.
             | Self::Credentials => false,
         }
@@ -257,9 +259,13 @@ fn is_range(text: &str) -> bool {
     let Some(range) = text.strip_prefix("bytes").and_then(|range| range.strip_prefix(['=', ' '])) else {
         return false;
     };
-    range.len() <= 2 * LONGEST_DATE
-        && range.bytes().all(|byte| byte.is_ascii_digit() || b"-/*, ".contains(&byte))
-        && range.split(['-', '/', ',', ' ']).all(|part| part.len() <= MOST_DIGITS)
+    let is_place = |place: &str| place.is_empty() || (place.len() <= MOST_DIGITS && are_digits(place));
+    let is_item = |item: &str| {
+        let (places, whole) = item.split_once('/').unwrap_or((item, ""));
+        let is_span = places.split_once('-').is_some_and(|(from, to)| is_place(from) && is_place(to));
+        (is_span || places == "*") && (whole == "*" || is_place(whole))
+    };
+    range.split(',').count() <= MOST_RANGES && range.split(',').all(|item| is_item(item.trim_matches(' ')))
 }
 
 fn is_tag(text: &str) -> bool {
@@ -270,10 +276,13 @@ fn is_tag(text: &str) -> bool {
 
 fn is_language(text: &str) -> bool {
     let mut parts = text.split('-');
-    let is_part =
-        |part: &str| (2..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let are_letters = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    // A script, or a country in letters or in numbers (BCP 47).
+    let is_part = |part: &str| {
+        (matches!(part.len(), 2 | 4) && are_letters(part)) || (part.len() == 3 && are_digits(part))
+    };
     text == "*"
-        || (parts.next().is_some_and(|first| first.len() <= 3 && is_part(first))
+        || (parts.next().is_some_and(|first| matches!(first.len(), 2 | 3) && are_letters(first))
             && text.len() <= 12
             && parts.all(is_part))
 }

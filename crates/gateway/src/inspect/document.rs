@@ -144,10 +144,8 @@ impl DocumentJudge {
     async fn state(&mut self, body: Bytes, facts: &Facts, call: &CallContext) -> Result<Bytes, JudgeError> {
         match LiveDocument::listed(body.clone()) {
             Ok(document) => self.texts(&document, facts, call).await,
-            Err(_)
-                if !body.trim_ascii_start().starts_with(b"{")
-                    && !body.trim_ascii_start().starts_with(b"[") =>
-            {
+            // What has an object or a list in it may be read as one, behind whatever stands in front: with its escapes undone.
+            Err(_) if !body.iter().any(|byte| matches!(byte, b'{' | b'[')) => {
                 self.plain(&body, facts, call).await
             }
             Err(error) => Err(error.into()),

@@ -364,7 +364,8 @@ impl AnswerJudge {
         let responses = self.editor.responses().to_vec();
         for (choice, response) in (0_u32..).zip(&responses) {
             for (index, tool) in response.message.tool_calls().enumerate() {
-                let Some(reason) = self.denied(tool, ToolDecision::Allow) else {
+                // However long it is: nobody holds calls here but what redactors read.
+                let Some(reason) = self.unshown(tool) else {
                     self.has_calls = true;
                     continue;
                 };
@@ -374,6 +375,12 @@ impl AnswerJudge {
         }
         self.keep_calls(&removed);
         Ok(())
+    }
+
+    /// Why redactors do not let a call pass that nobody knows.
+    fn unshown(&mut self, tool: &ToolCall) -> Option<Text> {
+        let is_unshown = is_unknown_call(tool) && !self.names.stay(&tool.arguments);
+        is_unshown.then(|| "it holds what may not pass here".into())
     }
 
     /// Where a call stands.
@@ -397,14 +404,10 @@ impl AnswerJudge {
     fn denied(&mut self, tool: &ToolCall, ruling: ToolDecision) -> Option<Text> {
         let limit = self.gates.call_bytes;
         match ruling {
-            ToolDecision::Allow if is_unknown_call(tool) && !self.names.stay(&tool.arguments) => {
-                Some("it holds what may not pass here".into())
-            }
             ToolDecision::Deny { reason } => Some(reason),
-            ToolDecision::Allow if size_of(tool) > limit => {
-                Some(format!("its arguments have more than {limit} bytes").into())
-            }
-            ToolDecision::Allow => None,
+            ToolDecision::Allow => self.unshown(tool).or_else(|| {
+                (size_of(tool) > limit).then(|| format!("its arguments have more than {limit} bytes").into())
+            }),
         }
     }
 

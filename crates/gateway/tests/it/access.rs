@@ -93,7 +93,7 @@ async fn a_token_that_is_new_opens_and_one_that_is_revoked_does_not_within_a_sec
     let store = memory();
     let gateway = gateway(reading(&upstream, &store)).await;
     let (token, id) = token_of(store.as_ref(), "coder", DAY).await;
-    let (kept, _) = token_of(store.as_ref(), "coder", DAY).await;
+    let (kept, _) = token_of(store.as_ref(), "another", DAY).await;
     let request = with_token(&token, &post("/v1/messages", "{}"));
     sleep(Duration::from_secs(1)).await;
     assert_eq!(status(&gateway, &request).await, 200);
@@ -101,6 +101,11 @@ async fn a_token_that_is_new_opens_and_one_that_is_revoked_does_not_within_a_sec
     sleep(Duration::from_secs(1)).await;
     assert_eq!(status(&gateway, &request).await, 401);
     assert_eq!(status(&gateway, &with_token(&kept, &post("/v1/messages", "{}"))).await, 200);
+    // Whoever has the process's token is not that agent either, then: its name is not free.
+    for (name, expected) in [("coder", 403), ("nobody", 200)] {
+        let claimed = post("/v1/messages", "{}").replacen("/v1/", &format!("/a/{name}/v1/"), 1);
+        assert_eq!(status(&gateway, &claimed).await, expected, "{name}");
+    }
     // Nor does a reload bring it back.
     gateway.reload(&reading(&upstream, &store), Arc::new(backstop_gateway::Transparent)).unwrap();
     assert_eq!(status(&gateway, &request).await, 401);
@@ -199,4 +204,6 @@ async fn where_the_tokens_can_not_be_read_none_opens() {
     .await;
     assert_eq!(status(&gateway, &with_token(&token, &request)).await, 401);
     assert_eq!(status(&gateway, &request).await, 200, "the gateway's own token needs no database");
+    let claimed = request.replacen("/v1/", "/a/coder/v1/", 1);
+    assert_eq!(status(&gateway, &claimed).await, 403, "and is nobody whose token can't be read");
 }

@@ -89,7 +89,11 @@ impl Modules {
                 takes.iter().find(|(specifier, taken)| taken.contains(wanted) && is_it(specifier))?;
             let (line, column) = typescript::import_at(&text, specifier)?;
             let place = Place { file: importer.clone(), line, column };
-            let known = exports.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>();
+            let mut known: Vec<String> =
+                exports.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+            if let more @ 1.. = exports.len().saturating_sub(MOST_NAMES) {
+                known.push(format!("and {more} more"));
+            }
             let hint = match known.is_empty() {
                 true => "it exports nothing by name".to_owned(),
                 false => format!("it exports {}", known.join(", ")),

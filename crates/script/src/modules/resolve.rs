@@ -134,6 +134,9 @@ impl Files {
 
     /// The nearest package around a folder, with its own folder.
     fn package_around(&self, folder: &Path) -> Result<Option<(PathBuf, Arc<Package>)>, String> {
+        if leads_up(folder) {
+            return Ok(None);
+        }
         for above in folder.ancestors() {
             if !above.starts_with(&self.root) {
                 break;
@@ -251,6 +254,9 @@ impl Files {
         let (name, subpath) = split(specifier);
         if name.is_empty() || name.split('/').any(|part| part.is_empty() || part == "..") {
             return Err("this is no name of a package".to_owned());
+        }
+        if leads_up(folder) {
+            return Err("its importer is outside of the script's folder".to_owned());
         }
         for above in folder.ancestors().take_while(|above| above.starts_with(&self.root)) {
             let home = above.join("node_modules").join(name);
@@ -457,6 +463,11 @@ pub(super) fn url(path: &Path) -> String {
         }
     }
     made
+}
+
+/// Whether a folder is named by a way up: a process names its importers itself, and the disk is not asked about what is outside.
+fn leads_up(folder: &Path) -> bool {
+    folder.components().any(|part| part == Component::ParentDir)
 }
 
 #[cfg(test)]

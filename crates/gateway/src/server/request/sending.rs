@@ -119,7 +119,10 @@ impl ProxyRequest<'_> {
             (Named::Added(whole), Sending::Whole(sent) | Sending::Partial { sent, .. }) => {
                 Sending::Partial { sent, whole }
             }
-            (Named::Changed(whole), _) => Sending::Replaced(whole),
+            // What came compressed leaves as it was judged.
+            (Named::Added(whole), Sending::Replaced(_)) | (Named::Changed(whole), _) => {
+                Sending::Replaced(whole)
+            }
             // Nobody could say of it which model is asked.
             (Named::Unreadable, _) if !body.trim_ascii().is_empty() => return Err(Failure::Unclear),
             (Named::Added(_) | Named::Same | Named::Unreadable, sending) => sending,

@@ -168,7 +168,11 @@ pub(super) async fn open(
     let mut request = Request::from_parts(head, ());
     let client = upgrade::on(&mut request);
     let head = as_request(request.into_parts().0);
-    let (upstream, provider) = ask(&shared, &head, &caller, endpoint, &asked).await?;
+    let ending = shared.ending.with(caller.token.as_ref());
+    let (upstream, provider) = tokio::select! {
+        opened = ask(&shared, &head, &caller, endpoint, &asked) => opened?,
+        ended = ending.heard() => return Err(ended.failure()),
+    };
     let dialect = asked.dialect(&shared, &provider);
     let head = asked.named(head);
     let envelope = asked.envelope();

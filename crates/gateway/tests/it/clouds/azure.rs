@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use backstop_gateway::inspect::HookSettings;
+use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Settings};
 use backstop_hooks::points::BeforeLlmCall;
 use serde_json::json;
 
+use crate::exchange::gzip;
 use crate::inspect::support::{House, settings_of};
 use crate::support::{Script, Upstream, gateway, post, secret, settings, start, talk};
 
@@ -64,6 +65,34 @@ async fn a_client_of_azure_passes_as_it_came() {
     }
 }
 
+/// What is judged has the model of the address also where the body came compressed.
+#[tokio::test]
+async fn a_compressed_request_is_judged_with_the_model_of_its_address() {
+    for is_compressed in [false, true] {
+        let upstream = answering().await;
+        let (house, models) = (House::new(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&models);
+        house.judge::<BeforeLlmCall>("looks", move |event| {
+            seen.lock().unwrap().push(event.model.clone());
+            None
+        });
+        let settings = azure(settings_of(&upstream.url()), Some("V"));
+        let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+        let gateway = start(settings, hooks).await.unwrap();
+        let body = br#"{"messages":[{"role":"user","content":"hi"}]}"#.to_vec();
+        let (body, coding) = match is_compressed {
+            true => (gzip(&body), "content-encoding: gzip\r\n"),
+            false => (body, ""),
+        };
+        let mut request = post(PATH, &"x".repeat(body.len())).replacen("host:", &format!("{coding}host:"), 1);
+        request.truncate(request.len() - body.len());
+        let answer = talk(&gateway, [request.as_bytes(), &body].concat()).await;
+        assert_eq!(upstream.count(), 1, "{is_compressed}: {}", answer.text());
+        assert_eq!(*models.lock().unwrap(), ["large"], "{is_compressed}");
+        assert!(upstream.request(0).contains(r#""content":"hi""#), "{}", upstream.request(0));
+    }
+}
+
 #[tokio::test]
 async fn what_can_be_no_deployment_is_not_asked_for() {
     let upstream = answering().await;
@@ -108,8 +137,7 @@ async fn hooks_judge_the_deployment() {
             told.lock().unwrap().push((event.model.clone(), event.other_models.is_some()));
             None
         });
-        let hooks =
-            backstop_gateway::inspect::Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+        let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
         let gateway = start(azure(settings_of(&upstream.url()), None), hooks).await.unwrap();
         assert_eq!(talk(&gateway, post(PATH, &body)).await.status(), 200);
         assert_eq!(*seen.lock().unwrap(), [("large".to_owned(), false)]);

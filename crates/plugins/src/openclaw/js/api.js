@@ -91,7 +91,11 @@ const isSame = (now, was) => {
   if (typeof now !== "object" || typeof was !== "object" || now === null || was === null) return false;
   if (isArray(now) !== isArray(was) || getPrototypeOf(now) !== getPrototypeOf(was)) return false;
   const names = ownKeys(now);
-  return names.length === ownKeys(was).length && names.every((name) => hasOwn(was, name) && isSame(now[name], was[name]));
+  if (names.length !== ownKeys(was).length) return false;
+  for (let at = 0; at < names.length; at += 1) {
+    if (!hasOwn(was, names[at]) || !isSame(now[names[at]], was[names[at]])) return false;
+  }
+  return true;
 };
 
 // What a handler is told beside the event, which has it as `context` too.
