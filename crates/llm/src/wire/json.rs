@@ -101,6 +101,11 @@ impl<'a> Object<'a> {
     }
 }
 
+/// The items of a list.
+pub(crate) fn array<'a>(what: &'static str, field: &str, value: &'a Value) -> Result<&'a [Value], WireError> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| malformed(what, field, "is not an array"))
+}
+
 pub(crate) fn malformed(what: &'static str, field: &str, problem: &'static str) -> WireError {
     WireError::Malformed { what, field: field.to_owned(), problem }
 }

@@ -23,6 +23,7 @@ mod bidi;
 mod call_ids;
 pub mod converse;
 mod documented;
+mod elements;
 mod fields;
 pub mod gemini;
 mod json;
@@ -52,7 +53,9 @@ use crate::sse::SseEvent;
 pub(crate) use answers::{GEMINI_ANSWERS, GEMINI_CANDIDATES, RESPONSES_ANSWERS};
 pub use asked::{REALTIME_ITEMS, is_known_input, tool_class};
 pub use bidi::{LIVE_CONTENTS, LIVE_MESSAGES, LIVE_SETUPS, is_disguised, is_field_of_answer};
+pub(crate) use call_ids::CallIds;
 pub use documented::{DOCUMENTED, Documented};
+pub(crate) use elements::Elements;
 pub use fields::request_fields;
 pub(crate) use json::not_json;
 pub(crate) use levels::{
@@ -68,7 +71,7 @@ pub(crate) use meta::wrap;
 pub use request_words::{is_setting, is_setting_name};
 pub(crate) use states::{RATINGS, states};
 pub use states::{WordTable, word_tables};
-pub(crate) use strict::parse_message;
+pub(crate) use strict::{Budget, parse_message, parse_part};
 pub use strict::{parse_json, parse_line, parse_request};
 pub(crate) use types::{
     ANTHROPIC_BLOCKS, ANTHROPIC_DELTAS, ANTHROPIC_EVENTS, CONVERSE_BLOCKS, CONVERSE_DELTAS, CONVERSE_EVENTS,
@@ -220,13 +223,13 @@ impl Api {
         target: &RequestTarget,
         body: &Value,
     ) -> Result<DecodedRequest, WireError> {
-        match self {
-            Self::AnthropicMessages => anthropic::decode_request(body),
-            Self::OpenAiChat => openai_chat::decode_request(body),
-            Self::OpenAiResponses => openai_responses::decode_request(body),
-            Self::Gemini => gemini::decode_request(target, body),
-            Self::BedrockConverse => converse::decode_request(target, body),
+        let mut decoded = self.decode_frame(target, body)?;
+        let mut elements = Elements::new(self);
+        for element in self.elements_of(body)? {
+            elements.push(element)?;
         }
+        elements.finish(&mut decoded.request);
+        Ok(decoded)
     }
 
     /// The body of a whole answer.

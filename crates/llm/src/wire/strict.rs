@@ -48,14 +48,49 @@ pub fn parse_request(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     parse(bytes, Keys::Wire, MOST_VALUES)
 }
 
+/// Parses a value that stands in a request of a wire as deep as `outer` objects and lists: as [`parse_request`], which reads it
+/// no deeper than it would with what it stands in. What `budget` has left is shared by all parts of one request.
+pub(crate) fn parse_part(bytes: &[u8], outer: usize, budget: &Budget) -> Result<Value, serde_json::Error> {
+    let room = MOST_DEEP.saturating_sub(outer);
+    parse_within(bytes, Strict { keys: Keys::Wire, left: &budget.0, room })
+}
+
+/// How many values a request may still have.
+#[derive(Debug)]
+pub(crate) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// That of a request that stands in `parts` pieces, each of which is a value that is read twice.
+    pub(crate) fn of_request(parts: usize) -> Self {
+        Self(Cell::new(MOST_VALUES.saturating_add(parts)))
+    }
+
+    /// How many are left.
+    pub(crate) fn left(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Takes values that are known; `None` if there are not as many left.
+    pub(crate) fn take(&self, values: usize) -> Option<()> {
+        self.0.set(self.0.get().checked_sub(values)?);
+        Some(())
+    }
+}
+
 const MOST_VALUES: usize = 500_000;
+/// How deep `serde_json` reads.
+const MOST_DEEP: usize = 127;
 const MOST_VALUES_OF_LINE: usize = 2_000_000;
 /// What is said of a text with more of them.
 pub(crate) const TOO_MANY_VALUES: &str = "there are too many values";
 
 fn parse(bytes: &[u8], keys: Keys, most: usize) -> Result<Value, serde_json::Error> {
+    parse_within(bytes, Strict { keys, left: &Cell::new(most), room: MOST_DEEP })
+}
+
+fn parse_within(bytes: &[u8], strict: Strict<'_>) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { keys, left: &Cell::new(most) }.deserialize(&mut deserializer)?;
+    let value = strict.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
@@ -66,6 +101,16 @@ struct Strict<'a> {
     keys: Keys,
     /// How many values may still come.
     left: &'a Cell<usize>,
+    /// How many objects and lists may still stand in one another.
+    room: usize,
+}
+
+impl Strict<'_> {
+    /// The same for what stands in an object or a list.
+    fn inside<E: Error>(self, keys: Keys) -> Result<Self, E> {
+        let room = self.room.checked_sub(1).ok_or_else(|| E::custom("it is nested too deep"))?;
+        Ok(Self { keys, room, ..self })
+    }
 }
 
 /// Whose keys a value has.
@@ -353,7 +398,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut array = Vec::new();
         // What lies in a list of own values is own, too.
         let keys = if self.keys == Keys::OwnObject { Keys::Wire } else { self.keys };
-        let inside = Self { keys, ..self };
+        let inside = self.inside(keys)?;
         while let Some(item) = items.next_element_seed(inside)? {
             array.push(item);
         }
@@ -362,11 +407,12 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
+        let inside = self.inside(self.keys)?;
         while let Some(key) = entries.next_key::<String>()? {
             if self.keys == Keys::Wire && is_disguised(&key) {
                 return Err(A::Error::custom("a key has letters of the wrong case"));
             }
-            let inside = Self { keys: self.keys.of(&key), ..self };
+            let inside = Self { keys: self.keys.of(&key), ..inside };
             match object.entry(key) {
                 Entry::Vacant(place) => place.insert(entries.next_value_seed(inside)?),
                 Entry::Occupied(_) => return Err(A::Error::custom("a key stands twice")),

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::known::{KnownBodies, Naming, Read};
 use super::span::{Node, Slot, Splices};
 use super::steps::step;
 use crate::error::WireError;
@@ -39,6 +40,17 @@ pub struct LiveRequest {
     api: Api,
     body: Bytes,
     decoded: DecodedRequest,
+    /// Where its models are named, if its parts were known.
+    models: Option<Models>,
+}
+
+/// Where a request names models.
+#[derive(Debug)]
+struct Models {
+    /// The body without its parts.
+    frame: Bytes,
+    /// The models that the parts name.
+    named: Vec<String>,
 }
 
 impl LiveRequest {
@@ -58,7 +70,34 @@ impl LiveRequest {
     pub fn read_at(api: Api, target: &RequestTarget, body: Bytes) -> Result<Self, WireError> {
         let value = parse_request(&body).map_err(|error| not_json("the request", &error))?;
         let decoded = api.decode_request_at(target, &value)?;
-        Ok(Self { api, body, decoded })
+        Ok(Self { api, body, decoded, models: None })
+    }
+
+    /// Reads the body of a request that was sent to `target`, as far as its conversation is not known, and remembers what it says.
+    /// `naming` collects the models that a part of the body names.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_known(
+        api: Api,
+        target: &RequestTarget,
+        body: Bytes,
+        known: &KnownBodies,
+        naming: Naming<'_>,
+    ) -> Result<Self, WireError> {
+        match known.read(api, target, &body, naming) {
+            Some(Read { decoded, frame, named, known: read, continues }) => {
+                known.keep(read, continues.as_ref());
+                Ok(Self { api, body, decoded, models: Some(Models { frame, named }) })
+            }
+            None => Self::read_at(api, target, body),
+        }
+    }
+
+    /// Returns the object in which the request names models, and the ones that are named in those of its parts which the object
+    /// leaves out.
+    pub fn models(&self) -> (&Bytes, &[String]) {
+        self.models.as_ref().map_or((&self.body, &[]), |models| (&models.frame, &models.named))
     }
 
     /// What is asked.

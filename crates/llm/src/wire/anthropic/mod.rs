@@ -14,7 +14,9 @@ mod stream;
 
 pub(crate) use content::{encode_content, encode_request_part};
 pub(crate) use error::{decode_error, encode_error};
-pub(crate) use request::{decode_request, encode_request, encode_tool};
+pub(crate) use request::{
+    decode_frame, decode_message, decode_system, decode_tools, encode_request, encode_tool,
+};
 pub(crate) use response::{decode_response, encode_response};
 pub(crate) use stream::{StreamDecoder, StreamEncoder};
 

@@ -9,7 +9,7 @@ use super::content::{Direction, decode_content, encode_content, encode_parts};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
 use crate::wire::DecodedRequest;
-use crate::wire::json::Object;
+use crate::wire::json::{Object, array};
 use crate::wire::meta::{attach, wrap};
 
 /// The wire demands a limit; this one is what every current model can write.
@@ -137,13 +137,15 @@ fn encode_tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> {
+/// Reads all but the messages.
+pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
     let body = Object::of("request", body)?;
+    body.required_array("messages")?;
     let request = ModelRequest {
         model: body.required_string("model")?.to_owned(),
-        system: body.get("system").map(decode_content).transpose()?.unwrap_or_default(),
-        messages: body.required_array("messages")?.iter().map(decode_message).collect::<Result<_, _>>()?,
-        tools: body.array("tools")?.unwrap_or_default().iter().map(decode_tool).collect::<Result<_, _>>()?,
+        system: body.get("system").map(decode_system).transpose()?.unwrap_or_default(),
+        messages: Vec::new(),
+        tools: body.get("tools").map(decode_tools).transpose()?.unwrap_or_default(),
         tool_choice: body.get("tool_choice").map(decode_tool_choice),
         max_tokens: body.u64("max_tokens")?,
         temperature: body.f64("temperature")?,
@@ -157,7 +159,18 @@ fn extra(fields: Map<String, Value>) -> Json {
     if fields.is_empty() { Json::default() } else { Json::new(fields.into()) }
 }
 
-fn decode_message(value: &Value) -> Result<Message, WireError> {
+/// Reads the system prompt.
+pub(crate) fn decode_system(value: &Value) -> Result<Vec<Part>, WireError> {
+    decode_content(value)
+}
+
+/// Reads the list of tools.
+pub(crate) fn decode_tools(value: &Value) -> Result<Vec<ToolDefinition>, WireError> {
+    array("request", "tools", value)?.iter().map(decode_tool).collect()
+}
+
+/// Reads one message.
+pub(crate) fn decode_message(value: &Value) -> Result<Message, WireError> {
     let message = Object::of("message", value)?;
     let content = match message.get("content") {
         Some(content) => decode_content(content)?,

@@ -23,7 +23,9 @@ mod target;
 pub(crate) use content::{encode_content, encode_request_part};
 pub(crate) use error::{decode_error, encode_error, encode_stream_error};
 pub use event::{event_of, frame_of};
-pub(crate) use request::{decode_request, encode_request, encode_tool, encode_tool_choice, encode_tools};
+pub(crate) use request::{
+    decode_frame, decode_message, encode_request, encode_tool, encode_tool_choice, encode_tools,
+};
 pub(crate) use response::{decode_response, encode_response};
 pub(crate) use stream::{StreamDecoder, StreamEncoder};
 pub(crate) use target::{request_path, request_target};

@@ -8,7 +8,7 @@ use super::content::{Direction, GUARDED, decode_content, decode_request_block, e
 use super::{API, member, object, only, union};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ToolChoice, ToolDefinition};
-use crate::wire::json::{Object, malformed};
+use crate::wire::json::malformed;
 use crate::wire::meta::{attach, wrap};
 use crate::wire::{DecodedRequest, RequestTarget};
 
@@ -127,7 +127,8 @@ pub(crate) fn encode_tool_choice(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-pub(crate) fn decode_request(target: &RequestTarget, body: &Value) -> Result<DecodedRequest, WireError> {
+/// Reads all but the messages.
+pub(crate) fn decode_frame(target: &RequestTarget, body: &Value) -> Result<DecodedRequest, WireError> {
     let body = object("request", body)?;
     let named = body.string(MODEL)?;
     let model = match (&target.model, named) {
@@ -155,7 +156,7 @@ pub(crate) fn decode_request(target: &RequestTarget, body: &Value) -> Result<Dec
     let request = ModelRequest {
         model,
         system: decode_system(body.array("system")?.unwrap_or_default())?,
-        messages: decode_messages(body)?,
+        messages: Vec::new(),
         tools: listed.iter().map(decode_tool).collect::<Result<_, _>>()?,
         tool_choice: tools.and_then(|tools| tools.get("toolChoice")).map(decode_tool_choice),
         max_tokens: of_limits("maxTokens")?,
@@ -175,12 +176,8 @@ fn decode_system(blocks: &[Value]) -> Result<Vec<Part>, WireError> {
     blocks.iter().map(known).collect()
 }
 
-/// A stored prompt has its own messages, so that there may be none.
-fn decode_messages(body: Object<'_>) -> Result<Vec<Message>, WireError> {
-    body.array("messages")?.unwrap_or_default().iter().map(decode_message).collect()
-}
-
-fn decode_message(value: &Value) -> Result<Message, WireError> {
+/// Reads one message.
+pub(crate) fn decode_message(value: &Value) -> Result<Message, WireError> {
     let message = object("message", value)?;
     let content = decode_content(message.required_array("content")?)?;
     let role = match message.required_string("role")? {

@@ -37,7 +37,10 @@ mod target;
 
 pub(crate) use content::Calls;
 pub(crate) use error::{decode_error, encode_error};
-pub(crate) use request::{decode_request, encode_request, encode_request_content, encode_request_part};
+pub(crate) use request::{
+    contents, decode_content, decode_frame, decode_tools, encode_request, encode_request_content,
+    encode_request_part,
+};
 pub(crate) use response::{candidates_of, decode_candidates, decode_response, encode_response};
 pub(crate) use stream::{CandidateDecoder, Head, StreamDecoder, StreamEncoder};
 pub(crate) use target::{VERSION, request_path, request_target};

@@ -10,7 +10,7 @@ use super::names::{canonical, list};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
 use crate::wire::call_ids::CallIds;
-use crate::wire::json::Object;
+use crate::wire::json::{Object, malformed};
 use crate::wire::meta::{attach, own_field, wrap};
 use crate::wire::{DecodedRequest, RequestTarget};
 
@@ -184,7 +184,8 @@ fn encode_tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-pub(crate) fn decode_request(target: &RequestTarget, body: &Value) -> Result<DecodedRequest, WireError> {
+/// Reads all but the contents.
+pub(crate) fn decode_frame(target: &RequestTarget, body: &Value) -> Result<DecodedRequest, WireError> {
     let body = canonical("request", body)?;
     let body = Object::of("request", &body)?;
     let mut extra = body.rest(KNOWN);
@@ -192,8 +193,8 @@ pub(crate) fn decode_request(target: &RequestTarget, body: &Value) -> Result<Dec
     let request = ModelRequest {
         model: model(target, body)?,
         system: decode_system(body)?,
-        messages: decode_contents(body)?,
-        tools: decode_tools(body)?,
+        messages: Vec::new(),
+        tools: body.get("tools").map(decode_tools).transpose()?.unwrap_or_default(),
         tool_choice: decode_tool_config(body, &mut extra)?,
         max_tokens,
         temperature,
@@ -229,16 +230,16 @@ fn decode_system(body: Object<'_>) -> Result<Vec<Part>, WireError> {
     decode_parts(system, Place::Request, &mut CallIds::of_request())
 }
 
-fn decode_contents(body: Object<'_>) -> Result<Vec<Message>, WireError> {
-    let contents = list("request", "contents", body.get("contents"))?;
-    if contents.is_empty() {
-        return Err(body.error("contents", "is missing"));
+/// The contents of a request, of which there is at least one.
+pub(crate) fn contents(body: &Value) -> Result<&[Value], WireError> {
+    match list("request", "contents", body.get("contents"))? {
+        [] => Err(malformed("request", "contents", "is missing")),
+        contents => Ok(contents),
     }
-    let mut ids = CallIds::of_request();
-    contents.iter().map(|content| decode_content(content, &mut ids)).collect()
 }
 
-fn decode_content(value: &Value, ids: &mut CallIds) -> Result<Message, WireError> {
+/// Reads one content.
+pub(crate) fn decode_content(value: &Value, ids: &mut CallIds) -> Result<Message, WireError> {
     let content = canonical("content", value)?;
     let content = Object::of("content", &content)?;
     let parts = decode_parts(content, Place::Request, ids)?;
@@ -257,10 +258,10 @@ fn decode_content(value: &Value, ids: &mut CallIds) -> Result<Message, WireError
     Ok(Message { meta: wrap(API, meta), ..Message::new(role, parts) })
 }
 
-/// The tools: each function, and each tool of the provider's by itself.
-fn decode_tools(body: Object<'_>) -> Result<Vec<ToolDefinition>, WireError> {
+/// Reads the tools: each function, and each tool of the provider's by itself.
+pub(crate) fn decode_tools(value: &Value) -> Result<Vec<ToolDefinition>, WireError> {
     let mut tools = Vec::new();
-    for tool in list("request", "tools", body.get("tools"))? {
+    for tool in list("request", "tools", Some(value))? {
         let tool = canonical("tool", tool)?;
         let tool = Object::of("tool", &tool)?;
         for declaration in list("tool", "functionDeclarations", tool.get("functionDeclarations"))? {

@@ -121,7 +121,7 @@ pub(super) fn arguments_of(function: Object<'_>) -> (Params, Option<Text>) {
 }
 
 /// A message as the wire's messages: a tool's results are one message each.
-pub(super) fn decode_message(value: &Value, ids: &mut CallIds) -> Result<Message, WireError> {
+pub(crate) fn decode_message(value: &Value, ids: &mut CallIds) -> Result<Message, WireError> {
     let message = Object::of("message", value)?;
     let role = message.required_string("role")?;
     let content = || message.get("content").map(decode_content).transpose().map(Option::unwrap_or_default);

@@ -19,10 +19,14 @@ mod request;
 mod response;
 mod stream;
 
-pub(crate) use content::{arguments_text, decode_image_url, encode_content, encode_image_url, encode_part};
+pub(crate) use content::{
+    arguments_text, decode_image_url, decode_message, encode_content, encode_image_url, encode_part,
+};
 pub(crate) use error::{decode_error, encode_error};
 pub(crate) use functions::{FUNCTION_CALL, FUNCTIONS, encode_function, is_function};
-pub(crate) use request::{decode_request, encode_request, encode_tool, without_role};
+pub(crate) use request::{
+    decode_frame, decode_tools, encode_request, encode_tool, take_system, without_role,
+};
 pub(crate) use response::{decode_response, encode_response};
 pub(crate) use stream::{
     ChoiceDecoder, Head, PADDING, Said, StreamDecoder, StreamEncoder, choices_of, is_done,

@@ -5,13 +5,12 @@ use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::API;
-use super::content::{decode_message, encode_assistant, encode_content};
+use super::content::{encode_assistant, encode_content};
 use super::functions::{FUNCTIONS, decode_function, decode_spec, encode_function, is_function, result_head};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
 use crate::wire::DecodedRequest;
-use crate::wire::call_ids::CallIds;
-use crate::wire::json::Object;
+use crate::wire::json::{Object, array};
 use crate::wire::meta::{attach, own_field, wrap};
 
 /// The older name of the limit. A request that came with it leaves with it, since many compatible servers
@@ -176,20 +175,19 @@ fn encode_tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> {
+/// Reads all but the messages.
+pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
     let body = Object::of("request", body)?;
-    let mut ids = CallIds::of_request();
-    let messages = body.required_array("messages")?.iter();
-    let mut messages =
-        messages.map(|message| decode_message(message, &mut ids)).collect::<Result<Vec<_>, _>>()?;
-    let system = take_system(&mut messages);
-    let tools = body.array("tools")?.unwrap_or_default().iter().map(decode_tool);
-    let functions = body.array(FUNCTIONS)?.unwrap_or_default().iter().map(decode_function);
+    body.required_array("messages")?;
+    let mut tools = body.get("tools").map(decode_tools).transpose()?.unwrap_or_default();
+    for function in body.array(FUNCTIONS)?.unwrap_or_default() {
+        tools.push(decode_function(function)?);
+    }
     let request = ModelRequest {
         model: body.required_string("model")?.to_owned(),
-        system,
-        messages,
-        tools: tools.chain(functions).collect::<Result<_, _>>()?,
+        system: Vec::new(),
+        messages: Vec::new(),
+        tools,
         tool_choice: body.get("tool_choice").map(decode_tool_choice),
         max_tokens: body.u64(LIMIT)?.map_or_else(|| body.u64(OLD_LIMIT), |limit| Ok(Some(limit)))?,
         temperature: body.f64("temperature")?,
@@ -202,8 +200,13 @@ pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> 
     Ok(DecodedRequest { request, stream: body.bool("stream")?.unwrap_or(false) })
 }
 
+/// Reads the list of tools.
+pub(crate) fn decode_tools(value: &Value) -> Result<Vec<ToolDefinition>, WireError> {
+    array("request", "tools", value)?.iter().map(decode_tool).collect()
+}
+
 /// The first message, if it is the system prompt and has nothing attached that a prompt has no place for.
-fn take_system(messages: &mut Vec<Message>) -> Vec<Part> {
+pub(crate) fn take_system(messages: &mut Vec<Message>) -> Vec<Part> {
     let Some(first) = messages.first() else { return Vec::new() };
     let role = own_field(first.meta.as_ref(), API, "role").cloned();
     let attached = crate::wire::own_meta(first.meta.as_ref(), API).len() - usize::from(role.is_some());

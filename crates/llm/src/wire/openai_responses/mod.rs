@@ -34,7 +34,10 @@ pub(crate) use content::{INPUT_TEXT, encode_part};
 pub(crate) use error::{decode_error, encode_error, encode_stream_error};
 pub use item::listed_calls;
 pub(crate) use item::{Writer, encode_items, made_id};
-pub(crate) use request::{decode_input_item, decode_request, encode_input, encode_request, encode_tool};
+pub(crate) use request::{
+    append, decode_element, decode_frame, decode_input_item, decode_tools, encode_input, encode_request,
+    encode_tool,
+};
 pub(crate) use response::{decode_response, encode_frame, encode_response};
 pub(crate) use stream::{Change, Piece, Place, StreamDecoder, StreamEncoder};
 

@@ -13,7 +13,7 @@ use super::item::{Reader, Writer, decode_item, encode_items};
 use crate::error::WireError;
 use crate::model::{ModelRequest, ThinkLevel, ToolChoice, ToolDefinition};
 use crate::wire::DecodedRequest;
-use crate::wire::json::{Object, malformed};
+use crate::wire::json::{Object, array, malformed};
 use crate::wire::meta::{attach, own_field, wrap};
 
 const KNOWN: &[&str] =
@@ -150,14 +150,15 @@ fn encode_tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> {
+/// Reads all but the items of the input.
+pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
     let body = Object::of("request", body)?;
     let request = ModelRequest {
         // A stored prompt may name the model.
         model: body.string("model")?.unwrap_or_default().to_owned(),
         system: body.string("instructions")?.map(Part::text).into_iter().collect(),
-        messages: body.get("input").map(decode_input).transpose()?.unwrap_or_default(),
-        tools: body.array("tools")?.unwrap_or_default().iter().map(decode_tool).collect::<Result<_, _>>()?,
+        messages: body.get("input").map(decode_text).transpose()?.unwrap_or_default(),
+        tools: body.get("tools").map(decode_tools).transpose()?.unwrap_or_default(),
         tool_choice: body.get("tool_choice").map(decode_tool_choice),
         max_tokens: body.u64("max_output_tokens")?,
         temperature: body.f64("temperature")?,
@@ -170,22 +171,28 @@ pub(crate) fn decode_request(body: &Value) -> Result<DecodedRequest, WireError> 
     Ok(DecodedRequest { request, stream: body.bool("stream")?.unwrap_or(false) })
 }
 
-fn decode_input(input: &Value) -> Result<Vec<Message>, WireError> {
+/// The input where it is one text.
+fn decode_text(input: &Value) -> Result<Vec<Message>, WireError> {
     match input {
         Value::String(text) => Ok(vec![Message::user(text.as_str())]),
-        Value::Array(items) => {
-            let mut messages = Vec::with_capacity(items.len());
-            for item in items {
-                decode_input_item(item, &mut messages)?;
-            }
-            Ok(messages)
-        }
+        Value::Array(_) => Ok(Vec::new()),
         _ => Err(malformed("request", "input", "is neither a string nor an array")),
     }
 }
 
-/// One item: a message of its own, or more of what the assistant said.
+/// Reads the list of tools.
+pub(crate) fn decode_tools(value: &Value) -> Result<Vec<ToolDefinition>, WireError> {
+    array("request", "tools", value)?.iter().map(decode_tool).collect()
+}
+
+/// Reads one item: a message of its own, or more of what the assistant said.
 pub(crate) fn decode_input_item(value: &Value, messages: &mut Vec<Message>) -> Result<(), WireError> {
+    append(messages, decode_element(value)?);
+    Ok(())
+}
+
+/// Reads one item as a message that stands alone.
+pub(crate) fn decode_element(value: &Value) -> Result<Message, WireError> {
     let item = Object::of("input item", value)?;
     let kind = item.string("type")?;
     let message = match (kind, item.string("role")?) {
@@ -195,18 +202,17 @@ pub(crate) fn decode_input_item(value: &Value, messages: &mut Vec<Message>) -> R
         (None, Some("assistant")) => {
             let mut message = item.rest(&[]);
             message.insert("type".to_owned(), "message".into());
-            return extend(messages, decode_item(&message.into(), Reader::Request)?);
+            Message::new(Role::Assistant, decode_item(&message.into(), Reader::Request)?)
         }
         (None | Some("message"), Some(role)) if role != "assistant" => {
             return Err(item.error("role", "is not known"));
         }
         _ => match kind.filter(|kind| is_output(kind)) {
             Some(kind) => Message::new(Role::Tool, vec![decode_output(kind, item, value)?]),
-            None => return extend(messages, decode_item(value, Reader::Request)?),
+            None => Message::new(Role::Assistant, decode_item(value, Reader::Request)?),
         },
     };
-    messages.push(message);
-    Ok(())
+    Ok(message)
 }
 
 /// Whether an item tells what a tool, or a human who was asked, answered.
@@ -222,12 +228,14 @@ fn decode_output(kind: &str, item: Object<'_>, value: &Value) -> Result<Part, Wi
 }
 
 /// Items of the assistant that stand next to each other are one message.
-fn extend(messages: &mut Vec<Message>, parts: Vec<Part>) -> Result<(), WireError> {
+/// Puts what an item says behind the messages: what the assistant said in several items is one message.
+pub(crate) fn append(messages: &mut Vec<Message>, message: Message) {
     match messages.last_mut() {
-        Some(last) if last.role == Role::Assistant => last.content.extend(parts),
-        _ => messages.push(Message::new(Role::Assistant, parts)),
+        Some(last) if last.role == Role::Assistant && message.role == Role::Assistant => {
+            last.content.extend(message.content);
+        }
+        _ => messages.push(message),
     }
-    Ok(())
 }
 
 fn decode_message(item: Object<'_>, role: &str) -> Result<Message, WireError> {
