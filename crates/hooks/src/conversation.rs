@@ -7,9 +7,12 @@
 //!
 //! In JSON a message is `{"role": "assistant", "content": [{"type": "text", "text": "hi"}]}`.
 
+mod content;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::content::Content;
 use crate::id::{MessageId, RunId, ToolCallId};
 use crate::tool_name::ToolName;
 use crate::value::{Json, Params, Text};
@@ -34,8 +37,8 @@ pub enum Role {
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said, in order.
-    pub content: Vec<Part>,
+    /// What is said, in order; shared between all copies of the message.
+    pub content: Content,
     /// The message's place in a transcript, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
@@ -211,7 +214,7 @@ impl Message {
 
     /// Creates a message of the given parts.
     pub fn new(role: Role, content: Vec<Part>) -> Self {
-        Self { role, content, id: None, run_id: None, meta: None }
+        Self { role, content: content.into(), id: None, run_id: None, meta: None }
     }
 
     /// Returns the visible text: all text parts, one after the other.

@@ -24,9 +24,9 @@ pub fn estimate_tokens(request: &ModelRequest) -> u64 {
     (system + messages + tools).max(1)
 }
 
-/// Estimates the tokens of one message.
+/// Estimates the tokens of one message. Of a content that was estimated before, the number is known.
 pub fn estimate_message_tokens(message: &Message) -> u64 {
-    PER_MESSAGE + message.content.iter().map(part_tokens).sum::<u64>()
+    PER_MESSAGE + message.content.tokens(|parts| parts.iter().map(part_tokens).sum())
 }
 
 /// Estimates the tokens of a text; 0 for an empty one.
@@ -151,6 +151,7 @@ fn json_tokens(value: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backstop_hooks::conversation::Role;
     use proptest::prelude::*;
 
     #[test]
@@ -181,6 +182,18 @@ mod tests {
             assert_eq!(estimate_text_tokens(&character.repeat(12)), tokens, "{character}");
         }
         assert_eq!(estimate_text_tokens("aé a"), estimate_text_tokens("a你 a") - 1);
+    }
+
+    #[test]
+    fn a_message_that_was_written_to_is_estimated_anew() {
+        let mut message = Message::user("The quick brown fox");
+        let before = estimate_message_tokens(&message);
+        let copy = message.clone();
+        message.content.push(Part::text("jumps over the lazy dog"));
+        let both = vec![Part::text("The quick brown fox"), Part::text("jumps over the lazy dog")];
+        let new = Message::new(Role::User, both);
+        assert_eq!(estimate_message_tokens(&message), estimate_message_tokens(&new));
+        assert_eq!(estimate_message_tokens(&copy), before);
     }
 
     proptest! {

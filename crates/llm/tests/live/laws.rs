@@ -152,7 +152,7 @@ impl Judgement {
             parts.extend(note.map(Part::text));
         }
         let mut expected = answer.clone();
-        expected.message.content = parts;
+        expected.message.content = parts.into();
         if lost && !left {
             expected.stop = StopReason::EndTurn;
         }

@@ -40,7 +40,7 @@ fn untouched_is_identical_for_every_split() {
 /// What was said in each choice. What is said besides them is in the only one, and in none of several.
 fn heard(responses: &[ModelResponse]) -> Vec<(Vec<Part>, StopReason, TokenUsage)> {
     let told = |response: &ModelResponse| {
-        let mut parts = response.message.content.clone();
+        let mut parts = response.message.content.to_vec();
         // Each choice is read as if it were the first.
         parts.iter_mut().filter(|_| responses.len() > 1).for_each(|part| {
             if let Part::ToolCall(call) = part {

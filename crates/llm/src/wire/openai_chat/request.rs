@@ -214,7 +214,7 @@ pub(crate) fn take_system(messages: &mut Vec<Message>) -> Vec<Part> {
     if !is_prompt || !first.content.iter().all(|part| part.as_text().is_some()) {
         return Vec::new();
     }
-    let mut system = messages.remove(0).content;
+    let mut system = messages.remove(0).content.into_parts();
     if let (Some(role), Some(Part::Text { meta, .. })) = (role, system.first_mut()) {
         let mut fields = crate::wire::own_meta(meta.as_ref(), API);
         fields.insert("role".to_owned(), role);
