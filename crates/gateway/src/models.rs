@@ -352,6 +352,11 @@ fn is_only_a_version(segment: &str) -> bool {
     )
 }
 
+/// Collects what an element of a conversation, its tools or its system prompt name.
+pub(crate) fn named_in_part(part: &Value, found: &mut Vec<String>) {
+    collect("", part, false, found);
+}
+
 /// Collects what `value` names; `within` an object that speaks of models, whatever its key.
 fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
     let plain = plain(key);

@@ -18,7 +18,7 @@ const PER_IMAGE: u64 = 1_600;
 
 /// Estimates the tokens of everything that a request has the model read.
 pub fn estimate_tokens(request: &ModelRequest) -> u64 {
-    let system: u64 = request.system.iter().map(part_tokens).sum();
+    let system: u64 = request.system.tokens(|parts| parts.iter().map(part_tokens).sum());
     let messages: u64 = request.messages.iter().map(estimate_message_tokens).sum();
     let tools: u64 = request.tools.iter().map(tool_tokens).sum();
     (system + messages + tools).max(1)

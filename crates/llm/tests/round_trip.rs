@@ -247,7 +247,7 @@ fn through_stream(api: Api, answer: &ModelResponse, chunk: usize) -> Vec<ModelEv
 
 fn check_conversation(api: Api, messages: Vec<Message>) -> Result<(), TestCaseError> {
     let request = ModelRequest {
-        system: vec![Part::text("system")],
+        system: vec![Part::text("system")].into(),
         max_tokens: Some(7),
         ..ModelRequest::new("m", messages)
     };

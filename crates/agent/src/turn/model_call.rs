@@ -153,7 +153,7 @@ async fn gate(run: &Run<'_>, question: &Question<'_>) -> Result<(ModelRequest, V
     let Question { prepared, system, messages, tools, iteration, .. } = question;
     let settings = &run.agent.settings;
     let mut request = ModelRequest {
-        system: system_parts(system),
+        system: system_parts(system).into(),
         tools: tools.iter().map(definition).collect(),
         max_tokens: settings.max_tokens,
         temperature: prepared.params.temperature,

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::targets::Address;
+use crate::targets::{Address, Said};
 use crate::upstream::now;
 
 /// So many answers, so many at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) streamed: bool,
-    /// How many turns of the conversation each request repeats.
-    pub(crate) turns: usize,
+    /// What each request repeats.
+    pub(crate) before: Said,
     pub(crate) at_once: usize,
     pub(crate) answers: usize,
 }
@@ -46,6 +46,12 @@ impl Measured {
     }
 }
 
+/// The median of what several rounds found.
+pub(crate) fn median(mut found: Vec<f64>) -> f64 {
+    found.sort_unstable_by(f64::total_cmp);
+    found[found.len() / 2]
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -55,11 +61,9 @@ impl Load {
     pub(crate) fn run(&self, address: Address, answers: usize) -> Measured {
         runtime().block_on(async {
             let left = Arc::new(AtomicUsize::new(answers));
-            let request = address.request(self.streamed, self.turns);
             let begin = Instant::now();
-            let clients: Vec<_> = (0..self.at_once)
-                .map(|_| tokio::spawn(client(address, request.clone(), Arc::clone(&left))))
-                .collect();
+            let clients: Vec<_> =
+                (0..self.at_once).map(|_| tokio::spawn(client(address, *self, Arc::clone(&left)))).collect();
             let mut first_bytes = Vec::with_capacity(answers);
             for client in clients {
                 first_bytes.extend(client.await.unwrap());
@@ -77,11 +81,16 @@ impl Load {
     }
 }
 
-async fn client(address: Address, request: Vec<u8>, left: Arc<AtomicUsize>) -> Vec<Duration> {
+/// The number of the next request: none is sent twice in a run.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+async fn client(address: Address, load: Load, left: Arc<AtomicUsize>) -> Vec<Duration> {
     let mut stream = connect(address).await;
     let mut buffer = Vec::with_capacity(128 * 1024);
     let mut times = Vec::new();
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let request = address.request(load.streamed, load.before, number);
         let begin = Instant::now();
         stream.write_all(&request).await.unwrap();
         buffer.clear();
@@ -118,7 +127,7 @@ fn is_whole(answer: &[u8]) -> bool {
 /// `streams` answers at once, at the pace of a model: how long each token was under way.
 pub(crate) fn paced(address: Address, streams: usize, tokens: usize) -> Paced {
     runtime().block_on(async {
-        let request = address.request(true, 0);
+        let request = address.request(true, Said::Nothing, 0);
         let mut readers = Vec::with_capacity(streams);
         for _ in 0..streams {
             readers.push(tokio::spawn(tokens_of(address, request.clone())));

@@ -22,16 +22,32 @@ pub(crate) struct Address {
     prefix: &'static str,
 }
 
+/// The conversation that a request repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing but the question.
+    Nothing,
+    /// So many turns of 2 KB each, which are those of the request before, and another question.
+    Known(usize),
+    /// So many turns that nobody has seen before.
+    New(usize),
+}
+
 impl Address {
-    /// A request for an answer; `turns` have gone before, of 2 KB each.
-    pub(crate) fn request(self, streamed: bool, turns: usize) -> Vec<u8> {
+    /// The request of this `number` for an answer.
+    pub(crate) fn request(self, streamed: bool, before: Said, number: usize) -> Vec<u8> {
+        let (turns, first) = match before {
+            Said::Nothing => (0, 0),
+            Said::Known(turns) => (turns, 0),
+            Said::New(turns) => (turns, number + 1),
+        };
         let said = "The quick brown fox (see src/fox.rs:42) jumps over \\\"the lazy dog\\\".\\n".repeat(30);
         let mut messages = r#"{"role":"system","content":"You are brief."}"#.to_owned();
         for turn in 0..turns {
             let role = if turn % 2 == 0 { "user" } else { "assistant" };
-            messages += &format!(",{{\"role\":\"{role}\",\"content\":\"{turn}: {said}\"}}");
+            messages += &format!(",{{\"role\":\"{role}\",\"content\":\"{first} {turn}: {said}\"}}");
         }
-        messages += r#",{"role":"user","content":"What does the fox do?"}"#;
+        messages += &format!(",{{\"role\":\"user\",\"content\":\"What does fox {number} do?\"}}");
         let body = format!("{{\"model\":\"bench-model\",\"messages\":[{messages}],\"stream\":{streamed}}}");
         format!(
             "POST {}/v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer bench\r\n\

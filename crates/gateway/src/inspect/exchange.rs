@@ -357,12 +357,18 @@ impl InspectedExchange {
         unjudged_request.or_else(answer).map(str::to_owned)
     }
 
-    /// The models that a request names besides the one that it is for.
-    fn other_models(&self, model: &str, body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    /// The models that a request names besides the one that it is for: in the object `fields`, and `in_parts` that this leaves out.
+    fn other_models(
+        &self,
+        model: &str,
+        fields: &[u8],
+        in_parts: &[String],
+    ) -> Result<Vec<String>, serde_json::Error> {
         if !self.shared.engine.has_hooks::<BeforeLlmCall>() {
             return Ok(Vec::new());
         }
-        let named = NamedModels::of(self.endpoint, &self.path, &self.named_outside, body)?;
+        let outside = [self.named_outside.as_slice(), in_parts].concat();
+        let named = NamedModels::of(self.endpoint, &self.path, &outside, fields)?;
         let all = named.main.into_iter().chain(named.others);
         Ok(all.filter(|other| other != model).collect())
     }

@@ -106,7 +106,10 @@ impl Beside {
                 self.put(place, new.and_then(|new| value_of(&place.name(), new)), request);
             }
         }
-        request.system.retain(|part| !matches!(part, Part::Unknown { raw } if raw.is_null()));
+        let is_gone = |part: &Part| matches!(part, Part::Unknown { raw } if raw.is_null());
+        if request.system.iter().any(is_gone) {
+            request.system.retain(|part| !is_gone(part));
+        }
     }
 
     fn put(&self, place: &Place, value: Option<Value>, request: &mut ModelRequest) {
@@ -261,7 +264,8 @@ mod tests {
                     meta: attached(json!({"note": "n", "cache_control": {"type": "ephemeral"}})),
                 },
                 Part::Unknown { raw: json!({"type": "picture"}).into() },
-            ],
+            ]
+            .into(),
             tools: vec![ToolDefinition::Function {
                 spec: ToolSpec { name: "f".to_owned(), description: None, input_schema: Json::default() },
                 meta: attached(json!({"strict": true, "input_examples": ["e"]})),

@@ -206,14 +206,14 @@ impl Asking<'_> {
             }
             // A request of thousands of messages does not keep a worker for itself.
             consume_budget().await;
-            let text = message.visible_text();
-            let (key, length) = (self.key(&text), text.len());
+            let key = self.key(message);
+            let length: usize = message.content.iter().filter_map(Part::as_text).map(|text| text.len()).sum();
             // The newest message is judged with each request that a person may have made.
             let known = if Some(index) == last { None } else { remembered.find(&key) };
             let made = match known {
                 Some(made) => made,
                 None => {
-                    let made = self.message(text.into(), &model).await?;
+                    let made = self.message(message.visible_text().into(), &model).await?;
                     remembered.keep(key, made.clone());
                     made
                 }
@@ -246,8 +246,9 @@ impl Asking<'_> {
         }
     }
 
-    fn key(self, text: &str) -> Digest {
+    fn key(self, message: &Message) -> Digest {
         let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
+        let text = message.content.visible_digest();
         Digest::of_text("message.before", &format!("{agent}\0{}\0{text}", self.identity.session))
     }
 

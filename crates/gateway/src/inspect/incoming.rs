@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use backstop_hooks::Text;
 use backstop_hooks::conversation::{ImageSource, Message, Part, Role};
-use backstop_llm::live::{LiveDocument, LiveRequest, Word};
+use backstop_llm::live::{KnownBodies, LiveDocument, LiveRequest, Word};
 use backstop_llm::wire::parse_request;
 use backstop_llm::{Api, ModelRequest, WireError};
 use base64::Engine as _;
@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::form::Kind;
 use super::parts::{BadParts, LiveParts};
+use crate::models::named_in_part;
 use crate::readable::{Readable, is_plain};
 
 /// A request that was read.
@@ -143,9 +144,18 @@ pub(super) enum Unread {
 
 impl Incoming {
     /// Reads the body of a request for `path`; `None` if there is nothing in it to read.
-    pub(super) fn read(kind: &Kind, api: Api, path: &str, body: &Bytes) -> Result<Option<Self>, Unread> {
+    pub(super) fn read(
+        kind: &Kind,
+        api: Api,
+        path: &str,
+        body: &Bytes,
+        known: &KnownBodies,
+    ) -> Result<Option<Self>, Unread> {
         Ok(match kind {
-            Kind::Ask(target) => Some(Self::Conversation(LiveRequest::read_at(api, target, body.clone())?)),
+            Kind::Ask(target) => {
+                let live = LiveRequest::read_known(api, target, body.clone(), known, &named_in_part)?;
+                Some(Self::Conversation(live))
+            }
             Kind::Texts { readable, model, parts } => match (readable.asked, parts) {
                 (Some(table), Some(headers)) => {
                     let live = LiveParts::read(table, headers, body.clone())?;
@@ -236,11 +246,15 @@ impl Incoming {
         self.fields().is_some_and(|fields| is_plain(&fields))
     }
 
-    /// The body in which models are named.
-    pub(super) fn fields_or(&self, body: &Bytes) -> Bytes {
+    /// The object in which models are named, and those that are named in what the object leaves out.
+    pub(super) fn naming(&self, body: &Bytes) -> (Bytes, &[String]) {
         match self {
-            Self::Parts(parts, _) => parts.fields().to_string().into(),
-            Self::Conversation(_) | Self::Counted(_) | Self::Document(..) | Self::Stored(..) => body.clone(),
+            Self::Parts(parts, _) => (parts.fields().to_string().into(), &[]),
+            Self::Conversation(live) => {
+                let (frame, named) = live.models();
+                (frame.clone(), named)
+            }
+            Self::Counted(_) | Self::Document(..) | Self::Stored(..) => (body.clone(), &[]),
         }
     }
 

@@ -41,6 +41,7 @@ mod identity;
 mod incoming;
 mod judge;
 mod kept;
+mod known;
 mod life;
 mod lines;
 mod listed;
@@ -86,6 +87,7 @@ use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
 use self::identity::Links;
 use self::judge::Gates;
+use self::known::KnownConversations;
 use self::life::Conversations;
 use self::listed::ListedExchange;
 use self::owed::Owed;
@@ -132,6 +134,7 @@ struct Shared {
     judged_files: JudgedFiles,
     answer_files: Arc<AnswerFiles>,
     remembered: Remembered,
+    known: KnownConversations,
     housekeeping: Housekeeping,
     conversations: Arc<Conversations>,
     /// Somebody looks for conversations that are over.
@@ -194,6 +197,7 @@ impl Hooks {
             judged_files: JudgedFiles::default(),
             answer_files: before.map_or_else(Arc::default, |before| Arc::clone(&before.answer_files)),
             remembered: Remembered::default(),
+            known: KnownConversations::default(),
             housekeeping: Housekeeping::default(),
             conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),
             is_watched: AtomicBool::new(false),

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Part;
 use crate::digest::Digest;
+use crate::value::Text;
 
 /// The parts of a message, in order. It reads and is written like a `Vec<Part>`; its JSON is that of the list.
 #[derive(Clone, Default)]
@@ -32,6 +33,7 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     digest: OnceLock<Digest>,
+    visible: OnceLock<Digest>,
     tokens: OnceLock<u64>,
 }
 
@@ -45,6 +47,8 @@ impl Clone for Inner {
 impl Content {
     /// The role of the digest.
     const ROLE: &'static str = "content";
+    /// The role of the digest of the visible text.
+    const VISIBLE_ROLE: &'static str = "visible_text";
 
     /// Wraps parts.
     pub fn new(parts: Vec<Part>) -> Self {
@@ -64,6 +68,15 @@ impl Content {
     /// Returns the digest of the parts, computed once.
     pub fn digest(&self) -> Digest {
         *self.0.known.digest.get_or_init(|| Digest::of(Self::ROLE, &self.0.parts))
+    }
+
+    /// Returns the digest of the visible text, computed once: what the text parts say one after the other, whatever stands between
+    /// them or is attached to them.
+    pub fn visible_digest(&self) -> Digest {
+        *self.0.known.visible.get_or_init(|| {
+            let texts = self.0.parts.iter().filter_map(Part::as_text);
+            Digest::of_text(Self::VISIBLE_ROLE, &texts.map(Text::as_str).collect::<String>())
+        })
     }
 
     /// Returns how many tokens the parts have by `estimate`, which is asked once. A process has one way to estimate:

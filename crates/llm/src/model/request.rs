@@ -1,6 +1,6 @@
 //! One request to a model.
 
-use backstop_hooks::conversation::{Message, Part, ToolSpec};
+use backstop_hooks::conversation::{Content, Message, Part, ToolSpec};
 use backstop_hooks::{Json, Text};
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub struct ModelRequest {
     /// The model's name, as the provider spells it.
     pub model: String,
     /// The system prompt, in the blocks in which it came; cache markers are in their `meta`.
-    pub system: Vec<Part>,
+    pub system: Content,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
     /// The tools that the model may ask for.
@@ -114,8 +114,12 @@ impl ModelRequest {
 
     /// The text of the system prompt, blocks separated by a blank line. `None` if there is none.
     pub fn system_text(&self) -> Option<Text> {
-        let blocks: Vec<&str> = self.system.iter().filter_map(Part::as_text).map(Text::as_str).collect();
-        (!blocks.is_empty()).then(|| blocks.join("\n\n").into())
+        let blocks: Vec<&Text> = self.system.iter().filter_map(Part::as_text).collect();
+        match blocks.as_slice() {
+            [] => None,
+            [only] => Some(Text::clone(only)),
+            several => Some(several.iter().map(|text| text.as_str()).collect::<Vec<_>>().join("\n\n").into()),
+        }
     }
 
     /// Replaces the texts of the system prompt by one block of `text`, behind which the rest stays, or by nothing. The same text as before
@@ -145,7 +149,7 @@ mod tests {
             meta: Some(json!({"anthropic-messages": {"cache_control": {}}}).into()),
         };
         let mut request =
-            ModelRequest { system: vec![marked.clone(), Part::text("b")], ..Default::default() };
+            ModelRequest { system: vec![marked.clone(), Part::text("b")].into(), ..Default::default() };
         request.set_system_text(Some("a\n\nb".into()));
         assert_eq!(request.system, vec![marked, Part::text("b")]);
         request.set_system_text(Some("c".into()));

@@ -1,6 +1,6 @@
 //! Requests: what is not edited stays, what is edited says what it should.
 
-use backstop_hooks::conversation::{Message, Part, Role};
+use backstop_hooks::conversation::{Content, Message, Part, Role};
 use backstop_llm::live::LiveRequest;
 use backstop_llm::{Api, ModelRequest, ToolChoice};
 use bytes::Bytes;
@@ -184,7 +184,7 @@ fn only_the_edited_block_of_a_message_changes() {
         }
     });
     assert_eq!(got, body.replace("{\"a\":  1.50}", "{\"a\":2}"));
-    let got = edited(Api::AnthropicMessages, &body, |new| new.system = vec![]);
+    let got = edited(Api::AnthropicMessages, &body, |new| new.system = Content::default());
     assert_eq!(got, body.replace(",\"system\": \"Be kind.\"", ""));
     let got = edited(Api::AnthropicMessages, &body, |new| {
         new.max_tokens = Some(7);

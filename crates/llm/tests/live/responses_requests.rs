@@ -133,7 +133,7 @@ fn what_is_added_is_written() {
         let got = edited(&body, |new| {
             new.messages.push(Message::user("And this."));
             new.messages[2].content.push(Part::text("Said."));
-            new.system = vec![Part::text("You are kind.")];
+            new.system = vec![Part::text("You are kind.")].into();
         });
         let request = decoded(&got);
         assert_eq!(request.messages.last().unwrap().visible_text(), "And this.");

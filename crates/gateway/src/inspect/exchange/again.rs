@@ -102,8 +102,9 @@ impl InspectedExchange {
     }
 
     async fn ask_on(&mut self, out: &mut Outgoing) -> Option<Step> {
-        let asked_with = self.again.as_ref().filter(|again| again.left > 0)?.live.body().clone();
-        let other_models = self.other_models(&self.model_call.as_ref()?.request.model, &asked_with).ok()?;
+        let (fields, in_parts) = self.again.as_ref().filter(|again| again.left > 0)?.live.models();
+        let other_models =
+            self.other_models(&self.model_call.as_ref()?.request.model, fields, in_parts).ok()?;
         let again = self.again.as_mut()?;
         let (Answer::Judged(judge), Some(model_call)) = (&mut self.answer, &self.model_call) else {
             return None;

@@ -17,6 +17,7 @@ use crate::inspect::gate::Asking;
 use crate::inspect::heads::{is_event_stream, unjudgeable, upstream_id};
 use crate::inspect::incoming::Incoming;
 use crate::inspect::judge::{AnswerJudge, JudgeError};
+use crate::inspect::known;
 use crate::inspect::life;
 use crate::inspect::numbers::Fault;
 use crate::inspect::settings::BlockedForm;
@@ -26,7 +27,8 @@ use crate::readable::COUNTS;
 impl Exchange for InspectedExchange {
     async fn request(&mut self, body: &Body<'_>) -> Requested {
         self.shared.housekeeping.tidy(&self.shared.engine);
-        let read = Incoming::read(&self.kind, self.api, &self.path, body.bytes);
+        let known = known::of(&self.shared, self.agent.as_ref());
+        let read = Incoming::read(&self.kind, self.api, &self.path, body.bytes, &known);
         if matches!(read, Ok(None)) {
             let response = if let Kind::Fetch { response, .. } = &self.kind { response.as_str() } else { "" };
             self.model_call = Some(self.fetched(response, body.provider));
@@ -45,7 +47,8 @@ impl Exchange for InspectedExchange {
         if let Some(why) = self.unjudgeable(&live) {
             return self.unreadable(&why);
         }
-        let other_models = match self.other_models(&live.request().model, &live.fields_or(body.bytes)) {
+        let (fields, in_parts) = live.naming(body.bytes);
+        let other_models = match self.other_models(&live.request().model, &fields, in_parts) {
             Ok(others) => others,
             Err(error) => return self.unreadable(&error),
         };

@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use backstop_hooks::conversation::{Message, Part};
+use backstop_hooks::conversation::{Content, Message};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub(super) struct KnownBody {
     layout: Layout,
     elements: Vec<Arc<Element>>,
     tools: Option<Arc<Known<Vec<ToolDefinition>>>>,
-    system: Option<Arc<Known<Vec<Part>>>>,
+    system: Option<Arc<Known<Content>>>,
     /// Where elements are, by their hashes; made when somebody looks for one.
     index: OnceLock<HashMap<u64, usize>>,
     at: Instant,
@@ -248,7 +248,7 @@ impl<S: BuildHasher> Reading<'_, S> {
             seen.layout.system.as_ref(),
             &budget,
             |known| known.system.as_ref().zip(known.layout.system.as_ref()),
-            |system| self.api.decode_system(system).ok(),
+            |system| self.api.decode_system(system).ok().map(Content::new),
         )?;
         if let Some(tools) = &tools {
             decoded.request.tools.splice(0..0, tools.says.iter().cloned());

@@ -24,6 +24,7 @@ mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backstop_hooks::conversation::Content;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -170,7 +171,7 @@ impl LiveRequest {
 
 /// The request without what is compared piece by piece.
 fn without_lists(request: &ModelRequest) -> ModelRequest {
-    ModelRequest { system: Vec::new(), messages: Vec::new(), tools: Vec::new(), ..request.clone() }
+    ModelRequest { system: Content::default(), messages: Vec::new(), tools: Vec::new(), ..request.clone() }
 }
 
 /// Edits of a body: inside its fields, and of its fields.

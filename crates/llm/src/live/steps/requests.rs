@@ -51,7 +51,7 @@ fn conversation(count: usize) -> ModelRequest {
         messages.push(Message::new(Role::Tool, vec![result(number)]));
     }
     let mut request = ModelRequest::new("m", messages);
-    request.system = vec![Part::text("secret")];
+    request.system = vec![Part::text("secret")].into();
     request.tools = (0..count).map(tool).collect();
     request.max_tokens = Some(9);
     request

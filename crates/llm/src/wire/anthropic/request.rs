@@ -143,7 +143,7 @@ pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
     body.required_array("messages")?;
     let request = ModelRequest {
         model: body.required_string("model")?.to_owned(),
-        system: body.get("system").map(decode_system).transpose()?.unwrap_or_default(),
+        system: body.get("system").map(decode_system).transpose()?.unwrap_or_default().into(),
         messages: Vec::new(),
         tools: body.get("tools").map(decode_tools).transpose()?.unwrap_or_default(),
         tool_choice: body.get("tool_choice").map(decode_tool_choice),

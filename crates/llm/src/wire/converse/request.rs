@@ -155,7 +155,7 @@ pub(crate) fn decode_frame(target: &RequestTarget, body: &Value) -> Result<Decod
     let listed = tools.map(|tools| tools.array("tools")).transpose()?.flatten().unwrap_or_default();
     let request = ModelRequest {
         model,
-        system: decode_system(body.array("system")?.unwrap_or_default())?,
+        system: decode_system(body.array("system")?.unwrap_or_default())?.into(),
         messages: Vec::new(),
         tools: listed.iter().map(decode_tool).collect::<Result<_, _>>()?,
         tool_choice: tools.and_then(|tools| tools.get("toolChoice")).map(decode_tool_choice),

@@ -192,7 +192,7 @@ pub(crate) fn decode_frame(target: &RequestTarget, body: &Value) -> Result<Decod
     let (max_tokens, temperature) = decode_generation(body, &mut extra)?;
     let request = ModelRequest {
         model: model(target, body)?,
-        system: decode_system(body)?,
+        system: decode_system(body)?.into(),
         messages: Vec::new(),
         tools: body.get("tools").map(decode_tools).transpose()?.unwrap_or_default(),
         tool_choice: decode_tool_config(body, &mut extra)?,

@@ -1,7 +1,7 @@
 //! Requests.
 
 use backstop_hooks::Json;
-use backstop_hooks::conversation::{Message, Part, Role, ToolResult};
+use backstop_hooks::conversation::{Content, Message, Part, Role, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::API;
@@ -185,7 +185,7 @@ pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
     }
     let request = ModelRequest {
         model: body.required_string("model")?.to_owned(),
-        system: Vec::new(),
+        system: Content::default(),
         messages: Vec::new(),
         tools,
         tool_choice: body.get("tool_choice").map(decode_tool_choice),
@@ -206,16 +206,18 @@ pub(crate) fn decode_tools(value: &Value) -> Result<Vec<ToolDefinition>, WireErr
 }
 
 /// The first message, if it is the system prompt and has nothing attached that a prompt has no place for.
-pub(crate) fn take_system(messages: &mut Vec<Message>) -> Vec<Part> {
-    let Some(first) = messages.first() else { return Vec::new() };
+pub(crate) fn take_system(messages: &mut Vec<Message>) -> Content {
+    let Some(first) = messages.first() else { return Content::default() };
     let role = own_field(first.meta.as_ref(), API, "role").cloned();
     let attached = crate::wire::own_meta(first.meta.as_ref(), API).len() - usize::from(role.is_some());
     let is_prompt = first.role == Role::System && attached == 0 && !first.content.is_empty();
     if !is_prompt || !first.content.iter().all(|part| part.as_text().is_some()) {
-        return Vec::new();
+        return Content::default();
     }
-    let mut system = messages.remove(0).content.into_parts();
-    if let (Some(role), Some(Part::Text { meta, .. })) = (role, system.first_mut()) {
+    let mut system = messages.remove(0).content;
+    if let Some(role) = role
+        && let Some(Part::Text { meta, .. }) = system.first_mut()
+    {
         let mut fields = crate::wire::own_meta(meta.as_ref(), API);
         fields.insert("role".to_owned(), role);
         *meta = wrap(API, fields);
