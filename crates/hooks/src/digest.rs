@@ -3,9 +3,11 @@
 //! A digest identifies a value without containing it, so that receipts, approvals and the audit trail can say
 //! *exactly this was judged* even when the text is redacted or gone. It is the SHA-256 of the
 //! value's canonical JSON (object keys sorted, no white space), prefixed by the role of the value,
-//! so that equal JSON in two roles has two digests.
+//! so that equal JSON in two roles has two digests. The digest of an event that holds a conversation is a tree over its
+//! messages ([`Conversation`]).
 
 mod canonical;
+mod conversation;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +15,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
+
+pub(crate) use self::conversation::conversation_in;
+pub use self::conversation::{Conversation, DigestForm};
 
 /// The SHA-256 of a value's canonical JSON. Written as `sha256:<64 hex digits>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -53,7 +53,7 @@ pub use approval::{
 };
 pub use batch::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membership};
 pub use contained::{Contained, Panicked, contained, drop_contained};
-pub use digest::{Digest, InvalidDigest};
+pub use digest::{Conversation, Digest, DigestForm, InvalidDigest};
 pub use evidence::{Evidence, Fact};
 pub use forms::Forms;
 pub use hook::{

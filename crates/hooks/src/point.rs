@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::digest::{Conversation, Digest, DigestForm};
 use crate::latch::Field;
 use crate::outcome::{Malformed, Outcome};
 pub use crate::points::PointId;
@@ -63,6 +64,19 @@ pub trait Event<O>:
     /// Returns the tool that the event is about, at points where hooks can be limited to tools.
     fn tool_name(&self) -> Option<&ToolName> {
         None
+    }
+
+    /// Returns the conversation that the event holds, if it holds one. The digest of the event is then a tree over its messages.
+    fn conversation(&self) -> Option<Conversation<'_>> {
+        None
+    }
+
+    /// Returns the digest of the event in the role `kind`, which is the name of its point, and how it was computed.
+    fn digest(&self, kind: &str) -> (Digest, DigestForm) {
+        match self.conversation() {
+            Some(conversation) => (Digest::of_conversation(kind, self, conversation), DigestForm::Tree),
+            None => (Digest::of(kind, self), DigestForm::Whole),
+        }
     }
 
     /// Refuses an answer that is well-formed but makes no sense for this event.

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, CallContext, Digest, OwnerId, PointId, Resolution, RuleId, RunId, SessionId,
-    SessionKey, ToolCallId, ToolName,
+    AgentId, ApprovalId, CallContext, Digest, DigestForm, OwnerId, PointId, Resolution, RuleId, RunId,
+    SessionId, SessionKey, ToolCallId, ToolName,
 };
 use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
@@ -138,6 +138,8 @@ pub struct Record {
     pub original: Option<Digest>,
     /// The digest of the value as it was judged last.
     pub judged: Option<Digest>,
+    /// How these two were computed.
+    pub form: DigestForm,
     /// The digests of what hooks found besides the value and judged it by.
     pub facts: Vec<Digest>,
     /// How a human was asked, and the result.
@@ -162,6 +164,7 @@ static NO_RECORD: Record = Record {
     blocked: None,
     original: None,
     judged: None,
+    form: DigestForm::Whole,
     facts: Vec::new(),
     approval: None,
     steps: Vec::new(),
@@ -208,6 +211,9 @@ impl Serialize for Receipt {
             original: Option<Digest>,
             #[serde(skip_serializing_if = "Option::is_none")]
             judged: Option<Digest>,
+            /// Absent for digests of the whole value.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            digest_version: Option<u32>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             facts: &'a [Digest],
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,6 +239,7 @@ impl Serialize for Receipt {
             blocked: &self.blocked,
             original: self.original,
             judged: self.judged,
+            digest_version: (self.form != DigestForm::Whole).then(|| self.form.version()),
             facts: &self.facts,
             approval: &self.approval,
             steps: &self.steps,
@@ -290,6 +297,18 @@ impl Receipt {
             *self = Self::of(self.point, self.verdict, CallKey::of(call), Vec::new(), Duration::ZERO);
             self.seq = seq;
         }
+    }
+
+    /// Notes the digests of the value as it came and as it was judged last.
+    pub(crate) fn digested(
+        &mut self,
+        original: Option<(Digest, DigestForm)>,
+        judged: Option<(Digest, DigestForm)>,
+    ) {
+        let record = self.record_mut();
+        record.form = original.or(judged).map(|(_, form)| form).unwrap_or_default();
+        record.original = original.map(|(digest, _)| digest);
+        record.judged = judged.map(|(digest, _)| digest);
     }
 
     /// Notes that it was stopped.

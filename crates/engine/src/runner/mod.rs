@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, Digest, Event, Forms, ObservePoint, Point, PointId, Reason,
+    CallContext, Claim, ClaimPoint, DecidePoint, Digest, DigestForm, Event, Forms, ObservePoint, Point,
+    PointId, Reason,
 };
 
 use futures_util::future::join_all;
@@ -92,7 +93,7 @@ impl<P: Point> Decided<P> {
                 hook: None,
                 owner: None,
             }),
-            None => Ok(Permitted::new(self.0.event, digest_of::<P>)),
+            None => Ok(Permitted::new(self.0.event, |event| digest_of::<P>(event).0)),
         }
     }
 
@@ -109,9 +110,12 @@ fn is_gate_of_tool_calls(point: PointId) -> bool {
     matches!(point, PointId::BeforeToolCall | PointId::TrustedToolPolicy | PointId::ToolBefore)
 }
 
-fn digest_of<P: Point>(event: &P::Event) -> Digest {
-    Digest::of(P::INFO.name, event)
+fn digest_of<P: Point>(event: &P::Event) -> Judged {
+    event.digest(P::INFO.name)
 }
+
+/// The digest of what was judged, and how it was computed.
+type Judged = (Digest, DigestForm);
 
 /// The result of a claim point.
 #[derive(Debug)]
@@ -165,10 +169,10 @@ impl Dispatch<'_> {
     }
 
     /// A value about which no hook is asked, because none may be.
-    fn refused<P: Point>(&self, event: P::Event, blocked: Blocked, original: Option<Digest>) -> Decided<P> {
+    fn refused<P: Point>(&self, event: P::Event, blocked: Blocked, original: Option<Judged>) -> Decided<P> {
         let key = self.key::<P>(&event);
         let mut receipt = Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO);
-        receipt.record_mut().original = original;
+        receipt.digested(original, None);
         receipt.record_mut().blocked = Some((&blocked).into());
         Decided(DecidedParts { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt })
     }
@@ -177,15 +181,15 @@ impl Dispatch<'_> {
         &self,
         chain: Chain<'_, &Entry<P>>,
         event: P::Event,
-        original: Option<Digest>,
+        original: Option<Judged>,
     ) -> Decided<P> {
         let (changed, elapsed) = (chain.changed(), chain.elapsed());
         let Chain { merged, steps, blocked, .. } = chain;
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
         let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps.into_vec(), elapsed);
-        receipt.record_mut().judged = if changed { self.digest::<P>(&event) } else { original };
-        receipt.record_mut().original = original;
+        let judged = if changed { self.digest::<P>(&event) } else { original };
+        receipt.digested(original, judged);
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         Decided(DecidedParts { event, outcome: merged, blocked, receipt })
     }
@@ -215,7 +219,7 @@ impl Dispatch<'_> {
         let steps = places.into_vec();
         let mut receipt =
             Receipt::of(P::INFO.id, Verdict::Observed, self.key::<P>(event), steps, start.elapsed());
-        receipt.record_mut().judged = self.digest::<P>(event);
+        receipt.digested(None, self.digest::<P>(event));
         receipt
     }
 
@@ -260,7 +264,7 @@ impl Dispatch<'_> {
         }
         let mut receipt =
             Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps.into_vec(), begin.elapsed());
-        receipt.record_mut().judged = self.digest::<P>(event);
+        receipt.digested(None, self.digest::<P>(event));
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         Claimed { outcome, blocked, receipt }
     }
@@ -286,7 +290,7 @@ impl Dispatch<'_> {
         }
     }
 
-    pub(crate) fn digest<P: Point>(&self, event: &P::Event) -> Option<Digest> {
+    pub(crate) fn digest<P: Point>(&self, event: &P::Event) -> Option<Judged> {
         self.digests.then(|| digest_of::<P>(event))
     }
 

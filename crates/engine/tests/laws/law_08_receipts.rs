@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::{Attendance, Engine, Receipt, ReceiptSink, Said, Verdict};
-use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
-use backstop_hooks::{ApprovalRequest, ClaimPoint, DecidePoint, ObservePoint, Point, async_hook_fn, hook_fn};
+use backstop_engine::{Attendance, Engine, Receipt, ReceiptSink, Said, Verdict, tool_call_digest};
+use backstop_hooks::points::{BeforeLlmCall, BeforeToolCall, ToolCallEvent, ToolCallOutcome};
+use backstop_hooks::{
+    ApprovalRequest, ClaimPoint, DecidePoint, Event as _, ObservePoint, Params, Point, async_hook_fn, hook_fn,
+};
 use serde_json::json;
 
 use crate::law_07_no_silent_gap::{ByMode, sample, visit_all};
@@ -200,4 +202,24 @@ fn law_08_a_dropped_decision_at_any_point_leaves_a_receipt_and_a_whole_one_leave
         (receipt.verdict, receipt.key.tool.as_ref().map(backstop_hooks::ToolName::canonical)),
         (Verdict::Dropped, Some("exec"))
     );
+}
+
+/// Grants and open questions are bound to these digests: they never change.
+#[test]
+fn law_08_a_call_has_the_digest_that_it_always_had() {
+    let params: Params = serde_json::from_value(json!({"command": "ls -la", "b": [1, "é"]})).unwrap();
+    let called = tool_call_digest(&ToolCallEvent::new("Bash", params));
+    let pinned = "sha256:20e54390d35101a223faae1b5467b7294e8060b4edc9ef1ac4a395fbcd97cb88";
+    assert_eq!(called.to_string(), pinned);
+}
+
+#[test]
+fn law_08_a_receipt_says_how_the_digest_of_a_conversation_was_computed() {
+    let (engine, kept) = watched();
+    block_on(engine.decide::<BeforeLlmCall>(sample::<BeforeLlmCall>(), &context()));
+    block_on(permit(&engine, exec("ls")));
+    let [asked, called] = <[Receipt; 2]>::try_from(kept.take()).unwrap();
+    let version = |receipt: &Receipt| serde_json::to_value(receipt).unwrap().get("digestVersion").cloned();
+    assert_eq!((version(&asked), version(&called)), (Some(json!(2)), None));
+    assert_eq!(asked.judged, Some(sample::<BeforeLlmCall>().digest("before_llm_call").0));
 }

@@ -46,7 +46,7 @@ impl Clone for Inner {
 
 impl Content {
     /// The role of the digest.
-    const ROLE: &'static str = "content";
+    const ROLE: &'static str = "content/v2";
     /// The role of the digest of the visible text.
     const VISIBLE_ROLE: &'static str = "visible_text";
 
@@ -65,7 +65,7 @@ impl Content {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the digest of the parts, computed once.
+    /// Returns the digest of the parts, computed once. That of the message is [`Message::digest`](super::Message::digest).
     pub fn digest(&self) -> Digest {
         *self.0.known.digest.get_or_init(|| Digest::of(Self::ROLE, &self.0.parts))
     }
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Content>(wire).unwrap(), parts);
         let (of_content, of_list) = (schemars::schema_for!(Content), schemars::schema_for!(Vec<Part>));
         assert_eq!(of_content, of_list);
-        assert_eq!(content.digest(), Digest::of("content", &parts));
+        assert_eq!(content.digest(), Digest::of("content/v2", &parts));
     }
 
     #[test]

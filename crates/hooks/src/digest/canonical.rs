@@ -23,12 +23,26 @@ use serde_json::{Error, Value};
 /// If it has no JSON form.
 pub(super) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(1024);
-    value.serialize(Canonical(&mut out))?;
+    value.serialize(Canonical::new(&mut out))?;
+    Ok(out)
+}
+
+/// Returns the canonical JSON of an object without one of its members, which is not written at all.
+///
+/// # Errors
+/// If it has no JSON form.
+pub(super) fn without<T: Serialize + ?Sized>(value: &T, member: &'static str) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::with_capacity(1024);
+    value.serialize(Canonical { out: &mut out, left_out: Some(member) })?;
     Ok(out)
 }
 
 /// Writes one value.
-struct Canonical<'a>(&'a mut Vec<u8>);
+struct Canonical<'a> {
+    out: &'a mut Vec<u8>,
+    /// The member of this object, not of those inside of it, that is not written.
+    left_out: Option<&'static str>,
+}
 
 /// Writes `value` as `serde_json` does, which is canonical for scalars.
 fn scalar<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
@@ -54,25 +68,31 @@ struct Members<'a> {
     key: Option<Cow<'static, str>>,
     /// What closes the object it stands in.
     end: &'static [u8],
+    left_out: Option<&'static str>,
 }
 
 impl<'a> Canonical<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, left_out: None }
+    }
+
     fn items(self, end: &'static [u8]) -> Items<'a> {
-        self.0.push(b'[');
-        Items { out: self.0, is_first: true, end }
+        self.out.push(b'[');
+        Items { out: self.out, is_first: true, end }
     }
 
     fn members(self, len: usize, end: &'static [u8]) -> Members<'a> {
-        self.0.push(b'{');
-        let begin = self.0.len();
-        Members { out: self.0, begin, members: Vec::with_capacity(len), key: None, end }
+        self.out.push(b'{');
+        let begin = self.out.len();
+        let members = Vec::with_capacity(len);
+        Members { out: self.out, begin, members, key: None, end, left_out: self.left_out }
     }
 
     /// Opens the object with one member that a variant with data is.
     fn variant(&mut self, name: &'static str) -> Result<(), Error> {
-        self.0.push(b'{');
-        scalar(self.0, name)?;
-        self.0.push(b':');
+        self.out.push(b'{');
+        scalar(self.out, name)?;
+        self.out.push(b':');
         Ok(())
     }
 }
@@ -82,7 +102,7 @@ impl Items<'_> {
         if !std::mem::take(&mut self.is_first) {
             self.out.push(b',');
         }
-        value.serialize(Canonical(self.out))
+        value.serialize(Canonical::new(self.out))
     }
 
     fn close(self) {
@@ -93,10 +113,13 @@ impl Items<'_> {
 
 impl Members<'_> {
     fn member<T: Serialize + ?Sized>(&mut self, key: Cow<'static, str>, value: &T) -> Result<(), Error> {
+        if self.left_out.is_some_and(|left_out| left_out == key) {
+            return Ok(());
+        }
         let begin = self.out.len();
         scalar(self.out, &*key)?;
         self.out.push(b':');
-        value.serialize(Canonical(self.out))?;
+        value.serialize(Canonical::new(self.out))?;
         self.members.push((key, begin..self.out.len()));
         Ok(())
     }
@@ -135,7 +158,7 @@ fn key_of<T: Serialize + ?Sized>(key: &T) -> Result<Cow<'static, str>, Error> {
 macro_rules! scalars {
     ($($method:ident: $type:ty),* $(,)?) => {
         $(fn $method(self, value: $type) -> Result<(), Error> {
-            scalar(self.0, &value)
+            scalar(self.out, &value)
         })*
     };
 }
@@ -160,15 +183,15 @@ impl<'a> Serializer for Canonical<'a> {
 
     fn serialize_f32(self, value: f32) -> Result<(), Error> {
         // A tree knows one kind of fraction.
-        scalar(self.0, &f64::from(value))
+        scalar(self.out, &f64::from(value))
     }
 
     fn serialize_str(self, value: &str) -> Result<(), Error> {
-        scalar(self.0, value)
+        scalar(self.out, value)
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
-        scalar(self.0, value)
+        scalar(self.out, value)
     }
 
     fn serialize_none(self) -> Result<(), Error> {
@@ -180,7 +203,7 @@ impl<'a> Serializer for Canonical<'a> {
     }
 
     fn serialize_unit(self) -> Result<(), Error> {
-        scalar(self.0, &())
+        scalar(self.out, &())
     }
 
     fn serialize_unit_struct(self, _: &'static str) -> Result<(), Error> {
@@ -207,8 +230,8 @@ impl<'a> Serializer for Canonical<'a> {
         value: &T,
     ) -> Result<(), Error> {
         self.variant(variant)?;
-        value.serialize(Canonical(self.0))?;
-        self.0.push(b'}');
+        value.serialize(Canonical::new(self.out))?;
+        self.out.push(b'}');
         Ok(())
     }
 

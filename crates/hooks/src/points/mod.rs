@@ -16,6 +16,7 @@ pub use tools::*;
 
 use schemars::JsonSchema;
 
+use crate::digest::conversation_in;
 use crate::outcome::{Nothing, Outcome};
 use crate::point::{
     ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo,
@@ -267,10 +268,30 @@ macro_rules! observed {
 }
 
 observed! {
-    ModelCallStartedEvent ModelCallEndedEvent LlmInputEvent LlmOutputEvent AgentEndEvent
+    ModelCallStartedEvent ModelCallEndedEvent LlmOutputEvent
     MessageReceivedEvent MessageSentEvent PairingRequestedEvent
-    SessionStartEvent SessionEndEvent BeforeCompactionEvent AfterCompactionEvent BeforeResetEvent SubagentEvent
+    SessionStartEvent SessionEndEvent BeforeCompactionEvent AfterCompactionEvent SubagentEvent
     GatewayStartEvent GatewayStopEvent CronChangedEvent CronReconciledEvent
+}
+
+impl Event<Nothing> for LlmInputEvent {
+    conversation_in!(history_messages, "historyMessages");
+}
+
+impl Event<Nothing> for AgentEndEvent {
+    conversation_in!(messages, "messages");
+}
+
+impl Event<Nothing> for BeforeResetEvent {
+    conversation_in!(messages?, "messages");
+}
+
+impl Event<AgentFinalizeOutcome> for AgentFinalizeEvent {
+    conversation_in!(messages?, "messages");
+}
+
+impl Event<ContextOutcome> for TurnPrepareEvent {
+    conversation_in!(messages, "messages");
 }
 
 /// Takes over a proposed value. Returns whether it is another one.

@@ -14,6 +14,7 @@
 mod absent;
 mod authoring;
 mod catalogue;
+mod digests;
 mod merging;
 mod sample;
 mod schema;

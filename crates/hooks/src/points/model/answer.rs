@@ -114,8 +114,6 @@ impl Outcome for AgentFinalizeOutcome {
     }
 }
 
-impl Event<AgentFinalizeOutcome> for AgentFinalizeEvent {}
-
 record! {
     /// `before_response_emit`: the turn's answer is about to leave.
     pub struct ResponseEmitEvent {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
+use crate::digest::conversation_in;
 use crate::id::{CallId, OwnerId, RunId, SessionId, ToolCallId};
 use crate::latch::Intersect;
 use crate::outcome::{Malformed, event, outcome, record};
@@ -124,6 +125,8 @@ outcome! {
 
 impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
     const ABSORBS: bool = true;
+
+    conversation_in!(messages, "messages");
 
     fn absorb(&mut self, answer: &BeforeLlmCallOutcome) -> bool {
         let messages = take(&mut self.messages, &answer.messages);

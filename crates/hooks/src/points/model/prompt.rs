@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::Message;
+use crate::digest::conversation_in;
 use crate::id::{AgentId, SessionKey};
 use crate::latch::Intersect;
 use crate::outcome::{outcome, record};
@@ -68,8 +69,6 @@ outcome! {
         append_context / "appendContext": Text => Append,
     }
 }
-
-impl Event<ContextOutcome> for TurnPrepareEvent {}
 
 record! {
     /// `heartbeat_prompt_contribution`: a background turn is being prepared.
@@ -177,6 +176,8 @@ outcome! {
 }
 
 impl Event<PromptBuildOutcome> for PromptBuildEvent {
+    conversation_in!(messages, "messages");
+
     fn absorb(&mut self, answer: &PromptBuildOutcome) -> bool {
         take_some(&mut self.system_prompt, &answer.system_prompt)
     }
@@ -205,6 +206,8 @@ outcome! {
 }
 
 impl Event<AgentStartOutcome> for PromptBuildEvent {
+    conversation_in!(messages, "messages");
+
     fn absorb(&mut self, answer: &AgentStartOutcome) -> bool {
         take_some(&mut self.system_prompt, &answer.system_prompt)
     }

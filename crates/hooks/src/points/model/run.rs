@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::Message;
+use crate::digest::conversation_in;
 use crate::latch::{Field, Latch};
 use crate::outcome::{Malformed, Outcome, event, read_object, record};
 use crate::point::{Claim, Event};
@@ -96,6 +97,8 @@ impl Outcome for AgentRunOutcome {
 }
 
 impl Event<AgentRunOutcome> for AgentRunEvent {
+    conversation_in!(messages, "messages");
+
     fn check(&self, answer: &AgentRunOutcome) -> Result<(), Malformed> {
         let AgentRunOutcome::Block { reason, message, category, .. } = answer else { return Ok(()) };
         let blank = |text: &str| text.trim().is_empty();
