@@ -97,6 +97,7 @@ mod retention;
 
 #[cfg(feature = "signed-heads")]
 pub use audit::head::{HeadError, HeadKey, SignedHead};
+pub use audit::hook_sets::{AskedHook, HookLists, WhoWasAsked, asked_in};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 

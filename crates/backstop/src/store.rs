@@ -16,9 +16,9 @@ pub use backstop_store::{
 
 // The audit trail.
 pub use backstop_store::{
-    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
-    AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry,
-    PruneAuditError, VerifyAuditError,
+    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap,
+    AuditHead, AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
+    NewAuditEntry, PruneAuditError, VerifyAuditError,
 };
 
 // Sessions, runs and transcripts.

@@ -516,6 +516,9 @@ impl Engine {
         call: &'a CallContext,
         underway: &'a Underway<'_>,
     ) -> Dispatch<'a> {
+        if self.is_recorded() {
+            underway.progress().asks(snapshot);
+        }
         Dispatch { progress: Some(underway.progress()), ..self.dispatch(snapshot, call) }
     }
 

@@ -8,6 +8,7 @@ mod blocking;
 mod engine;
 mod foreign;
 mod hook_options;
+mod hook_set;
 mod hosts;
 mod interceptor;
 mod matcher;
@@ -34,6 +35,7 @@ pub use engine::{
 };
 pub use foreign::MAX_DEPTH;
 pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
+pub use hook_set::{HookSet, ListedHook};
 pub use hosts::Hosts;
 pub use interceptor::{
     BuiltInInterceptor, Effect, InterceptPoint, InterceptorEvent, InterceptorOptions, Interceptors,
@@ -45,7 +47,7 @@ pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorS
 pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt,
-    ReceiptSink, Record, RecordedBlock, Replaced, Said, Step, StepDetail, Verdict,
+    ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,

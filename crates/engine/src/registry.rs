@@ -11,7 +11,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
@@ -22,6 +22,7 @@ use backstop_hooks::{
 
 use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
+use crate::hook_set::HookSet;
 use crate::hosts::Hosts;
 use crate::operator::OperatorSettings;
 use crate::redaction::{Seat, SpanRedactor};
@@ -120,6 +121,8 @@ pub struct Snapshot {
     owners: Arc<BTreeSet<OwnerId>>,
     settings: Arc<OperatorSettings>,
     hosts: Arc<Hosts>,
+    /// All hooks under one digest, once a receipt names them. The registry forgets it with each change.
+    set: OnceLock<Arc<HookSet>>,
 }
 
 impl Snapshot {
@@ -134,7 +137,13 @@ impl Snapshot {
             owners: Arc::default(),
             settings: Arc::new(settings),
             hosts: Arc::default(),
+            set: OnceLock::new(),
         }
+    }
+
+    /// Returns all hooks under one digest.
+    pub(crate) fn hook_set(&self) -> &Arc<HookSet> {
+        self.set.get_or_init(|| Arc::new(HookSet::of(self.iter())))
     }
 
     /// Sets which hosts are in this process. Hooks are admitted accordingly from then on.
@@ -485,7 +494,8 @@ pub struct Registry {
 
 impl Registry {
     /// Creates a registry that starts with `snapshot`.
-    pub fn new(snapshot: Snapshot) -> Self {
+    pub fn new(mut snapshot: Snapshot) -> Self {
+        snapshot.set = OnceLock::new();
         Self {
             occupied: AtomicU64::new(snapshot.occupied()),
             current: ArcSwap::from_pointee(snapshot),
@@ -500,7 +510,8 @@ impl Registry {
 
     /// INVARIANT (no silent gap): when this returns, no dispatch takes a point for empty at which a hook of
     /// `next` stands; until then it may, as it would have before the change.
-    fn put(&self, next: Snapshot) {
+    fn put(&self, mut next: Snapshot) {
+        next.set = OnceLock::new();
         let occupied = next.occupied();
         self.current.store(Arc::new(next));
         self.occupied.store(occupied, Ordering::Release);

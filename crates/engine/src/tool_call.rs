@@ -136,7 +136,8 @@ impl Dispatch<'_> {
         let mut asked = asked.map(ApprovalRequests::into_vec).unwrap_or_default();
         let verdict = Verdict::of(blocked.is_some(), changed);
         let key = tool_key(&event, self.call);
-        let mut receipt = Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed);
+        let mut receipt =
+            Receipt::of(PointId::BeforeToolCall, verdict, key, steps, elapsed).of_set(self.hook_set());
         receipt.record_mut().judged =
             if changed { self.digests.then(|| tool_call_digest(&event)) } else { original };
         receipt.record_mut().original = original;

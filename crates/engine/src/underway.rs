@@ -7,23 +7,34 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use backstop_hooks::PointId;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
+use crate::hook_set::HookSet;
 use crate::receipt::{CallKey, Receipt, Step, Verdict};
+use crate::registry::Snapshot;
 
 /// Where chains that are dropped leave their steps.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(Mutex<Vec<Step>>);
+pub(crate) struct Progress {
+    left: Mutex<Vec<Step>>,
+    /// The hooks that there were when it began.
+    hooks: OnceLock<Arc<HookSet>>,
+}
 
 impl Progress {
+    /// These are the hooks that are asked.
+    pub(crate) fn asks(&self, snapshot: &Snapshot) {
+        self.hooks.get_or_init(|| Arc::clone(snapshot.hook_set()));
+    }
+
     fn take_over(&self, left: Vec<Step>) {
         if !left.is_empty() {
             // What was made last is dropped first.
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, left);
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).splice(0..0, left);
         }
     }
 }
@@ -155,7 +166,7 @@ impl<'a> Underway<'a> {
 
     /// Returns the receipt that is held, or one of what is known so far.
     fn known(&mut self, key: CallKey, begin: Instant) -> Receipt {
-        let steps = mem::take(&mut *self.progress.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let steps = mem::take(&mut *self.progress.left.lock().unwrap_or_else(PoisonError::into_inner));
         match self.receipt.take() {
             Some(mut receipt) => {
                 // Of hooks that judged once more, and did not come to an end.
@@ -164,7 +175,8 @@ impl<'a> Underway<'a> {
                 }
                 receipt
             }
-            None => Receipt::of(self.point, Verdict::Dropped, key, steps, begin.elapsed()),
+            None => Receipt::of(self.point, Verdict::Dropped, key, steps, begin.elapsed())
+                .of_set(self.progress.hooks.get().cloned()),
         }
     }
 }

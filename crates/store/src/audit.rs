@@ -7,7 +7,7 @@
 //!
 //! The beginning of a trail may be [pruned](AuditStore::prune_audit). The head of the removed part is kept, so that the
 //! rest still verifies, and an entry of the kind [`AUDIT_PRUNED`] records the removal: removing a beginning without that
-//! entry is detected.
+//! entry is detected. Lists of hooks that remaining receipts name are written once more.
 //!
 //! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the previous
 //! digest, a line feed, and the body as it is stored. Whoever has a copy of the table can compute the chain.
@@ -28,6 +28,9 @@ pub const MAX_AUDIT_BYTES: usize = 64 * 1024;
 
 /// The kind of an entry that replaces missing entries; `lost` in its body says how many.
 pub const AUDIT_GAP: &str = "gap";
+/// The kind of an entry that lists hooks, so that receipts need not: `hookSet` in its body is the digest of the list, by which
+/// receipts name it. A list may have several entries.
+pub const AUDIT_HOOKS: &str = "hooks";
 /// The kind of an entry that says through which one the trail was pruned.
 pub const AUDIT_PRUNED: &str = "pruned";
 /// How far times may run backwards before [`AuditStore::verify_audit`] reports it: processes that write at the same
@@ -50,7 +53,7 @@ pub enum Durability {
 pub struct NewAuditEntry {
     /// When it is written. Along the chain these times do not run backwards, unless somebody changes a clock.
     pub at: Timestamp,
-    /// What kind of thing happened (`receipt`, `gap`, `pruned`).
+    /// What kind of thing happened (`receipt`, `hooks`, `gap`, `pruned`).
     pub kind: String,
     /// In which session.
     pub session: Option<SessionId>,
@@ -293,8 +296,8 @@ pub trait AuditStore {
     /// Recomputes the whole chain and compares it with a head that it once had.
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
 
-    /// Removes the entries through number `through`, which is not the last one, and adds an entry that records this. Returns
-    /// the head of the removed part.
+    /// Removes the entries through number `through`, which is not the last one, and adds an entry that records this, and the
+    /// removed lists of hooks that remaining receipts name. Returns the head of the removed part.
     async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError>;
 }
 
@@ -327,6 +330,18 @@ pub(crate) fn pruned<'a>(
         run: None,
         body: AuditBody::of(&Pruned { start, lost }),
     }
+}
+
+/// Returns the text by which a receipt, or another list, names the list of hooks that an entry is, or is a part of.
+pub(crate) fn name_of_list(list: &Link) -> Option<String> {
+    let body: Value = serde_json::from_str(&list.body).ok()?;
+    let set: Digest = body.get("hookSet")?.as_str()?.parse().ok()?;
+    Some(format!("\"hookSet\":\"{set}\""))
+}
+
+/// Returns a list of hooks of the part of a trail that is pruned, as an entry of the part that remains, where receipts name it.
+pub(crate) fn carried(list: Link, now: Timestamp) -> NewAuditEntry {
+    NewAuditEntry { at: now, kind: list.kind, session: None, run: None, body: AuditBody(list.body) }
 }
 
 /// The way along a chain that is being verified.

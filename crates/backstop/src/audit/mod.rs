@@ -15,10 +15,13 @@
 //! A dispatch that met no hook leaves nothing, except at `before_tool_call`: every tool call that was
 //! permitted is in the trail. So does one whose future was dropped: its receipt says `dropped`.
 //!
+//! Receipts share the list of hooks that there are ([`HookLists`]).
+//!
 //! An entry has the time at which it is written; its receipt, when the dispatch began.
 
 #[cfg(feature = "signed-heads")]
 pub(crate) mod head;
+pub(crate) mod hook_sets;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +32,8 @@ use backstop_engine::{Keeping, Receipt, ReceiptSink};
 use backstop_hooks::PointId;
 use backstop_store::{AUDIT_GAP, AuditBody, Durability, NewAuditEntry, Store, Timestamp};
 use serde_json::{Value, json};
+
+use self::hook_sets::Listed;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The most receipts that wait to be written.
@@ -114,6 +119,7 @@ impl AuditSink {
             hurry: Arc::clone(&hurry),
             lost: Arc::clone(&lost),
             since: Arc::clone(&since),
+            listed: Listed::default(),
         };
         tokio::spawn(writer.run());
         Self { queue, hurry, lost, since }
@@ -206,13 +212,13 @@ impl fmt::Debug for AuditSink {
     }
 }
 
-fn entry(receipt: &Receipt) -> NewAuditEntry {
+fn entry(receipt: &Receipt, body: AuditBody) -> NewAuditEntry {
     NewAuditEntry {
         at: Timestamp::now(),
         kind: "receipt".to_owned(),
         session: receipt.key.session_id.clone(),
         run: receipt.key.run_id.clone(),
-        body: AuditBody::of(receipt),
+        body,
     }
 }
 
@@ -223,6 +229,8 @@ struct Writer {
     hurry: Arc<Notify>,
     lost: Arc<Lost>,
     since: Arc<Mutex<Option<Instant>>>,
+    /// Sets of hooks that receipts may name.
+    listed: Listed,
 }
 
 impl Writer {
@@ -243,7 +251,7 @@ impl Writer {
     }
 
     /// Writes a batch, and tells those who wait for it.
-    async fn write(&self, items: impl Iterator<Item = Item>) {
+    async fn write(&mut self, items: impl Iterator<Item = Item>) {
         let (mut entries, mut kept, mut flushed) = (Vec::new(), Vec::new(), Vec::new());
         let mut durability = Durability::Soon;
         for item in items {
@@ -252,17 +260,22 @@ impl Writer {
                     if receipt.is_decisive() {
                         durability = Durability::Now;
                     }
-                    entries.push(entry(&receipt));
+                    let body = self.listed.body(&receipt, &mut entries);
+                    entries.push(entry(&receipt, body));
                 }
                 Item::Kept(receipt, done) => {
                     durability = Durability::Now;
-                    entries.push(entry(&receipt));
+                    let body = self.listed.body(&receipt, &mut entries);
+                    entries.push(entry(&receipt, body));
                     kept.push(done);
                 }
                 Item::Flush(done) => flushed.push(done),
             }
         }
         let written = self.append_all(entries, durability).await;
+        if !written {
+            self.listed.forget();
+        }
         // Where nobody waits any more, nothing is left to tell.
         for done in kept {
             let _ = done.send(written);
@@ -369,6 +382,7 @@ mod tests {
             hurry: Arc::default(),
             lost: Arc::default(),
             since: Arc::default(),
+            listed: Listed::default(),
         };
         let huge = json!({ "steps": ["x".repeat(backstop_store::MAX_AUDIT_BYTES)], "verdict": "block" });
         let of = |body: Value| NewAuditEntry {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use backstop::store::{AuditEntry, AuditFilter, AuditReport, AuditStep, Store, Timestamp};
-use backstop::{HeadKey, SignedHead, audit_key};
+use backstop::{HeadKey, SignedHead, asked_in, audit_key};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -150,7 +150,6 @@ fn row(entry: &AuditEntry) -> Vec<String> {
         Some(lost) => format!("{lost} receipts are missing here"),
         None => word("/verdict"),
     };
-    let steps = entry.body.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
     vec![
         entry.seq.to_string(),
         entry.at.to_string(),
@@ -158,6 +157,6 @@ fn row(entry: &AuditEntry) -> Vec<String> {
         word("/tool"),
         verdict,
         word("/blocked/hook"),
-        steps.to_string(),
+        asked_in(entry).to_string(),
     ]
 }

@@ -22,6 +22,8 @@ use backstop_hooks::{
 use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
 
+use crate::hook_set::{HookSet, Places};
+
 pub use self::block::{BlockCause, Blocked, RecordedBlock};
 pub use self::failure::{Failure, FailureKind, FailureMessage};
 pub use self::step::{Replaced, Said, Step, StepDetail};
@@ -146,6 +148,8 @@ pub struct Record {
     pub approval: Option<ApprovalNote>,
     /// Who was asked, in order.
     pub steps: Vec<Step>,
+    /// The hooks that there were; absent where nobody reads receipts.
+    pub hooks: Option<Arc<HookSet>>,
     /// How long it took, without waiting for a human.
     pub elapsed: Duration,
 }
@@ -168,6 +172,7 @@ static NO_RECORD: Record = Record {
     facts: Vec::new(),
     approval: None,
     steps: Vec::new(),
+    hooks: None,
     elapsed: Duration::ZERO,
 };
 
@@ -181,6 +186,35 @@ impl Deref for Receipt {
 
 impl Serialize for Receipt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(Asked { named: self.steps.iter().collect(), ..Asked::default() }, serializer)
+    }
+}
+
+/// Who was asked, as a receipt is written.
+#[derive(Default)]
+struct Asked<'a> {
+    named: Vec<&'a Step>,
+    /// What the places are about.
+    hook_set: Option<Digest>,
+    silent: Places,
+    silent_again: Places,
+}
+
+/// A receipt that shares what is the same in many: hooks that were silent are places in a [`HookSet`], which an entry of
+/// its own lists.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedReceipt<'a>(&'a Receipt);
+
+impl Serialize for SharedReceipt<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(hooks) = &self.0.hooks else { return self.0.serialize(serializer) };
+        let (named, silent, silent_again) = hooks.divide(&self.0.steps);
+        self.0.write(Asked { named, hook_set: Some(hooks.digest()), silent, silent_again }, serializer)
+    }
+}
+
+impl Receipt {
+    fn write<S: Serializer>(&self, asked: Asked<'_>, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Wire<'a> {
@@ -218,7 +252,13 @@ impl Serialize for Receipt {
             facts: &'a [Digest],
             #[serde(skip_serializing_if = "Option::is_none")]
             approval: &'a Option<ApprovalNote>,
-            steps: &'a [Step],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            hook_set: Option<Digest>,
+            #[serde(skip_serializing_if = "Places::is_empty", serialize_with = "as_text")]
+            silent: Places,
+            #[serde(skip_serializing_if = "Places::is_empty", serialize_with = "as_text")]
+            silent_again: Places,
+            steps: Vec<&'a Step>,
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
@@ -242,11 +282,18 @@ impl Serialize for Receipt {
             digest_version: (self.form != DigestForm::Whole).then(|| self.form.version()),
             facts: &self.facts,
             approval: &self.approval,
-            steps: &self.steps,
+            hook_set: asked.hook_set,
+            silent: asked.silent,
+            silent_again: asked.silent_again,
+            steps: asked.named,
             elapsed: self.elapsed,
         };
         wire.serialize(serializer)
     }
+}
+
+fn as_text<S: Serializer>(places: &Places, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(places)
 }
 
 fn receipt_id<S: Serializer>(seq: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -276,6 +323,17 @@ impl Receipt {
         let at = u64::try_from(at).unwrap_or(u64::MAX);
         let record = Record { at, key, steps, elapsed, ..Record::default() };
         Self { record: Some(Arc::new(record)), ..Self::untouched(point, verdict) }
+    }
+
+    /// Says which hooks there were.
+    pub(crate) fn of_set(mut self, hooks: Option<Arc<HookSet>>) -> Self {
+        self.record_mut().hooks = hooks;
+        self
+    }
+
+    /// Returns the receipt as it is written where another entry lists the set of hooks.
+    pub fn shared(&self) -> SharedReceipt<'_> {
+        SharedReceipt(self)
     }
 
     pub(crate) fn record_mut(&mut self) -> &mut Record {

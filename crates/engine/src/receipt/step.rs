@@ -120,6 +120,23 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Returns whether the step says no more than that the hook was asked and had no opinion.
+    pub(crate) fn is_silent(&self) -> bool {
+        let Self {
+            hook: _, said, again: _, refused, yielded_to, proposal_of, replaced, spans, failure, ..
+        } = self;
+        *said == Said::Nothing
+            && refused.is_empty()
+            && yielded_to.is_none()
+            && proposal_of.is_none()
+            && replaced.is_empty()
+            && spans.is_empty()
+            && failure.is_none()
+            && !self.passed_despite_failure
+    }
+}
+
 impl Serialize for Step {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

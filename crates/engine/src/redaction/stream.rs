@@ -1,10 +1,13 @@
 //! The state that a host keeps while an answer streams.
 
+use std::sync::Arc;
+
 use backstop_hooks::{CallContext, PointId};
 
 use super::reading::Released;
 use super::union::Union;
 use crate::engine::Engine;
+use crate::hook_set::HookSet;
 use crate::receipt::{Blocked, CallKey, Receipt, RecordedBlock, Verdict};
 
 /// The span redactors over one answer that is being generated.
@@ -36,6 +39,8 @@ pub struct Redaction {
     union: Option<Union>,
     /// Why the answer was stopped, once that is kept.
     blocked: Option<Blocked>,
+    /// The hooks that there were when the answer began, if somebody reads receipts.
+    hooks: Option<Arc<HookSet>>,
     recorded: bool,
 }
 
@@ -43,7 +48,8 @@ impl Redaction {
     pub(crate) fn new(engine: Engine, call: &CallContext) -> Self {
         let snapshot = engine.registry().snapshot();
         let union = Some(Union::new(&snapshot, call));
-        Self { engine, call: call.clone(), union, blocked: None, recorded: true }
+        let hooks = engine.is_recorded().then(|| Arc::clone(snapshot.hook_set()));
+        Self { engine, call: call.clone(), union, blocked: None, hooks, recorded: true }
     }
 
     /// Does not leave a receipt, for a host that dispatches the texts as a whole when they are complete: that dispatch
@@ -118,7 +124,8 @@ impl Redaction {
         let blocked = union.blocked().map(RecordedBlock::from);
         let (key, elapsed) = (CallKey::of(&self.call), union.elapsed());
         let mut receipt =
-            Receipt::of(PointId::BeforeResponseEmit, verdict, key, union.into_steps(false), elapsed);
+            Receipt::of(PointId::BeforeResponseEmit, verdict, key, union.into_steps(false), elapsed)
+                .of_set(self.hooks.take());
         receipt.record_mut().blocked = blocked;
         Some(receipt)
     }

@@ -25,6 +25,7 @@ pub use self::call::MAX_UNDER_WAY;
 use self::call::{Asked, Beside, ask};
 use self::chain::{Chain, Setting};
 use crate::foreign::too_deep;
+use crate::hook_set::HookSet;
 use crate::permit::Permitted;
 use crate::receipt::{
     BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, RecordedBlock, Said, Step, Verdict,
@@ -171,7 +172,8 @@ impl Dispatch<'_> {
     /// A value about which no hook is asked, because none may be.
     fn refused<P: Point>(&self, event: P::Event, blocked: Blocked, original: Option<Judged>) -> Decided<P> {
         let key = self.key::<P>(&event);
-        let mut receipt = Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO);
+        let mut receipt =
+            Receipt::of(P::INFO.id, Verdict::Block, key, Vec::new(), Duration::ZERO).of_set(self.hook_set());
         receipt.digested(original, None);
         receipt.record_mut().blocked = Some((&blocked).into());
         Decided(DecidedParts { event, outcome: P::Outcome::default(), blocked: Some(blocked), receipt })
@@ -187,7 +189,8 @@ impl Dispatch<'_> {
         let Chain { merged, steps, blocked, .. } = chain;
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps.into_vec(), elapsed);
+        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps.into_vec(), elapsed)
+            .of_set(self.hook_set());
         let judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.digested(original, judged);
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
@@ -218,7 +221,8 @@ impl Dispatch<'_> {
         join_all(watching).await;
         let steps = places.into_vec();
         let mut receipt =
-            Receipt::of(P::INFO.id, Verdict::Observed, self.key::<P>(event), steps, start.elapsed());
+            Receipt::of(P::INFO.id, Verdict::Observed, self.key::<P>(event), steps, start.elapsed())
+                .of_set(self.hook_set());
         receipt.digested(None, self.digest::<P>(event));
         receipt
     }
@@ -263,7 +267,8 @@ impl Dispatch<'_> {
             return Claimed { outcome, blocked, receipt: Receipt::untouched(P::INFO.id, verdict) };
         }
         let mut receipt =
-            Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps.into_vec(), begin.elapsed());
+            Receipt::of(P::INFO.id, verdict, self.key::<P>(event), steps.into_vec(), begin.elapsed())
+                .of_set(self.hook_set());
         receipt.digested(None, self.digest::<P>(event));
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
         Claimed { outcome, blocked, receipt }
@@ -288,6 +293,11 @@ impl Dispatch<'_> {
             elapsed,
             ..Step::of(Arc::clone(&entry.meta))
         }
+    }
+
+    /// Returns the hooks that there are, if somebody reads the receipts.
+    pub(crate) fn hook_set(&self) -> Option<Arc<HookSet>> {
+        self.digests.then(|| Arc::clone(self.snapshot.hook_set()))
     }
 
     pub(crate) fn digest<P: Point>(&self, event: &P::Event) -> Option<Judged> {

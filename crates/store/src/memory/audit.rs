@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::audit::{Link, Walk, pruned};
+use crate::audit::{Link, Walk, carried, name_of_list, pruned};
 use crate::{
-    AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability, NewAuditEntry,
-    PruneAuditError, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    AUDIT_HOOKS, AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability,
+    NewAuditEntry, PruneAuditError, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 #[async_trait]
@@ -76,9 +76,23 @@ impl AuditStore for MemoryStore {
             state.audit_head,
             pruned(start, state.audit.iter().filter(|link| link.seq <= through), now),
         )?;
-        state.audit.retain(|link| link.seq > through);
+        let mut lists: Vec<Link> = state.audit.extract_if(.., |link| link.seq <= through).collect();
+        lists.retain(|list| list.kind == AUDIT_HOOKS && is_needed(list, &state.audit));
         state.audit.push(link);
         (state.audit_start, state.audit_head) = (start, head);
+        for list in lists {
+            let (link, head) = Link::next(state.audit_head, carried(list, now))?;
+            state.audit.push(link);
+            state.audit_head = head;
+        }
         Ok(start)
     }
+}
+
+/// Returns whether a receipt names this list of hooks, and no other entry has it.
+fn is_needed(list: &Link, remaining: &[Link]) -> bool {
+    let Some(name) = name_of_list(list) else { return false };
+    let names = |link: &&Link| link.body.contains(&name);
+    remaining.iter().any(|link| names(&link))
+        && !remaining.iter().filter(names).any(|link| link.kind == AUDIT_HOOKS)
 }

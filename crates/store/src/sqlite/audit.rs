@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use super::SqliteStore;
 use super::database::Fault;
 use super::row::{Count, limit as limit_of};
-use crate::audit::{Link, Walk, pruned};
+use crate::audit::{Link, Walk, carried, name_of_list, pruned};
 use crate::{
-    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore,
-    Durability, NewAuditEntry, PruneAuditError, StoreError, Timestamp, VerifyAuditError,
+    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport,
+    AuditStore, Durability, NewAuditEntry, PruneAuditError, StoreError, Timestamp, VerifyAuditError,
 };
 
 #[async_trait]
@@ -111,6 +111,7 @@ impl AuditStore for SqliteStore {
             let (link, _) =
                 Link::next(head, pruned(start, &gone, now)).map_err(|error| Fault::Refused(error.into()))?;
             insert(db, &link)?;
+            carry_lists(db, through, now)?;
             // First: the trigger lets go of what is before the start.
             let sql = "INSERT OR REPLACE INTO audit_start (one, seq, digest) VALUES (1, ?1, ?2)";
             db.prepare_cached(sql)?.execute(params![Count(through), start.digest.to_string()])?;
@@ -119,6 +120,30 @@ impl AuditStore for SqliteStore {
         };
         self.database.erase(work).await.map(|(start, _)| start)
     }
+}
+
+/// Writes lists of hooks that are about to be pruned once more, where remaining receipts name them and no remaining entry has them.
+fn carry_lists(db: &Connection, through: u64, now: Timestamp) -> Result<(), Fault<PruneAuditError>> {
+    let sql = "SELECT * FROM audit WHERE seq <= ?1 AND kind = ?2 ORDER BY seq";
+    let mut lists = db.prepare_cached(sql)?;
+    let lists =
+        lists.query_map(params![Count(through), AUDIT_HOOKS], link_of)?.collect::<Result<Vec<_>, _>>()?;
+    let sql = "SELECT count(*) > 0 AND count(*) FILTER (WHERE kind = ?3) = 0 FROM audit \
+               WHERE seq > ?1 AND instr(body, ?2) > 0";
+    let mut needed = db.prepare_cached(sql)?;
+    let mut carry = Vec::new();
+    for list in lists {
+        let Some(name) = name_of_list(&list) else { continue };
+        if needed.query_row(params![Count(through), name, AUDIT_HOOKS], |row| row.get(0))? {
+            carry.push(list);
+        }
+    }
+    for list in carry {
+        let (link, _) =
+            Link::next(head(db)?, carried(list, now)).map_err(|error| Fault::Refused(error.into()))?;
+        insert(db, &link)?;
+    }
+    Ok(())
 }
 
 /// Returns the head of what was pruned.

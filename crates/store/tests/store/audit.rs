@@ -2,7 +2,7 @@ use std::path::Path;
 
 use backstop_hooks::Digest;
 use backstop_store::{
-    AUDIT_GAP, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead, AuditReport,
+    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead, AuditReport,
     AuditStore as _, Durability, MAX_AUDIT_BYTES, NewAuditEntry, PruneAuditError, SqliteStore, Store,
     VerifyAuditError,
 };
@@ -22,6 +22,7 @@ over_all_forms!(
     a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head,
     a_pruned_trail_says_so_and_verifies,
     what_was_missing_in_a_pruned_part_is_not_forgotten,
+    lists_of_hooks_outlive_a_pruning_while_receipts_name_them,
 );
 
 fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
@@ -118,6 +119,38 @@ async fn what_was_missing_in_a_pruned_part_is_not_forgotten(store: &dyn Store) {
     store.prune_audit(6, at(3)).await.unwrap();
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned_lost, report.lost), (12, 0));
+}
+
+async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn Store) {
+    let set = |n: u8| Digest::of("hook_set", &[n]);
+    let list = |n: u8, from: u64| NewAuditEntry {
+        body: json!({ "hookSet": set(n), "from": from, "hooks": [] }).into(),
+        ..event(AUDIT_HOOKS, None, 1)
+    };
+    let names =
+        |n: u8| NewAuditEntry { body: json!({ "hookSet": set(n) }).into(), ..event("receipt", None, 1) };
+    for entry in [list(1, 0), names(1), list(2, 0), list(2, 9), names(2), list(3, 0), names(3), names(2)] {
+        store.append_audit(entry).await.unwrap();
+    }
+    let lists = async || {
+        let filter = AuditFilter { kind: Some(AUDIT_HOOKS.to_owned()), ..AuditFilter::default() };
+        let entries = store.audit(&filter, 0, 99).await.unwrap();
+        entries
+            .iter()
+            .map(|entry| (entry.body["hookSet"].clone(), entry.body["from"].clone()))
+            .collect::<Vec<_>>()
+    };
+    // What nobody names goes, and what still stands is not written twice.
+    store.prune_audit(5, at(2)).await.unwrap();
+    assert_eq!(
+        lists().await,
+        [(json!(set(3)), json!(0)), (json!(set(2)), json!(0)), (json!(set(2)), json!(9))]
+    );
+    store.prune_audit(7, at(2)).await.unwrap();
+    assert_eq!(lists().await, [(json!(set(2)), json!(0)), (json!(set(2)), json!(9))]);
+    store.prune_audit(store.audit_head().await.unwrap().seq - 1, at(2)).await.unwrap();
+    assert_eq!(lists().await, []);
+    store.verify_audit(None).await.unwrap();
 }
 
 async fn a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head(store: &dyn Store) {
