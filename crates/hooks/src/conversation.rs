@@ -12,7 +12,7 @@ mod content;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::content::Content;
+pub use self::content::{Content, MemoKey};
 use crate::id::{MessageId, RunId, ToolCallId};
 use crate::tool_name::ToolName;
 use crate::value::{Json, Params, Text};

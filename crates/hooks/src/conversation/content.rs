@@ -4,13 +4,17 @@
 //! therefore shared, not copied, and remembers what was computed from its parts: copies of the message, in
 //! whatever event, need not compute it again.
 //!
+//! Scanners remember what they found in the same way ([`Content::memo`]), each under a key of its own that changes with its policy.
+//!
 //! The law: *what is remembered is a fact of the parts alone*. Whoever writes to the parts gets parts of which nothing is
 //! known ([`DerefMut`]), and copies that were made before keep theirs.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,6 +39,24 @@ struct Known {
     digest: OnceLock<Digest>,
     visible: OnceLock<Digest>,
     tokens: OnceLock<u64>,
+    /// What functions made of the parts, the newest last.
+    memos: Mutex<Vec<(MemoKey, Arc<dyn Any + Send + Sync>)>>,
+}
+
+/// How many memos a content has. Of more the oldest goes: a process has few scanners, and one policy.
+const MAX_MEMOS: usize = 4;
+
+/// Names a pure function of contents: it reads nothing but the parts and what it was made with. A scanner with another policy is
+/// another function, with a key of its own, and never reads what was found before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoKey(u64);
+
+impl MemoKey {
+    /// Returns a key that nobody else in this process has.
+    pub fn unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Of a copy that is about to be written to nothing is known.
@@ -83,6 +105,26 @@ impl Content {
     /// what another one would say is not looked at where the number is known.
     pub fn tokens(&self, estimate: impl FnOnce(&[Part]) -> u64) -> u64 {
         *self.0.known.tokens.get_or_init(|| estimate(&self.0.parts))
+    }
+}
+
+impl Content {
+    /// Returns what the function made of these parts, if that is known.
+    pub fn memo<T: Any + Send + Sync>(&self, key: MemoKey) -> Option<Arc<T>> {
+        let memos = self.0.known.memos.lock().unwrap_or_else(PoisonError::into_inner);
+        let memo = memos.iter().find(|(known, _)| *known == key).map(|(_, memo)| Arc::clone(memo));
+        drop(memos);
+        memo?.downcast().ok()
+    }
+
+    /// Remembers what the function made of these parts.
+    pub fn remember<T: Any + Send + Sync>(&self, key: MemoKey, memo: T) {
+        let memo: Arc<dyn Any + Send + Sync> = Arc::new(memo);
+        let mut memos = self.0.known.memos.lock().unwrap_or_else(PoisonError::into_inner);
+        memos.retain(|(known, _)| *known != key);
+        let over = (memos.len() + 1).saturating_sub(MAX_MEMOS);
+        memos.drain(..over);
+        memos.push((key, memo));
     }
 }
 
@@ -214,6 +256,7 @@ mod tests {
         LookAtAllForWriting(usize),
         ReadDigest(usize),
         ReadTokens(usize),
+        Remember(usize),
     }
 
     fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -228,9 +271,12 @@ mod tests {
             of().prop_map(Act::LookAtAllForWriting),
             of().prop_map(Act::ReadDigest),
             of().prop_map(Act::ReadTokens),
+            of().prop_map(Act::Remember),
         ];
         prop::collection::vec(act, 0..40)
     }
+
+    const KEY: MemoKey = MemoKey(u64::MAX);
 
     fn apply(act: Act, contents: &mut Vec<Content>) {
         let count = contents.len();
@@ -251,6 +297,10 @@ mod tests {
             }
             Act::ReadDigest(at) => drop(contents[at % count].digest()),
             Act::ReadTokens(at) => drop(contents[at % count].tokens(bytes)),
+            Act::Remember(at) => {
+                let content = &contents[at % count];
+                content.remember(KEY, bytes(content));
+            }
         }
     }
 
@@ -268,6 +318,9 @@ mod tests {
                     }
                     if let Some(tokens) = content.0.known.tokens.get() {
                         prop_assert_eq!(*tokens, new.tokens(bytes));
+                    }
+                    if let Some(memo) = content.memo::<u64>(KEY) {
+                        prop_assert_eq!(*memo, bytes(&new));
                     }
                 }
             }
@@ -287,6 +340,21 @@ mod tests {
         assert_eq!(one.tokens(|_| 7), 7);
         assert_eq!(other.tokens(|_| 8), 7, "it is known");
         assert!(one.same(&other) && !one.same(&Content::new(vec![Part::text("hi")])));
+    }
+
+    #[test]
+    fn a_memo_is_for_its_key_and_few_are_kept() {
+        let (content, keys) =
+            (Content::new(vec![Part::text("hi")]), [(); MAX_MEMOS + 1].map(|()| MemoKey::unique()));
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(content.memo::<usize>(*key), None);
+            content.remember(*key, number);
+        }
+        let known = keys.map(|key| content.clone().memo::<usize>(key).map(|memo| *memo));
+        assert_eq!(known, [None, Some(1), Some(2), Some(3), Some(4)]);
+        assert_eq!(content.memo::<u64>(keys[1]), None, "of another type");
+        content.remember(keys[1], 9_usize);
+        assert_eq!(content.memo::<usize>(keys[2]).as_deref(), Some(&2), "a key has one memo");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Redacts what is put in front of the model: messages, the whole of a call, and the tools on offer.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use backstop_hooks::conversation::MemoKey;
 use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome,
     MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ToolInfo, ToolNames,
 };
-use backstop_hooks::{Answer, Context, Hook, Text};
+use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, Text};
 use backstop_scan::{Class, Scanner};
 use serde_json::Value;
 
@@ -53,6 +54,9 @@ pub(super) struct Calls {
     arguments: ArgumentActions,
     judges_tools: bool,
     withdraws_tools: bool,
+    /// Of walks with this policy.
+    key: MemoKey,
+    clean: CleanOffers,
 }
 
 static HIDDEN: LazyLock<Scanner> = LazyLock::new(|| Scanner::for_classes(&[Class::Hidden]));
@@ -64,20 +68,29 @@ impl Calls {
             arguments: settings.arguments,
             judges_tools: settings.judges_tools(),
             withdraws_tools: settings.withdraws_tools,
+            key: MemoKey::unique(),
+            clean: CleanOffers::default(),
         }
     }
 
     fn judge(&self, event: &BeforeLlmCallEvent, cx: Context<'_>) -> Option<BeforeLlmCallOutcome> {
         let mut outcome = BeforeLlmCallOutcome::default();
         let mut gone: HashSet<&str> = HashSet::new();
+        let is_clean = self.clean.has(event, cx.call);
+        let mut found_beside = false;
         if let Some(place) = &self.place {
             let redactor = place.of(cx.call);
-            let mut walk = Walk::new(&redactor, self.arguments);
+            let mut walk = Walk::new(&redactor, self.arguments, self.key);
+            if !is_clean {
+                outcome.system_prompt = walk.text(&event.system_prompt).map(Text::from);
+                gone.extend(
+                    event.tools.iter().filter(|tool| !walk.tool(tool)).map(|tool| tool.name.as_str()),
+                );
+                found_beside = walk.has_findings();
+            }
             outcome.messages = walk.messages(&event.messages);
-            outcome.system_prompt = walk.text(&event.system_prompt).map(Text::from);
             walk.name(&event.model);
             event.other_models.iter().flatten().for_each(|model| walk.name(model));
-            gone.extend(event.tools.iter().filter(|tool| !walk.tool(tool)).map(|tool| tool.name.as_str()));
             let findings = walk.into_findings();
             log_reported("before_llm_call", &findings);
             if let Some(reason) = forbidden(&findings) {
@@ -92,9 +105,13 @@ impl Calls {
                 );
             }
         }
-        if self.judges_tools {
+        if self.judges_tools && !is_clean {
             let hiding = hiding_tools(&event.tools);
+            found_beside |= !hiding.is_empty();
             gone.extend(hiding.into_iter().filter(|_| self.withdraws_tools));
+        }
+        if !is_clean && !found_beside {
+            self.clean.remember(event, cx.call);
         }
         let left = || event.tools.iter().filter(|tool| !gone.contains(tool.name.as_str()));
         outcome.tools = (!gone.is_empty()).then(|| ToolNames::new(left().map(|tool| tool.name.clone())));
@@ -105,6 +122,73 @@ impl Calls {
 impl Hook<BeforeLlmCall> for Calls {
     fn call<'a>(&'a self, event: &'a BeforeLlmCallEvent, cx: Context<'a>) -> Answer<'a, BeforeLlmCall> {
         Answer::Now(Ok(self.judge(event, cx)))
+    }
+}
+
+/// How many offers are remembered.
+const MAX_OFFERS: usize = 16;
+/// A larger offer, in bytes of its texts, is scanned each time.
+const MAX_OFFER_BYTES: usize = 512 * 1024;
+
+/// System prompts and tools in which nothing was found, by the agent they are of. They come again with each request of a conversation,
+/// and are found by comparing all of them: no digest stands for a text here.
+#[derive(Debug, Default)]
+struct CleanOffers(Mutex<VecDeque<Arc<CleanOffer>>>);
+
+#[derive(Debug)]
+struct CleanOffer {
+    agent: Option<AgentId>,
+    system: Text,
+    tools: Vec<ToolInfo>,
+}
+
+impl CleanOffer {
+    fn is(&self, event: &BeforeLlmCallEvent, call: &CallContext) -> bool {
+        self.agent == call.agent_id && self.system == event.system_prompt && self.tools == event.tools
+    }
+}
+
+impl CleanOffers {
+    fn has(&self, event: &BeforeLlmCallEvent, call: &CallContext) -> bool {
+        // Compared without the lock, since texts may be long.
+        let offers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(place) = offers.iter().position(|offer| offer.is(event, call)) else { return false };
+        if let (Some(found), true) = (offers.get(place), place > 0) {
+            let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // What is used stays.
+            offers.retain(|offer| !Arc::ptr_eq(offer, found));
+            offers.push_front(Arc::clone(found));
+        }
+        true
+    }
+
+    fn remember(&self, event: &BeforeLlmCallEvent, call: &CallContext) {
+        let bytes = event.system_prompt.len() + event.tools.iter().map(bytes_of).sum::<usize>();
+        if bytes > MAX_OFFER_BYTES {
+            return;
+        }
+        let (agent, system) = (call.agent_id.clone(), event.system_prompt.clone());
+        let offer = Arc::new(CleanOffer { agent, system, tools: event.tools.clone() });
+        let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        offers.truncate(MAX_OFFERS - 1);
+        offers.push_front(offer);
+    }
+}
+
+/// About how many bytes a tool has in memory.
+fn bytes_of(tool: &ToolInfo) -> usize {
+    let listed: usize = tool.allowed_tools.iter().flatten().map(String::len).sum();
+    let schema = tool.input_schema.as_ref().map_or(0, |schema| bytes_of_json(schema));
+    tool.name.len() + tool.description.as_ref().map_or(0, |text| text.len()) + listed + schema
+}
+
+fn bytes_of_json(value: &Value) -> usize {
+    const EACH: usize = 32;
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of_json).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, field)| name.len() + bytes_of_json(field)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

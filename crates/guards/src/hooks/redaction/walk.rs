@@ -9,11 +9,14 @@
 //! | data of images | the same | not looked at |
 //! | ids, and names of tools and models | any | blocked: another value would name something else |
 //!
-//! Everything else is rewritten in place. Reasoning under a signature is withheld as a whole, as providers do that show
-//! none.
+//! Everything else is rewritten. Reasoning under a signature is withheld as a whole, as providers do that show none.
+//!
+//! What a walk makes of the content of a message is a fact of the content and the policy, and the content remembers it
+//! ([`Content::memo`]): a conversation that comes again is walked over where it is new. Placeholders are the exception, because each
+//! is one of its session's.
 
 use backstop_hooks::Json;
-use backstop_hooks::conversation::{ImageSource, Message, Part, ToolCall, ToolResult};
+use backstop_hooks::conversation::{Content, ImageSource, MemoKey, Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::ToolInfo;
 use backstop_scan::{Action, Finding, Redactor};
 use serde_json::Value;
@@ -41,12 +44,28 @@ const SEALED_PARTS: [&str; 6] = [
 pub(super) struct Walk<'a> {
     redactor: &'a Redactor,
     arguments: ArgumentActions,
+    /// Names this walk over contents: its policy and what becomes of arguments.
+    key: MemoKey,
+    findings: Vec<Finding>,
+}
+
+/// What a walk made of a content.
+#[derive(Debug)]
+struct Walked {
+    /// The clean content, if it is another one.
+    clean: Option<Content>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(redactor: &'a Redactor, arguments: ArgumentActions) -> Self {
-        Self { redactor, arguments, findings: Vec::new() }
+    /// `key` is of this redactor's policy and these actions, and of no others.
+    pub(super) fn new(redactor: &'a Redactor, arguments: ArgumentActions, key: MemoKey) -> Self {
+        Self { redactor, arguments, key, findings: Vec::new() }
+    }
+
+    /// Returns whether anything was found so far.
+    pub(super) fn has_findings(&self) -> bool {
+        !self.findings.is_empty()
     }
 
     /// Returns what was found, and what was done about it.
@@ -56,12 +75,41 @@ impl<'a> Walk<'a> {
 
     /// Returns the messages, if others when they are clean.
     pub(super) fn messages(&mut self, messages: &[Message]) -> Option<Vec<Message>> {
-        let mut clean = messages.to_vec();
-        for message in &mut clean {
-            message.content.iter_mut().for_each(|part| self.part(part));
-            self.meta(&mut message.meta);
+        let mut all: Option<Vec<Message>> = None;
+        for (place, message) in messages.iter().enumerate() {
+            let content = self.content(&message.content);
+            let mut meta = message.meta.clone();
+            self.meta(&mut meta);
+            if content.is_none() && meta == message.meta {
+                continue;
+            }
+            // What is clean is not copied, and what is known of it stays known.
+            let all = all.get_or_insert_with(|| messages.to_vec());
+            if let Some(message) = all.get_mut(place) {
+                message.meta = meta;
+                message.content = content.unwrap_or_else(|| message.content.clone());
+            }
         }
-        (clean != messages).then_some(clean)
+        all
+    }
+
+    /// Returns a content, if it is another one when it is clean.
+    fn content(&mut self, content: &Content) -> Option<Content> {
+        if let Some(walked) = content.memo::<Walked>(self.key) {
+            self.findings.extend(walked.findings.iter().cloned());
+            return walked.clean.clone();
+        }
+        let before = std::mem::take(&mut self.findings);
+        let mut parts = content.to_vec();
+        parts.iter_mut().for_each(|part| self.part(part));
+        let clean = (*content != parts).then(|| Content::new(parts));
+        let findings = std::mem::replace(&mut self.findings, before);
+        self.findings.extend(findings.iter().cloned());
+        // INVARIANT (a fact of the content alone): a placeholder is the session's, whose vault has its value.
+        if findings.iter().all(|finding| finding.action != Action::Placeholder) {
+            content.remember(self.key, Walked { clean: clean.clone(), findings });
+        }
+        clean
     }
 
     /// A text that may be rewritten, if it is another one when it is clean.
@@ -243,4 +291,108 @@ fn is_signed(meta: Option<&Json>) -> bool {
     wires
         .filter_map(|own| own.get(SIGNATURE))
         .any(|signature| signature.as_str().is_some_and(|text| !text.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use backstop_hooks::conversation::Role;
+    use backstop_hooks::{Params, ToolCallId};
+    use backstop_scan::{Class, Policy, Scanner, Vault};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const EMAIL: &str = "mail ann.lee@example.org now";
+
+    fn redactor(action: Action) -> Redactor {
+        Redactor::new(Arc::new(Scanner::new()), Policy::new(Action::Ignore).class(Class::Pii, action))
+    }
+
+    fn walked(
+        redactor: &Redactor,
+        key: MemoKey,
+        messages: &[Message],
+    ) -> (Option<Vec<Message>>, Vec<Finding>) {
+        let mut walk = Walk::new(redactor, ArgumentActions::default(), key);
+        (walk.messages(messages), walk.into_findings())
+    }
+
+    /// The same messages, of which nothing is known.
+    fn new(messages: &[Message]) -> Vec<Message> {
+        let mut new = messages.to_vec();
+        new.iter_mut().for_each(|message| message.content = Content::new(message.content.to_vec()));
+        new
+    }
+
+    #[test]
+    fn what_was_walked_over_is_not_walked_over_again() {
+        let (redactor, key) = (redactor(Action::Redact), MemoKey::unique());
+        let messages = [Message::user("nothing"), Message::user(EMAIL)];
+        let (first, findings) = walked(&redactor, key, &messages);
+        let (first, second) = (first.unwrap(), walked(&redactor, key, &messages).0.unwrap());
+        assert!(first[0].content.same(&messages[0].content), "what is clean is not copied");
+        assert!(first[1].content.same(&second[1].content), "it was not made again");
+        // Whatever is remembered is what is said: nobody looks at the text.
+        let memo = Walked { clean: None, findings: findings.clone() };
+        messages[0].content.remember(key, memo);
+        assert_eq!(walked(&redactor, key, &messages).1.len(), 2 * findings.len());
+        assert_eq!(walked(&redactor, MemoKey::unique(), &messages).1.len(), findings.len(), "another policy");
+    }
+
+    #[test]
+    fn a_placeholder_is_made_in_each_session() {
+        let (redactor, key) = (redactor(Action::Placeholder), MemoKey::unique());
+        let messages = [Message::user(EMAIL)];
+        let of = |vault: Vault| {
+            let (clean, _) = walked(&redactor.clone().with_vault(Arc::new(vault)), key, &messages);
+            clean.unwrap()[0].visible_text()
+        };
+        assert!(of(Vault::new(["exec"])).starts_with("mail "));
+        assert!(messages[0].content.memo::<Walked>(key).is_none());
+    }
+
+    fn messages() -> impl Strategy<Value = Vec<Message>> {
+        let text = || prop::sample::select(vec!["nothing", EMAIL, "", "{\"to\": \"bob@example.org\"}"]);
+        let part = (0..4_u8, text()).prop_map(|(kind, text)| match kind {
+            0 => Part::text(text),
+            1 => Part::Thinking { text: text.into(), meta: None },
+            2 => Part::Unknown { raw: Json::new(json!({"type": "x", "said": text})) },
+            _ => Part::ToolCall(ToolCall {
+                id: ToolCallId::new("c1"),
+                name: "exec".to_owned(),
+                arguments: Params::from_value(json!({"command": text})).unwrap(),
+                malformed: None,
+                meta: None,
+            }),
+        });
+        let message = prop::collection::vec(part, 0..4).prop_map(|parts| Message::new(Role::User, parts));
+        prop::collection::vec(message, 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_known_changes_nothing(
+            messages in messages(),
+            more in messages(),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let policies = [Action::Redact, Action::Report, Action::Block, Action::Mask].map(|action| {
+                (redactor(action), MemoKey::unique())
+            });
+            let mut turn = messages;
+            for _ in 0..2 {
+                for (redactor, key) in &policies {
+                    prop_assert_eq!(walked(redactor, *key, &turn), walked(redactor, MemoKey::unique(), &new(&turn)));
+                }
+                turn.extend(more.clone());
+                if !turn.is_empty() {
+                    let at = at.index(turn.len());
+                    turn[at].content.push(Part::text(EMAIL));
+                }
+            }
+        }
+    }
 }
