@@ -516,10 +516,7 @@ impl Engine {
         call: &'a CallContext,
         underway: &'a Underway<'_>,
     ) -> Dispatch<'a> {
-        if self.is_recorded() {
-            underway.progress().asks(snapshot);
-        }
-        Dispatch { progress: Some(underway.progress()), ..self.dispatch(snapshot, call) }
+        Dispatch { progress: Some(underway.progress_of(snapshot)), ..self.dispatch(snapshot, call) }
     }
 
     fn underway<P: Point>(&self, event: &P::Event, call: &CallContext) -> Underway<'_> {

@@ -7,19 +7,21 @@
 //! The law: *no silent gap*. A hook at a point that nothing fires, a matcher that matches nothing, two
 //! hooks with one id, and a hook that the operator's settings forbid are each a [`RegisterError`].
 
+mod current;
+
 use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
 use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{
     Hook, HookId, Latch, Membership, OwnerId, Point, PointId, ToolName, contained, drop_contained,
 };
 
+pub use self::current::Registry;
 use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
 use crate::hook_set::HookSet;
@@ -479,130 +481,5 @@ fn about_tools(point: PointId) -> bool {
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|meta| meta.id.clone())).finish()
-    }
-}
-
-/// The current snapshot, and how to change it.
-#[derive(Debug)]
-pub struct Registry {
-    current: ArcSwap<Snapshot>,
-    // A bit for each point at which hooks stand: what a dispatch that meets none has to know.
-    occupied: AtomicU64,
-    // Serialises changes; dispatches never wait for it.
-    writing: Mutex<()>,
-}
-
-impl Registry {
-    /// Creates a registry that starts with `snapshot`.
-    pub fn new(mut snapshot: Snapshot) -> Self {
-        snapshot.set = OnceLock::new();
-        Self {
-            occupied: AtomicU64::new(snapshot.occupied()),
-            current: ArcSwap::from_pointee(snapshot),
-            writing: Mutex::new(()),
-        }
-    }
-
-    /// Returns whether any hook is registered at the point.
-    pub fn is_occupied(&self, point: PointId) -> bool {
-        self.occupied.load(Ordering::Acquire) & bit(point) != 0
-    }
-
-    /// INVARIANT (no silent gap): when this returns, no dispatch takes a point for empty at which a hook of
-    /// `next` stands; until then it may, as it would have before the change.
-    fn put(&self, mut next: Snapshot) {
-        next.set = OnceLock::new();
-        let occupied = next.occupied();
-        self.current.store(Arc::new(next));
-        self.occupied.store(occupied, Ordering::Release);
-    }
-
-    /// Returns the hooks as they are now.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.current.load_full()
-    }
-
-    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<Snapshot>> {
-        self.current.load()
-    }
-
-    /// Changes the hooks, completely or not at all.
-    ///
-    /// # Errors
-    ///
-    /// The error of `change`; the registry is then unchanged.
-    pub fn update<T, E>(&self, change: impl FnOnce(&mut Snapshot) -> Result<T, E>) -> Result<T, E> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Snapshot::clone(&self.current.load());
-        let done = change(&mut next)?;
-        self.put(next);
-        Ok(done)
-    }
-
-    /// Activates a new configuration: its hooks, its settings, its tools. Hooks that programs
-    /// registered stay, each once, under the new settings; a hook whose id the new configuration uses gives
-    /// way to it. All of it happens, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`RegisterError`] if a hook that would stay is not permitted under the new settings, unless they
-    /// disable its owner; then it is removed.
-    pub fn reload(&self, mut next: Snapshot) -> Result<(), RegisterError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.current.load();
-        next.add_tools(current.tools.iter().map(ToolName::called));
-        for (_, slot) in &current.slots {
-            slot.carry_over(&mut next)?;
-        }
-        for seat in current.redactors.iter().filter(|seat| next.takes_over(&seat.meta)).collect::<Vec<_>>() {
-            if let Some(redactor) = seat.redactor.share() {
-                carried(next.on_spans(redactor, HookOptions::clone(&seat.options)))?;
-            }
-        }
-        self.put(next);
-        Ok(())
-    }
-
-    /// Replaces all hooks with another set; none of the current ones stays. A reload is [`Self::reload`].
-    pub fn replace(&self, snapshot: Snapshot) {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put(snapshot);
-    }
-
-    /// Registers one hook. See [`Snapshot::on`].
-    ///
-    /// # Errors
-    ///
-    /// [`RegisterError`] if it can't be registered there.
-    pub fn on<P: Point>(
-        &self,
-        hook: Arc<dyn Hook<P>>,
-        options: HookOptions,
-    ) -> Result<HookId, RegisterError> {
-        self.update(|snapshot| snapshot.on(hook, options))
-    }
-
-    /// Registers one span redactor. See [`Snapshot::on_spans`].
-    ///
-    /// # Errors
-    ///
-    /// [`RegisterError`] if it can't be registered there.
-    pub fn on_spans(
-        &self,
-        redactor: Arc<dyn SpanRedactor>,
-        options: HookOptions,
-    ) -> Result<HookId, RegisterError> {
-        self.update(|snapshot| snapshot.on_spans(redactor, options))
-    }
-
-    /// Removes one hook. Returns whether it was there.
-    pub fn remove(&self, id: &HookId) -> bool {
-        let removed: Result<bool, std::convert::Infallible> = self.update(|snapshot| Ok(snapshot.remove(id)));
-        removed.unwrap_or_default()
-    }
-
-    /// Returns all hooks, point by point, in running order.
-    pub fn list(&self) -> Vec<Arc<HookMeta>> {
-        self.load().iter().collect()
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// These are the hooks that are asked.
-    pub(crate) fn asks(&self, snapshot: &Snapshot) {
+    fn asks(&self, snapshot: &Snapshot) {
         self.hooks.get_or_init(|| Arc::clone(snapshot.hook_set()));
     }
 
@@ -136,7 +136,11 @@ impl<'a> Underway<'a> {
         Self { engine, point, begun, progress: Progress::default(), receipt: None }
     }
 
-    pub(crate) fn progress(&self) -> &Progress {
+    /// Returns where the steps of a dispatch with these hooks are left.
+    pub(crate) fn progress_of(&self, snapshot: &Snapshot) -> &Progress {
+        if self.begun.is_some() {
+            self.progress.asks(snapshot);
+        }
         &self.progress
     }
 
