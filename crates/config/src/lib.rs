@@ -69,20 +69,21 @@ pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
-    Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, CommandSafety,
-    Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks, GatewayLimits,
-    GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute, GatewayTimeouts, GatewayTls,
-    GatewayWebSockets, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals,
-    KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
-    PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price,
-    Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    Agent, AllowCommand, AllowPath, Approvals, Audit, Budget, Budgets, Chain, ChainedHook, ClaimValue,
+    CommandSafety, Compaction, Config, Daemon, Days, Expiry, Gateway, GatewayAgent, GatewayHooks,
+    GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders,
+    GatewayRoute, GatewayTimeouts, GatewayTls, GatewayWebSockets, Guards, HiddenText, HookAuthorization,
+    HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks,
+    Loops, ModelAccess, Most, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks,
+    Plugins, PointHook, PointHooks, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store,
+    ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
-    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, LiveApprovals, LiveBlock, LiveCalls,
-    LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile,
-    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature, Thinking, ToolPattern, ToolSet,
-    UnjudgedMedia, Unknown, Verbose, Whole,
+    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, IssuerAlgorithm, LiveApprovals,
+    LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure, Outside,
+    PluginRuntime, Priority, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature,
+    Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };

@@ -26,6 +26,8 @@ const REFRESH: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How old the list may be.
 const STALE: Duration = Duration::from_secs(3);
+/// How often the clock is looked at for the end of a token.
+const CLOCK: Duration = Duration::from_secs(2);
 /// How often it is stored when tokens were used.
 const USES: Duration = Duration::from_secs(10);
 
@@ -67,13 +69,36 @@ struct Known {
 
 /// Hears when a token ends.
 #[derive(Clone, Debug)]
-pub(crate) struct TokenLife(watch::Receiver<bool>);
+pub(crate) struct TokenLife(Life);
+
+#[derive(Clone, Debug)]
+enum Life {
+    /// Somebody says when.
+    Told(watch::Receiver<bool>),
+    /// The token says when.
+    Until(jiff::Timestamp),
+}
 
 impl TokenLife {
+    /// The life of a token that ends by itself, and never before.
+    pub(crate) const fn until(end: jiff::Timestamp) -> Self {
+        Self(Life::Until(end))
+    }
+
     /// Waits for the end of the token.
-    pub(crate) async fn over(mut self) {
-        // Whoever is gone can't say that it still counts.
-        let _ = self.0.wait_for(|ended| *ended).await;
+    pub(crate) async fn over(self) {
+        match self.0 {
+            // Whoever is gone can't say that it still counts.
+            Life::Told(mut told) => drop(told.wait_for(|ended| *ended).await),
+            // The clock may be set, and a machine may sleep: it is looked at again and again.
+            Life::Until(end) => {
+                while let Ok(left) = Duration::try_from(end.duration_since(jiff::Timestamp::now()))
+                    && !left.is_zero()
+                {
+                    sleep(left.min(CLOCK)).await;
+                }
+            }
+        }
     }
 }
 
@@ -93,7 +118,7 @@ impl AccessTokens {
             if !is_it || now >= token.ends_at {
                 return None;
             }
-            (token.agent.clone(), TokenLife(token.ended.subscribe()))
+            (token.agent.clone(), TokenLife(Life::Told(token.ended.subscribe())))
         };
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
         Some((agent, life))

@@ -10,7 +10,9 @@
 //!   store](crate::access). A caller with the
 //!   process's token may state which other agent it is: `/a/<agent>/...` or the header `x-backstop-agent`. Nobody
 //!   can claim the name of an agent that has a token without presenting that token.
-//! - *Tokens are never forwarded.* A token of Backstop is removed from a request wherever it occurs in it.
+//! - *Others may vouch.* A signed token of a [configured issuer](crate::identity) says which agent or user its caller is, at the same
+//!   places. Whoever comes by one can't be anybody else.
+//! - *Tokens are never forwarded.* A token of Backstop, or one that an issuer made for it, is removed from a request wherever it occurs in it.
 //! - *Methods that echo or tunnel are refused.* The answer to `TRACE` is the request as the provider saw it, with its
 //!   key, and `CONNECT` asks for a tunnel.
 //! - *What is for operators is asked for alone.* Below `/-/` ([`is_for_operators`]) nothing is passed on, and no prefix may stand
@@ -20,6 +22,7 @@
 //!
 //! Every token is compared, each in constant time, so that the time taken does not depend on which one matches.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -34,6 +37,7 @@ use crate::access::{AccessTokens, TokenLife};
 use crate::cloud::bedrock;
 use crate::endpoint::{Endpoint, Family, unescaped};
 use crate::headers::OWN;
+use crate::identity::{Issuers, Refused, Verified};
 use crate::settings::Settings;
 
 /// The header that carries a token, for clients whose credential headers hold their provider's key.
@@ -52,6 +56,8 @@ pub(crate) struct Authenticator {
     agents: Vec<(AgentId, Secret)>,
     /// The tokens of agents that are kept in the store.
     access: Arc<AccessTokens>,
+    /// Who vouches for callers by signed tokens.
+    issuers: Issuers,
     /// The token of operators, which opens nothing here and leaves no more than the others.
     operator_token: Option<Secret>,
     /// The configured host names, in lower case, that are accepted besides those of this machine.
@@ -65,6 +71,8 @@ pub(crate) struct Authenticator {
 pub(crate) struct Caller {
     /// The agent that the token or the caller names; `None` for the process's token without a name.
     pub(crate) agent: Option<AgentId>,
+    /// The user that the token names. Nobody else can say which one it is.
+    pub(crate) user: Option<Arc<str>>,
     /// The provider that the path prefix `/p/<provider>` names.
     pub(crate) provider: Option<String>,
     /// Path and query as the provider will receive them.
@@ -90,6 +98,8 @@ pub(crate) enum AuthError {
     Token,
     #[error("this token has ended: it was revoked, or has expired")]
     Ended,
+    #[error("the signed token of a known issuer {0}")]
+    Signed(Refused),
     #[error("this token may not speak for that agent\nhint: an agent that has a token is known by it alone")]
     Agent,
     #[error("the path is malformed")]
@@ -105,8 +115,12 @@ pub(crate) enum AuthError {
 /// Whose token a request carries.
 enum Holder {
     Process,
-    /// An agent, by a token that ends or by one that does not.
-    Agent(AgentId, Option<TokenLife>),
+    /// Who it is, by a token that ends or by one that does not.
+    Known {
+        agent: Option<AgentId>,
+        user: Option<Arc<str>>,
+        life: Option<TokenLife>,
+    },
 }
 
 /// The gateway's own path prefixes: `/t/<token>`, `/a/<agent>`, `/p/<provider>`.
@@ -123,12 +137,37 @@ impl Authenticator {
         let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
         let (token, operator_token) = (settings.token.clone(), settings.operator_token.clone());
-        Self { token, agents, access: Arc::default(), operator_token, hosts, is_local }
+        Self {
+            token,
+            agents,
+            access: Arc::default(),
+            issuers: Issuers::default(),
+            operator_token,
+            hosts,
+            is_local,
+        }
     }
 
-    /// The same, which also knows these tokens.
-    pub(crate) fn knowing(self, access: Arc<AccessTokens>) -> Self {
-        Self { access, ..self }
+    /// The same, which also knows these tokens and issuers.
+    pub(crate) fn knowing(self, access: Arc<AccessTokens>, issuers: Issuers) -> Self {
+        Self { access, issuers, ..self }
+    }
+
+    pub(crate) fn issuers(&self) -> &Issuers {
+        &self.issuers
+    }
+
+    /// Waits until it can be told whether the tokens of a request count: an issuer may have a new key. To be called before
+    /// [`Self::authenticate`], which waits for nothing.
+    pub(crate) async fn seek_keys(&self, request: &request::Parts) {
+        if self.issuers.is_empty() || !self.knows_host(request) {
+            return;
+        }
+        let whole = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let Ok((prefixes, _)) = Prefixes::split(whole) else { return };
+        for given in given(&prefixes, request) {
+            self.issuers.seek_key(&given).await;
+        }
     }
 
     /// Authenticates a request and returns its caller.
@@ -147,23 +186,24 @@ impl Authenticator {
         if may_mean_operators(rest) {
             return Err(AuthError::ForOperators);
         }
-        let holder = self.holder(&prefixes, request).ok_or(AuthError::Token)?;
+        let holder = self.holder(&prefixes, request)?;
         let agent = self.agent(&holder, prefixes.agent, &request.headers)?;
         let target = if rest.len() == whole.len() {
             request.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
         } else {
             rest.parse().map_err(|_| AuthError::Path)?
         };
-        let target = match target.query().and_then(|query| self.holder_in(query)) {
-            Some(_) => without_key(&target).ok_or(AuthError::Path)?,
-            None => target,
+        let is_held = |query: &str| keys_in(query).any(|key| self.token_holder(&key, &mut None).is_some());
+        let target = match target.query().is_some_and(is_held) {
+            true => without_key(&target).ok_or(AuthError::Path)?,
+            false => target,
         };
         let target = self.without_token(target)?;
-        let token = match holder {
-            Holder::Process => None,
-            Holder::Agent(_, life) => life,
+        let (user, token) = match holder {
+            Holder::Process => (None, None),
+            Holder::Known { user, life, .. } => (user, life),
         };
-        Ok(Caller { agent, provider: prefixes.provider.map(str::to_owned), target, token })
+        Ok(Caller { agent, user, provider: prefixes.provider.map(str::to_owned), target, token })
     }
 
     /// Returns the target without the query pairs that contain one of the gateway's tokens. A token in the path is an error.
@@ -192,39 +232,37 @@ impl Authenticator {
         let others = self.operator_token.iter().chain([&self.token]);
         let mut tokens = self.agents.iter().map(|(_, token)| token).chain(others);
         let holds = |token: &Secret| memmem::find(text, token.expose().as_bytes()).is_some();
-        tokens.any(holds) || holds_access_token(text)
+        tokens.any(holds) || holds_access_token(text) || self.issuers.holds_own(text)
     }
 
-    /// Returns who holds the given token, or `None` if it is unknown. Compares all tokens even after a match.
-    fn token_holder(&self, given: &[u8]) -> Option<Holder> {
+    /// Returns who holds the given token, or `None` if it is unknown. Compares all tokens even after a match. `refused` is why a
+    /// signed token does not count.
+    fn token_holder(&self, given: &[u8], refused: &mut Option<Refused>) -> Option<Holder> {
         let fits = |token: &Secret| -> Choice { token.expose().as_bytes().ct_eq(given) };
+        let known = |agent, life| Holder::Known { agent: Some(agent), user: None, life };
         let mut holder = bool::from(fits(&self.token)).then_some(Holder::Process);
         for (agent, token) in &self.agents {
             if bool::from(fits(token)) {
-                holder = Some(Holder::Agent(agent.clone(), None));
+                holder = Some(known(agent.clone(), None));
             }
         }
-        let access = self.access.holder(given).map(|(agent, life)| Holder::Agent(agent, Some(life)));
-        holder.or(access)
+        let access = self.access.holder(given).map(|(agent, life)| known(agent, Some(life)));
+        holder.or(access).or_else(|| match self.issuers.verify(given)? {
+            Ok(Verified { agent, user, life }) => {
+                Some(Holder::Known { agent, user: user.map(Arc::from), life: Some(life) })
+            }
+            Err(why) => {
+                *refused = refused.or(Some(why));
+                None
+            }
+        })
     }
 
     /// Finds the request's token and returns who holds it. A token in the path or in its own header decides alone.
-    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Option<Holder> {
-        let headers = &request.headers;
-        if let Some(token) = prefixes.token {
-            return self.token_holder(token.as_bytes());
-        }
-        if let Some(token) = headers.get(TOKEN_HEADER) {
-            return self.token_holder(token.as_bytes());
-        }
-        let given = [
-            headers.get(header::AUTHORIZATION).and_then(bearer),
-            headers.get(API_KEY).map(HeaderValue::as_bytes),
-            headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
-            headers.get(AZURE_KEY).map(HeaderValue::as_bytes),
-        ];
-        let in_headers = given.into_iter().flatten().find_map(|token| self.token_holder(token));
-        in_headers.or_else(|| self.holder_in(request.uri.query()?))
+    fn holder(&self, prefixes: &Prefixes<'_>, request: &request::Parts) -> Result<Holder, AuthError> {
+        let mut refused = None;
+        let holder = given(prefixes, request).find_map(|given| self.token_holder(&given, &mut refused));
+        holder.ok_or(refused.map_or(AuthError::Token, AuthError::Signed))
     }
 
     /// Returns the agent that the caller is, from its token and the name that it claims.
@@ -241,13 +279,15 @@ impl Authenticator {
             (prefix, header) => prefix.or(header),
         };
         match (holder, claimed) {
-            (Holder::Agent(agent, _), None) => Ok(Some(agent.clone())),
-            (Holder::Agent(agent, _), Some(claimed)) if agent.as_str() == claimed => Ok(Some(agent.clone())),
-            (Holder::Agent(..), Some(_)) => Err(AuthError::Agent),
+            (Holder::Known { agent, .. }, None) => Ok(agent.clone()),
+            (Holder::Known { agent: Some(agent), .. }, Some(claimed)) if agent.as_str() == claimed => {
+                Ok(Some(agent.clone()))
+            }
+            (Holder::Known { .. }, Some(_)) => Err(AuthError::Agent),
             (Holder::Process, None) => Ok(None),
             (Holder::Process, Some(claimed)) => {
                 let is_listed = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
-                let has_token = is_listed || self.access.may_know(claimed);
+                let has_token = is_listed || self.access.may_know(claimed) || self.issuers.vouch_for(claimed);
                 let is_name = !claimed.is_empty()
                     && claimed.len() <= LONGEST_NAME
                     && claimed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte));
@@ -299,12 +339,31 @@ impl Authenticator {
             || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
         is_own || self.lists(authority)
     }
+}
 
-    /// Returns who holds a token that the query carries as `key=`.
-    fn holder_in(&self, query: &str) -> Option<Holder> {
-        let keys = query.split('&').filter(|pair| is_key(pair)).filter_map(|pair| pair.split_once('='));
-        keys.filter_map(|(_, key)| unescaped(key).ok()).find_map(|key| self.token_holder(key.as_bytes()))
-    }
+/// What a request gives as its token, in the order in which it counts. What stands in the path, or in the header for tokens, counts
+/// alone.
+fn given<'a>(prefixes: &Prefixes<'a>, request: &'a request::Parts) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    let headers = &request.headers;
+    let in_path = prefixes.token.map(str::as_bytes);
+    let alone = in_path.or_else(|| headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes));
+    let in_headers = [
+        headers.get(header::AUTHORIZATION).and_then(bearer),
+        headers.get(API_KEY).map(HeaderValue::as_bytes),
+        headers.get(GOOGLE_KEY).map(HeaderValue::as_bytes),
+        headers.get(AZURE_KEY).map(HeaderValue::as_bytes),
+    ];
+    let others = alone.is_none().then(|| {
+        let in_query = request.uri.query().into_iter().flat_map(keys_in);
+        in_headers.into_iter().flatten().map(Cow::Borrowed).chain(in_query.map(Cow::Owned))
+    });
+    alone.map(Cow::Borrowed).into_iter().chain(others.into_iter().flatten())
+}
+
+/// What a query carries as `key=`.
+fn keys_in(query: &str) -> impl Iterator<Item = Vec<u8>> {
+    let keys = query.split('&').filter(|pair| is_key(pair)).filter_map(|pair| pair.split_once('='));
+    keys.filter_map(|(_, key)| unescaped(key).ok().map(String::into_bytes))
 }
 
 impl<'a> Prefixes<'a> {
@@ -347,7 +406,7 @@ pub(crate) fn is_for_operators(path: &str) -> bool {
 /// wrong way round, or with dots between them.
 fn may_mean_operators(target: &str) -> bool {
     let path = target.split(['?', '#']).next().unwrap_or_default();
-    let path = unescaped(path).map_or_else(|_| path.to_owned().into(), std::borrow::Cow::from);
+    let path = unescaped(path).map_or_else(|_| path.to_owned().into(), Cow::from);
     let first = path.split(['/', '\\']).find(|segment| !matches!(*segment, "" | "."));
     first.is_some_and(|first| first.split(';').next() == Some("-"))
 }
@@ -400,200 +459,4 @@ impl std::fmt::Debug for Authenticator {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn authenticator() -> Authenticator {
-        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
-        settings.agents.insert(AgentId::new("coder"), Secret::new("coder-token".to_owned()));
-        settings.hosts.push("Gate.Internal".to_owned());
-        Authenticator::new(&settings)
-    }
-
-    #[test]
-    fn pages_come_from_where_they_ask() {
-        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
-        settings.listen = "192.0.2.1:80".parse().unwrap();
-        settings.hosts.push("Gate.Internal".to_owned());
-        let authenticator = Authenticator::new(&settings);
-        for (host, origin, is_known) in [
-            ("gate.example:8080", "http://gate.example:8080", true),
-            ("gate.example:8080", "http://Gate.Example:8080", true),
-            ("gate.example:8080", "https://gate.internal", true),
-            ("gate.example:8080", "http://evil.example:8080", false),
-            ("gate.example:8080", "http://gate.example:1", false),
-            ("gate.example:8080", "http://localhost:8080", false),
-            ("gate.example:8080", "null", false),
-        ] {
-            let headers = request("/", &[("host", host), ("origin", origin)]).headers;
-            assert_eq!(authenticator.knows_origin(&headers), is_known, "{origin}");
-        }
-        assert!(
-            authenticator.knows_origin(&request("/", &[("host", "gate.example")]).headers),
-            "no page asks"
-        );
-    }
-
-    #[test]
-    fn what_is_for_operators_is_asked_for_alone() {
-        for spelt in ["/-/x", "/-", "//-/x", "/./-/x", "/%2d/x", "/%2D", "/-;a/x", "/-?x", "/-/", "/%2e/-/x"]
-        {
-            for front in ["", "/t/open-sesame", "/a/me", "/p/here", "/p/here/a/me", "/t/wrong"] {
-                let asked = authenticate(&format!("{front}{spelt}"), &[("x-backstop-token", "open-sesame")]);
-                assert_eq!(asked, Err(AuthError::ForOperators), "{front}{spelt}");
-            }
-        }
-        for other in ["/v1/-/x", "/--/x", "/-x", "/x/-", "/v1/x?/-/"] {
-            assert_eq!(authenticate(other, &[("x-backstop-token", "open-sesame")]), anonymous(other));
-        }
-    }
-
-    #[test]
-    fn operators_are_asked_under_no_name_that_a_page_can_have() {
-        let known = |listen: &str, host: &str| {
-            let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
-            settings.listen = listen.parse().unwrap();
-            settings.hosts.push("Gate.Internal".to_owned());
-            Authenticator::new(&settings).knows_operators_host(&request("/-/ready", &[("host", host)]))
-        };
-        for listen in ["127.0.0.1:80", "0.0.0.0:80", "[::]:80"] {
-            for host in ["localhost:80", "a.localhost", "127.0.0.1", "[::1]:80", "gate.internal:1"] {
-                assert!(known(listen, host), "{host} at {listen}");
-            }
-            for host in ["evil.example", "127.0.0.1.evil.example:80", "", "192.0.2.1.", "1.evil"] {
-                assert!(!known(listen, host), "{host} at {listen}");
-            }
-            assert_eq!(known(listen, "192.0.2.1:80"), listen != "127.0.0.1:80");
-            assert_eq!(known(listen, "[2001:db8::1]"), listen != "127.0.0.1:80");
-        }
-    }
-
-    #[test]
-    fn the_token_of_operators_opens_nothing_and_never_leaves() {
-        let mut settings = Settings::new(Secret::new("open-sesame".to_owned()));
-        settings.operator_token = Some(Secret::new("watch-sesame".to_owned()));
-        let authenticator = Authenticator::new(&settings);
-        let asked = |path: &str, headers: &[(&str, &str)]| {
-            authenticator.authenticate(&request(path, headers)).map(|caller| caller.target.to_string())
-        };
-        assert_eq!(asked("/v1/x", &[("authorization", "Bearer watch-sesame")]), Err(AuthError::Token));
-        assert_eq!(asked("/t/watch-sesame/v1/x", &[]), Err(AuthError::Token));
-        assert_eq!(asked("/t/open-sesame/v1/x?a=watch-sesame", &[]), Ok("/v1/x".to_owned()));
-        let value = HeaderValue::from_static("Bearer watch-sesame");
-        assert!(authenticator.must_strip(&header::AUTHORIZATION, &value));
-    }
-
-    fn request(path: &str, headers: &[(&str, &str)]) -> request::Parts {
-        let mut request = http::Request::builder().uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            request = request.header("host", "127.0.0.1:80");
-        }
-        request.body(()).unwrap().into_parts().0
-    }
-
-    fn authenticate(
-        path: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<(Option<String>, Option<String>, String), AuthError> {
-        let caller = authenticator().authenticate(&request(path, headers))?;
-        let agent = caller.agent.map(|agent| agent.as_str().to_owned());
-        Ok((agent, caller.provider, caller.target.to_string()))
-    }
-
-    fn anonymous(target: &str) -> Result<(Option<String>, Option<String>, String), AuthError> {
-        Ok((None, None, target.to_owned()))
-    }
-
-    #[test]
-    fn a_token_opens_in_each_of_its_places() {
-        let path = "/v1/messages?beta=true";
-        for header in [
-            ("authorization", "Bearer open-sesame"),
-            ("authorization", "bearer open-sesame"),
-            ("x-api-key", "open-sesame"),
-            ("x-goog-api-key", "open-sesame"),
-            ("api-key", "open-sesame"),
-            ("x-backstop-token", "open-sesame"),
-        ] {
-            assert_eq!(authenticate(path, &[header]), anonymous(path), "{header:?}");
-        }
-        assert_eq!(authenticate("/t/open-sesame/v1/messages?beta=true", &[]), anonymous(path));
-        assert_eq!(authenticate("/v1/x?key=open-sesame", &[]), anonymous("/v1/x"));
-        assert_eq!(authenticate("/v1/x?a=b&key=open-sesame&alt=sse", &[]), anonymous("/v1/x?a=b&alt=sse"));
-        for query in ["key=sk&key=open-sesame", "k%65y=open-sesame", "$key=open%2Dsesame"] {
-            assert_eq!(authenticate(&format!("/v1/x?a=b&{query}"), &[]), anonymous("/v1/x?a=b"), "{query}");
-        }
-        // A key of the provider in the query is the client's business.
-        let target = "/t/open-sesame/v1/x?key=sk";
-        assert_eq!(authenticate(target, &[]), anonymous("/v1/x?key=sk"));
-    }
-
-    #[test]
-    fn nobody_comes_in_without_a_token() {
-        for (path, headers) in [
-            ("/v1/messages", vec![]),
-            ("/v1/messages", vec![("authorization", "Bearer nonsense")]),
-            ("/v1/messages", vec![("authorization", "open-sesame")]),
-            ("/v1/messages", vec![("x-api-key", "")]),
-            ("/v1/messages", vec![("x-api-key", "open-sesam")]),
-            ("/t/nonsense/v1/messages", vec![("x-api-key", "open-sesame")]),
-            ("/v1/messages", vec![("x-backstop-token", "nonsense"), ("x-api-key", "open-sesame")]),
-        ] {
-            assert_eq!(authenticate(path, &headers), Err(AuthError::Token), "{path} {headers:?}");
-        }
-    }
-
-    #[test]
-    fn agents_are_told_by_token_or_claimed_with_the_process_token() {
-        let agent = |name: &str| Ok((Some(name.to_owned()), None, "/v1/x".to_owned()));
-        assert_eq!(authenticate("/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
-        assert_eq!(authenticate("/a/coder/v1/x", &[("x-api-key", "coder-token")]), agent("coder"));
-        assert_eq!(authenticate("/a/other/v1/x", &[("x-api-key", "coder-token")]), Err(AuthError::Agent));
-        assert_eq!(authenticate("/a/coder/v1/x", &[("x-api-key", "open-sesame")]), Err(AuthError::Agent));
-        assert_eq!(authenticate("/t/open-sesame/a/other/v1/x", &[]), agent("other"));
-        assert_eq!(authenticate("/a/other/t/open-sesame/v1/x", &[]), agent("other"));
-        let header = ("x-backstop-agent", "other");
-        assert_eq!(authenticate("/t/open-sesame/v1/x", &[header]), agent("other"));
-        assert_eq!(authenticate("/t/open-sesame/a/another/v1/x", &[header]), Err(AuthError::Agent));
-        assert_eq!(authenticate("/t/open-sesame/a/%20/v1/x", &[]), Err(AuthError::Agent));
-    }
-
-    #[test]
-    fn prefixes_leave_and_may_not_repeat() {
-        let provider = Ok((None, Some("main".to_owned()), "/v1/x".to_owned()));
-        assert_eq!(authenticate("/t/open-sesame/p/main/v1/x", &[]), provider);
-        assert_eq!(authenticate("/p/main/v1/x", &[("x-api-key", "open-sesame")]), provider);
-        assert_eq!(authenticate("/t/open-sesame", &[]), anonymous("/"));
-        assert_eq!(authenticate("/t/open-sesame?x", &[]), anonymous("/?x"));
-        for path in ["/t/open-sesame/t/open-sesame/v1/x", "/t//v1/x", "/t/open-sesame/p/"] {
-            assert_eq!(authenticate(path, &[]), Err(AuthError::Path), "{path}");
-        }
-    }
-
-    #[test]
-    fn only_names_of_this_machine_are_served() {
-        let key = ("x-api-key", "open-sesame");
-        for host in ["localhost", "LOCALHOST:1", "127.0.0.1:80", "127.9.9.9", "[::1]:80", "gate.internal:8"] {
-            assert!(authenticate("/v1/x", &[key, ("host", host)]).is_ok(), "{host}");
-        }
-        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "10.0.0.1"] {
-            assert_eq!(authenticate("/v1/x", &[key, ("host", host)]), Err(AuthError::Host), "{host}");
-        }
-    }
-
-    #[test]
-    fn own_tokens_and_headers_are_never_forwarded() {
-        let authenticator = authenticator();
-        let must_strip = |name: &'static str, value: &'static str| {
-            authenticator.must_strip(&http::HeaderName::from_static(name), &HeaderValue::from_static(value))
-        };
-        assert!(must_strip("x-backstop-token", "x") && must_strip("x-backstop-agent", "x"));
-        assert!(must_strip("x-backstop-session", "x") && must_strip("x-backstop-user", "x"));
-        assert!(must_strip("authorization", "Bearer coder-token") && must_strip("x-api-key", "open-sesame"));
-        assert!(!must_strip("authorization", "Bearer sk-other") && !must_strip("x-api-key", "sk-other"));
-        assert!(!format!("{authenticator:?}").contains("sesame"));
-    }
-}
+mod tests;

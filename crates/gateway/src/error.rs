@@ -82,6 +82,14 @@ pub enum StartError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Somebody is to vouch for callers who can't.
+    #[error("the issuer `{issuer}` in `gateway.identity` {problem}")]
+    Issuer {
+        /// Its name.
+        issuer: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// Two agents can't be told apart, or one can be guessed.
     #[error(
         "the token of agent `{agent}` {problem}\nhint: give each of `gateway.agents` a long random one of its own, for example by `openssl rand -hex 32`"
@@ -95,6 +103,10 @@ pub enum StartError {
 }
 
 impl StartError {
+    pub(crate) fn issuer(issuer: &str, problem: &'static str) -> Self {
+        Self::Issuer { issuer: issuer.to_owned(), problem }
+    }
+
     pub(crate) fn provider(name: &str, problem: &str) -> Self {
         Self::Provider { name: name.to_owned(), problem: problem.to_owned() }
     }
@@ -245,7 +257,7 @@ impl Failure {
     pub(crate) fn to_provider_error(&self) -> ProviderError {
         use ProviderErrorKind as Kind;
         let (kind, status) = match self {
-            Self::Refused(AuthError::Token | AuthError::Ended) => (Kind::Auth, 401),
+            Self::Refused(AuthError::Token | AuthError::Ended | AuthError::Signed(_)) => (Kind::Auth, 401),
             Self::Refused(AuthError::Host | AuthError::Origin | AuthError::Agent) => (Kind::Auth, 403),
             Self::Closed(_) | Self::NotSpoken(_) => (Kind::InvalidRequest, 403),
             Self::Refused(AuthError::Path | AuthError::ForOperators) | Self::Ambiguous(_) => {

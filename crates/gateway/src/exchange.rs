@@ -87,6 +87,8 @@ pub type Readiness<'a> = Pin<Box<dyn Future<Output = Result<(), NotReady>> + Sen
 pub enum NotReady {
     /// Where decisions are kept can't be written.
     Store,
+    /// An issuer of signed tokens has no keys that count: its tokens open nothing.
+    Keys,
     /// The gateway is about to stop.
     Stopping,
 }
@@ -96,6 +98,7 @@ impl NotReady {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
+            Self::Keys => "identity_keys",
             Self::Stopping => "stopping",
         }
     }
@@ -137,6 +140,8 @@ pub struct Call<'a> {
     pub permission: Permission,
     /// Whose request it is, if the client said so; never guessed.
     pub agent: Option<&'a AgentId>,
+    /// On whose behalf it is, if its token says so. No client can say otherwise.
+    pub user: Option<&'a Arc<str>>,
     /// Notes what becomes of it, for its record.
     pub recorder: &'a Recorder,
     /// The session on a socket to which it belongs, where each request holds only what is new and does not name what it continues.

@@ -19,6 +19,7 @@
 //! route       which provider
 //! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools
+//! identity    who vouches for callers by signed tokens, and their keys
 //! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
 //! headers     which of them pass, and with which values
@@ -45,6 +46,7 @@ mod error_body;
 pub mod exchange;
 mod head;
 mod headers;
+mod identity;
 pub mod inspect;
 mod metrics;
 mod models;
@@ -62,6 +64,7 @@ pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, Toke
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, NotReady, Plan, Readiness, Transparent};
+pub use identity::{TokenAlgorithm, TokenIssuer};
 pub use metrics::{AuditLag, Metrics, Waiting};
 pub use operations::{AllowedOperation, Permission};
 pub use record::{Label, Outcome, Recorder, RequestRecord, RequestSink, Word};

@@ -67,7 +67,12 @@ impl Outcome {
     fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Refused(
-                AuthError::Token | AuthError::Ended | AuthError::Agent | AuthError::Host | AuthError::Origin,
+                AuthError::Token
+                | AuthError::Ended
+                | AuthError::Signed(_)
+                | AuthError::Agent
+                | AuthError::Host
+                | AuthError::Origin,
             ) => Self::Denied,
             Failure::Overloaded | Failure::Stopping => Self::Overloaded,
             Failure::NoKey { .. } | Failure::Upstream { .. } => Self::Failed,

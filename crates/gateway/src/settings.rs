@@ -14,6 +14,7 @@ pub use backstop_http_client::Proxies;
 
 use crate::credentials::Renewed;
 use crate::endpoint::Family;
+use crate::identity::TokenIssuer;
 use crate::operations::AllowedOperation;
 
 /// What a gateway is started with.
@@ -27,6 +28,8 @@ pub struct Settings {
     pub token: Secret,
     /// Agents that have a token of their own.
     pub agents: BTreeMap<AgentId, Secret>,
+    /// Who vouches for callers by signed tokens.
+    pub issuers: Vec<TokenIssuer>,
     /// Where access tokens of agents are kept, each of which ends some day. It is read twice a second.
     pub store: Option<Arc<dyn Store>>,
     /// The token of operators, by which they are shown metrics. Without one, nobody is.
@@ -68,6 +71,7 @@ impl Settings {
             tls: None,
             token,
             agents: BTreeMap::new(),
+            issuers: Vec::new(),
             store: None,
             operator_token: None,
             known_models: Vec::new(),

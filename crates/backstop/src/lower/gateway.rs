@@ -24,6 +24,7 @@ use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
 use super::credentials::renewed;
+use super::identity::issuers;
 use super::limits::prices;
 use super::provider::{ProviderError, authorities, key};
 use crate::locations::from_operator;
@@ -63,6 +64,14 @@ pub enum GatewayConfigError {
         /// Why not.
         reason: String,
     },
+    /// A file with authorities of an issuer can't be read.
+    #[error("`{file}`, the `ca_file` of an issuer in `gateway.identity`, can't be read: {reason}")]
+    IssuerAuthorities {
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
     /// It can't be known whom to trust.
     #[error(transparent)]
     Authorities(ProviderError),
@@ -84,11 +93,12 @@ pub fn gateway_settings(
     let agents = config
         .agents
         .iter()
-        .map(|(name, agent)| (AgentId::new(name.value.as_str()), secret(agent.token.value.expose())));
+        .filter_map(|(name, agent)| Some((agent_id(name), secret(agent.token.as_ref()?.value.expose()))));
     let mut settings = Settings {
         listen: config.listen.value.0,
         tls: tls(loaded)?,
         agents: agents.collect(),
+        issuers: issuers(loaded)?,
         known_models: known_models(loaded),
         pricing: pricing(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
@@ -144,6 +154,10 @@ fn tls(loaded: &Loaded) -> Result<Option<Tls>, GatewayConfigError> {
 
 fn allowed(operation: &ConfigOperation) -> Option<AllowedOperation> {
     AllowedOperation::new(operation.method(), operation.path())
+}
+
+fn agent_id(name: &Spanned<Name>) -> AgentId {
+    AgentId::new(name.value.as_str())
 }
 
 fn secret(text: &str) -> Secret {

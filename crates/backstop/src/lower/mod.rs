@@ -13,6 +13,8 @@ pub(crate) mod credentials;
 #[cfg(feature = "gateway")]
 pub(crate) mod gateway;
 mod guards;
+#[cfg(feature = "gateway")]
+mod identity;
 mod limits;
 #[cfg(feature = "plugins")]
 pub(crate) mod machine;

@@ -13,6 +13,7 @@ use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
 use backstop_yaml::Node;
 
+use super::identity::GatewayIdentity;
 use super::{GatewayHooks, Provider};
 
 section! {
@@ -26,8 +27,11 @@ section! {
         hosts ("hosts"): Vec<Spanned<Name>>, OperatorOnly;
         /// The token that clients must bring, usually `${VAR}`. Without it, each start makes a new one.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
-        /// Agents that are known by a token of their own.
+        /// Agents that are known by a token of their own: one that stands here, that was made by `backstop token create`, or that an
+        /// issuer made. Nobody is one of them without.
         agents ("agents"): Entries<Name, GatewayAgent>, OperatorOnly;
+        /// Who vouches for callers besides.
+        identity ("identity"): GatewayIdentity, OperatorOnly;
         /// What those may see who run it.
         operators ("operators"): GatewayOperators, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
@@ -71,8 +75,8 @@ section! {
 item! {
     /// An agent that is known by its token.
     pub struct GatewayAgent {
-        /// The token, usually `${VAR}`. At least 16 characters.
-        token ("token"): Spanned<Secret>, OperatorOnly;
+        /// The token, usually `${VAR}`. At least 16 characters. Without it, the agent has tokens of other kinds.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
     }
 }
 
@@ -270,6 +274,7 @@ impl Gateway {
     /// Checks that every provider that is named exists, and that a certificate has its key.
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
         self.tls.check(cx);
+        self.identity.check(&self.agents, cx);
         let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
         let routed = self.routes.iter().map(|route| &route.providers.value);
         for name in defaults.into_iter().chain(routed).flatten() {

@@ -6,6 +6,7 @@ mod daemon;
 mod gateway;
 mod guards;
 mod hooks;
+mod identity;
 mod limits;
 mod plugins;
 mod providers;
@@ -23,6 +24,7 @@ pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,
 };
 pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHooks};
+pub use identity::{ClaimValue, GatewayIdentity, GatewayIssuer};
 pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};

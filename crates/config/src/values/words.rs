@@ -102,6 +102,22 @@ choice! {
 }
 
 choice! {
+    /// A signature algorithm of signed tokens, by its name in them.
+    pub enum IssuerAlgorithm {
+        /// RSASSA-PKCS1-v1_5 with SHA-256.
+        Rs256 = "RS256",
+        /// RSASSA-PSS with SHA-256.
+        Ps256 = "PS256",
+        /// ECDSA on P-256.
+        Es256 = "ES256",
+        /// ECDSA on P-384.
+        Es384 = "ES384",
+        /// Ed25519.
+        EdDsa = "EdDSA",
+    }
+}
+
+choice! {
     /// What a hook is that is not in this process.
     pub enum Outside {
         /// A program that is started for each event.

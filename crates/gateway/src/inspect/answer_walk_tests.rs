@@ -241,6 +241,7 @@ async fn asked(hooks: &Hooks, api: Api, written: Written) -> Box<dyn Exchange> {
         permission: Permission::Read,
         agent: None,
         session: None,
+        user: None,
         recorder: &Recorder::default(),
     };
     let Plan::Inspect(mut exchange) = hooks.begin(&call) else { panic!("nobody looks") };

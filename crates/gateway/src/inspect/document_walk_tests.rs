@@ -213,6 +213,7 @@ async fn pass(hooks: &Hooks, document: &Document, answered: &Value) -> Left {
         permission,
         agent: None,
         session: None,
+        user: None,
         recorder: &Recorder::default(),
     };
     let Plan::Inspect(mut exchange) = hooks.begin(&call) else { panic!("nobody looks at {}", document.path) };

@@ -70,6 +70,8 @@ pub(super) struct InspectedExchange {
     api: Api,
     kind: Kind,
     agent: Option<AgentId>,
+    /// Whom the request's token names.
+    user: Option<Arc<str>>,
     recorder: Recorder,
     /// The session on a socket to which the request belongs.
     session: Option<String>,
@@ -150,6 +152,7 @@ impl InspectedExchange {
             api: form.api,
             kind: form.kind,
             agent: call.agent.cloned(),
+            user: call.user.cloned(),
             recorder: call.recorder.clone(),
             session: call.session.map(str::to_owned),
             headers: headers.collect(),
@@ -191,6 +194,9 @@ impl InspectedExchange {
     }
 
     fn requester(&self, request: &ModelRequest) -> Option<Requester> {
+        if let Some(user) = &self.user {
+            return Some(Requester { sender_id: Some(user.as_ref().to_owned()), ..Requester::default() });
+        }
         if !self.shared.settings.trust_user {
             return None;
         }

@@ -193,6 +193,7 @@ async fn send(hooks: &Hooks, api: Api, body: &Value) -> Came {
         headers: &headers,
         permission: Permission::Read,
         agent: None,
+        user: None,
         recorder: &crate::record::Recorder::default(),
         session: None,
     };

@@ -153,6 +153,7 @@ impl Judges {
             headers: &headers,
             permission: Permission::Read,
             agent: None,
+            user: None,
             recorder: &crate::record::Recorder::default(),
             session: None,
         };

@@ -71,6 +71,7 @@ async fn answered(
         Ok(running) => running,
         Err(failure) => return failed(Shown::of(&head), &failure, None),
     };
+    shared.auth.seek_keys(&head).await;
     if is_asked_for(&head.headers) {
         let shown = Shown::of(&head);
         let opened = tokio::select! {

@@ -48,6 +48,7 @@ use crate::auth::Authenticator;
 use crate::error::StartError;
 use crate::exchange::Interceptor;
 use crate::headers::KnownHeaders;
+use crate::identity::Issuers;
 use crate::metrics::Metrics;
 use crate::operations::AllowedOperation;
 use crate::record::labels::Labels;
@@ -167,12 +168,14 @@ impl Shared {
         settings: &Settings,
         interceptor: Arc<dyn Interceptor>,
         lasting: Lasting,
+        before: Option<&Self>,
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
+        let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
         let Lasting { load, numbers, asked, ending, judging, operators, sinks, access_tokens } = lasting;
         let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
-            auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens)),
+            auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens), issuers),
             access_tokens,
             routes: Routes::new(settings)?,
             interceptor,
@@ -230,7 +233,7 @@ impl Gateway {
             sinks: sinks.into(),
             access_tokens: Arc::default(),
         };
-        let shared = Shared::new(&settings, interceptor, lasting)?;
+        let shared = Shared::new(&settings, interceptor, lasting, None)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -265,7 +268,7 @@ impl Gateway {
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
         };
-        let next = Shared::new(settings, interceptor, lasting)?;
+        let next = Shared::new(settings, interceptor, lasting, Some(&old))?;
         old.load.limit(&settings.limits);
         self.current.set(next);
         Ok(())

@@ -101,7 +101,7 @@ impl<'a> ProxyRequest<'a> {
     ) -> (Self, Plan) {
         let proxied = Self { recorder: recorder.clone(), ..Self::quiet(shared, head, caller, endpoint) };
         recorder.accepted(proxied.caller.agent.as_ref(), endpoint);
-        let Caller { agent, target, .. } = &proxied.caller;
+        let Caller { agent, user, target, .. } = &proxied.caller;
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
             endpoint: &endpoint,
@@ -111,6 +111,7 @@ impl<'a> ProxyRequest<'a> {
             headers: &head.headers,
             permission: proxied.permission,
             agent: agent.as_ref(),
+            user: user.as_ref(),
             recorder,
             session: head.extensions.get::<SocketSession>().map(|session| session.0.as_str()),
         });

@@ -16,6 +16,7 @@ mod failures;
 mod fairness;
 mod headers;
 mod http2;
+mod identity;
 mod inspect;
 mod judging;
 mod listener;

@@ -27,6 +27,7 @@ impl InspectedExchange {
             api: self.api,
             kind,
             agent: self.agent.clone(),
+            user: self.user.clone(),
             recorder: self.recorder.clone(),
             session: self.session.clone(),
             headers: self.headers.clone(),
@@ -59,6 +60,7 @@ impl InspectedExchange {
             headers: &headers,
             permission,
             agent,
+            user: self.user.as_ref(),
             recorder: &self.recorder,
             session: None,
         };

@@ -31,6 +31,7 @@ use self::readiness::Probe;
 use super::Shared;
 use super::answer::AnswerBody;
 use crate::exchange::NotReady;
+use crate::identity::KeyState;
 use crate::metrics::{Format, Metrics};
 
 /// How many answers operators may be given at once. One is at most some megabytes.
@@ -101,9 +102,17 @@ async fn ready(shared: &Shared, head: &request::Parts) -> Result<Response<Answer
     let missing = if shared.operators.is_stopping.load(Ordering::Relaxed) {
         Some(NotReady::Stopping)
     } else {
-        shared.operators.probe.missing(shared.interceptor.as_ref()).await
+        let missing = shared.operators.probe.missing(shared.interceptor.as_ref()).await;
+        missing.or((shared.auth.issuers().state() == KeyState::None).then_some(NotReady::Keys))
     };
     match missing {
+        // Keys that still count are no reason to send requests elsewhere, and one to look at their issuer.
+        None if shared.auth.issuers().state() == KeyState::Old
+            && shared.access.check(&head.headers).is_ok() =>
+        {
+            let said = json!({ "status": "ready", "old": "identity_keys" });
+            Ok(told(StatusCode::OK, "application/json", said.to_string()))
+        }
         None => Ok(status("ready")),
         Some(missing) => {
             let is_operator = shared.access.check(&head.headers).is_ok();
