@@ -63,8 +63,17 @@ impl ReadAt {
 struct Known {
     digest: Digest,
     agent: AgentId,
+    user: Option<Arc<str>>,
     ends_at: Timestamp,
     ended: watch::Sender<bool>,
+}
+
+/// Whose a token is.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) agent: AgentId,
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) life: TokenLife,
 }
 
 /// Hears when a token ends.
@@ -103,25 +112,26 @@ impl TokenLife {
 }
 
 impl AccessTokens {
-    /// Returns whose token was presented, and its life, if it counts now.
-    pub(crate) fn holder(&self, given: &[u8]) -> Option<(AgentId, TokenLife)> {
+    /// Returns whose token was presented, if it counts now.
+    pub(crate) fn holder(&self, given: &[u8]) -> Option<Held> {
         let id = AccessTokenId::in_token(given)?;
         let given = access_token_digest(str::from_utf8(given).ok()?);
         let now = Timestamp::now();
         if !self.read_at().is_fresh() {
             return None;
         }
-        let (agent, life) = {
+        let held = {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
             let token = known.get(&id)?;
             let is_it = bool::from(token.digest.as_bytes().ct_eq(given.as_bytes()));
             if !is_it || now >= token.ends_at {
                 return None;
             }
-            (token.agent.clone(), TokenLife(Life::Told(token.ended.subscribe())))
+            let life = TokenLife(Life::Told(token.ended.subscribe()));
+            Held { agent: token.agent.clone(), user: token.user.clone(), life }
         };
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
-        Some((agent, life))
+        Some(held)
     }
 
     /// Returns whether an agent of this name has a token, or has had one, or whether that can't be known: whose token is
@@ -159,6 +169,7 @@ impl AccessTokens {
             let known = known.entry(made.id).or_insert_with(|| Known {
                 digest: made.digest,
                 agent: made.agent,
+                user: made.user.map(Arc::from),
                 ends_at,
                 ended: watch::Sender::new(false),
             });

@@ -23,6 +23,7 @@
 //! Every token is compared, each in constant time, so that the time taken does not depend on which one matches.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ use http::{HeaderMap, HeaderValue, Method, header, request};
 use memchr::memmem;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use crate::access::{AccessTokens, TokenLife};
+use crate::access::{AccessTokens, Held, TokenLife};
 use crate::cloud::bedrock;
 use crate::endpoint::{Endpoint, Family, unescaped};
 use crate::headers::OWN;
@@ -54,6 +55,8 @@ const LONGEST_NAME: usize = 128;
 pub(crate) struct Authenticator {
     token: Secret,
     agents: Vec<(AgentId, Secret)>,
+    /// Agents that are known by name, each of which has tokens.
+    known: BTreeSet<AgentId>,
     /// The tokens of agents that are kept in the store.
     access: Arc<AccessTokens>,
     /// Who vouches for callers by signed tokens.
@@ -73,6 +76,8 @@ pub(crate) struct Caller {
     pub(crate) agent: Option<AgentId>,
     /// The user that the token names. Nobody else can say which one it is.
     pub(crate) user: Option<Arc<str>>,
+    /// Whether its token says who it is, and not the caller itself.
+    pub(crate) is_proved: bool,
     /// The provider that the path prefix `/p/<provider>` names.
     pub(crate) provider: Option<String>,
     /// Path and query as the provider will receive them.
@@ -136,10 +141,12 @@ impl Authenticator {
         let is_local = settings.listen.ip().is_loopback();
         let hosts = settings.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let agents = settings.agents.iter().map(|(agent, token)| (agent.clone(), token.clone())).collect();
+        let known = settings.quotas.agents.keys().cloned().collect();
         let (token, operator_token) = (settings.token.clone(), settings.operator_token.clone());
         Self {
             token,
             agents,
+            known,
             access: Arc::default(),
             issuers: Issuers::default(),
             operator_token,
@@ -199,11 +206,11 @@ impl Authenticator {
             false => target,
         };
         let target = self.without_token(target)?;
-        let (user, token) = match holder {
-            Holder::Process => (None, None),
-            Holder::Known { user, life, .. } => (user, life),
+        let (is_proved, user, token) = match holder {
+            Holder::Process => (false, None, None),
+            Holder::Known { user, life, .. } => (true, user, life),
         };
-        Ok(Caller { agent, user, provider: prefixes.provider.map(str::to_owned), target, token })
+        Ok(Caller { agent, user, is_proved, provider: prefixes.provider.map(str::to_owned), target, token })
     }
 
     /// Returns the target without the query pairs that contain one of the gateway's tokens. A token in the path is an error.
@@ -246,7 +253,11 @@ impl Authenticator {
                 holder = Some(known(agent.clone(), None));
             }
         }
-        let access = self.access.holder(given).map(|(agent, life)| known(agent, Some(life)));
+        let access = self.access.holder(given).map(|Held { agent, user, life }| Holder::Known {
+            agent: Some(agent),
+            user,
+            life: Some(life),
+        });
         holder.or(access).or_else(|| match self.issuers.verify(given)? {
             Ok(Verified { agent, user, life }) => {
                 Some(Holder::Known { agent, user: user.map(Arc::from), life: Some(life) })
@@ -286,7 +297,12 @@ impl Authenticator {
             (Holder::Known { .. }, Some(_)) => Err(AuthError::Agent),
             (Holder::Process, None) => Ok(None),
             (Holder::Process, Some(claimed)) => {
-                let is_listed = self.agents.iter().any(|(agent, _)| agent.as_str() == claimed);
+                let is_listed = self
+                    .agents
+                    .iter()
+                    .map(|(agent, _)| agent)
+                    .chain(&self.known)
+                    .any(|agent| agent.as_str() == claimed);
                 let has_token = is_listed || self.access.may_know(claimed) || self.issuers.vouch_for(claimed);
                 let is_name = !claimed.is_empty()
                     && claimed.len() <= LONGEST_NAME

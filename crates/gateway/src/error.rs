@@ -15,6 +15,7 @@ use crate::compression::Undecodable;
 use crate::endpoint::{AmbiguousPath, Family};
 use crate::operations;
 use crate::query::Strange;
+use crate::quota::NoRoom;
 use crate::upstream::{BodyError, NoKey, SendError};
 
 /// Why a gateway does not start.
@@ -195,6 +196,8 @@ pub(crate) enum Failure {
     Handshake(&'static str),
     #[error("{0}")]
     Message(String),
+    #[error("{0}\nhint: `retry-after` says when there may be room")]
+    Quota(NoRoom),
     #[error("too much is going on at once; try again later")]
     Overloaded,
     #[error("this proxy stops, and what was asked did not end in time; try again later")]
@@ -218,6 +221,15 @@ pub(crate) enum Cause {
     Frames(BadFrame),
     #[error("its answer is empty")]
     Empty,
+}
+
+impl From<NoRoom> for Failure {
+    fn from(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::Callers => Self::Overloaded,
+            no_room => Self::Quota(no_room),
+        }
+    }
 }
 
 impl From<BodyError> for Failure {
@@ -246,6 +258,7 @@ impl Failure {
     pub(crate) fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Overloaded | Self::Stopping => Some(1),
+            Self::Quota(no_room) => Some(no_room.retry_after()),
             Self::NoKey { reason: NoKey::Unleased(unleased), .. } => {
                 Some(unleased.retry_after.as_millis().div_ceil(1000).try_into().unwrap_or(1).max(1))
             }
@@ -277,6 +290,7 @@ impl Failure {
             }
             Self::Socket | Self::NoSocket { .. } => (Kind::InvalidRequest, 426),
             Self::TooLarge(_) => (Kind::RequestTooLarge, 413),
+            Self::Quota(_) => (Kind::RateLimit, 429),
             Self::Overloaded | Self::Stopping => (Kind::Overloaded, 503),
             Self::NoKey { reason: NoKey::Missing(_), .. } => (Kind::Server, 500),
             Self::NoKey { reason: NoKey::Unleased(_), .. } => (Kind::Overloaded, 503),

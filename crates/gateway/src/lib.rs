@@ -20,6 +20,7 @@
 //! cloud       addresses and envelopes of those who host models of others
 //! upstream    providers: connections, pools
 //! identity    who vouches for callers by signed tokens, and their keys
+//! quota       how much one caller may ask at once and in a minute
 //! credentials those of the operator that are had when they are needed, and anew before they expire
 //! head        headers on their way, both directions
 //! headers     which of them pass, and with which values
@@ -53,6 +54,7 @@ mod models;
 mod multipart;
 mod operations;
 mod query;
+mod quota;
 mod readable;
 mod record;
 mod route;
@@ -67,6 +69,7 @@ pub use exchange::{Exchange, Interceptor, NotReady, Plan, Readiness, Transparent
 pub use identity::{TokenAlgorithm, TokenIssuer};
 pub use metrics::{AuditLag, Metrics, Waiting};
 pub use operations::{AllowedOperation, Permission};
+pub use quota::{Quota, Quotas};
 pub use record::{Label, Outcome, Recorder, RequestRecord, RequestSink, Word};
 pub use server::{Gateway, Observers};
 pub use settings::{

@@ -16,13 +16,12 @@ pub(crate) mod labels;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use backstop_hooks::AgentId;
 use backstop_hooks::conversation::TokenUsage;
 use http::{Method, StatusCode};
 
 use self::labels::Labels;
 pub use self::labels::{Label, Word};
-use crate::auth::AuthError;
+use crate::auth::{AuthError, Caller};
 use crate::endpoint::{Endpoint, Operation};
 use crate::error::Failure;
 use crate::headers::Way;
@@ -39,6 +38,8 @@ pub enum Outcome {
     Refused,
     /// Whoever sent it may not come in.
     Denied,
+    /// Its agent or user had no room for it.
+    OverQuota,
     /// Too much was going on, or the proxy was about to stop.
     Overloaded,
     /// A provider answered with an error, which was passed on.
@@ -57,6 +58,7 @@ impl Outcome {
             Self::Blocked => "blocked",
             Self::Refused => "refused",
             Self::Denied => "denied",
+            Self::OverQuota => "over_quota",
             Self::Overloaded => "overloaded",
             Self::ProviderError => "provider_error",
             Self::Failed => "failed",
@@ -74,6 +76,7 @@ impl Outcome {
                 | AuthError::Host
                 | AuthError::Origin,
             ) => Self::Denied,
+            Failure::Quota(_) => Self::OverQuota,
             Failure::Overloaded | Failure::Stopping => Self::Overloaded,
             Failure::NoKey { .. } | Failure::Upstream { .. } => Self::Failed,
             Failure::Broken => Self::Aborted,
@@ -99,6 +102,8 @@ pub struct RequestRecord {
     pub model: Label,
     /// Whose it was.
     pub agent: Label,
+    /// On behalf of which user, if a token names one.
+    pub user: Label,
     /// What became of it.
     pub outcome: Outcome,
     /// The status of its answer; 0 where none left.
@@ -195,6 +200,7 @@ struct Facts {
     provider: Label,
     model: Label,
     agent: Label,
+    user: Label,
     /// How long the client sent its body.
     body: Duration,
     /// When the first provider was asked.
@@ -220,9 +226,10 @@ impl Recorder {
     }
 
     /// Notes whose request it is, and for what.
-    pub(crate) fn accepted(&self, agent: Option<&AgentId>, endpoint: Endpoint) {
+    pub(crate) fn accepted(&self, caller: &Caller, endpoint: Endpoint) {
         let Some((noted, mut facts)) = self.facts() else { return };
-        facts.agent = noted.records.labels.agent(agent);
+        facts.agent = noted.records.labels.agent(caller.agent.as_ref(), caller.is_proved);
+        facts.user = noted.records.labels.user(caller.user.as_deref());
         (facts.operation, facts.wire) = (labels::operation(endpoint.operation), labels::wire(endpoint));
         if !endpoint.has_document() || endpoint.operation == Operation::Live {
             facts.model = Label::none();
@@ -376,6 +383,7 @@ impl Drop for RecordEnd {
             provider: facts.provider.clone(),
             model: facts.model.clone(),
             agent: facts.agent.clone(),
+            user: facts.user.clone(),
             outcome,
             status: status.map_or(0, |status| status.as_u16()),
             elapsed: noted.begun.elapsed(),

@@ -16,6 +16,7 @@ use crate::credentials::Renewed;
 use crate::endpoint::Family;
 use crate::identity::TokenIssuer;
 use crate::operations::AllowedOperation;
+use crate::quota::Quotas;
 
 /// What a gateway is started with.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Settings {
     pub agents: BTreeMap<AgentId, Secret>,
     /// Who vouches for callers by signed tokens.
     pub issuers: Vec<TokenIssuer>,
+    /// Agents and users that are known by name, and how much callers may ask.
+    pub quotas: Quotas,
     /// Where access tokens of agents are kept, each of which ends some day. It is read twice a second.
     pub store: Option<Arc<dyn Store>>,
     /// The token of operators, by which they are shown metrics. Without one, nobody is.
@@ -72,6 +75,7 @@ impl Settings {
             token,
             agents: BTreeMap::new(),
             issuers: Vec::new(),
+            quotas: Quotas::default(),
             store: None,
             operator_token: None,
             known_models: Vec::new(),

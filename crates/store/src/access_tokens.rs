@@ -86,6 +86,9 @@ pub struct NewAccessToken {
     pub digest: Digest,
     /// The agent that it belongs to.
     pub agent: AgentId,
+    /// The user on whose behalf that agent asks, if it is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// What it is for, in the words of whoever made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -110,6 +113,7 @@ impl NewAccessToken {
             id: AccessTokenId(id),
             digest: access_token_digest(&token),
             agent,
+            user: None,
             note: None,
             replaces: None,
             created_by: by,

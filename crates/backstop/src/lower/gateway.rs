@@ -23,6 +23,7 @@ use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
 use uuid::Uuid;
 
+use super::callers::quotas;
 use super::credentials::renewed;
 use super::identity::issuers;
 use super::limits::prices;
@@ -99,6 +100,7 @@ pub fn gateway_settings(
         tls: tls(loaded)?,
         agents: agents.collect(),
         issuers: issuers(loaded)?,
+        quotas: quotas(loaded),
         known_models: known_models(loaded),
         pricing: pricing(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),

@@ -12,7 +12,7 @@ use backstop_guards::limits::{
 use backstop_hooks::OwnerId;
 use backstop_store::Store;
 
-use super::problem;
+use super::{callers, problem};
 
 /// The guards over use, which the configuration may name also where they have nothing to do.
 pub(super) const IDS: [&str; 3] = [BUDGET_ID, LOOP_ID, MODELS_ID];
@@ -32,8 +32,11 @@ pub(super) fn register(
             Err(problem) => problems.push(problem),
         }
     }
-    if !config.budgets.limits.is_empty() && is_on(snapshot, BUDGET_ID) {
-        match budget_settings(&config.budgets) {
+    let of_callers =
+        callers::budgets(config).map_err(|error| problem(&Place::file_only("`gateway`"), &error));
+    let has_budgets = !config.budgets.limits.is_empty() || !of_callers.as_ref().is_ok_and(Vec::is_empty);
+    if has_budgets && is_on(snapshot, BUDGET_ID) {
+        match of_callers.and_then(|of_callers| budget_settings(&config.budgets, of_callers)) {
             Ok(settings) => {
                 let budgets = Budgets::new(settings, Arc::clone(store));
                 note(&mut problems, register_budgets(snapshot, &budgets));
@@ -78,12 +81,10 @@ fn model_rule(rule: &config::ModelAccess) -> Result<ModelRule, Problem> {
     Ok(ModelRule { agent: optional(&rule.agent)?, allow })
 }
 
-fn budget_settings(section: &config::Budgets) -> Result<BudgetSettings, Problem> {
-    Ok(BudgetSettings {
-        budgets: section.limits.iter().map(budget).collect::<Result<_, _>>()?,
-        prices: prices(section)?,
-        answer_tokens: section.answer_tokens.value.get(),
-    })
+fn budget_settings(section: &config::Budgets, of_callers: Vec<Budget>) -> Result<BudgetSettings, Problem> {
+    let mut budgets: Vec<Budget> = section.limits.iter().map(budget).collect::<Result<_, _>>()?;
+    budgets.extend(of_callers);
+    Ok(BudgetSettings { budgets, prices: prices(section)?, answer_tokens: section.answer_tokens.value.get() })
 }
 
 /// What models cost.
@@ -103,6 +104,15 @@ fn price(price: &config::Price) -> Result<ModelPrice, Problem> {
     })
 }
 
+pub(super) const fn window(window: BudgetWindow) -> Window {
+    match window {
+        BudgetWindow::Hour => Window::Hour,
+        BudgetWindow::Day => Window::Day,
+        BudgetWindow::Month => Window::Month,
+        BudgetWindow::Total => Window::Total,
+    }
+}
+
 fn budget(budget: &config::Budget) -> Result<Budget, Problem> {
     let per = |wanted| budget.per.iter().any(|per| per.value == wanted);
     Ok(Budget {
@@ -111,12 +121,7 @@ fn budget(budget: &config::Budget) -> Result<Budget, Problem> {
         model: optional(&budget.model)?,
         user: optional(&budget.user)?,
         per: Per { agent: per(BudgetPer::Agent), model: per(BudgetPer::Model), user: per(BudgetPer::User) },
-        window: match budget.window.value {
-            BudgetWindow::Hour => Window::Hour,
-            BudgetWindow::Day => Window::Day,
-            BudgetWindow::Month => Window::Month,
-            BudgetWindow::Total => Window::Total,
-        },
+        window: window(budget.window.value),
         limits: BudgetLimits {
             requests: budget.requests.as_ref().map(|limit| limit.value.get()),
             tokens: budget.tokens.as_ref().map(|limit| limit.value.get()),

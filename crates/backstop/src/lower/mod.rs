@@ -8,6 +8,7 @@
 pub(crate) mod agent;
 #[cfg(feature = "plugins")]
 pub(crate) mod at;
+mod callers;
 #[cfg(feature = "gateway")]
 pub(crate) mod credentials;
 #[cfg(feature = "gateway")]

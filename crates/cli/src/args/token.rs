@@ -23,6 +23,9 @@ enum TokenCommand {
         /// The agent that it belongs to
         #[arg(long, value_name = "NAME")]
         agent: String,
+        /// The user on whose behalf the agent asks; budgets and quotas of that user count, whatever its requests say
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
         /// How long it counts
         #[arg(long = "for", value_name = "DURATION", default_value = "90d", value_parser = duration::parse)]
         span: Duration,
@@ -52,8 +55,8 @@ enum TokenCommand {
 impl TokenArgs {
     pub(super) fn lower(self) -> Settings {
         match self.command {
-            TokenCommand::Create { agent, span, note, replaces, overlap } => {
-                Settings::Create(New { agent, span, note, replaces, overlap })
+            TokenCommand::Create { agent, user, span, note, replaces, overlap } => {
+                Settings::Create(New { agent, user, span, note, replaces, overlap })
             }
             TokenCommand::List { all } => Settings::List { all },
             TokenCommand::Revoke { id } => Settings::Revoke { id },

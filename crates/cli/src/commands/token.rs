@@ -19,6 +19,7 @@ const LISTED: usize = 10_000;
 /// Nothing needs to be known for longer.
 const LONGEST: Duration = Duration::from_hours(24 * 3_650);
 const LONGEST_NAME: usize = 128;
+const LONGEST_USER: usize = 256;
 const LONGEST_NOTE: usize = 200;
 
 /// What is asked.
@@ -36,6 +37,7 @@ pub(crate) enum Settings {
 #[derive(Debug)]
 pub(crate) struct New {
     pub(crate) agent: String,
+    pub(crate) user: Option<String>,
     pub(crate) span: Duration,
     pub(crate) note: Option<String>,
     /// The token that it replaces, and how long that still counts.
@@ -66,7 +68,7 @@ async fn create(store: &dyn Store, new: New, output: &Output) -> Result<(), Erro
     let now = Timestamp::now();
     let by = who("the command line");
     let (token, mut made) = NewAccessToken::make(AgentId::new(new.agent), by, now, new.span);
-    made.note = new.note;
+    (made.user, made.note) = (new.user, new.note);
     if let Some(name) = new.replaces {
         let old = find(store, &name).await?;
         made.replaces = Some(Replaced { id: old.made.id, ends_at: now.after(new.overlap) });
@@ -100,6 +102,12 @@ fn check(new: &New) -> Result<(), Error> {
         );
         return Err(Error::Usage(problem));
     }
+    let is_user = |user: &String| {
+        (1..=LONGEST_USER).contains(&user.len()) && !user.chars().any(char::is_control) && user.trim() == user
+    };
+    if !new.user.as_ref().is_none_or(is_user) {
+        return Err(Error::Usage(format!("`--user` has 1 to {LONGEST_USER} bytes in one line")));
+    }
     if new.span > LONGEST || new.overlap > LONGEST {
         return Err(Error::Usage("a token counts for at most ten years\nhint: `--for 90d`".to_owned()));
     }
@@ -129,7 +137,7 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
         output.say("no access token counts\nhint: `backstop token create --agent NAME` makes one");
         return Ok(());
     }
-    let heads = ["id", "agent", "made", "ends", "last used", "note"];
+    let heads = ["id", "agent", "user", "made", "ends", "last used", "note"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(tokens.iter().map(|token| row(token, now)));
     Ok(output.text(&table(&rows))?)
@@ -144,6 +152,7 @@ fn row(token: &AccessToken, now: Timestamp) -> Vec<String> {
     vec![
         made.id.to_string(),
         one_line(made.agent.as_str(), 40),
+        one_line(made.user.as_deref().unwrap_or_default(), 40),
         ago(made.created_at, now),
         ends,
         token.last_used_at.map_or_else(|| "never".to_owned(), |at| ago(at, now)),
@@ -155,7 +164,7 @@ fn row(token: &AccessToken, now: Timestamp) -> Vec<String> {
 fn shown(token: &AccessToken, now: Timestamp) -> Value {
     let made = &token.made;
     json!({
-        "id": made.id, "agent": made.agent, "note": made.note, "replaces": made.replaces.as_ref().map(|old| &old.id),
+        "id": made.id, "agent": made.agent, "user": made.user, "note": made.note, "replaces": made.replaces.as_ref().map(|old| &old.id),
         "createdBy": made.created_by, "createdAt": made.created_at, "endsAt": token.ends_at,
         "revokedAt": token.revoked_at, "lastUsedAt": token.last_used_at, "counts": token.counts(now),
     })

@@ -13,8 +13,9 @@ use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
 use backstop_yaml::Node;
 
+use super::callers::{GatewayAgent, GatewayQuotas, GatewayUser};
 use super::identity::GatewayIdentity;
-use super::{GatewayHooks, Provider};
+use super::{GatewayHooks, Provider, callers};
 
 section! {
     /// The LLM proxy that `backstop serve` and `backstop run` start.
@@ -32,6 +33,10 @@ section! {
         agents ("agents"): Entries<Name, GatewayAgent>, OperatorOnly;
         /// Who vouches for callers besides.
         identity ("identity"): GatewayIdentity, OperatorOnly;
+        /// Users that a token names (`user_claim` of an issuer, or `backstop token create --user`).
+        users ("users"): Entries<Name, GatewayUser>, OperatorOnly;
+        /// How much callers may ask at once and in a minute, unless their own entry says otherwise.
+        quotas ("quotas"): GatewayQuotas, OperatorOnly;
         /// What those may see who run it.
         operators ("operators"): GatewayOperators, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
@@ -69,14 +74,6 @@ section! {
         key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
         /// A PEM file with the authorities of which one has to vouch for each client. Without it, a token is enough.
         client_ca_file ("client_ca_file"): Option<Spanned<Text>>, OperatorOnly;
-    }
-}
-
-item! {
-    /// An agent that is known by its token.
-    pub struct GatewayAgent {
-        /// The token, usually `${VAR}`. At least 16 characters. Without it, the agent has tokens of other kinds.
-        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
     }
 }
 
@@ -275,6 +272,7 @@ impl Gateway {
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
         self.tls.check(cx);
         self.identity.check(&self.agents, cx);
+        callers::check(&self.agents, &self.users, cx);
         let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
         let routed = self.routes.iter().map(|route| &route.providers.value);
         for name in defaults.into_iter().chain(routed).flatten() {

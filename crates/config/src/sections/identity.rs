@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::values::{IssuerAlgorithm, Name, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
-use super::gateway::GatewayAgent;
+use super::callers::GatewayAgent;
 
 section! {
     /// Who vouches for callers, besides tokens of Backstop's own.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod at;
+mod callers;
 mod daemon;
 mod gateway;
 mod guards;
@@ -15,9 +16,10 @@ mod sandbox;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
+pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, GatewayUser};
 pub use daemon::Daemon;
 pub use gateway::{
-    Gateway, GatewayAgent, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
+    Gateway, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
     GatewayTimeouts, GatewayTls, GatewayWebSockets, Listen,
 };
 pub use guards::{

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_engine::{FailureKind, Receipt, ReceiptSink, Said, Verdict};
+use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId};
 use prometheus_client::encoding::{
     EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text, text as open_metrics,
@@ -106,6 +107,9 @@ struct Families {
     added: Bounded<RouteLabels, Histogram>,
     tokens: Bounded<TokenLabels, Counter>,
     cost: Bounded<SpenderLabels, Counter<f64, AtomicU64>>,
+    user_requests: Bounded<UserRequestLabels, Counter>,
+    user_tokens: Bounded<UserTokenLabels, Counter>,
+    user_cost: Bounded<UserLabels, Counter<f64, AtomicU64>>,
     dispatches: Bounded<DispatchLabels, Counter>,
     dispatch_seconds: Bounded<PointLabels, Histogram>,
     answers: Bounded<AnswerLabels, Counter>,
@@ -119,6 +123,18 @@ struct Families {
     audit_lag: Gauge<f64, AtomicU64>,
     audit_lost: Counter,
     waiting: Mutex<Option<Source>>,
+}
+
+impl TokenKind {
+    /// The tokens of each kind.
+    const fn each(tokens: TokenUsage) -> [(Self, u64); 4] {
+        [
+            (Self::Input, tokens.input),
+            (Self::Output, tokens.output),
+            (Self::CacheRead, tokens.cache_read),
+            (Self::CacheWrite, tokens.cache_write),
+        ]
+    }
 }
 
 /// Who knows what waits.
@@ -156,6 +172,23 @@ struct TokenLabels {
     model: Label,
     agent: Label,
     kind: TokenKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UserRequestLabels {
+    user: Label,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UserTokenLabels {
+    user: Label,
+    kind: TokenKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UserLabels {
+    user: Label,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -332,6 +365,9 @@ impl Metrics {
         let tokens =
             all.counters("tokens", "Tokens that providers counted, as far as their answers were read");
         let cost = all.counters("cost", "What tokens cost, in the currency of budgets.prices");
+        let user_requests = all.counters("user_requests", "Requests of users whom tokens name");
+        let user_tokens = all.counters("user_tokens", "Tokens of users whom tokens name");
+        let user_cost = all.counters("user_cost", "What their tokens cost");
         let dispatches = all.counters("dispatches", "Dispatches of hook points, by what came out");
         let dispatch_seconds =
             all.histograms("dispatch", "Time that a dispatch took, without waiting for a person", || {
@@ -375,6 +411,9 @@ impl Metrics {
             added,
             tokens,
             cost,
+            user_requests,
+            user_tokens,
+            user_cost,
             dispatches,
             dispatch_seconds,
             answers,
@@ -441,23 +480,45 @@ impl fmt::Debug for Metrics {
     }
 }
 
+impl Metrics {
+    /// Counts a request for its user, if its token named one. Apart from other labels, so that users do not multiply series.
+    fn user_ended(&self, record: &RequestRecord) {
+        let (all, user) = (&*self.0, &record.user);
+        if *user == Label::none() {
+            return;
+        }
+        let labels = UserRequestLabels { user: user.clone(), outcome: record.outcome };
+        all.user_requests.with(&labels, |counter| {
+            counter.inc();
+        });
+        for (kind, count) in TokenKind::each(record.tokens).into_iter().filter(|(_, count)| *count > 0) {
+            let labels = UserTokenLabels { user: user.clone(), kind };
+            all.user_tokens.with(&labels, |counter| {
+                counter.inc_by(count);
+            });
+        }
+        if record.cost_micros > 0 {
+            let cost = Duration::from_micros(record.cost_micros).as_secs_f64();
+            all.user_cost.with(&UserLabels { user: user.clone() }, |counter| {
+                counter.inc_by(cost);
+            });
+        }
+    }
+}
+
 impl RequestSink for Metrics {
     fn ended(&self, record: &RequestRecord) {
         let all = &*self.0;
         let RequestRecord { wire, provider, model, agent, outcome, tokens, .. } = record;
         let (wire, outcome) = (*wire, *outcome);
         let (provider, model, agent) = (provider.clone(), model.clone(), agent.clone());
+        self.user_ended(record);
         let of_route = RouteLabels { wire, provider: provider.clone() };
         if let (Some(first_byte), Some(added)) = (record.first_byte, record.added) {
             all.first_byte.with(&of_route, |histogram| histogram.observe(first_byte.as_secs_f64()));
             all.added.with(&of_route, |histogram| histogram.observe(added.as_secs_f64()));
         }
-        for (kind, count) in [
-            (TokenKind::Input, tokens.input),
-            (TokenKind::Output, tokens.output),
-            (TokenKind::CacheRead, tokens.cache_read),
-            (TokenKind::CacheWrite, tokens.cache_write),
-        ] {
+        for (kind, count) in TokenKind::each(*tokens) {
             if count > 0 {
                 let (provider, model, agent) = (provider.clone(), model.clone(), agent.clone());
                 let labels = TokenLabels { provider, model, agent, kind };

@@ -4,10 +4,12 @@ use backstop_engine::{Engine, HookOptions};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent};
 use backstop_hooks::{AgentId, CallContext, OwnerId, Params, Secret, ToolName, hook_fn};
+use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use proptest::prelude::*;
 
 use super::*;
+use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::record::labels::Labels;
 use crate::record::{Recorder, Records};
@@ -28,7 +30,15 @@ fn records(metrics: &Metrics) -> Records {
 
 fn over(recorder: &Recorder, agent: &str, model: &str, provider: &str) {
     let endpoint = Endpoint { family: Family::OpenAi, operation: Operation::ChatCompletions };
-    recorder.accepted(Some(&AgentId::new(agent)), endpoint);
+    let caller = Caller {
+        agent: Some(AgentId::new(agent)),
+        user: Some(agent.into()),
+        is_proved: false,
+        provider: None,
+        target: PathAndQuery::from_static("/"),
+        token: None,
+    };
+    recorder.accepted(&caller, endpoint);
     recorder.is_for(model);
     recorder.asks(provider);
     recorder.used(model, TokenUsage { input: 2, output: 3, ..TokenUsage::default() });

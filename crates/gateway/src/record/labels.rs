@@ -1,8 +1,9 @@
 //! The words that a record may contain.
 //!
 //! The law: *clients can't create labels*. A [`Word`] is a constant of this program. A [`Label`] is a name from the operator's
-//! configuration: an agent that has a token, a provider, a model or the pattern that it matches. Anything else that a client sends
-//! becomes [`Label::other`]. Therefore the number of labels is bounded by the configuration.
+//! configuration: an agent that has a token, a user, a provider, a model or the pattern that it matches. The agent of an access token
+//! has the name with which an operator made the token. Anything else that a client sends
+//! becomes [`Label::other`]. Therefore the number of labels is bounded by the configuration and by the tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -80,6 +81,7 @@ impl fmt::Display for Label {
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     agents: BTreeSet<Label>,
+    users: BTreeSet<Label>,
     providers: BTreeSet<Label>,
     models: BTreeMap<Arc<str>, Label>,
     /// Patterns of models, in the order in which they are looked up.
@@ -95,8 +97,10 @@ impl std::borrow::Borrow<str> for Label {
 impl Labels {
     pub(crate) fn of(settings: &Settings) -> Self {
         let label = |name: &str| Label(name.into());
+        let agents = settings.agents.keys().chain(settings.quotas.agents.keys());
         let mut labels = Self {
-            agents: settings.agents.keys().map(|agent| label(agent.as_str())).collect(),
+            agents: agents.map(|agent| label(agent.as_str())).collect(),
+            users: settings.quotas.users.keys().map(|user| label(user)).collect(),
             providers: settings.providers.keys().map(|name| label(name)).collect(),
             ..Self::default()
         };
@@ -114,10 +118,18 @@ impl Labels {
         labels
     }
 
-    pub(crate) fn agent(&self, agent: Option<&AgentId>) -> Label {
-        agent.map_or_else(Label::none, |agent| {
-            self.agents.get(agent.as_str()).cloned().unwrap_or_else(Label::other)
+    /// The label of an agent. One that `is_proved` has its name from a token, and that from an operator.
+    pub(crate) fn agent(&self, agent: Option<&AgentId>, is_proved: bool) -> Label {
+        agent.map_or_else(Label::none, |agent| match self.agents.get(agent.as_str()) {
+            Some(known) => known.clone(),
+            None if is_proved => Label(agent.as_str().into()),
+            None => Label::other(),
         })
+    }
+
+    /// The label of a user, whose name an issuer may have given.
+    pub(crate) fn user(&self, user: Option<&str>) -> Label {
+        user.map_or_else(Label::none, |user| self.users.get(user).cloned().unwrap_or_else(Label::other))
     }
 
     pub(crate) fn provider(&self, name: &str) -> Label {
@@ -213,9 +225,11 @@ mod tests {
         ] {
             assert_eq!(labels.model(name).as_str(), label, "{name}");
         }
-        assert_eq!(labels.agent(Some(&AgentId::new("coder"))).as_str(), "coder");
-        assert_eq!(labels.agent(Some(&AgentId::new("coders"))), Label::other());
-        assert_eq!(labels.agent(None), Label::none());
+        assert_eq!(labels.agent(Some(&AgentId::new("coder")), false).as_str(), "coder");
+        assert_eq!(labels.agent(Some(&AgentId::new("coders")), false), Label::other());
+        assert_eq!(labels.agent(Some(&AgentId::new("of-a-token")), true).as_str(), "of-a-token");
+        assert_eq!(labels.agent(None, false), Label::none());
+        assert_eq!((labels.user(None), labels.user(Some("alice"))), (Label::none(), Label::other()));
         assert_eq!(method(&Method::from_bytes(b"SECRET").unwrap()).as_str(), "other");
     }
 
@@ -230,7 +244,8 @@ mod tests {
                 for label in [
                     labels.model(&name),
                     labels.provider(&name),
-                    labels.agent(Some(&AgentId::new(name.as_str()))),
+                    labels.agent(Some(&AgentId::new(name.as_str())), false),
+                    labels.user(Some(&name)),
                 ] {
                     prop_assert!(known.contains(&label.as_str()), "{label}");
                 }

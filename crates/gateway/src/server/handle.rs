@@ -84,7 +84,8 @@ async fn answered(
         };
     }
     match ProxyRequest::accept(shared, &head, recorder) {
-        Ok((proxied, plan)) => {
+        Ok((mut proxied, plan)) => {
+            let running = running.holding(proxied.place());
             let shown = Shown { family: proxied.endpoint().family, ..Shown::of(&head) };
             let ending = proxied.ending();
             let answered = tokio::select! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::Failure;
 use crate::metrics::Now;
+use crate::quota::Admitted;
 use crate::settings::Limits;
 
 /// What is going on.
@@ -28,6 +29,8 @@ pub(crate) struct Running {
     load: Arc<Load>,
     /// It is under way on its connection, too.
     _visitor: Visitor,
+    /// Its place among the requests of its caller.
+    admitted: Option<Admitted>,
 }
 
 /// An answer that is under way as a stream of events.
@@ -95,7 +98,7 @@ impl Load {
 
     pub(crate) fn begin(self: &Arc<Self>, visitor: Visitor) -> Result<Running, Failure> {
         self.requests.add(1)?;
-        Ok(Running { load: Arc::clone(self), _visitor: visitor })
+        Ok(Running { load: Arc::clone(self), _visitor: visitor, admitted: None })
     }
 
     /// Counts a stream of events for as long as its answer is under way.
@@ -114,6 +117,15 @@ impl Load {
 
     pub(crate) fn buffer(self: &Arc<Self>) -> Buffered {
         Buffered { load: Arc::clone(self), bytes: 0 }
+    }
+}
+
+impl Running {
+    /// The same, which also holds its place among the requests of its caller.
+    pub(crate) fn holding(self, admitted: Option<Admitted>) -> Self {
+        let mut running = self;
+        running.admitted = admitted;
+        running
     }
 }
 

@@ -44,13 +44,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::access::AccessTokens;
-use crate::auth::Authenticator;
-use crate::error::StartError;
+use crate::auth::{Authenticator, Caller};
+use crate::error::{Failure, StartError};
 use crate::exchange::Interceptor;
 use crate::headers::KnownHeaders;
 use crate::identity::Issuers;
 use crate::metrics::Metrics;
 use crate::operations::AllowedOperation;
+use crate::quota::{Admitted, Asked, Quotas};
 use crate::record::labels::Labels;
 use crate::record::{Records, RequestSink};
 use crate::route::Routes;
@@ -136,6 +137,7 @@ struct Lasting {
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
+    callers: Arc<Asked>,
 }
 
 /// What all requests share.
@@ -160,10 +162,17 @@ pub(crate) struct Shared {
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
+    quotas: Quotas,
+    callers: Arc<Asked>,
     tls: Option<TlsAcceptor>,
 }
 
 impl Shared {
+    /// Lets a request in, if its caller has room for it.
+    fn admit(&self, caller: &Caller) -> Result<Admitted, Failure> {
+        Ok(self.callers.admit(&self.quotas, caller)?)
+    }
+
     fn new(
         settings: &Settings,
         interceptor: Arc<dyn Interceptor>,
@@ -172,11 +181,14 @@ impl Shared {
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
         let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
-        let Lasting { load, numbers, asked, ending, judging, operators, sinks, access_tokens } = lasting;
+        let Lasting { load, numbers, asked, ending, judging, operators, sinks, access_tokens, callers } =
+            lasting;
         let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
             auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens), issuers),
             access_tokens,
+            quotas: settings.quotas.clone(),
+            callers,
             routes: Routes::new(settings)?,
             interceptor,
             allow: settings.allow.clone(),
@@ -232,6 +244,7 @@ impl Gateway {
             operators,
             sinks: sinks.into(),
             access_tokens: Arc::default(),
+            callers: Arc::default(),
         };
         let shared = Shared::new(&settings, interceptor, lasting, None)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
@@ -267,6 +280,7 @@ impl Gateway {
             operators: Arc::clone(&old.operators),
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
+            callers: Arc::clone(&old.callers),
         };
         let next = Shared::new(settings, interceptor, lasting, Some(&old))?;
         old.load.limit(&settings.limits);

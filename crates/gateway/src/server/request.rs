@@ -34,6 +34,7 @@ use crate::headers::{KnownHeaders, Way};
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
 use crate::query::strange;
+use crate::quota::Admitted;
 use crate::record::{Outcome, Recorder};
 use crate::settings::Cloud;
 use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
@@ -51,6 +52,8 @@ pub(super) struct ProxyRequest<'a> {
     /// The cloud envelope that the client uses.
     spoken: Option<Spoken>,
     recorder: Recorder,
+    /// Its place among the requests of its caller, until somebody else holds that.
+    admitted: Option<Admitted>,
 }
 
 /// An answer and who gave it.
@@ -87,8 +90,10 @@ impl<'a> ProxyRequest<'a> {
         if head.method == Method::POST && endpoint.asks_a_model() {
             shared.asked.fetch_add(1, Ordering::Relaxed);
         }
+        recorder.accepted(&caller, endpoint);
+        let admitted = Some(shared.admit(&caller)?);
         let (proxied, plan) = Self::begin(shared, head, caller, endpoint, recorder);
-        Ok((Self { spoken, ..proxied }, plan))
+        Ok((Self { spoken, admitted, ..proxied }, plan))
     }
 
     /// Asks the interceptor for its [`Plan`] for a request that is already authenticated.
@@ -100,7 +105,7 @@ impl<'a> ProxyRequest<'a> {
         recorder: &Recorder,
     ) -> (Self, Plan) {
         let proxied = Self { recorder: recorder.clone(), ..Self::quiet(shared, head, caller, endpoint) };
-        recorder.accepted(proxied.caller.agent.as_ref(), endpoint);
+        recorder.accepted(&proxied.caller, endpoint);
         let Caller { agent, user, target, .. } = &proxied.caller;
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
@@ -128,13 +133,18 @@ impl<'a> ProxyRequest<'a> {
         let (path, query) = (caller.target.path(), caller.target.query());
         let permission = Permission::of(endpoint, &head.method, path, query, &head.headers, &shared.allow);
         let recorder = Recorder::default();
-        Self { shared, head, caller, endpoint, permission, spoken: None, recorder }
+        Self { shared, head, caller, endpoint, permission, spoken: None, recorder, admitted: None }
     }
 
     /// Sets the cloud envelope that the client uses.
     pub(super) fn speak(&mut self, envelope: Envelope) {
         let target = self.caller.target.clone();
         self.spoken = Some(Spoken::at(envelope, target));
+    }
+
+    /// Gives its place away to what holds it to the end of its answer.
+    pub(super) fn place(&mut self) -> Option<Admitted> {
+        self.admitted.take()
     }
 
     /// What ends it before its time.

@@ -26,6 +26,7 @@ mod metrics;
 mod nodelay;
 mod operators;
 mod proxies;
+mod quotas;
 mod routing;
 mod sockets;
 mod support;

@@ -26,6 +26,15 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
+    /// The pattern that matches this name alone.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPattern`], if the name is too long.
+    pub fn exact(name: &str) -> Result<Self, InvalidPattern> {
+        Self::new(&globset::escape(name))
+    }
+
     /// Returns whether a name matches.
     pub fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)

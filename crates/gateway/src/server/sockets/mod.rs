@@ -165,6 +165,8 @@ pub(super) async fn open(
         return Err(AuthError::Origin.into());
     }
     let opening = Opening::of(&head)?;
+    // Opening one is a request, and so is each of its turns.
+    let _admitted = shared.admit(&caller)?;
     let mut request = Request::from_parts(head, ());
     let client = upgrade::on(&mut request);
     let head = as_request(request.into_parts().0);

@@ -132,6 +132,11 @@ impl Relay {
             Ok(running) => running,
             Err(failure) => return self.refused(create, Made::Failed(failure)).await,
         };
+        recorder.accepted(&session.caller, session.endpoint);
+        let running = match shared.admit(&session.caller) {
+            Ok(admitted) => running.holding(Some(admitted)),
+            Err(failure) => return self.refused(create, Made::Failed(failure)).await,
+        };
         let mut caller = session.caller.clone();
         if let Some(target) = self.dialect.target() {
             caller.target = target.clone();

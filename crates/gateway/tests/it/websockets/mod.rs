@@ -5,6 +5,7 @@ mod ends;
 pub(crate) mod lanes;
 mod live;
 mod openings;
+mod quotas;
 mod realtime;
 mod records;
 mod support;
