@@ -4,9 +4,9 @@ pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AuditLag, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint,
     Exchange, Family, Gateway, Interceptor, Label, Limits, Metrics, ModelRoute, NotReady, Observers,
-    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, Proxies, Readiness, Recorder,
-    Renewed, RequestRecord, RequestSink, Settings, StartError, Timeouts, TokenCommand, Transparent, Trust,
-    Waiting, Word,
+    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, Proxies, Quota, Quotas,
+    Readiness, Recorder, Renewed, RequestRecord, RequestSink, Settings, StartError, Timeouts, TokenAlgorithm,
+    TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word,
 };
 
 /// Inspection of live traffic by hooks.

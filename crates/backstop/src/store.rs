@@ -32,8 +32,8 @@ pub use backstop_store::{
 // Access tokens of agents for gateways.
 pub use backstop_store::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_LEN, ACCESS_TOKEN_REVOKED, AccessToken, AccessTokenId,
-    AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken, Replaced, access_token_digest,
-    holds_access_token,
+    AccessTokenList, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken, Replaced,
+    UnreadableAccessToken, access_token_digest, holds_access_token,
 };
 
 // What plugins keep with a conversation.

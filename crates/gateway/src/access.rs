@@ -5,7 +5,8 @@
 //! - *A token is known by its digest.* Its id is looked up, and the SHA-256 of what was presented is compared in constant time.
 //! - *What ends, ends what it opened.* The list is read anew every [`REFRESH`]. A token that is no longer in it, because it was
 //!   revoked or has expired, opens nothing from then on, and streams, sockets and questions of requests that it opened end.
-//! - *What can't be read opens nothing.* Once the list is [`STALE`], no token of it counts until it can be read again.
+//! - *What can't be read opens nothing.* One row of it is that token alone, and its agent's name is nobody's (nobody may take a
+//!   name at all, if it can't be read whose the token is). Once the list is [`STALE`], no token of it counts until it can be read again.
 //!
 //! Limits: who can write the database can add a token to it.
 
@@ -15,7 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use backstop_hooks::{AgentId, Digest};
-use backstop_store::{AccessToken, AccessTokenId, Store, Timestamp, access_token_digest};
+use backstop_store::{
+    AccessToken, AccessTokenId, AccessTokenList, Store, Timestamp, UnreadableAccessToken, access_token_digest,
+};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -28,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const STALE: Duration = Duration::from_secs(3);
 /// How often the clock is looked at for the end of a token.
 const CLOCK: Duration = Duration::from_secs(2);
+/// How many ids are told of tokens that can't be read.
+const MOST_TOLD: usize = 10;
 /// How often it is stored when tokens were used.
 const USES: Duration = Duration::from_secs(10);
 
@@ -39,6 +44,8 @@ pub(crate) struct AccessTokens {
     agents: RwLock<HashSet<AgentId>>,
     /// Whether there is a list, and when the reading of it began that was the last to end well.
     read_at: RwLock<ReadAt>,
+    /// Tokens of which the store holds something else.
+    unreadable: RwLock<Vec<UnreadableAccessToken>>,
     used: Mutex<HashMap<AccessTokenId, Timestamp>>,
 }
 
@@ -139,8 +146,31 @@ impl AccessTokens {
     pub(crate) fn may_know(&self, agent: &str) -> bool {
         let read_at = self.read_at();
         let agents = self.agents.read().unwrap_or_else(PoisonError::into_inner);
+        let unreadable = self.unreadable.read().unwrap_or_else(PoisonError::into_inner);
+        let is_of =
+            |token: &UnreadableAccessToken| token.agent.as_ref().is_none_or(|known| known.as_str() == agent);
         agents.iter().any(|known| known.as_str() == agent)
+            || unreadable.iter().any(is_of)
             || !(matches!(read_at, ReadAt::Nobody) || read_at.is_fresh())
+    }
+
+    /// How many tokens can't be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unreadable.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Takes those that can't be read. Says so, if they are others than before.
+    fn set_unreadable(&self, mut unreadable: Vec<UnreadableAccessToken>) {
+        unreadable.sort();
+        let mut known = self.unreadable.write().unwrap_or_else(PoisonError::into_inner);
+        if *known == unreadable {
+            return;
+        }
+        let ids = unreadable.iter().take(MOST_TOLD);
+        let ids: Vec<&str> = ids.map(|token| token.id.as_ref().map_or("?", AccessTokenId::as_str)).collect();
+        let (count, ids) = (unreadable.len(), ids.join(", "));
+        tracing::warn!(count, ids, "access tokens that can't be read open nothing");
+        *known = unreadable;
     }
 
     fn read_at(&self) -> ReadAt {
@@ -221,8 +251,9 @@ impl Reader {
         let begun = Instant::now();
         let reading = timeout(PATIENCE, self.store.counting_access_tokens(Timestamp::now()));
         let problem = match reading.await {
-            Ok(Ok(counting)) => {
-                self.tokens.set(counting);
+            Ok(Ok(AccessTokenList { tokens, unreadable })) => {
+                self.tokens.set(tokens);
+                self.tokens.set_unreadable(unreadable);
                 self.tokens.note_reading(ReadAt::At(begun));
                 self.is_stale = false;
                 return;

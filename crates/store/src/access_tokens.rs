@@ -8,6 +8,7 @@
 //! - *A token counts between its creation and its end.* It ends when it expires or is revoked, whichever comes first, and
 //!   nothing makes it count again. Every token expires.
 //! - *A token belongs to one agent.* Whoever presents it is that agent and nobody else.
+//! - *What can't be read does not count*, and nothing else suffers from it.
 //! - *The trail says who made and who revoked it*, in the transaction that does so.
 
 use std::fmt;
@@ -160,6 +161,24 @@ impl AccessToken {
     }
 }
 
+/// Tokens, as they are stored.
+#[derive(Clone, Debug, Default)]
+pub struct AccessTokenList {
+    /// Those that can be read.
+    pub tokens: Vec<AccessToken>,
+    /// Those that can't: none of them counts, and they keep no other from it.
+    pub unreadable: Vec<UnreadableAccessToken>,
+}
+
+/// A token of which the store holds something else than a token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadableAccessToken {
+    /// Its id, if that can be read.
+    pub id: Option<AccessTokenId>,
+    /// The agent that it belongs to, if that can be read. Whose it is otherwise, nobody knows.
+    pub agent: Option<AgentId>,
+}
+
 /// More tokens than this do not count at once.
 pub const MAX_ACCESS_TOKENS: usize = 10_000;
 
@@ -192,10 +211,10 @@ pub trait AccessTokenStore {
     async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError>;
 
     /// Returns at most `limit` tokens, the newest first, also those that no longer count.
-    async fn access_tokens(&self, limit: usize) -> Result<Vec<AccessToken>, StoreError>;
+    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError>;
 
-    /// Returns the tokens that count at `now`.
-    async fn counting_access_tokens(&self, now: Timestamp) -> Result<Vec<AccessToken>, StoreError>;
+    /// Returns the tokens that count at `now`, and those that might if they could be read.
+    async fn counting_access_tokens(&self, now: Timestamp) -> Result<AccessTokenList, StoreError>;
 
     /// Revokes a token. Returns its new state, `None` if it does not exist; the first revocation is kept.
     async fn revoke_access_token(

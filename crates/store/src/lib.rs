@@ -36,8 +36,9 @@ mod time;
 mod transcript;
 
 pub use access_tokens::{
-    ACCESS_TOKEN_LEN, AccessToken, AccessTokenId, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS,
-    NewAccessToken, Replaced, access_token_digest, holds_access_token,
+    ACCESS_TOKEN_LEN, AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError,
+    MAX_ACCESS_TOKENS, NewAccessToken, Replaced, UnreadableAccessToken, access_token_digest,
+    holds_access_token,
 };
 pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,

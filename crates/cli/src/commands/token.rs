@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use backstop::hooks::AgentId;
 use backstop::store::{
-    AccessToken, AccessTokenId, AddAccessTokenError, NewAccessToken, Replaced, Store, Timestamp,
+    AccessToken, AccessTokenId, AccessTokenList, AddAccessTokenError, NewAccessToken, Replaced, Store,
+    Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -120,13 +121,13 @@ fn check(new: &New) -> Result<(), Error> {
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     let tokens: Vec<AccessToken> = if all {
-        let newest = store.access_tokens(LISTED).await?;
+        let newest = readable(store.access_tokens(LISTED).await?, output);
         if newest.len() == LISTED {
             output.say(&format!("note: these are the newest {LISTED}"));
         }
         newest
     } else {
-        let mut counting = store.counting_access_tokens(now).await?;
+        let mut counting = readable(store.counting_access_tokens(now).await?, output);
         counting.sort_by_key(|token| std::cmp::Reverse(token.made.created_at));
         counting
     };
@@ -141,6 +142,15 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(tokens.iter().map(|token| row(token, now)));
     Ok(output.text(&table(&rows))?)
+}
+
+/// The tokens of a list. Says which others can't be read.
+fn readable(list: AccessTokenList, output: &Output) -> Vec<AccessToken> {
+    for token in &list.unreadable {
+        let id = token.id.as_ref().map_or("?", AccessTokenId::as_str);
+        output.say(&format!("warning: token {} can't be read and opens nothing", one_line(id, 40)));
+    }
+    list.tokens
 }
 
 fn row(token: &AccessToken, now: Timestamp) -> Vec<String> {
@@ -188,8 +198,8 @@ async fn find(store: &dyn Store, name: &str) -> Result<AccessToken, Error> {
         None => name.to_owned(),
     };
     // Those that count are all there, however many came and ended since.
-    let mut all = store.counting_access_tokens(Timestamp::now()).await?;
-    all.extend(store.access_tokens(LISTED).await?);
+    let mut all = store.counting_access_tokens(Timestamp::now()).await?.tokens;
+    all.extend(store.access_tokens(LISTED).await?.tokens);
     all.sort_by(|one, other| one.made.id.cmp(&other.made.id));
     all.dedup_by(|one, other| one.made.id == other.made.id);
     let mut meant =

@@ -143,6 +143,7 @@ mod tests {
             provider: Label::none(),
             model: Label::other(),
             agent: Label::none(),
+            user: Label::none(),
             outcome: Outcome::Answered,
             status: 200,
             elapsed: Duration::from_micros(1_234_567),

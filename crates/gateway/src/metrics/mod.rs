@@ -94,6 +94,8 @@ impl Format {
 pub(crate) struct Now {
     pub(crate) requests: usize,
     pub(crate) streams: usize,
+    /// Access tokens that can't be read.
+    pub(crate) unreadable_tokens: usize,
 }
 
 /// The metrics of a process. Its clones count together.
@@ -118,6 +120,7 @@ struct Families {
     redactions: Bounded<SpanLabels, Counter>,
     requests_running: Gauge,
     streams_open: Gauge,
+    unreadable_tokens: Gauge,
     approvals_waiting: Gauge<f64, AtomicU64>,
     audit_waiting: Gauge,
     audit_lag: Gauge<f64, AtomicU64>,
@@ -386,6 +389,8 @@ impl Metrics {
         let requests_running = gauge(&mut registry, "requests_running", "Requests that are being answered");
         let streams_open =
             gauge(&mut registry, "streams_open", "Answers that are under way as streams of events");
+        let help = "Access tokens in the store that can't be read, and open nothing";
+        let unreadable_tokens = gauge(&mut registry, "access_tokens_unreadable", help);
         let audit_waiting = gauge(&mut registry, "audit_waiting", "Receipts that wait to be written");
         let approvals_waiting = Gauge::default();
         let help = "Questions that wait for a person, 1000 at the most; NaN where the store does not say";
@@ -422,6 +427,7 @@ impl Metrics {
             redactions,
             requests_running,
             streams_open,
+            unreadable_tokens,
             approvals_waiting,
             audit_waiting,
             audit_lag,
@@ -454,6 +460,7 @@ impl Metrics {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         all.requests_running.set(count(now.requests));
         all.streams_open.set(count(now.streams));
+        all.unreadable_tokens.set(count(now.unreadable_tokens));
         self.audit();
         let waiting = {
             let source = all.waiting.lock().unwrap_or_else(PoisonError::into_inner);

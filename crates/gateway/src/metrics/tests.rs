@@ -77,7 +77,8 @@ async fn requests_are_counted_by_what_the_operator_named() {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("made-up"), "{text}");
-    let other = metrics.told(Now { requests: 3, streams: 2 }, Format::OpenMetrics).await;
+    let other =
+        metrics.told(Now { requests: 3, streams: 2, unreadable_tokens: 1 }, Format::OpenMetrics).await;
     assert!(other.ends_with("# EOF\n") && other.contains("backstop_streams_open 2"), "{other}");
 }
 

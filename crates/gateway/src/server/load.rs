@@ -112,6 +112,7 @@ impl Load {
         Now {
             requests: self.requests.now.load(Ordering::Relaxed),
             streams: self.streams.load(Ordering::Relaxed),
+            ..Now::default()
         }
     }
 

@@ -207,3 +207,42 @@ async fn where_the_tokens_can_not_be_read_none_opens() {
     let claimed = request.replacen("/v1/", "/a/coder/v1/", 1);
     assert_eq!(status(&gateway, &claimed).await, 403, "and is nobody whose token can't be read");
 }
+
+/// One row that was spoilt is no other's.
+#[tokio::test]
+async fn a_token_that_can_not_be_read_is_the_only_one_that_opens_nothing() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backstop.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::new(&path));
+    let (good, _) = token_of(store.as_ref(), "coder", DAY).await;
+    let (bad, id) = token_of(store.as_ref(), "spoilt", DAY).await;
+    let gateway = gateway(reading(&upstream, &store)).await;
+    let request = post("/v1/messages", "{}");
+    assert_eq!(status(&gateway, &with_token(&bad, &request)).await, 200);
+    let spoil = |value: &str| {
+        let db = rusqlite::Connection::open(&path).unwrap();
+        db.busy_timeout(PATIENCE).unwrap();
+        let sql = "UPDATE access_tokens SET made = ?2 WHERE id = ?1";
+        assert_eq!(db.execute(sql, [id.as_str(), value]).unwrap(), 1);
+    };
+    spoil("{\"agent\":\"spoilt\"}");
+    within(async {
+        while status(&gateway, &with_token(&bad, &request)).await == 200 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(status(&gateway, &with_token(&good, &request)).await, 200);
+    let claimed = |name: &str| request.replacen("/v1/", &format!("/a/{name}/v1/"), 1);
+    assert_eq!(status(&gateway, &claimed("spoilt")).await, 403, "its name is nobody's");
+    assert_eq!(status(&gateway, &claimed("free")).await, 200);
+    spoil("nothing");
+    within(async {
+        while status(&gateway, &claimed("free")).await == 200 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(status(&gateway, &with_token(&good, &request)).await, 200, "and whose it was can't be told");
+}

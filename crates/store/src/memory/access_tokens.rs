@@ -2,8 +2,8 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::{
-    AccessToken, AccessTokenId, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken,
-    StoreError, Timestamp, answered,
+    AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS,
+    NewAccessToken, StoreError, Timestamp, answered,
 };
 
 #[async_trait]
@@ -35,12 +35,14 @@ impl AccessTokenStore for MemoryStore {
         Ok(token)
     }
 
-    async fn access_tokens(&self, limit: usize) -> Result<Vec<AccessToken>, StoreError> {
-        Ok(self.state().access_tokens.iter().rev().take(limit).cloned().collect())
+    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError> {
+        let tokens = self.state().access_tokens.iter().rev().take(limit).cloned().collect();
+        Ok(AccessTokenList { tokens, unreadable: Vec::new() })
     }
 
-    async fn counting_access_tokens(&self, now: Timestamp) -> Result<Vec<AccessToken>, StoreError> {
-        Ok(self.state().access_tokens.iter().filter(|token| token.counts(now)).cloned().collect())
+    async fn counting_access_tokens(&self, now: Timestamp) -> Result<AccessTokenList, StoreError> {
+        let tokens = self.state().access_tokens.iter().filter(|token| token.counts(now)).cloned().collect();
+        Ok(AccessTokenList { tokens, unreadable: Vec::new() })
     }
 
     async fn revoke_access_token(

@@ -1,12 +1,13 @@
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
+use serde_json::Value;
 
 use super::database::Fault;
 use super::row::{AsJson, json, limit as limit_of};
 use super::{SqliteStore, audit};
 use crate::{
-    AccessToken, AccessTokenId, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken,
-    StoreError, Timestamp, answered,
+    AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS,
+    NewAccessToken, StoreError, Timestamp, UnreadableAccessToken, answered,
 };
 
 #[async_trait]
@@ -15,24 +16,22 @@ impl AccessTokenStore for SqliteStore {
         self.database.write(move |db| add(db, made)).await
     }
 
-    async fn access_tokens(&self, limit: usize) -> Result<Vec<AccessToken>, StoreError> {
+    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError> {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM access_tokens ORDER BY row DESC LIMIT ?1";
                 let mut statement = db.prepare_cached(sql)?;
-                let tokens = statement.query_map([limit_of(limit)], token_of)?;
-                Ok(tokens.collect::<Result<_, _>>()?)
+                Ok(listed(statement.query([limit_of(limit)])?)?)
             })
             .await
     }
 
-    async fn counting_access_tokens(&self, now: Timestamp) -> Result<Vec<AccessToken>, StoreError> {
+    async fn counting_access_tokens(&self, now: Timestamp) -> Result<AccessTokenList, StoreError> {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
                 let mut statement = db.prepare_cached(sql)?;
-                let tokens = statement.query_map([now], token_of)?;
-                Ok(tokens.collect::<Result<_, _>>()?)
+                Ok(listed(statement.query([now])?)?)
             })
             .await
     }
@@ -102,9 +101,30 @@ fn find(db: &Connection, id: &AccessTokenId) -> rusqlite::Result<Option<AccessTo
     db.prepare_cached(sql)?.query_row([id.as_str()], token_of).optional()
 }
 
+/// The tokens of these rows. A row that holds something else is told apart, and an error of the database is one.
+fn listed(mut rows: Rows<'_>) -> rusqlite::Result<AccessTokenList> {
+    let mut list = AccessTokenList::default();
+    while let Some(row) = rows.next()? {
+        match token_of(row) {
+            Ok(token) => list.tokens.push(token),
+            Err(_) => list.unreadable.push(UnreadableAccessToken {
+                id: row.get::<_, String>("id").ok().map(AccessTokenId::from),
+                agent: json::<Value>(row, "made")
+                    .ok()
+                    .and_then(|made| Some(made.get("agent")?.as_str()?.into())),
+            }),
+        }
+    }
+    Ok(list)
+}
+
 fn token_of(row: &Row<'_>) -> rusqlite::Result<AccessToken> {
+    let made: NewAccessToken = json(row, "made")?;
+    if row.get_ref("id")?.as_str().ok() != Some(made.id.as_str()) {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
     Ok(AccessToken {
-        made: json(row, "made")?,
+        made,
         ends_at: row.get("ends_at")?,
         revoked_at: row.get("revoked_at")?,
         last_used_at: row.get("last_used_at")?,

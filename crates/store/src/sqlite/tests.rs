@@ -1,5 +1,6 @@
 //! Failures that can be provoked only from inside the store.
 
+use backstop_hooks::AgentId;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -8,8 +9,8 @@ use super::database::Fault;
 use super::migrations::STEPS;
 use super::open::describe;
 use crate::{
-    AppendAuditError, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _, NewAuditEntry,
-    StoreError, StoreErrorKind, Timestamp,
+    AccessTokenStore as _, AppendAuditError, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
+    NewAccessToken, NewAuditEntry, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
 };
 
 fn entry(size: usize) -> NewAuditEntry {
@@ -117,4 +118,49 @@ fn no_stored_text_gets_into_an_error() {
     let db = Connection::open_in_memory().unwrap();
     let error = db.query_row("SELECT 'hunter2'", [], |row| row.get::<_, i64>(0)).unwrap_err();
     assert!(!describe("state.db", &error).to_string().contains("hunter2"));
+}
+
+/// A row that holds something else than a token opens nothing, and keeps no other from it.
+#[tokio::test]
+async fn an_unreadable_access_token_is_told_apart() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    let made = |agent: &str| {
+        let (by, now) = ("a test".to_owned(), Timestamp::from_millis(1));
+        NewAccessToken::make(agent.into(), by, now, std::time::Duration::from_secs(9)).1
+    };
+    let tokens = ["a", "b", "c", "d", "e"].map(made);
+    for token in &tokens {
+        store.add_access_token(token.clone()).await.unwrap();
+    }
+    let [a, b, c, d, e] = tokens.clone().map(|token| token.id);
+    let spoilt = [
+        ("UPDATE access_tokens SET made = 'no JSON' WHERE id = ?1", a.clone()),
+        ("UPDATE access_tokens SET made = json_set(made, '$.digest', 7) WHERE id = ?1", b.clone()),
+        ("UPDATE access_tokens SET made = json_set(made, '$.agent', 7) WHERE id = ?1", c.clone()),
+        ("UPDATE access_tokens SET made = json_set(made, '$.id', 'other') WHERE id = ?1", d.clone()),
+    ];
+    let written: Result<(), StoreError> = store
+        .database
+        .write(move |db| {
+            for (sql, id) in &spoilt {
+                assert_eq!(db.execute(sql, [id.as_str()])?, 1);
+            }
+            Ok::<_, Fault<StoreError>>(())
+        })
+        .await;
+    written.unwrap();
+    for list in [
+        store.counting_access_tokens(Timestamp::from_millis(2)).await.unwrap(),
+        store.access_tokens(9).await.unwrap(),
+    ] {
+        assert_eq!(list.tokens.iter().map(|token| &token.made.id).collect::<Vec<_>>(), [&e]);
+        let mut unreadable = list.unreadable;
+        unreadable.sort();
+        let agent = |name: &str| Some(AgentId::new(name));
+        let mut expected = [(&a, None), (&b, agent("b")), (&c, None), (&d, agent("d"))]
+            .map(|(id, agent)| UnreadableAccessToken { id: Some(id.clone()), agent });
+        expected.sort();
+        assert_eq!(unreadable, expected);
+    }
 }

@@ -32,7 +32,7 @@ use super::Shared;
 use super::answer::AnswerBody;
 use crate::exchange::NotReady;
 use crate::identity::KeyState;
-use crate::metrics::{Format, Metrics};
+use crate::metrics::{Format, Metrics, Now};
 
 /// How many answers operators may be given at once. One is at most some megabytes.
 const MOST_SHOWN: usize = 8;
@@ -128,7 +128,8 @@ async fn metrics(shared: &Shared, headers: &HeaderMap) -> Result<Response<Answer
     };
     let permit = Arc::clone(shown).try_acquire_owned().map_err(|_| Problem::busy())?;
     let format = format(headers);
-    let text = metrics.told(shared.load.now(), format).await;
+    let now = Now { unreadable_tokens: shared.access_tokens.unreadable(), ..shared.load.now() };
+    let text = metrics.told(now, format).await;
     Ok(told(StatusCode::OK, format.content_type(), text).map(|body| body.shown(permit)))
 }
 
