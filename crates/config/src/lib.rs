@@ -74,9 +74,9 @@ pub use sections::{
     GatewayHooks, GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOperation, GatewayOperators,
     GatewayProviders, GatewayQuotas, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayUser,
     GatewayWebSockets, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals,
-    KeptAudit, KeptSessions, KeptTranscripts, Listen, LlmCallHooks, Loops, ModelAccess, Most, PersonalData,
-    PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price,
-    Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops, ModelAccess, Most,
+    PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook,
+    PointHooks, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};

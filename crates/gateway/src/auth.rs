@@ -67,6 +67,8 @@ pub(crate) struct Authenticator {
     hosts: Vec<String>,
     /// Whether the gateway listens on a loopback address: then requests for other host names are refused.
     is_local: bool,
+    /// Whether operators are answered on a loopback address.
+    is_local_for_operators: bool,
 }
 
 /// The authenticated caller of a request, and what it asks for once the gateway's own prefixes and tokens are removed.
@@ -152,6 +154,7 @@ impl Authenticator {
             operator_token,
             hosts,
             is_local,
+            is_local_for_operators: settings.operators_listen.unwrap_or(settings.listen).ip().is_loopback(),
         }
     }
 
@@ -323,7 +326,7 @@ impl Authenticator {
     pub(crate) fn knows_operators_host(&self, request: &request::Parts) -> bool {
         asked_host(request).is_some_and(|authority| {
             let host = without_port(authority).trim_matches(['[', ']']);
-            self.knows_name(authority) || !self.is_local && host.parse::<IpAddr>().is_ok()
+            self.knows_name(authority) || !self.is_local_for_operators && host.parse::<IpAddr>().is_ok()
         })
     }
 

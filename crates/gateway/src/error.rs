@@ -30,6 +30,9 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// Operators of a running gateway are answered where they were.
+    #[error("`gateway.operators.listen` can't change while the gateway runs\nhint: start it anew")]
+    OperatorsMoved,
     /// A running gateway stays where it is.
     #[error("the gateway listens at {from}, and can't move to {to} while it runs\nhint: start it anew")]
     Moved {

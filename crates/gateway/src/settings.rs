@@ -37,6 +37,8 @@ pub struct Settings {
     pub store: Option<Arc<dyn Store>>,
     /// The token of operators, by which they are shown metrics. Without one, nobody is.
     pub operator_token: Option<Secret>,
+    /// Where operators are answered: there alone, and nobody else. Without it, at [`listen`](Self::listen). Port 0 takes a free one.
+    pub operators_listen: Option<SocketAddr>,
     /// Names of models, and patterns of them, that records and metrics tell apart besides those of routes and providers.
     pub known_models: Vec<String>,
     /// What models cost, for records and metrics.
@@ -78,6 +80,7 @@ impl Settings {
             quotas: Quotas::default(),
             store: None,
             operator_token: None,
+            operators_listen: None,
             known_models: Vec::new(),
             pricing: None,
             hosts: Vec::new(),

@@ -104,6 +104,7 @@ pub fn gateway_settings(
         known_models: known_models(loaded),
         pricing: pricing(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
+        operators_listen: config.operators.listen.as_ref().map(|listen| listen.value.0),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
         allow: config.allow.iter().filter_map(|operation| allowed(&operation.value)).collect(),

@@ -11,7 +11,7 @@ use crate::problem::{Problem, ProblemKind, suggestion};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
-use backstop_yaml::Node;
+use backstop_yaml::{Kind, Node};
 
 use super::callers::{GatewayAgent, GatewayQuotas, GatewayUser};
 use super::identity::GatewayIdentity;
@@ -83,6 +83,9 @@ section! {
         /// The token of operators, usually `${VAR}`, of at least 16 characters. No agent may be able to read it. Without it,
         /// nobody is an operator.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// Where they are answered: an address and a port, or a port of this machine. Then what is below `/-/` is found there alone,
+        /// and nothing else is. Without it, at `gateway.listen`.
+        listen ("listen"): Option<Spanned<ListenHere>>, OperatorOnly;
     }
 }
 
@@ -178,6 +181,34 @@ impl ConfigValue for Listen {
 
     fn schema() -> Value {
         json!({ "type": "string", "minLength": 1 })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.to_string())
+    }
+}
+
+/// An address and a port to listen on, or a port of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenHere(pub SocketAddr);
+
+impl ConfigValue for ListenHere {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        const WHAT: &str = "a port, or an address and a port such as `127.0.0.1:9484`";
+        let here = |port: u16| Self((std::net::Ipv4Addr::LOCALHOST, port).into());
+        let read = match &node.kind {
+            Kind::Integer(port) => u16::try_from(*port).ok().map(here),
+            _ => {
+                let text = plain_text(node, cx, WHAT)?;
+                let port = text.strip_prefix(':').unwrap_or(text);
+                port.parse().ok().map(here).or_else(|| text.parse().ok().map(Self))
+            }
+        };
+        read.or_else(|| cx.expected(node, WHAT))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": ["string", "integer"], "minimum": 0, "maximum": 65535, "minLength": 1 })
     }
 
     fn show(&self) -> Value {

@@ -20,7 +20,7 @@ pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, Gatewa
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
-    GatewayTimeouts, GatewayTls, GatewayWebSockets, Listen,
+    GatewayTimeouts, GatewayTls, GatewayWebSockets, Listen, ListenHere,
 };
 pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,

@@ -6,13 +6,13 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, 
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
 use super::load::{Running, Visitor};
 use super::operators;
 use super::places::Place;
 use super::request::ProxyRequest;
 use super::sockets::{self, Guests, is_asked_for};
+use super::{Door, Shared};
 use crate::auth::{family_of, is_for_operators, speaks_bedrock};
 use crate::cloud::bedrock;
 use crate::endpoint::Family;
@@ -25,13 +25,19 @@ pub(super) async fn handle(
     changes: watch::Receiver<Arc<Shared>>,
     visitor: Visitor,
     guests: &Guests,
-    place: &Place,
+    (place, door): (&Place, Door),
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let shared = Arc::clone(&changes.borrow());
     let (head, body) = request.into_parts();
-    if is_for_operators(head.uri.path()) {
-        return operators::answer(&shared, &head).await;
+    match (is_for_operators(head.uri.path()), door) {
+        (true, Door::Operators) => return operators::answer(&shared, &head).await,
+        (true, Door::Clients) if !shared.has_operators_door => {
+            return operators::answer(&shared, &head).await;
+        }
+        // What is for operators never goes to a provider, and what is for a provider never goes through their door.
+        (true, Door::Clients) | (false, Door::Operators) => return operators::nothing(),
+        (false, Door::Clients) => {}
     }
     let recorder = shared.records.begin(&head.method);
     // Whoever goes before there is an answer ends the record, too.

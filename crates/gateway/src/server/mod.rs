@@ -74,6 +74,9 @@ const MOST_HEADERS: usize = 128;
 /// The shortest token that can't be tried out.
 const SHORTEST_TOKEN: usize = 16;
 
+/// How many connections operators may have at an address of their own, besides the late ones.
+const MOST_OPERATORS: usize = 32;
+
 /// How long clients may take to read that their answers end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -88,8 +91,34 @@ pub struct Gateway {
     current: Arc<Current>,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
+    /// Where operators are answered, if that is an address of its own.
+    for_operators: Option<ForOperators>,
     /// Reads which access tokens count.
     following: Option<AbortHandle>,
+}
+
+/// A listener for operators alone.
+struct ForOperators {
+    address: SocketAddr,
+    /// Where it was to listen.
+    listen: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+/// Dropped, it stops at once.
+impl Drop for ForOperators {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// At which listener a connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    /// That of the proxy.
+    Clients,
+    /// That of operators.
+    Operators,
 }
 
 /// What holds for connections and requests that come from now on.
@@ -159,6 +188,8 @@ pub(crate) struct Shared {
     pub(crate) records: Records,
     judging: Judging,
     access: Access,
+    /// Whether operators are answered at an address of their own, and not at that of the proxy.
+    has_operators_door: bool,
     operators: Arc<Operators>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
@@ -203,6 +234,7 @@ impl Shared {
             ending,
             records,
             judging,
+            has_operators_door: settings.operators_listen.is_some(),
             access: Access::new(settings.operator_token.as_ref()),
             operators,
             sinks,
@@ -250,14 +282,27 @@ impl Gateway {
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let of_operators = match settings.operators_listen {
+            Some(listen) => {
+                let failed = |source| StartError::Listen { address: listen, source };
+                let listener = TcpListener::bind(listen).await.map_err(failed)?;
+                let address = listener.local_addr().map_err(failed)?;
+                Some((listener, address, listen))
+            }
+            None => None,
+        };
         let following = match &settings.store {
             Some(store) => Some(shared.access_tokens.follow(Arc::clone(store)).await),
             None => None,
         };
         let current = Arc::new(Current(watch::Sender::new(Arc::new(shared))));
         let (stop, stopped) = watch::channel(());
+        let for_operators = of_operators.map(|(listener, address, listen)| {
+            let accepting = tokio::spawn(accept_operators(listener, Arc::clone(&current)));
+            ForOperators { address, listen, accepting }
+        });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&current), stopped, end));
-        Ok(Self { address, listen: settings.listen, current, stop, accepting, following })
+        Ok(Self { address, listen: settings.listen, current, stop, accepting, for_operators, following })
     }
 
     /// Takes other settings and another interceptor for requests that come from now on, and other certificates for new
@@ -269,6 +314,9 @@ impl Gateway {
     pub fn reload(&self, settings: &Settings, interceptor: Arc<dyn Interceptor>) -> Result<(), StartError> {
         if settings.listen != self.listen {
             return Err(StartError::Moved { from: self.listen, to: settings.listen });
+        }
+        if settings.operators_listen != self.for_operators.as_ref().map(|operators| operators.listen) {
+            return Err(StartError::OperatorsMoved);
         }
         let old = self.current.get();
         let lasting = Lasting {
@@ -291,6 +339,11 @@ impl Gateway {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators are answered, if that is an address of its own.
+    pub fn operators_address(&self) -> Option<SocketAddr> {
+        self.for_operators.as_ref().map(|operators| operators.address)
     }
 
     /// How many requests were let in so far, whatever became of them.
@@ -376,7 +429,7 @@ async fn accept(
         match socket {
             Ok((socket, _)) => {
                 let Some(place) = place.map(Arc::new) else { break };
-                connections.spawn(serve(socket, place, Arc::clone(&current), stopped.clone()));
+                connections.spawn(serve(socket, place, Arc::clone(&current), stopped.clone(), Door::Clients));
             }
             // No file descriptors left, or the peer is gone already: waiting a little is all there is to do.
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -391,6 +444,32 @@ async fn accept(
     }
 }
 
+/// Answers operators, for as long as the gateway answers anybody: they also see it stop.
+async fn accept_operators(listener: TcpListener, current: Arc<Current>) {
+    let places = Places::new(MOST_OPERATORS);
+    let (_stop, stopped) = watch::channel(());
+    let mut connections = JoinSet::new();
+    loop {
+        let (place, socket) = tokio::select! {
+            Some(_) = connections.join_next() => continue,
+            accepted = async { (places.take().await, listener.accept().await) } => accepted,
+        };
+        match socket {
+            Ok((socket, _)) => {
+                let Some(place) = place.map(Arc::new) else { return };
+                connections.spawn(serve(
+                    socket,
+                    place,
+                    Arc::clone(&current),
+                    stopped.clone(),
+                    Door::Operators,
+                ));
+            }
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
 /// Which protocol the client speaks.
 enum Protocol {
     Http1,
@@ -402,6 +481,7 @@ async fn serve(
     place: Arc<Place>,
     current: Arc<Current>,
     mut stopped: watch::Receiver<()>,
+    door: Door,
 ) {
     // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
     let _ = socket.set_nodelay(true);
@@ -418,11 +498,12 @@ async fn serve(
     let patience = timeouts.write;
     match opened {
         Ok(Some(Opened::Clear(socket, protocol))) => {
-            speak(Socket::new(socket, patience), protocol, (limits, timeouts), place, current, stopped).await;
+            let socket = Socket::new(socket, patience);
+            speak(socket, protocol, (limits, timeouts), (place, door), current, stopped).await;
         }
         Ok(Some(Opened::Encrypted(stream, protocol))) => {
-            speak(Socket::new(*stream, patience), protocol, (limits, timeouts), place, current, stopped)
-                .await;
+            let socket = Socket::new(*stream, patience);
+            speak(socket, protocol, (limits, timeouts), (place, door), current, stopped).await;
         }
         // Who does not say what it wants, or who it is, is left.
         Ok(None) | Err(_) => {}
@@ -449,7 +530,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     socket: Socket<S>,
     protocol: Protocol,
     (limits, timeouts): (Limits, Timeouts),
-    place: Arc<Place>,
+    (place, door): (Arc<Place>, Door),
     current: Arc<Current>,
     mut stopped: watch::Receiver<()>,
 ) {
@@ -461,7 +542,9 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             // A connection may outlive settings; a request never changes them on its way.
             let (changes, visitor, guests) = (current.changes(), visitors.enter(), guests.clone());
             let place = Arc::clone(&place);
-            async move { Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, &place, request).await) }
+            async move {
+                Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, (&place, door), request).await)
+            }
         })
     };
     // A connection that breaks concerns nobody but its client, who knows.

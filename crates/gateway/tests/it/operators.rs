@@ -271,3 +271,47 @@ async fn a_gateway_that_stops_is_not_ready() {
     connection.abort();
     within(stopping).await.unwrap();
 }
+
+#[tokio::test]
+async fn operators_may_have_an_address_of_their_own() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut settings = settings(&upstream);
+    settings.operators_listen = Some("127.0.0.1:0".parse().unwrap());
+    settings.limits.connections = 1;
+    let gateway = gateway(settings.clone()).await;
+    let theirs = gateway.operators_address().unwrap();
+    let ask = async |address: std::net::SocketAddr, request: String| {
+        let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        within(rest(&mut socket)).await
+    };
+    let get =
+        |path: &str, host: &str| format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    for path in ["/-/health", "/-/ready"] {
+        assert_eq!(ask(theirs, get(path, "localhost")).await.status(), 200, "{path}");
+        assert_eq!(ask(theirs, get(path, "evil.example")).await.status(), 403, "{path}");
+        assert_eq!(ask(gateway.address(), get(path, "localhost")).await.status(), 404, "{path}");
+        assert_ne!(
+            ask(gateway.address(), get(&format!("/t/{TOKEN}{path}"), "localhost")).await.status(),
+            200
+        );
+    }
+    // Nothing else passes there, whatever token it brings.
+    let request = post("/v1/messages", "{}");
+    assert_eq!(ask(theirs, request.clone()).await.status(), 404);
+    assert_eq!(ask(theirs, get(&format!("/t/{TOKEN}/-/health"), "localhost")).await.status(), 404);
+    assert_eq!(upstream.count(), 0);
+    // Its connections are not those of the proxy.
+    let _busy = connect(&gateway).await;
+    let mut idle = Vec::new();
+    for _ in 0..30 {
+        idle.push(connect(&gateway).await);
+    }
+    assert_eq!(ask(theirs, get("/-/health", "localhost")).await.status(), 200);
+    drop((_busy, idle));
+    within(async { while ask(gateway.address(), request.clone()).await.status() != 200 {} }).await;
+    settings.operators_listen = None;
+    assert!(gateway.reload(&settings, Arc::new(backstop_gateway::Transparent)).is_err());
+    gateway.shut_down().await;
+    assert!(tokio::net::TcpStream::connect(theirs).await.is_err(), "it ends with the gateway");
+}

@@ -74,6 +74,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
     let scheme = if gateway.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", running.gateway.address());
+    let operators = running.gateway.operators_address().map(|operators| format!("{scheme}://{operators}/-/"));
     let token = if has_own_token { "<gateway.token>" } else { gateway.token.expose() };
     let url = format!("{address}/t/{token}");
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
@@ -85,6 +86,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         let token = (!has_own_token).then_some(token);
         let line = json!({
             "address": address, "url": url, "token": token, "environment": environment, "hooks": socket,
+            "operators": operators,
         });
         output.json_line(&line)?;
     } else {
@@ -95,6 +97,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
             for (name, value) in pointing {
                 output.say(&format!("  export {name}={value}"));
             }
+        }
+        if let Some(operators) = operators {
+            output.say(&format!("operators are answered at {operators}"));
         }
         if let Some(socket) = socket {
             output.say(&format!("hooks of coding agents are answered at {socket}"));

@@ -1,4 +1,4 @@
-//! Pages for operators on the gateway's own address: `/-/health`, `/-/ready`, `/-/metrics`.
+//! Pages for operators on the gateway's own address, or on one of their own ([`Settings::operators_listen`](crate::Settings)): `/-/health`, `/-/ready`, `/-/metrics`.
 //!
 //! Laws:
 //!
@@ -67,7 +67,16 @@ pub(super) async fn answer(shared: &Shared, head: &request::Parts) -> Response<A
         Ok(Page::Metrics) => metrics(shared, &head.headers).await,
         Err(problem) => Err(problem),
     };
-    let mut response = answered.unwrap_or_else(|problem| problem.response());
+    told_once(answered.unwrap_or_else(|problem| problem.response()))
+}
+
+/// What is answered where nothing is.
+pub(super) fn nothing() -> Response<AnswerBody> {
+    told_once(Problem::unknown().response())
+}
+
+/// An answer that nobody keeps.
+fn told_once(mut response: Response<AnswerBody>) -> Response<AnswerBody> {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
