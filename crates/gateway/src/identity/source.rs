@@ -1,7 +1,8 @@
 //! Where the keys of an issuer come from, and how long they count.
 //!
 //! One task reads them, so that no two requests ask for them at once: at the start, every [`EVERY`], and when a token names a key
-//! that is not known, for which requests wait at most [`PATIENCE`]. Tokens can have that done once in [`AT_MOST_EVERY`]; whoever
+//! that is not known, for which at most [`MOST_WAITING`]
+//! requests wait, and at most [`PATIENCE`]. Tokens can have that done once in [`AT_MOST_EVERY`]; whoever
 //! invents ids of keys gets no more.
 //!
 //! Keys that were read count until others are read, for [`STALE`] at most: an issuer that can't be reached locks nobody out at once.
@@ -15,7 +16,7 @@ use backstop_llm::wire::parse_json;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use url::{Host, Url};
 
@@ -30,6 +31,8 @@ const EVERY: Duration = Duration::from_secs(300);
 const AT_MOST_EVERY: Duration = Duration::from_secs(60);
 /// How long a request waits for them.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many requests wait for them at once.
+const MOST_WAITING: usize = 256;
 /// How long they count without being read anew.
 const STALE: Duration = Duration::from_hours(24);
 /// How long reading them may take, and connecting for it.
@@ -49,6 +52,8 @@ pub(super) struct Source {
     client: Client,
     known: watch::Sender<Known>,
     wanted: Arc<Notify>,
+    /// Places for requests that wait for keys.
+    waiting: Semaphore,
     /// When a token had keys read last.
     sought_at: Mutex<Option<Instant>>,
 }
@@ -116,6 +121,7 @@ impl Source {
             client,
             known: watch::Sender::default(),
             wanted: Arc::default(),
+            waiting: Semaphore::new(MOST_WAITING),
             sought_at: Mutex::default(),
         });
         // Without a runtime nobody reads keys, and no token counts.
@@ -173,6 +179,8 @@ impl Source {
             self.known.send_modify(|known| known.is_reading = true);
             self.wanted.notify_one();
         }
+        // Nobody who waits has come in yet: some may, and others are told at once.
+        let Ok(_place) = self.waiting.try_acquire() else { return };
         let _ = timeout(PATIENCE, known.wait_for(|known| known.tried > tried)).await;
     }
 
