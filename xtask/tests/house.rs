@@ -29,6 +29,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-llm", &["backstop-hooks", "backstop-http-client"]),
     ("backstop-store", &["backstop-hooks"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
+    // It sends spans, and knows nothing of what happened in them.
+    ("backstop-telemetry", &["backstop-hooks", "backstop-http-client"]),
     // It asks a server, and knows nothing of what about.
     ("backstop-endpoint", &["backstop-hooks", "backstop-http-client"]),
     // It knows what a command does, and of none of us.
@@ -102,6 +104,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-confine",
             "backstop-plugins",
             "backstop-process",
+            "backstop-telemetry",
         ],
     ),
     ("backstop-cli", &["backstop"]),
@@ -125,6 +128,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-script", &["hyper", "rusqlite", "clap", "tracing"]),
     ("backstop-scan", &["tokio", "hyper", "http", "rusqlite", "clap", "async-trait"]),
     ("backstop-shell", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-telemetry", &["hyper", "rusqlite", "clap", "serde"]),
     ("backstop-endpoint", &["tokio", "rusqlite", "clap", "tracing"]),
     ("backstop-guards", &["hyper", "rusqlite", "clap"]),
     ("backstop-plugins", &["hyper", "rusqlite", "clap"]),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_engine::{Attendance, Engine};
+use backstop_hooks::TraceParent;
 use backstop_hooks::points::SessionEndReason;
 use backstop_store::{Store, Timestamp};
 
@@ -14,6 +15,7 @@ use crate::output::{Outlet, Output};
 use crate::report::{TurnInput, TurnReport};
 use crate::session::{self, AgentSession, Claim, Fresh, Opened, SessionChoice};
 use crate::settings::AgentSettings;
+use crate::stage::{StageSink, Stages};
 use crate::tools::{CancelToken, Limits, ToolContext, Toolbox, Workspace};
 use crate::turn;
 
@@ -74,6 +76,7 @@ pub struct Agent {
     lifecycle: Lifecycle,
     workspace: Workspace,
     limits: Limits,
+    pub(crate) stages: Stages,
 }
 
 impl Agent {
@@ -84,7 +87,27 @@ impl Agent {
         let outlet = Outlet::new(output, settings.verbosity);
         let lifecycle = Lifecycle::new(engine.clone(), Arc::clone(&store));
         let toolbox = Mutex::new(Arc::new(toolbox));
-        Self { engine, store, models, toolbox, settings, attendance, outlet, lifecycle, workspace, limits }
+        let stages = Stages::default();
+        Self {
+            engine,
+            store,
+            models,
+            toolbox,
+            settings,
+            attendance,
+            outlet,
+            lifecycle,
+            workspace,
+            limits,
+            stages,
+        }
+    }
+
+    /// Tells of the stages of its turns, which stand below the span `parent`, if there is one.
+    #[must_use]
+    pub fn told_to(mut self, sink: Arc<dyn StageSink>, parent: Option<TraceParent>) -> Self {
+        self.stages = Stages { sink: Some(sink), parent };
+        self
     }
 
     /// How the agent works.

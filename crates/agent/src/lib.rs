@@ -27,6 +27,7 @@ mod reply;
 mod report;
 mod session;
 mod settings;
+mod stage;
 pub mod tools;
 mod turn;
 
@@ -38,4 +39,5 @@ pub use profile::host_profile;
 pub use report::{ImageAttachment, TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
 pub use session::{AgentSession, Fresh, SessionChoice};
 pub use settings::{AgentSettings, Compaction, SessionExpiry, Verbosity};
+pub use stage::{Stage, StageSink};
 pub use turn::hold_back::HoldBack;

@@ -2,8 +2,8 @@
 
 pub use backstop_agent::{
     Agent, AgentError, AgentParts, AgentSession, AgentSettings, Compaction, Fresh, HoldBack, ImageAttachment,
-    Leaving, Models, OneModel, Output, SessionChoice, SessionExpiry, Shown, TurnError, TurnInput,
-    TurnOutcome, TurnReport, TurnTrigger, UnknownModel, Verbosity, host_profile,
+    Leaving, Models, OneModel, Output, SessionChoice, SessionExpiry, Shown, Stage, StageSink, TurnError,
+    TurnInput, TurnOutcome, TurnReport, TurnTrigger, UnknownModel, Verbosity, host_profile,
 };
 
 /// The tools of the agent, and how a program adds its own.

@@ -8,6 +8,7 @@ use backstop_store::{AnswerStore, ApprovalFilter};
 
 use crate::audit::{AuditBacklog, AuditSink};
 use crate::builder::Backstop;
+use crate::traces::Traces;
 
 /// The most questions that are counted: they are read to be counted.
 const MOST_COUNTED: usize = 1_000;
@@ -27,6 +28,10 @@ impl Waiting for Backlog {
     fn audit(&self) -> Option<AuditLag> {
         let AuditBacklog { waiting, oldest, lost } = self.audit.as_ref()?.backlog();
         Some(AuditLag { waiting: u64::try_from(waiting).unwrap_or(u64::MAX), oldest, lost })
+    }
+
+    fn spans_dropped(&self) -> u64 {
+        Traces::dropped()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::audit::AuditSink;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
 use crate::lower::{self, HostFacts, Lowered};
+use crate::traces::Traces;
 
 type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
 
@@ -126,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Leaves the audit trail out, whatever the configuration says: for programs that judge without acting.
+    /// Leaves the audit trail and traces out, whatever the configuration says: for programs that judge without acting.
     #[must_use]
     pub fn without_audit(mut self) -> Self {
         self.audit = false;
@@ -218,6 +219,7 @@ impl Builder {
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
+        let traces = if self.audit { Traces::of(&config)? } else { None };
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
@@ -232,11 +234,16 @@ impl Builder {
         if let Some(audit) = &audit {
             engine = engine.sink(Arc::new(audit.clone()));
         }
+        if let Some(traces) = &traces {
+            engine = engine.sink(Arc::new(traces.clone()));
+        }
         Ok(Backstop {
             engine: engine.build(),
             config,
             store,
             audit,
+            traces,
+            sends_last: true,
             verdicts,
             #[cfg(feature = "plugins")]
             at,
@@ -272,6 +279,9 @@ pub struct Backstop {
     pub(crate) config: Loaded,
     pub(crate) store: Arc<dyn Store>,
     audit: Option<AuditSink>,
+    traces: Option<Traces>,
+    /// Whether the end waits until spans are sent.
+    sends_last: bool,
     verdicts: RunningVerdicts,
     /// What `hooks.at` has running.
     #[cfg(feature = "plugins")]
@@ -347,6 +357,17 @@ impl Backstop {
         self.audit.as_ref()
     }
 
+    /// What sends the spans of traces; `None` where there are none.
+    pub fn traces(&self) -> Option<&Traces> {
+        self.traces.as_ref()
+    }
+
+    /// As [`traces`](Self::traces), for a host that has them sent when it is time: [`shut_down`](Self::shut_down) no longer waits for it.
+    pub fn take_over_traces(&mut self) -> Option<Traces> {
+        self.sends_last = false;
+        self.traces.clone()
+    }
+
     /// What became of what each plugin registered: what stands, what waits for a host, what was left out and why.
     #[cfg(feature = "plugins")]
     pub fn plugins(
@@ -367,7 +388,8 @@ impl Backstop {
         lower::tools::toolbox(&self.plugins)
     }
 
-    /// Takes the hooks down and writes what is left of the audit trail. Answers whether the trail is complete.
+    /// Takes the hooks down, writes what is left of the audit trail, and waits two seconds at most until spans are sent. Answers whether
+    /// the trail is complete.
     #[cfg_attr(not(feature = "plugins"), expect(unused_mut, reason = "plugins end while it is taken down"))]
     pub async fn shut_down(mut self) -> bool {
         #[cfg(feature = "plugins")]
@@ -375,10 +397,14 @@ impl Backstop {
         #[cfg(feature = "plugins")]
         self.at.shut_down().await;
         self.verdicts.stop().await;
-        match &self.audit {
+        let complete = match &self.audit {
             Some(audit) => audit.flush().await,
             None => true,
+        };
+        if let Some(traces) = self.traces.as_ref().filter(|_| self.sends_last) {
+            traces.flush().await;
         }
+        complete
     }
 }
 

@@ -3,10 +3,10 @@
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AuditLag, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint,
-    Exchange, Family, Gateway, Interceptor, Label, Limits, Metrics, ModelRoute, NotReady, Observers,
-    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, Proxies, Quota, Quotas,
-    Readiness, Recorder, Renewed, RequestRecord, RequestSink, Settings, StartError, Timeouts, TokenAlgorithm,
-    TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word,
+    Exchange, Family, Gateway, Interceptor, Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers,
+    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota,
+    Quotas, Readiness, Recorder, Renewed, RequestPart, RequestRecord, RequestSink, Settings, StartError,
+    Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word,
 };
 
 /// Inspection of live traffic by hooks.

@@ -5,8 +5,8 @@
 
 pub use backstop_hooks::{
     Answer, CallContext, Context, Evidence, Fact, Hook, HookError, HookFuture, HookLoad, HookResult,
-    JsonFuture, JsonHook, Nesting, OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json,
-    hook_fn, json_hook,
+    JsonFuture, JsonHook, Nesting, OwnedContext, Requester, SpanId, Trace, TraceId, TraceParent, Trigger,
+    async_hook_fn, event_json, hook_fn, json_hook,
 };
 
 // For hooks that live somewhere else, and can be asked in one go.

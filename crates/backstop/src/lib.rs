@@ -94,6 +94,8 @@ mod pin;
 mod providers;
 #[cfg(feature = "config")]
 mod retention;
+#[cfg(feature = "config")]
+mod traces;
 
 #[cfg(feature = "signed-heads")]
 pub use audit::head::{HeadError, HeadKey, SignedHead};
@@ -134,3 +136,5 @@ pub use pin::{Pin, PinChange, PinDifference, PinError};
 pub use providers::Providers;
 #[cfg(feature = "config")]
 pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, retention};
+#[cfg(feature = "config")]
+pub use traces::Traces;

@@ -4,7 +4,7 @@
 //! sub-agent, and a [`Moment`], which says what is happening. Names of events differ per client; moments
 //! don't.
 
-use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Sight, Text, Trigger};
+use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Sight, Text, Trace, Trigger};
 
 use crate::client::Client;
 use crate::tools::{ToolOutput, ToolUse};
@@ -31,6 +31,7 @@ pub struct Frame {
     pub(crate) speech: Speech,
     pub(crate) attended: Attended,
     pub(crate) sight: Sight,
+    pub(crate) trace: Option<Trace>,
 }
 
 /// In whose words a client's entry was spoken to, and is to answer.
@@ -162,6 +163,13 @@ impl ClientEvent {
         self
     }
 
+    /// The event as it is judged in this span.
+    #[must_use]
+    pub fn in_trace(mut self, trace: Trace) -> Self {
+        self.frame.trace = Some(trace);
+        self
+    }
+
     /// The event of a client of which this is known.
     #[must_use]
     pub fn attended(mut self, attended: Attended) -> Self {
@@ -216,6 +224,7 @@ impl Frame {
             speech: Speech::Own,
             attended: Attended::Unsaid,
             sight: Sight::default(),
+            trace: None,
         }
     }
 
@@ -275,6 +284,7 @@ impl Frame {
             trigger: Some(if self.sub_agent.is_some() { Trigger::Agent } else { Trigger::User }),
             workspace_dir: self.folder.clone(),
             sight: self.sight.clone(),
+            trace: self.trace,
             ..CallContext::default()
         }
     }

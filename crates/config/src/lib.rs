@@ -76,7 +76,8 @@ pub use sections::{
     GatewayWebSockets, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals,
     KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops, ModelAccess, Most,
     PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook,
-    PointHooks, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, ToolCallHooks,
+    PointHooks, Price, Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, Telemetry,
+    ToolCallHooks, Traces,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
@@ -84,6 +85,6 @@ pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
     DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, IssuerAlgorithm, LiveApprovals,
     LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure, Outside,
-    PluginRuntime, Priority, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Temperature,
-    Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    PluginRuntime, Priority, Profile, Ratio, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
+    Temperature, Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };

@@ -151,12 +151,10 @@ impl Dispatch<'_> {
 
 pub(crate) fn tool_key(event: &ToolCallEvent, call: &CallContext) -> CallKey {
     CallKey {
-        agent_id: call.agent_id.clone(),
-        session_key: call.session_key.clone(),
-        session_id: call.session_id.clone(),
         run_id: event.run_id.clone().or_else(|| call.run_id.clone()),
         tool_call_id: event.tool_call_id.clone(),
         tool: Some(event.tool_name.clone()),
         tool_owner: event.tool_owner.clone(),
+        ..CallKey::of(call)
     }
 }

@@ -70,7 +70,9 @@ pub use identity::{TokenAlgorithm, TokenIssuer};
 pub use metrics::{AuditLag, Metrics, Waiting};
 pub use operations::{AllowedOperation, Permission};
 pub use quota::{Quota, Quotas};
-pub use record::{Label, Outcome, Recorder, RequestRecord, RequestSink, Word};
+pub use record::{
+    Label, Maker, Outcome, ProviderCall, Recorder, RequestPart, RequestRecord, RequestSink, Word,
+};
 pub use server::{Gateway, Observers};
 pub use settings::{
     AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Pricing, Provider, Proxies, Settings,

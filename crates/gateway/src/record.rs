@@ -11,14 +11,19 @@
 //! provider is asked, without the time in which the client sent its body; and from what the provider sent (the first byte of a
 //! stream, otherwise the last byte) until the first byte left. It includes waiting for a person.
 
+mod calls;
 pub(crate) mod labels;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use backstop_hooks::conversation::TokenUsage;
+use backstop_hooks::{AgentId, SessionId, Trace, TraceId, TraceParent};
+use backstop_llm::StopReason;
 use http::{Method, StatusCode};
 
+use self::calls::Calls;
+pub use self::calls::{Maker, ProviderCall, RequestPart};
 use self::labels::Labels;
 pub use self::labels::{Label, Word};
 use crate::auth::{AuthError, Caller};
@@ -124,6 +129,14 @@ pub struct RequestRecord {
     pub request_headers_left_out: u32,
     /// Headers of the provider that were not passed on.
     pub answer_headers_left_out: u32,
+    /// The span of the request. Dispatches about it have the same trace, or are in spans below it.
+    pub trace: Trace,
+    /// The conversation to which it belongs; where a redactor objects to the name that its client chose, one of our own.
+    pub conversation: Option<SessionId>,
+    /// The calls of providers, in order, if a sink [records traces](RequestSink::traces).
+    pub calls: Vec<ProviderCall>,
+    /// The parts that were judged by themselves, if a sink records traces.
+    pub parts: Vec<RequestPart>,
 }
 
 /// Somebody who is shown the record of every request.
@@ -132,6 +145,13 @@ pub struct RequestRecord {
 pub trait RequestSink: Send + Sync + 'static {
     /// Takes note of a request that is over.
     fn ended(&self, record: &RequestRecord);
+
+    /// Returns whether this sink records the trace; `None` if it records none at all. If a sink says either, calls of providers are
+    /// noted, and providers are told of the trace.
+    fn traces(&self, trace: TraceId) -> Option<bool> {
+        let _ = trace;
+        None
+    }
 }
 
 /// The sinks of a gateway, and the names that they may be told.
@@ -156,7 +176,10 @@ impl Records {
         if self.sinks.is_empty() {
             return Recorder::default();
         }
+        let trace = Trace::begin(None);
         let facts = Facts {
+            trace: Some(trace),
+            is_sampled: self.traces(trace.trace_id),
             method: labels::method(method),
             operation: Word::NONE,
             wire: Word::NONE,
@@ -171,6 +194,13 @@ impl Records {
             begun: Instant::now(),
             facts: Mutex::new(facts),
         })))
+    }
+}
+
+impl Records {
+    /// Whether anybody records the trace; `None` where nobody records any.
+    fn traces(&self, trace: TraceId) -> Option<bool> {
+        self.sinks.iter().filter_map(|sink| sink.traces(trace)).reduce(|one, other| one | other)
     }
 }
 
@@ -217,6 +247,12 @@ struct Facts {
     bytes: u64,
     /// Headers that were left out, of requests and of answers.
     left_out: (u32, u32),
+    /// `None` in facts of no request.
+    trace: Option<Trace>,
+    /// Whether the trace is recorded; `None` where none is.
+    is_sampled: Option<bool>,
+    conversation: Option<SessionId>,
+    calls: Calls,
 }
 
 impl Recorder {
@@ -234,6 +270,58 @@ impl Recorder {
         if !endpoint.has_document() || endpoint.operation == Operation::Live {
             facts.model = Label::none();
         }
+    }
+
+    /// Notes below which span of its client it stands.
+    pub(crate) fn below(&self, parent: TraceParent) {
+        let Some((noted, mut facts)) = self.facts() else { return };
+        facts.trace = Some(Trace::begin(Some(parent)));
+        facts.is_sampled = noted.records.traces(parent.trace_id);
+    }
+
+    /// The span of the request; `None` where nothing is noted.
+    pub fn trace(&self) -> Option<Trace> {
+        self.facts()?.1.trace
+    }
+
+    /// Whether it stands below a span of its client; `None` where no traces are recorded.
+    pub(crate) fn is_traced(&self) -> Option<bool> {
+        let (_, facts) = self.facts()?;
+        facts.is_sampled?;
+        Some(facts.trace?.parent_span_id.is_some())
+    }
+
+    /// Notes the conversation to which it belongs.
+    pub(crate) fn converses(&self, conversation: &SessionId) {
+        let Some((_, mut facts)) = self.facts() else { return };
+        facts.conversation.get_or_insert_with(|| conversation.clone());
+    }
+
+    /// Notes a part that is judged in a span of its own.
+    pub(crate) fn has_part(&self, span: Trace) {
+        let Some((_, mut facts)) = self.facts() else { return };
+        if facts.is_sampled.is_some() {
+            facts.calls.part(span);
+        }
+    }
+
+    /// Begins a call of a provider and returns what that is told of its span; `None` where no traces are recorded.
+    pub(crate) fn calls(&self, maker: Maker) -> Option<TraceParent> {
+        let (_, mut facts) = self.facts()?;
+        let (is_sampled, trace) = (facts.is_sampled?, facts.trace?);
+        Some(TraceParent { trace_id: trace.trace_id, span_id: facts.calls.begin(maker), is_sampled })
+    }
+
+    /// Notes the status of a provider's answer.
+    pub(crate) fn provider_answered(&self, status: StatusCode) {
+        let Some((_, mut facts)) = self.facts() else { return };
+        facts.calls.answered(status.as_u16());
+    }
+
+    /// Notes that a call of a provider came to nothing.
+    pub(crate) fn call_failed(&self) {
+        let Some((_, mut facts)) = self.facts() else { return };
+        facts.calls.end(None);
     }
 
     /// Notes the model that it is for. The first name counts.
@@ -254,6 +342,8 @@ impl Recorder {
     pub(crate) fn asks(&self, provider: &str) {
         let Some((noted, mut facts)) = self.facts() else { return };
         facts.provider = noted.records.labels.provider(provider);
+        let Facts { provider, calls, .. } = &mut *facts;
+        calls.sent(provider);
         facts.asked.get_or_insert_with(Instant::now);
     }
 
@@ -298,13 +388,20 @@ impl Recorder {
     /// Notes what a model used, besides what is noted already.
     pub fn used(&self, model: &str, usage: TokenUsage) {
         let Some((noted, mut facts)) = self.facts() else { return };
-        let all = &mut facts.tokens;
-        all.input = all.input.saturating_add(usage.input);
-        all.output = all.output.saturating_add(usage.output);
-        all.cache_read = all.cache_read.saturating_add(usage.cache_read);
-        all.cache_write = all.cache_write.saturating_add(usage.cache_write);
+        calls::add(&mut facts.tokens, usage);
+        facts.calls.used(None, usage);
         let cost = noted.records.pricing.as_ref().and_then(|pricing| pricing.micros(model, usage));
         facts.cost_micros = facts.cost_micros.saturating_add(cost.unwrap_or_default());
+    }
+
+    /// Notes which model answered, and why it stopped.
+    pub(crate) fn heard(&self, model: &str, stop: &StopReason) {
+        let Some((noted, mut facts)) = self.facts() else { return };
+        if facts.is_sampled.is_some() {
+            let model = (!model.is_empty()).then(|| noted.records.labels.model(model));
+            facts.calls.used(model, TokenUsage::default());
+            facts.calls.stopped(calls::finish(stop));
+        }
     }
 
     /// Notes headers that no table let pass. Where several providers are asked, those of the one with the most count.
@@ -375,7 +472,12 @@ impl Drop for RecordEnd {
             let after = facts.came.zip(facts.left).map(|(came, left)| since(came, left));
             before.saturating_add(after.unwrap_or_default())
         });
+        let (calls, parts) = facts.calls.over();
         let record = RequestRecord {
+            trace: facts.trace.unwrap_or_else(|| Trace::begin(None)),
+            conversation: facts.conversation.take(),
+            calls,
+            parts,
             at: noted.at,
             method: facts.method,
             operation: facts.operation,

@@ -15,7 +15,7 @@ use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallEvent, BeforeLlmCall, BeforeLlmCallEvent, LlmOutput, LlmOutputEvent,
     ModelCallEnded, ModelCallEndedEvent, ModelCallResult, ToolCallEvent,
 };
-use backstop_hooks::{CallContext, Params, Requester, ToolName, Trace};
+use backstop_hooks::{CallContext, Params, Requester, SpanId, ToolName, Trace, TraceId};
 use backstop_store::{MemoryStore, SqliteStore, Store, Timestamp};
 use serde_json::json;
 
@@ -66,8 +66,8 @@ fn call(agent: &str, user: Option<&str>, span: u32) -> CallContext {
         run_id: Some("r".into()),
         requester: user.map(|user| Requester { sender_id: Some(user.to_owned()), ..Requester::default() }),
         trace: Some(Trace {
-            trace_id: "0".repeat(32),
-            span_id: format!("{span:016x}"),
+            trace_id: TraceId::fresh(),
+            span_id: SpanId::from_bytes((u64::from(span) + 1).to_be_bytes()).unwrap(),
             parent_span_id: None,
         }),
         ..CallContext::default()

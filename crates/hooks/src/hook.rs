@@ -37,6 +37,7 @@ use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
 use crate::point::{Point, PointId};
 use crate::sight::Sight;
+use crate::trace::Trace;
 use crate::value::Json;
 
 record! {
@@ -103,18 +104,6 @@ record! {
         sender_is_owner?: bool,
         /// Roles of the sender.
         role_ids?: Vec<String>,
-    }
-}
-
-record! {
-    /// W3C trace context.
-    pub struct Trace {
-        /// 32 hex digits.
-        trace_id: String,
-        /// 16 hex digits.
-        span_id: String,
-        /// 16 hex digits.
-        parent_span_id?: String,
     }
 }
 

@@ -43,6 +43,7 @@ mod sample;
 mod shown;
 mod sight;
 pub mod tool_name;
+mod trace;
 mod unambiguous;
 mod value;
 
@@ -58,7 +59,7 @@ pub use evidence::{Evidence, Fact};
 pub use forms::Forms;
 pub use hook::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
-    OwnedContext, Requester, Trace, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
+    OwnedContext, Requester, Trigger, async_hook_fn, event_json, hook_fn, json_hook,
 };
 pub use host::{Honour, HostProfile};
 pub use id::{
@@ -76,5 +77,6 @@ pub use reason::{Reason, RecordedReason};
 pub use shown::ShownName;
 pub use sight::{Eyes, Seen, Sight};
 pub use tool_name::ToolName;
+pub use trace::{SpanId, Trace, TraceId, TraceParent};
 pub use unambiguous::Unambiguous;
 pub use value::{Json, Params, Secret, Text};

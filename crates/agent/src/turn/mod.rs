@@ -38,6 +38,7 @@ use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::report::{TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger, new_run_id};
 use crate::session::{AgentSession, Claim};
+use crate::stage::Stage;
 use crate::tools::CancelToken;
 
 /// How long an answer counts whose process died before it could use it.
@@ -64,7 +65,7 @@ pub(crate) async fn run(
     }
     recover(agent, session, &stop, &claim).await?;
     let id = new_run_id();
-    let call = context(agent, session, &id, &input);
+    let call = CallContext { trace: agent.stages.begin(), ..context(agent, session, &id, &input) };
     agent.store.start_run(session.id(), &id, Timestamp::now()).await?;
     agent.store.touch_session(session.id(), Timestamp::now()).await?;
     let run = Run::new(agent, session, id, call, stop, claim.watch());
@@ -169,6 +170,16 @@ async fn end(
         error: error.map(Text::from),
         duration_ms: model_call::millis_since(began),
     });
+    run.agent.stages.tell(run.call.trace, || {
+        let (outcome, failed) = word(&outcome);
+        Stage::Turn {
+            agent: &run.agent.settings.agent_id,
+            session: run.session.id(),
+            outcome,
+            error: failed.or(broken.as_ref().map(|_| "not_kept")),
+            elapsed: began.elapsed(),
+        }
+    });
     let patience = match outcome {
         TurnOutcome::Cancelled => CANCELLED_DRAIN.min(run.agent.settings.observer_drain),
         _ => run.agent.settings.observer_drain,
@@ -196,6 +207,25 @@ fn outcome_of(run: &Run<'_>, ended: Result<Option<Text>, Stop>) -> (TurnOutcome,
         Err(Stop::Failed(error)) => (TurnOutcome::Failed { error }, None),
         Err(Stop::Stopped) => (TurnOutcome::Cancelled, run.claim.check().err().map(Into::into)),
         Err(Stop::Broken(error)) => (TurnOutcome::Cancelled, Some(error)),
+    }
+}
+
+/// How a turn ended in a word, and in another what broke it.
+const fn word(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
+    match outcome {
+        TurnOutcome::Answered { .. } => ("answered", None),
+        TurnOutcome::Silent => ("silent", None),
+        TurnOutcome::Blocked { .. } => ("blocked", None),
+        TurnOutcome::Cancelled => ("cancelled", None),
+        TurnOutcome::Failed { error } => (
+            "failed",
+            Some(match error {
+                TurnError::Model(_) => "model",
+                TurnError::UnknownModel(_) => "unknown_model",
+                TurnError::Inconsistent => "inconsistent",
+                TurnError::TooManyIterations { .. } => "too_many_iterations",
+            }),
+        ),
     }
 }
 

@@ -27,6 +27,7 @@ use super::run::{Run, Stop};
 use super::tool_calls::fresh_id;
 use super::voice::Voice;
 use crate::report::TurnError;
+use crate::stage::Stage;
 use crate::tools::ToolSpec;
 
 /// An answer that passed.
@@ -104,6 +105,14 @@ pub(crate) async fn ask(
         Err(Interrupt::Stopped) => Some(Failure { category: "aborted", kind: Some(FailureKind::Aborted) }),
     };
     run.tell::<ModelCallEnded>(|| call.ended(run, prepared, &stats, failure));
+    run.agent.stages.tell(run.call.trace, || Stage::ModelCall {
+        provider: &prepared.provider,
+        api: prepared.client.api(),
+        model: &prepared.model,
+        answer: streamed.as_ref().ok(),
+        error: failure.map(|failure| failure.kind.map_or(failure.category, FailureKind::as_str)),
+        elapsed: call.started.elapsed(),
+    });
     let mut response = match streamed {
         Ok(response) => response,
         Err(Interrupt::Stopped) => return Err(Stop::Stopped.into()),

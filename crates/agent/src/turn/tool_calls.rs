@@ -25,6 +25,7 @@ use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript};
 use super::voice::{Release, redacted};
 use crate::output::Shown;
+use crate::stage::Stage;
 use crate::tools::{Caller, ToolContext, ToolOutput, Toolbox, affected_paths, filter_overrides};
 
 /// How much longer than its own limit a tool is waited for.
@@ -327,6 +328,12 @@ async fn execute(
     let output = bounded(run, permit, &context).await;
     run.outlet().say(Shown::ToolEnded { tool: &tool, failed: output.is_error });
     let duration_ms = millis_since(started);
+    run.agent.stages.tell(run.call.trace, || Stage::ToolCall {
+        tool: &tool,
+        id,
+        failed: output.is_error,
+        elapsed: started.elapsed(),
+    });
     let result = as_result(call, id, output, duration_ms);
     let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result).params(params.clone());
     // The tool has run: what it did is judged and kept also when the turn is being stopped.

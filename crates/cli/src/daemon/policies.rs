@@ -16,7 +16,7 @@ use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, SqliteStore, Store};
-use backstop::{Backstop, Pin};
+use backstop::{Backstop, Pin, Traces};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -30,6 +30,8 @@ use crate::system;
 
 /// The most policies that are kept. More folders than that with files of their own seldom work at once.
 const MOST_KEPT: usize = 32;
+/// How long the end of the daemon waits until spans are sent.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 const DAY: Duration = Duration::from_hours(24);
 
 /// What a policy is made of.
@@ -99,6 +101,8 @@ struct Policy {
     /// What a pin of it would say.
     pin: Arc<Pin>,
     backstop: Arc<Backstop>,
+    /// What sends its spans.
+    traces: Option<Traces>,
 }
 
 /// Everything by which a daemon judges.
@@ -221,7 +225,9 @@ impl Policies {
         question: &Question,
         event: &ClientEvent,
     ) -> Result<Said, Unjudged> {
-        let reply = judged(&policy, event, Duration::from_millis(question.patience_ms), true).await;
+        let reply =
+            judged(&policy, event, Duration::from_millis(question.patience_ms), true, question.parent())
+                .await;
         let complete = match policy.audit() {
             Some(audit) => audit.flush().await,
             None => true,
@@ -276,7 +282,9 @@ impl Policies {
             policy = policy.answer_store(answers);
         }
         let policy = policy.hosts(hosts).store(store).shared_decisions(true);
-        let built = policy.sink(watch).build().await?;
+        let mut built = policy.sink(watch).build().await?;
+        // Spans are sent at the end, not whenever a policy goes.
+        let traces = built.take_over_traces();
         let backstop = Arc::new(built);
         let ingredients = Ingredients { whose, sources, packs, plugins, day };
         let (outdated, current): (Vec<_>, Vec<_>) = std::mem::take(&mut *kept)
@@ -285,7 +293,7 @@ impl Policies {
         *kept = current;
         let surplus = (kept.len() + 1).saturating_sub(MOST_KEPT);
         let gone: Vec<_> = kept.drain(..surplus).chain(outdated).collect();
-        kept.push(Policy { ingredients, pin: Arc::clone(&pin), backstop: Arc::clone(&backstop) });
+        kept.push(Policy { ingredients, pin: Arc::clone(&pin), backstop: Arc::clone(&backstop), traces });
         drop(kept);
         for policy in gone {
             release(policy.backstop).await;
@@ -309,9 +317,18 @@ impl Policies {
     /// Takes every policy down. Answers whether the audit trail is complete.
     pub(super) async fn shut_down(&self) -> bool {
         let mut complete = true;
+        let mut sending = Vec::new();
         for policy in std::mem::take(&mut *self.kept.lock().await) {
             complete &= release(policy.backstop).await;
+            sending.extend(policy.traces);
         }
+        let sent = async {
+            for traces in &sending {
+                traces.flush().await;
+            }
+        };
+        // What is not sent by then goes with this process.
+        let _ = tokio::time::timeout(LAST_SPANS, sent).await;
         complete
     }
 }

@@ -15,6 +15,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use backstop::clients::{Answer, Attended, Client, MAX_PAYLOAD_BYTES};
+use backstop::hooks::TraceParent;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -24,7 +25,7 @@ use super::key::{Key, TAG_BYTES};
 use crate::session::Surroundings;
 
 const MAGIC: [u8; 4] = *b"BKST";
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 const HEADER_BYTES: usize = 10;
 
 /// The longest question, the payload aside.
@@ -143,6 +144,9 @@ pub(crate) struct Question {
     pub(crate) attended: Presence,
     /// How long the hook will wait for the answer, in milliseconds.
     pub(crate) patience_ms: u64,
+    /// Below which span of its client the event stands, as the hook's environment says.
+    #[serde(default)]
+    pub(crate) trace_parent: Option<String>,
     /// What the hook says of its user's surroundings, for the service of all users.
     #[serde(default)]
     pub(crate) claims: Option<Claims>,
@@ -212,6 +216,11 @@ impl From<Presence> for Attended {
 impl Question {
     pub(super) fn client(&self) -> Option<Client> {
         self.client.parse().ok()
+    }
+
+    /// The span of the client, if what was said of it is one.
+    pub(super) fn parent(&self) -> Option<TraceParent> {
+        self.trace_parent.as_deref().and_then(TraceParent::parse)
     }
 }
 
@@ -393,6 +402,7 @@ mod tests {
             folder: "/work".to_owned(),
             attended: Presence::Unsaid,
             patience_ms: 1000,
+            trace_parent: None,
             claims: None,
         }
     }

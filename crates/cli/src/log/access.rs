@@ -90,7 +90,7 @@ fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn fields(record: &RequestRecord) -> [(&'static str, Value); 16] {
+fn fields(record: &RequestRecord) -> [(&'static str, Value); 17] {
     let tokens = record.tokens;
     [
         ("method", record.method.as_str().into()),
@@ -109,6 +109,7 @@ fn fields(record: &RequestRecord) -> [(&'static str, Value); 16] {
         ("cacheReadTokens", tokens.cache_read.into()),
         ("cacheWriteTokens", tokens.cache_write.into()),
         ("answerBytes", record.answer_bytes.into()),
+        ("traceId", record.trace.trace_id.to_string().into()),
     ]
 }
 
@@ -129,6 +130,7 @@ mod tests {
     use std::time::SystemTime;
 
     use backstop::gateway::{Label, Outcome, Word};
+    use backstop::hooks::Trace;
     use backstop::hooks::conversation::TokenUsage;
 
     use super::*;
@@ -154,6 +156,10 @@ mod tests {
             answer_bytes: 7,
             request_headers_left_out: 0,
             answer_headers_left_out: 0,
+            trace: Trace::begin(None),
+            conversation: None,
+            calls: Vec::new(),
+            parts: Vec::new(),
         }
     }
 

@@ -331,7 +331,7 @@ fn a_server_refuses_hooks_that_no_host_of_it_will_ever_call() {
 }
 
 /// Asks for something below `/-/`, and gives the whole answer.
-fn look(address: &str, path: &str, token: &str) -> String {
+pub(super) fn look(address: &str, path: &str, token: &str) -> String {
     let address = address.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(

@@ -44,3 +44,4 @@ mod system;
 mod terminal;
 mod token;
 mod tour;
+mod traces;

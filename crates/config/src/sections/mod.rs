@@ -13,6 +13,7 @@ mod plugins;
 mod providers;
 mod retention;
 mod sandbox;
+mod telemetry;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
@@ -32,6 +33,7 @@ pub use plugins::{PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
+pub use telemetry::{Telemetry, Traces};
 
 use crate::config_value::{Entries, section};
 use crate::problem::{Problem, ProblemKind};
@@ -73,6 +75,8 @@ section! {
         audit ("audit"): Audit, OperatorOnly;
         /// How long what is stored is kept. A repository that could set it could have traces deleted.
         retention ("retention"): Retention, OperatorOnly;
+        /// What is told of what goes on here, and to whom. A repository that could set it could send it elsewhere.
+        telemetry ("telemetry"): Telemetry, OperatorOnly;
     }
 }
 
@@ -82,6 +86,7 @@ impl Config {
         self.hooks.check(cx);
         self.gateway.check(&self.providers, cx);
         self.budgets.check(cx);
+        cx.in_key("telemetry", |cx| self.telemetry.check(cx));
         let Some(provider) = &self.agent.provider else { return };
         if self.providers.get(provider.value.as_str()).is_none() {
             let known: Vec<&str> = self.providers.iter().map(|(name, _)| name.value.as_str()).collect();

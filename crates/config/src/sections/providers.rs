@@ -218,14 +218,14 @@ impl Provider {
     }
 }
 
-struct Address {
-    has_user: bool,
+pub(super) struct Address {
+    pub(super) has_user: bool,
     /// Encrypted, or not leaving this machine.
-    is_private: bool,
+    pub(super) is_private: bool,
 }
 
 impl Address {
-    fn parse(url: &str) -> Option<Self> {
+    pub(super) fn parse(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
         let host = uri.host().filter(|host| !host.is_empty())?.trim_matches(['[', ']']);
         let loopback =

@@ -8,7 +8,7 @@ mod texts;
 mod words;
 
 pub use names::{FolderName, Name, ToolPattern, ToolSet};
-pub use numbers::{Millis, Money, Priority, Temperature, Whole};
+pub use numbers::{Millis, Money, Priority, Ratio, Temperature, Whole};
 pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
 pub use words::{

@@ -130,6 +130,41 @@ impl ConfigValue for Temperature {
     }
 }
 
+/// A part of a whole, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Ratio(f64);
+
+impl Ratio {
+    /// The whole.
+    pub const ALL: Self = Self(1.0);
+
+    /// Returns the part.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl ConfigValue for Ratio {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let value = match node.kind {
+            Kind::Integer(0) => Some(0.0),
+            Kind::Integer(1) => Some(1.0),
+            Kind::Number(value) if (0.0..=1.0).contains(&value) => Some(value),
+            _ => None,
+        };
+        value.map(Self).or_else(|| cx.expected(node, "a number from 0 to 1"))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "number", "minimum": 0, "maximum": 1 })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0)
+    }
+}
+
 /// An amount of money, in millionths of the operator's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);

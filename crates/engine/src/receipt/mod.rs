@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, DigestForm, OwnerId, PointId, Resolution, RuleId, RunId,
-    SessionId, SessionKey, ToolCallId, ToolName,
+    SessionId, SessionKey, ToolCallId, ToolName, Trace, TraceId,
 };
 use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
@@ -96,6 +96,8 @@ pub struct CallKey {
     pub tool: Option<ToolName>,
     /// The plugin that provides the tool, if one does.
     pub tool_owner: Option<OwnerId>,
+    /// The span in which it happened.
+    pub trace: Option<Trace>,
 }
 
 impl CallKey {
@@ -108,6 +110,7 @@ impl CallKey {
             tool_call_id: None,
             tool: None,
             tool_owner: None,
+            trace: call.trace,
         }
     }
 }
@@ -164,6 +167,7 @@ static NO_RECORD: Record = Record {
         tool_call_id: None,
         tool: None,
         tool_owner: None,
+        trace: None,
     },
     blocked: None,
     original: None,
@@ -238,6 +242,8 @@ impl Receipt {
             called_as: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             tool_owner: &'a Option<OwnerId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            trace_id: Option<TraceId>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
             blocked: &'a Option<RecordedBlock>,
@@ -262,7 +268,8 @@ impl Receipt {
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
-        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool, tool_owner } = &self.key;
+        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool, tool_owner, trace } =
+            &self.key;
         let wire = Wire {
             seq: self.seq,
             point: self.point,
@@ -275,6 +282,7 @@ impl Receipt {
             tool: tool.as_ref().map(ToolName::canonical),
             called_as: tool.as_ref().and_then(ToolName::called_as),
             tool_owner,
+            trace_id: trace.map(|trace| trace.trace_id),
             verdict: self.verdict,
             blocked: &self.blocked,
             original: self.original,

@@ -11,11 +11,14 @@
 
 use std::borrow::Cow;
 
+use backstop_hooks::TraceParent;
 use http::HeaderValue;
 use jiff::Timestamp;
 
 use super::media;
 
+/// The length of a `traceparent` without what later versions may add.
+const TRACE_PARENT: usize = 55;
 /// The most digits of a number: those of a time in milliseconds. A number of a card has more.
 const MOST_DIGITS: usize = 13;
 /// The most ranges at once.
@@ -324,11 +327,9 @@ fn is_site(text: &str) -> bool {
     })
 }
 
+/// What later versions may add at the end can be any text.
 fn is_trace(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |part: &str, len| part.len() == len && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    matches!(parts.as_slice(), [version, trace, span, flags]
-        if hex(version, 2) && hex(trace, 32) && hex(span, 16) && hex(flags, 2))
+    text.len() == TRACE_PARENT && TraceParent::parse(text).is_some()
 }
 
 /// A key, or a token behind its scheme, or a signature of Amazon's.

@@ -188,7 +188,7 @@ impl BatchExchange {
 
     /// Judges a message as if it had come alone; answers the status and the body that leave.
     async fn message(&mut self, message: Bytes, id: &str, counted: Option<&Counted>) -> (StatusCode, Bytes) {
-        let span = counted.and_then(|counted| counted.call.trace.clone());
+        let span = counted.and_then(|counted| counted.call.trace);
         let response = format!("{}/{id}", self.batch);
         let one = self.sample.fetching(Answers::Wire(Api::AnthropicMessages), response).in_span(span);
         alone(one, &self.provider, message).await

@@ -20,7 +20,9 @@ use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
     ModelCallStarted, ModelCallStartedEvent, NO_MODEL,
 };
-use backstop_hooks::{AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, Trigger};
+use backstop_hooks::{
+    AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, TraceParent, Trigger,
+};
 use backstop_llm::live::AnswerEditor;
 use backstop_llm::{Api, FailureKind, ModelRequest, ProviderError, ProviderErrorKind, WireError};
 use http::{HeaderMap, StatusCode};
@@ -30,7 +32,7 @@ use self::told::output;
 use super::document::DocumentJudge;
 use super::form::{AnswerForm, Form, Kind};
 use super::gate::{Asking, messages_of_turn};
-use super::heads::trace;
+use super::heads::trace_parent;
 use super::identity::{Identity, SESSION_HEADERS, identify};
 use super::incoming::Incoming;
 use super::judge::{AnswerJudge, Facts, JudgeError, Progress};
@@ -77,12 +79,16 @@ pub(super) struct InspectedExchange {
     session: Option<String>,
     /// The few headers that say where the request belongs.
     headers: HeaderMap,
+    /// The span of the request.
+    trace: Trace,
     /// The span in which it was counted, where that was another exchange.
     span: Option<Trace>,
     /// Whether the provider reads the request in the charset in which it is judged.
     is_utf8: bool,
     /// Whether the answer is asked for as a plain text.
     is_plain: bool,
+    /// Whether it is one of the requests or answers that one request or answer holds.
+    is_part: bool,
     /// Whether it is one request of a file.
     in_batch: bool,
     /// Whether no model is asked by it.
@@ -138,7 +144,7 @@ enum Answer {
 
 impl InspectedExchange {
     pub(super) fn new(shared: Arc<Shared>, active_hooks: ActiveHooks, form: Form, call: &Call<'_>) -> Self {
-        let kept = SESSION_HEADERS.iter().copied().chain(["traceparent", USER_HEADER]);
+        let kept = SESSION_HEADERS.iter().copied().chain([USER_HEADER]);
         let headers = kept.filter_map(|name| {
             let value = call.headers.get(name)?;
             Some((http::HeaderName::from_static(name), value.clone()))
@@ -156,9 +162,12 @@ impl InspectedExchange {
             recorder: call.recorder.clone(),
             session: call.session.map(str::to_owned),
             headers: headers.collect(),
+            trace: (call.recorder.trace())
+                .unwrap_or_else(|| Trace::begin(trace_parent(call.headers).map(|(_, parent)| parent))),
             span: None,
             is_utf8: charset::is_utf8(call.headers),
             is_plain: false,
+            is_part: false,
             in_batch: false,
             asks_no_model: false,
             model_call: None,
@@ -181,6 +190,9 @@ impl InspectedExchange {
     }
 
     fn context(&self, identity: &Identity, request: &ModelRequest) -> CallContext {
+        if !self.is_part {
+            self.recorder.converses(&identity.session);
+        }
         CallContext {
             agent_id: self.agent.clone(),
             session_key: Some(SessionKey::new(identity.session.as_str())),
@@ -188,9 +200,22 @@ impl InspectedExchange {
             run_id: Some(identity.run.clone()),
             trigger: Some(Trigger::User),
             requester: self.requester(request),
-            trace: Some(self.span.clone().unwrap_or_else(|| trace(self.headers.get("traceparent")))),
+            trace: Some(self.span()),
             ..CallContext::default()
         }
+    }
+
+    /// The span in which it is judged: that of the request, or one of its own where it is a part of one, since budgets count by spans.
+    fn span(&self) -> Trace {
+        let Trace { trace_id, span_id, .. } = self.trace;
+        self.span.unwrap_or_else(|| {
+            if !self.is_part {
+                return self.trace;
+            }
+            let part = Trace::begin(Some(TraceParent { trace_id, span_id, is_sampled: true }));
+            self.recorder.has_part(part);
+            part
+        })
     }
 
     fn requester(&self, request: &ModelRequest) -> Option<Requester> {
@@ -440,6 +465,7 @@ impl InspectedExchange {
             let identity = &model_call.identity;
             let (provider, model) = (&model_call.provider, &model_call.request.model);
             self.recorder.used(model, response.usage);
+            self.recorder.heard(&response.model, &response.stop);
             model_call.watchers.tell::<LlmOutput>(|| output(identity, provider, model, response));
         }
     }

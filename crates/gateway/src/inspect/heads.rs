@@ -1,9 +1,9 @@
 //! What the heads of requests and answers say besides where they belong.
 
-use backstop_hooks::{Digest, Trace};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use backstop_hooks::{Digest, TraceParent};
+use http::{HeaderMap, StatusCode, header};
 
-use super::{charset, number};
+use super::charset;
 use crate::exchange::Answered;
 
 /// Why an answer leads past whoever judges it. Errors, and successes in UTF-8, do not.
@@ -43,18 +43,9 @@ pub(super) fn upstream_id(headers: &HeaderMap) -> Option<Digest> {
     Some(Digest::of_text("upstream_request_id", id.to_str().ok()?))
 }
 
-/// The client's trace, with a span of our own; a new one if it has none.
-pub(super) fn trace(parent: Option<&HeaderValue>) -> Trace {
-    let fresh = format!("{:032x}", number::number());
-    let span = fresh.get(..16).unwrap_or_default().to_owned();
-    let parent = parent.and_then(|value| value.to_str().ok()).and_then(|value| {
-        let mut fields = value.split('-').skip(1);
-        let (trace, span) = (fields.next()?, fields.next()?);
-        let hex = |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (hex(trace, 32) && hex(span, 16)).then(|| (trace.to_owned(), span.to_owned()))
-    });
-    match parent {
-        Some((trace_id, parent)) => Trace { trace_id, span_id: span, parent_span_id: Some(parent) },
-        None => Trace { trace_id: fresh, span_id: span, parent_span_id: None },
-    }
+/// The span of the client, if the head names one and only one.
+pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<(&str, TraceParent)> {
+    let mut values = headers.get_all(TraceParent::HEADER).iter();
+    let text = values.next()?.to_str().ok()?;
+    values.next().is_none().then(|| TraceParent::parse(text)).flatten().map(|parent| (text, parent))
 }

@@ -97,6 +97,7 @@ use crate::error::Failure;
 use crate::exchange::{Call, Interceptor, NotReady, Plan, Readiness};
 use crate::operations::Permission;
 
+pub(crate) use self::heads::trace_parent;
 pub(crate) use self::identity::SESSION_HEADERS;
 pub use self::profile::host_profile;
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia};

@@ -1,6 +1,6 @@
 //! Numbers that nobody guesses, without asking the system for each.
 //!
-//! Traces and calls are named with them. A number is the keyed hash (SipHash) of a counter; the keys are this
+//! Calls are named with them. A number is the keyed hash (SipHash) of a counter; the keys are this
 //! process's own and come from the system once. They tell things apart and give away neither each other nor how many
 //! there were; nothing is opened by knowing one.
 
@@ -15,7 +15,7 @@ static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// 128 bits.
-pub(super) fn number() -> u128 {
+fn number() -> u128 {
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(count)));
     (high << 64) | low

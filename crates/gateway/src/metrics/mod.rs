@@ -58,6 +58,11 @@ pub trait Waiting: Send + Sync + 'static {
 
     /// How far the audit trail is behind; `None` where there is none.
     fn audit(&self) -> Option<AuditLag>;
+
+    /// How many spans of recorded traces no collector has, since the process began.
+    fn spans_dropped(&self) -> u64 {
+        0
+    }
 }
 
 /// How far an audit trail is behind.
@@ -125,6 +130,7 @@ struct Families {
     audit_waiting: Gauge,
     audit_lag: Gauge<f64, AtomicU64>,
     audit_lost: Counter,
+    spans_dropped: Counter,
     waiting: Mutex<Option<Source>>,
 }
 
@@ -404,6 +410,12 @@ impl Metrics {
             "Receipts that were not written and never will be",
             audit_lost.clone(),
         );
+        let spans_dropped = Counter::default();
+        registry.register(
+            "spans_dropped",
+            "Spans of recorded traces that no collector has",
+            spans_dropped.clone(),
+        );
         let help = "What was not counted since its family had 2000 series";
         registry.register("series_dropped", help, dropped.family());
         let build = prometheus_client::metrics::family::Family::<[(&str, &str); 1], Gauge>::default();
@@ -432,6 +444,7 @@ impl Metrics {
             audit_waiting,
             audit_lag,
             audit_lost,
+            spans_dropped,
             waiting: Mutex::default(),
         }))
     }
@@ -452,6 +465,7 @@ impl Metrics {
         all.audit_lag.set(lag.oldest.as_secs_f64());
         all.audit_lost.inc_by(lag.lost.saturating_sub(*counted));
         *counted = lag.lost.max(*counted);
+        all.spans_dropped.inc_by(waiting.spans_dropped().saturating_sub(all.spans_dropped.get()));
     }
 
     /// All metrics as they are now.

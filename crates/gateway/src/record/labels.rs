@@ -24,6 +24,10 @@ pub struct Word(&'static str);
 impl Word {
     pub(crate) const NONE: Self = Self("none");
 
+    pub(super) const fn of_reason(word: &'static str) -> Self {
+        Self(word)
+    }
+
     /// The word.
     pub const fn as_str(self) -> &'static str {
         self.0

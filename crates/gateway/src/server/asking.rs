@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backstop_hooks::TraceParent;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::uri::PathAndQuery;
@@ -51,6 +52,15 @@ impl Asking {
             self.headers.insert(name.clone(), value.clone());
         }
         Ok(self)
+    }
+
+    /// The same in a span of the gateway, which the provider is told of in place of the client's. Without one, nothing changes.
+    pub(super) fn in_span(mut self, span: Option<TraceParent>) -> Self {
+        // Digits and hyphens are always a value.
+        if let Some(value) = span.and_then(|span| HeaderValue::from_str(&span.to_string()).ok()) {
+            self.headers.insert(TraceParent::HEADER, value);
+        }
+        self
     }
 
     /// The same for a body that is not the client's.

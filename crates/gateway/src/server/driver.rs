@@ -28,7 +28,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::error_body;
 use crate::exchange::{self, Answered, Exchange, KeepAlive, Outgoing, Requested, Step, Watch};
-use crate::record::Recorder;
+use crate::record::{Maker, Recorder};
 use crate::upstream::{Provider, Silence, UpstreamBody};
 
 /// Output leaves when it has reached this size, even if there is more to read.
@@ -395,13 +395,19 @@ impl Driver {
             Step::Again(body) => {
                 self.spare = self.keep_alive.is_some().then(|| out.spare_head()).flatten();
                 (self.upstream, self.decoder, self.unframer) = (None, None, None);
-                let again = self.again.clone();
                 let provider = Arc::clone(&self.provider);
+                let again = self.again.clone().in_span(self.recorder.calls(Maker::of(&provider)));
+                let recorder = self.recorder.clone();
                 State::Deciding(Box::pin(async move {
                     let request = again.renewed().await.ok().and_then(|again| again.with(body).ok());
                     let answer = match request {
                         Some((request, built)) => {
+                            recorder.asks(&provider.name);
                             let answer = provider.send(request).await.ok();
+                            match &answer {
+                                Some(answer) => recorder.provider_answered(answer.status()),
+                                None => recorder.call_failed(),
+                            }
                             drop(built);
                             answer
                         }

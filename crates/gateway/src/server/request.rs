@@ -31,13 +31,17 @@ use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Call, Exchange, Plan, Reply, Requested, Watch};
 use crate::head::{AnswerHeaders, Credentials, RequestHeaders};
 use crate::headers::{KnownHeaders, Way};
+use crate::inspect::trace_parent;
 use crate::models::{NamedModels, in_query, main_model, names_in_one_way};
 use crate::operations::Permission;
 use crate::query::strange;
 use crate::quota::Admitted;
-use crate::record::{Outcome, Recorder};
+use crate::record::{Maker, Outcome, Recorder};
 use crate::settings::Cloud;
 use crate::upstream::{NoKey, Paying, Provider, RequestBody, UpstreamBody, error_in};
+
+/// What vendors say of a trace (W3C Trace Context).
+const TRACE_STATE: &str = "tracestate";
 
 /// How long the first byte of a stream is waited for before its head is passed on.
 const FIRST_BYTE: Duration = Duration::from_secs(1);
@@ -106,6 +110,12 @@ impl<'a> ProxyRequest<'a> {
     ) -> (Self, Plan) {
         let proxied = Self { recorder: recorder.clone(), ..Self::quiet(shared, head, caller, endpoint) };
         recorder.accepted(&proxied.caller, endpoint);
+        // Any 32 digits are a trace, also those of a secret.
+        if let Some((text, parent)) = trace_parent(&head.headers)
+            && proxied.withholds(&[text]).is_empty()
+        {
+            recorder.below(parent);
+        }
         let Caller { agent, user, target, .. } = &proxied.caller;
         let plan = shared.interceptor.begin(&Call {
             number: shared.numbers.fetch_add(1, Ordering::Relaxed),
@@ -317,11 +327,16 @@ impl<'a> ProxyRequest<'a> {
                     }
                     Err(reason @ NoKey::Missing(_)) => return Err(unpaid(provider, reason)),
                 };
-                let asking = self.asking(provider, &paying, &sending, inspected);
+                let span = self.recorder.calls(Maker::of(provider));
+                let asking = self.asking(provider, &paying, &sending, inspected).in_span(span);
                 let (request, built) = self.request(&asking, &mut sending)?;
                 self.recorder.asks(&provider.name);
                 let mut answer = provider.send(request).await;
                 drop(built);
+                match &answer {
+                    Ok(response) => self.recorder.provider_answered(response.status()),
+                    Err(_) => self.recorder.call_failed(),
+                }
                 if let Ok(response) = &mut answer
                     && provider.refuses(&paying, response).await
                     && can_repeat
@@ -364,6 +379,7 @@ impl<'a> ProxyRequest<'a> {
                         (may_wait && is_unsent).then(|| first_wait(retries))
                     }
                 };
+                self.recorder.call_failed();
                 let Some(wait) = wait else { break };
                 retries += 1;
                 sleep(wait).await;
@@ -457,7 +473,11 @@ impl<'a> ProxyRequest<'a> {
         let known = self.known(credentials);
         let request_headers =
             RequestHeaders { auth: &self.shared.auth, host, credentials, replaced, inspected, known };
-        let (headers, left_out) = request_headers.build(&self.head.headers, |words| self.withholds(words));
+        let (mut headers, mut left_out) =
+            request_headers.build(&self.head.headers, |words| self.withholds(words));
+        if !self.continues_trace(known) && headers.remove(TRACE_STATE).is_some() {
+            left_out = left_out.saturating_add(1);
+        }
         self.recorder.leaves_out(Way::Request, left_out);
         let at_azure = matches!(provider.cloud, Some(Cloud::Azure { .. }));
         Asking {
@@ -479,6 +499,12 @@ impl<'a> ProxyRequest<'a> {
     fn known(&self, credentials: &Credentials) -> Option<&KnownHeaders> {
         let is_open = !self.shared.interceptor.decides() && matches!(credentials, Credentials::Client);
         (!is_open).then_some(&self.shared.headers)
+    }
+
+    /// Whether a provider may be told what vendors say of the trace that it belongs to. Where traces are recorded, the trace is ours to
+    /// tell of: such a text passes only if the operator has named it, and the trace is still that of the client.
+    fn continues_trace(&self, known: Option<&KnownHeaders>) -> bool {
+        self.recorder.is_traced().is_none_or(|is_below| is_below && known.is_some())
     }
 
     /// Refuses an address in which a text may stand, where hooks decide or the operator pays.

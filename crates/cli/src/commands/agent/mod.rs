@@ -28,6 +28,7 @@ use self::plugins::Brought;
 use self::screen::Screen;
 use crate::commands::ancestry::only_people;
 use crate::commands::gateway::RunFolder;
+use crate::commands::hook::trace_parent;
 use crate::commands::notify::Notifier;
 use crate::commands::plugin_use::{PluginList, has_terminal};
 use crate::commands::sessions;
@@ -111,7 +112,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let list = PluginList::of(surroundings);
     let mut backstop = builder.hosts(hosts).store(Arc::clone(&store)).build().await?;
     let screen = Arc::new(Screen::new(output));
-    let agent = Agent::new(AgentParts {
+    let mut agent = Agent::new(AgentParts {
         engine: backstop.engine().clone(),
         store: Arc::clone(&store),
         models: Arc::new(providers),
@@ -122,6 +123,9 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         attendance,
         output: Arc::clone(&screen) as Arc<dyn backstop::agent::Output>,
     });
+    if let Some(traces) = backstop.traces() {
+        agent = agent.told_to(Arc::new(traces.clone()), trace_parent());
+    }
     let choice = match &settings.resume {
         Resume::No => SessionChoice::New { key },
         Resume::Latest => SessionChoice::LatestOf(key),

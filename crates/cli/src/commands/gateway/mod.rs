@@ -9,6 +9,7 @@ mod leave;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
+mod traces;
 pub(in crate::commands) mod watch;
 
 use std::future::pending;
@@ -32,6 +33,7 @@ use super::agent::{say_faults, say_left_out};
 
 use self::hold::Hold;
 use self::leave::Leaving;
+use self::traces::LiveTraces;
 use self::watch::{Counted, Decisions, Shown};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
@@ -56,6 +58,8 @@ struct Running {
     watch: Arc<Decisions>,
     /// What operators are shown; none where a program is run.
     metrics: Option<Metrics>,
+    /// What sends the spans of requests.
+    traces: Arc<LiveTraces>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
     /// Hooks of configurations that no longer hold end with what they judge.
@@ -134,7 +138,12 @@ impl Running {
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
-        let (gateway, hooks) = match Self::open(settings, &backstop, how, left, metrics.clone()).await {
+        let traces = Arc::new(LiveTraces::of(backstop.traces()));
+        // A program that is run is judged by the configuration of its start.
+        let is_read = metrics.is_some() || backstop.traces().is_some();
+        let sink = is_read.then(|| Arc::clone(&traces) as Arc<dyn RequestSink>);
+        let observers = Observers { metrics: metrics.clone(), sinks: sink.into_iter().collect() };
+        let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
             Ok(started) => started,
             Err(error) => {
                 backstop.shut_down().await;
@@ -157,6 +166,7 @@ impl Running {
             decisions,
             watch,
             metrics: metrics.clone(),
+            traces,
             sweeping: None,
             retiring: Vec::new(),
         };
@@ -181,7 +191,7 @@ impl Running {
         backstop: &Backstop,
         how: HookSettings,
         left: Option<(Arc<Heard>, Arc<Decisions>)>,
-        metrics: Option<Metrics>,
+        mut observers: Observers,
     ) -> Result<(Gateway, Hooks), Error> {
         let engine = backstop.engine();
         let hooks = Hooks::new(engine.clone(), how)?;
@@ -193,11 +203,11 @@ impl Running {
             }
             None => Arc::new(hooks.clone()),
         };
-        if let Some(metrics) = &metrics {
+        if let Some(metrics) = &observers.metrics {
             metrics.ask(backstop.backlog());
         }
         let log = AccessLog::of(log::current())?.map(|log| Arc::new(log) as Arc<dyn RequestSink>);
-        let observers = Observers { metrics, sinks: log.into_iter().collect() };
+        observers.sinks.extend(log);
         let gateway = Gateway::observed(settings, interceptor, observers).await?;
         hooks.started(gateway.address().port());
         Ok((gateway, hooks))
@@ -252,6 +262,7 @@ impl Running {
     fn take_over(&self, settings: &Settings, backstop: &Backstop, how: HookSettings) -> Result<Hooks, Error> {
         let hooks = self.hooks.renewed(backstop.engine().clone(), how)?;
         self.gateway.reload(settings, Arc::new(hooks.clone()))?;
+        self.traces.renew(backstop.traces());
         if let Some(metrics) = &self.metrics {
             metrics.ask(backstop.backlog());
         }

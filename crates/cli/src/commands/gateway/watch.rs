@@ -134,6 +134,7 @@ fn decided(receipt: &Receipt) -> Vec<(&'static str, Value)> {
         ("resolution", json!(approval.map(|approval| approval.resolution))),
         ("elapsedUs", json!(u64::try_from(receipt.elapsed.as_micros()).unwrap_or(u64::MAX))),
         ("judged", json!(receipt.judged)),
+        ("traceId", json!(receipt.key.trace.map(|trace| trace.trace_id))),
     ]
 }
 

@@ -1,15 +1,16 @@
 //! The decision: by a daemon where one listens, else here: configuration, engine, answer, and the record of it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use backstop::Backstop;
 use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, points, refuse, respond};
 use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
+use backstop::hooks::{Trace, TraceParent};
 use backstop::store::{MemoryStore, SqliteStore, Store};
-use backstop::{daemon_socket, store_path};
+use backstop::{Traces, daemon_socket, store_path};
 
 use super::speak::remark;
 use crate::commands::notify::Notifier;
@@ -51,11 +52,19 @@ pub(super) struct Heard<'a> {
     pub(super) event: &'a ClientEvent,
     /// When the hook was started.
     pub(super) started: Instant,
+    /// What sends spans, once the answer is out.
+    pub(super) traces: &'a OnceLock<Traces>,
 }
 
 /// What the client says of whether a person attends it, to a hook that it has started.
 pub(crate) fn attended(client: Client) -> Attended {
     Attended::by(client, &environment)
+}
+
+/// The span below which the event stands, as the hook's environment says, which an agent may have set: it chooses where in a trace the
+/// event is shown, and nothing else.
+pub(crate) fn trace_parent() -> Option<TraceParent> {
+    environment("TRACEPARENT").as_deref().and_then(TraceParent::parse)
 }
 
 /// Understands what a client wrote. `here` is the folder in which it started the hook.
@@ -116,6 +125,7 @@ fn ask_daemon(
         folder: here.to_string_lossy().into_owned(),
         attended: attended(heard.client).into(),
         patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        trace_parent: trace_parent().map(|parent| parent.to_string()),
         claims: None,
     };
     for (socket, kin) in sockets {
@@ -158,9 +168,13 @@ async fn decide_here(
         policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));
     }
     let built = policy.home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
-    let backstop = built.map_err(Error::from)?;
+    let mut backstop = built.map_err(Error::from)?;
+    if let Some(traces) = backstop.take_over_traces() {
+        // There is one judge in this process.
+        let _ = heard.traces.set(traces);
+    }
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
-    let reply = judged(&backstop, heard.event, left, !is_strict).await;
+    let reply = judged(&backstop, heard.event, left, !is_strict, trace_parent()).await;
     // What was decided is on disk before anything is waited for that plugins could draw out.
     let complete = match backstop.audit() {
         Some(audit) => audit.flush().await,
@@ -187,7 +201,17 @@ pub(crate) async fn judged(
     event: &ClientEvent,
     left: Duration,
     has_desk: bool,
+    parent: Option<TraceParent>,
 ) -> Reply {
+    let Some(traces) = backstop.traces() else { return answered(backstop, event, left, has_desk).await };
+    let (began, trace) = (Instant::now(), Trace::begin(parent));
+    let event = event.clone().in_trace(trace);
+    let reply = answered(backstop, &event, left, has_desk).await;
+    traces.judged(&event, trace, began.elapsed());
+    reply
+}
+
+async fn answered(backstop: &Backstop, event: &ClientEvent, left: Duration, has_desk: bool) -> Reply {
     let says_so = backstop.config().config.agent.approvals.attended.value;
     let settled = says_so.then(|| event.clone().attended_unless_said());
     let event = settled.as_ref().unwrap_or(event);

@@ -15,6 +15,9 @@
 //!
 //! Where a [daemon](crate::daemon) listens, it judges, and nothing is read or built here but the event.
 //!
+//! Where there are traces, a hook that judged alone sends its spans once the answer is out, and waits half a second for that at most;
+//! a daemon sends them without anybody waiting.
+//!
 //! What was decided is in the audit trail before the answer leaves. Where the trail can't be written, calls
 //! are refused: an agent that works unseen is what the trail is there to prevent, and whoever does not want
 //! one says so with `audit.enabled`.
@@ -27,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use backstop::Traces;
 use backstop::clients::{Client, ClientEvent, MAX_PAYLOAD_BYTES, Reason, Reply, refuse, universal_deny};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -38,13 +42,16 @@ use crate::exit::Exit;
 use crate::session::{OperatorFolders, Surroundings};
 
 use self::decide::{Heard, attended, decide, said};
-pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded};
+pub(crate) use self::decide::{Unjudged, folder, judged, read_event, recorded, trace_parent};
 use self::pipe::hand_over;
 pub(crate) use self::speak::refuse_blindly;
 use self::speak::{remark, speak};
 
 /// The longest that a client takes to write its event. All write it at once.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a hook that judged alone waits until spans are sent. Clients wait for it.
+const LAST_SPANS: Duration = Duration::from_millis(500);
 
 /// Who asks, about what.
 #[derive(Debug)]
@@ -73,24 +80,29 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
     };
     let started = Instant::now();
     let patience = client.facts().patience(settings.event.as_deref().unwrap_or_default());
-    let known = Arc::new(Known::new());
+    let (known, traces) = (Arc::new(Known::new()), Arc::new(OnceLock::new()));
     let (answer, answered) = oneshot::channel();
     let worker = {
-        let known = Arc::clone(&known);
+        let (known, traces) = (Arc::clone(&known), Arc::clone(&traces));
         std::thread::Builder::new().name("backstop-hook".to_owned()).spawn(move || {
             // Nobody listens when the answer comes too late.
             let asked = Asked { client, name: settings.event, service: settings.service };
-            drop(answer.send(judge(&asked, &known, started, &surroundings)));
+            drop(answer.send(judge(&asked, &known, &traces, started, &surroundings)));
         })
     };
     let ended = match worker {
         Ok(_) => wait(answered, &known, patience).await,
         Err(error) => Err(format!("backstop can't start a thread: {error}")),
     };
-    match ended {
+    let exit = match ended {
         Ok(said) => tell(&said),
         Err(why) => tell(&said(client, refused(known.get(), &why))),
+    };
+    if let Some(traces) = traces.get() {
+        // The answer is out. What is not sent by then goes with this process.
+        traces.flush_within(LAST_SPANS).await;
     }
+    exit
 }
 
 /// The operator's folders, which no variable of the environment chooses.
@@ -156,6 +168,7 @@ struct Asked {
 fn judge(
     asked: &Asked,
     known: &Known,
+    traces: &OnceLock<Traces>,
     started: Instant,
     surroundings: &Surroundings,
 ) -> Result<Said, String> {
@@ -164,7 +177,7 @@ fn judge(
     let here = std::env::current_dir().ok();
     let event = read_event(client, &bytes, name, here.as_deref()).map_err(|Unjudged(why)| why)?;
     let event = known.get_or_init(|| event.attended(attended(client)));
-    let heard = Heard { client, name, bytes: &bytes, event, started };
+    let heard = Heard { client, name, bytes: &bytes, event, started, traces };
     let decided = match &asked.service {
         Some(socket) => hand_over(&heard, socket, surroundings),
         None => decide(&heard, surroundings),

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::decide::{Heard, MARGIN, Unjudged, attended, folder, patience};
+use super::decide::{Heard, MARGIN, Unjudged, attended, folder, patience, trace_parent};
 use crate::daemon::{Claims, Question, Said, Viewpoint, ask_service};
 use crate::session::{Surroundings, working_directory};
 
@@ -28,6 +28,7 @@ pub(super) fn hand_over(
         folder: folder.to_string_lossy().into_owned(),
         patience_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
         attended: attended(heard.client).into(),
+        trace_parent: trace_parent().map(|parent| parent.to_string()),
         claims: Some(Claims { layers }),
     };
     ask_service(socket, &question, heard.bytes, Instant::now() + left + MARGIN)

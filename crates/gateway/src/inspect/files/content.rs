@@ -162,7 +162,7 @@ impl ContentExchange {
         };
         let answers = answers.ok_or("answers what is judged in no batch")?;
         let came = Bytes::from(body.to_string());
-        let span = counted.as_deref().and_then(|counted| counted.call.trace.clone());
+        let span = counted.as_deref().and_then(|counted| counted.call.trace);
         let named = format!("{}/{id}", batch.unwrap_or(&self.file));
         let one = self.sample.fetching(answers, named).in_span(span);
         let (status, left) = alone(one, &self.provider, came.clone()).await;

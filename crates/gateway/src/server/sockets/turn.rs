@@ -14,7 +14,7 @@ use super::outlet::{self, Outlet};
 use super::relay::{Next, Relay};
 use crate::error::{Cause, Failure};
 use crate::exchange::{Answered, Exchange, Outgoing, Plan, Reply, Requested, Step, Watch};
-use crate::record::{Outcome, RecordEnd};
+use crate::record::{Maker, Outcome, RecordEnd};
 use crate::server::judging;
 use crate::server::load::{Buffered, Running, Visitors};
 use crate::server::request::{ProxyRequest, Sending};
@@ -172,6 +172,8 @@ impl Relay {
         if !told.is_empty() {
             self.feed(told).await?;
         }
+        // The provider of an open connection can't be told of a span.
+        let _ = recorder.calls(Maker::of(&session.provider));
         recorder.asks(&session.provider.name);
         // What came while somebody decided is no beginning of this answer.
         let asked = match self.hush().await {

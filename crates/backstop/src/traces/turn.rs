@@ -1,0 +1,86 @@
+//! The spans of a turn of our own agent.
+
+use backstop_agent::{Stage, StageSink};
+use backstop_hooks::{SpanId, Trace};
+use backstop_llm::{Api, StopReason};
+use backstop_telemetry::{Attribute, Kind, Span, keys, operations, providers, told};
+
+use super::Traces;
+use super::used;
+
+impl StageSink for Traces {
+    fn ended(&self, trace: Trace, stage: &Stage<'_>) {
+        if !self.0.samples(trace.trace_id) {
+            return;
+        }
+        let below = Trace { span_id: SpanId::fresh(), parent_span_id: Some(trace.span_id), ..trace };
+        self.record(match stage {
+            Stage::Turn { agent, session, outcome, error, elapsed } => {
+                let name = format!("{} {}", operations::INVOKE_AGENT, told(agent.as_str()));
+                let mut span = Span::ended(trace, name, *elapsed);
+                span.is_parent_remote = trace.parent_span_id.is_some();
+                span.set(keys::OPERATION, operations::INVOKE_AGENT);
+                span.set(keys::AGENT, told(agent.as_str()));
+                span.set(keys::CONVERSATION, told(session.as_str()));
+                span.set(keys::OUTCOME, *outcome);
+                if let Some(error) = error {
+                    span.fail(*error);
+                }
+                span
+            }
+            Stage::ModelCall { provider, api, model, answer, error, elapsed } => {
+                let name = format!("{} {}", operations::CHAT, told(model));
+                let mut span = Span::ended(below, name, *elapsed).kind(Kind::Client);
+                span.set(keys::OPERATION, operations::CHAT);
+                span.set(keys::PROVIDER, maker(*api));
+                span.set(keys::UPSTREAM, told(provider));
+                span.set(keys::REQUEST_MODEL, told(model));
+                if let Some(answer) = answer {
+                    if !answer.model.is_empty() {
+                        span.set(keys::RESPONSE_MODEL, told(&answer.model));
+                    }
+                    used(&mut span, answer.usage);
+                    span.set(keys::FINISH_REASONS, Attribute::Texts(vec![reason(&answer.stop).into()]));
+                }
+                if let Some(error) = error {
+                    span.fail(*error);
+                }
+                span
+            }
+            Stage::ToolCall { tool, id, failed, elapsed } => {
+                let tool = told(tool.canonical());
+                let name = format!("{} {tool}", operations::EXECUTE_TOOL);
+                let mut span = Span::ended(below, name, *elapsed);
+                span.set(keys::OPERATION, operations::EXECUTE_TOOL);
+                span.set(keys::TOOL, tool);
+                span.set(keys::TOOL_CALL, told(id.as_str()));
+                if *failed {
+                    span.fail("tool_error");
+                }
+                span
+            }
+        });
+    }
+}
+
+const fn maker(api: Api) -> &'static str {
+    match api {
+        Api::AnthropicMessages => providers::ANTHROPIC,
+        Api::OpenAiChat | Api::OpenAiResponses => providers::OPENAI,
+        Api::Gemini => providers::GEMINI,
+        Api::BedrockConverse => providers::BEDROCK,
+    }
+}
+
+/// A reason for which a model stopped; others are chosen by providers.
+fn reason(stop: &StopReason) -> &'static str {
+    match stop {
+        StopReason::EndTurn => "end_turn",
+        StopReason::ToolUse => "tool_use",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::StopSequence => "stop_sequence",
+        StopReason::Refusal => "refusal",
+        StopReason::PauseTurn => "pause_turn",
+        StopReason::Other(_) => "other",
+    }
+}
