@@ -13,6 +13,7 @@ mod clouds;
 mod freeform;
 mod sockets;
 mod surface;
+mod traces;
 mod waiting;
 
 use std::collections::BTreeMap;
