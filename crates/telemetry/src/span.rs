@@ -9,7 +9,7 @@ use crate::conventions::{Key, keys};
 
 /// The longest id that is told as it is.
 const LONGEST_ID: usize = 128;
-/// The most digits in a row in one, and the most parts: a sentence has more.
+/// The most parts between its signs: a sentence has more.
 const MOST_PARTS: usize = 8;
 
 /// On which side of a call a span is.
