@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use backstop_hooks::conversation::TokenUsage;
-use backstop_hooks::{AgentId, SessionId, Trace, TraceId, TraceParent};
+use backstop_hooks::{SessionId, Trace, TraceId, TraceParent};
 use backstop_llm::StopReason;
 use http::{Method, StatusCode};
 

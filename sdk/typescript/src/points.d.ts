@@ -603,7 +603,7 @@ export interface LlmOutputEvent {
 export interface Message {
   /** Who speaks. */
   role: Role;
-  /** What is said, in order. */
+  /** What is said, in order; shared between all copies of the message. */
   content: Array<Part>;
   /** The message's place in a transcript, if it has one. */
   id?: MessageId;

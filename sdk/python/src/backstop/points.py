@@ -744,7 +744,7 @@ class LlmOutputEvent(_LlmOutputEventRequired, total=False):
 class _MessageRequired(TypedDict):
     # Who speaks.
     role: Role
-    # What is said, in order.
+    # What is said, in order; shared between all copies of the message.
     content: List[Part]
 
 
