@@ -446,7 +446,7 @@ mod tests {
         );
         let other = Key::create(&folder.path().join("t")).unwrap();
         assert!(matches!(read_word(&mut word.as_slice(), &other, "n"), Err(Unreadable::Unsigned)));
-        let mut signed = b"BKST\0\x03\0\0\0\x02{}".to_vec();
+        let mut signed = b"BKST\0\x04\0\0\0\x02{}".to_vec();
         signed.extend(key.tag("n", b"{}"));
         assert!(matches!(read(&signed), Err(Unreadable::Nonsense)));
     }

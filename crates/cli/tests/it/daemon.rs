@@ -262,11 +262,11 @@ fn babble(listener: UnixListener, bytes: &'static [u8]) {
 
 /// A word of this version of the protocol, whole, well-formed, and signed by nobody.
 const CONSENT: &[u8] =
-    b"BKST\0\x03\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
+    b"BKST\0\x04\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
       ................................";
 /// The same of one that first says that it has the question.
-const ACCEPTED_CONSENT: &[u8] = b"BKST\0\x03\0\0\0\x0a\"accepted\"................................\
-      BKST\0\x03\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
+const ACCEPTED_CONSENT: &[u8] = b"BKST\0\x04\0\0\0\x0a\"accepted\"................................\
+      BKST\0\x04\0\0\0\x42{\"answered\":{\"stdout\":\"\",\"stderr\":\"\",\"exit_code\":0,\"remark\":null}}\
       ................................";
 
 /// A key where a daemon's would lie, such as a killed one leaves.
@@ -389,7 +389,7 @@ fn what_others_send_to_the_daemon_does_not_keep_it_from_answering() {
     let serving = Serving::start(&user);
     let mut held = Vec::new();
     for bytes in
-        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BKST\0\x03\xff\xff\xff\xff", b"BKST\0\x03\0\0\0\x02[]", b"BK", b""]
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BKST\0\x04\xff\xff\xff\xff", b"BKST\0\x04\0\0\0\x02[]", b"BK", b""]
     {
         let mut stream = UnixStream::connect(socket(&user)).unwrap();
         let _ = stream.write_all(bytes);
