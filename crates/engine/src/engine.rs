@@ -203,6 +203,12 @@ impl Engine {
         &self.0.approvals.store
     }
 
+    /// Returns how often the hooks have changed. What was judged under another number may be judged otherwise now; a caller that
+    /// remembers what hooks made of something reads it before it asks them.
+    pub fn generation(&self) -> u64 {
+        self.0.registry.generation()
+    }
+
     /// Returns whether any hook is registered at the point `P`.
     pub fn has_hooks<P: Point>(&self) -> bool {
         self.0.registry.is_occupied(P::INFO.id)

@@ -17,6 +17,8 @@ pub struct Registry {
     current: ArcSwap<Snapshot>,
     // A bit for each point at which hooks stand: what a dispatch that meets none has to know.
     occupied: AtomicU64,
+    // How often the hooks have changed.
+    generation: AtomicU64,
     // Serialises changes; dispatches never wait for it.
     writing: Mutex<()>,
 }
@@ -28,6 +30,7 @@ impl Registry {
         Self {
             occupied: AtomicU64::new(snapshot.occupied()),
             current: ArcSwap::from_pointee(snapshot),
+            generation: AtomicU64::new(0),
             writing: Mutex::new(()),
         }
     }
@@ -44,6 +47,13 @@ impl Registry {
         let occupied = next.occupied();
         self.current.store(Arc::new(next));
         self.occupied.store(occupied, Ordering::Release);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns how often the hooks have changed. Whoever reads it before a dispatch knows by the same number later that hooks
+    /// judge as they did.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Returns the hooks as they are now.

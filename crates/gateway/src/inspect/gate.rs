@@ -44,12 +44,14 @@ const STEP_BYTES: usize = 64 * 1_024;
 const NO_AGENT: &str = "unknown";
 
 /// What `message.before` made of messages, so that each is judged once, and what people allowed to be offered. Texts that came are kept
-/// as digests.
+/// as digests. Once the hooks are others, nothing of it counts any more.
 #[derive(Debug)]
 pub(super) struct Remembered(Mutex<Made>);
 
 #[derive(Debug)]
 struct Made {
+    /// Under which hooks, as the engine counts them.
+    generation: u64,
     unchanged: Bounded<Digest, ()>,
     rewritten: Bounded<Digest, Text>,
     allowed: Bounded<Digest, ()>,
@@ -58,7 +60,8 @@ struct Made {
 impl Default for Remembered {
     fn default() -> Self {
         let (unchanged, rewritten) = (Bounded::new(MAX_UNCHANGED), Bounded::new(MAX_REWRITTEN));
-        Self(Mutex::new(Made { unchanged, rewritten, allowed: Bounded::new(MAX_ALLOWED) }))
+        let allowed = Bounded::new(MAX_ALLOWED);
+        Self(Mutex::new(Made { generation: 0, unchanged, rewritten, allowed }))
     }
 }
 
@@ -72,33 +75,60 @@ impl Made {
 }
 
 impl Remembered {
+    /// What is remembered under the hooks of this generation: what others made of messages, and what was allowed under them, is forgotten.
+    fn under(&self, generation: u64) -> RememberedNow<'_> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.generation < generation {
+            let forgotten = Self::default().0.into_inner().unwrap_or_else(PoisonError::into_inner);
+            *made = Made { generation, ..forgotten };
+        }
+        RememberedNow { remembered: self, generation }
+    }
+}
+
+/// What is remembered under some hooks. Once a request has come that others judge, nothing is found and nothing is kept here.
+#[derive(Clone, Copy, Debug)]
+struct RememberedNow<'a> {
+    remembered: &'a Remembered,
+    generation: u64,
+}
+
+impl RememberedNow<'_> {
+    /// Looks at what was made, or changes it, as long as it counts.
+    fn with<T: Default>(self, look: impl FnOnce(&mut Made) -> T) -> T {
+        let mut made = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.generation == self.generation { look(&mut made) } else { T::default() }
+    }
+
     /// What became of a message, which may be nothing.
-    fn find(&self, key: &Digest) -> Option<Option<Text>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).find(key)
+    #[expect(clippy::option_option, reason = "a message may be unknown, and a known one unchanged")]
+    fn find(self, key: &Digest) -> Option<Option<Text>> {
+        self.with(|made| made.find(key))
     }
 
     /// Whether a person allowed an offer.
-    fn is_allowed(&self, key: &Digest) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).allowed.get(key).is_some()
+    fn is_allowed(self, key: &Digest) -> bool {
+        self.with(|made| made.allowed.get(key).is_some())
     }
 
-    fn allow(&self, key: Digest) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).allowed.insert(key, ());
+    fn allow(self, key: Digest) {
+        self.with(|made| made.allowed.insert(key, ()));
     }
 
-    fn keep(&self, key: Digest, text: Option<Text>) {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.find(&key).is_some_and(|known| known == text) {
-            return;
-        }
-        // Hooks change: only their last word counts.
-        made.unchanged.forget(&key);
-        made.rewritten.forget(&key);
-        match text {
-            None => made.unchanged.insert(key, ()),
-            Some(text) if text.len() <= MAX_REMEMBERED_BYTES => made.rewritten.insert(key, text),
-            Some(_) => {}
-        }
+    fn keep(self, key: Digest, text: Option<Text>) {
+        self.with(|made| {
+            if made.find(&key).is_some_and(|known| known == text) {
+                return;
+            }
+            // Hooks change: only their last word counts.
+            made.unchanged.forget(&key);
+            made.rewritten.forget(&key);
+            match text {
+                None => made.unchanged.insert(key, ()),
+                Some(text) if text.len() <= MAX_REMEMBERED_BYTES => made.rewritten.insert(key, text),
+                Some(_) => {}
+            }
+        });
     }
 }
 
@@ -131,6 +161,8 @@ impl Asking<'_> {
         request: &mut ModelRequest,
         remembered: &Remembered,
     ) -> Result<(), Blocked> {
+        // INVARIANT (one policy): the number is read before anybody is asked.
+        let remembered = remembered.under(self.engine.generation());
         if self.engine.has_hooks::<MessageBefore>() {
             self.messages(request, remembered).await?;
         }
@@ -154,7 +186,7 @@ impl Asking<'_> {
     }
 
     /// Takes out of the request what the provider would run by itself although a call of it would be denied.
-    async fn offers(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
+    async fn offers(self, request: &mut ModelRequest, remembered: RememberedNow<'_>) -> Result<(), Blocked> {
         let mut gone = HashSet::new();
         for offer in self.offered(request).iter().filter(|offer| offer.is_run_by_provider()) {
             let Some(blocked) = self.refused(offer, remembered).await else { continue };
@@ -170,7 +202,7 @@ impl Asking<'_> {
 
     /// Why a tool may not be offered in this conversation. A person who allows it does so for the conversation, and for this very
     /// tool: an offer that says anything else is another one.
-    async fn refused(self, offer: &Offer, remembered: &Remembered) -> Option<Blocked> {
+    async fn refused(self, offer: &Offer, remembered: RememberedNow<'_>) -> Option<Blocked> {
         let definition = offer.info.input_schema.as_ref().map(Json::to_value).unwrap_or_default();
         let conversation = self.identity.session.as_str();
         let said = [("conversation".to_owned(), conversation.into()), ("offered".to_owned(), definition)];
@@ -196,7 +228,11 @@ impl Asking<'_> {
         Digest::of("offer", &serde_json::json!([agent, names, &**said]))
     }
 
-    async fn messages(self, request: &mut ModelRequest, remembered: &Remembered) -> Result<(), Blocked> {
+    async fn messages(
+        self,
+        request: &mut ModelRequest,
+        remembered: RememberedNow<'_>,
+    ) -> Result<(), Blocked> {
         let model = request.model.clone();
         let last = request.messages.iter().rposition(is_turn);
         let mut since_turn = 0_usize;
@@ -371,7 +407,8 @@ mod tests {
 
     #[test]
     fn the_last_word_about_a_message_counts() {
-        let (remembered, key) = (Remembered::default(), Digest::of_text("message.before", "x"));
+        let (all, key) = (Remembered::default(), Digest::of_text("message.before", "x"));
+        let remembered = all.under(1);
         assert_eq!(remembered.find(&key), None);
         let too_long = Text::from("y".repeat(MAX_REMEMBERED_BYTES + 1));
         for (made, found) in [
@@ -383,5 +420,23 @@ mod tests {
             remembered.keep(key, made);
             assert_eq!(remembered.find(&key), found);
         }
+    }
+
+    #[test]
+    fn other_hooks_begin_with_nothing() {
+        let (all, key) = (Remembered::default(), Digest::of_text("message.before", "x"));
+        let before = all.under(1);
+        before.keep(key, None);
+        before.allow(key);
+        assert!(all.under(1).find(&key).is_some() && all.under(1).is_allowed(&key));
+        let now = all.under(2);
+        assert!(now.find(&key).is_none() && !now.is_allowed(&key));
+        // A request that began under the hooks of before ends under them.
+        before.keep(key, Some("y".into()));
+        before.allow(key);
+        assert!(now.find(&key).is_none() && !now.is_allowed(&key));
+        assert!(all.under(1).find(&key).is_none(), "one that read the number before the other did");
+        now.keep(key, None);
+        assert_eq!((now.find(&key), before.find(&key)), (Some(None), None));
     }
 }

@@ -170,7 +170,10 @@ impl CleanOffers {
         let (agent, system) = (call.agent_id.clone(), event.system_prompt.clone());
         let offer = Arc::new(CleanOffer { agent, system, tools: event.tools.clone() });
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        offers.truncate(MAX_OFFERS - 1);
+        // What is forgotten is scanned again.
+        while offers.len() >= MAX_OFFERS {
+            offers.pop_back();
+        }
         offers.push_front(offer);
     }
 }
