@@ -168,7 +168,10 @@ impl AccessTokens {
         }
         let ids = unreadable.iter().take(MOST_TOLD);
         let ids: Vec<&str> = ids.map(|token| token.id.as_ref().map_or("?", AccessTokenId::as_str)).collect();
-        let (count, ids) = (unreadable.len(), ids.join(", "));
+        let count = unreadable.len();
+        let rest = count.saturating_sub(ids.len());
+        let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+        let ids = format!("{}{more}", ids.join(", "));
         tracing::warn!(count, ids, "access tokens that can't be read open nothing");
         *known = unreadable;
     }

@@ -1,8 +1,6 @@
 //! `gateway` and `providers` as the settings of a gateway.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +26,7 @@ use super::credentials::renewed;
 use super::identity::issuers;
 use super::limits::prices;
 use super::provider::{ProviderError, authorities, key};
+use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
 
 /// Why a configuration can't be served.
@@ -129,9 +128,6 @@ pub fn gateway_settings(
     Ok(settings)
 }
 
-/// The largest file with certificates or a key, in bytes.
-const LARGEST_PEM: u64 = 1024 * 1024;
-
 /// The certificates of the listener.
 fn tls(loaded: &Loaded) -> Result<Option<Tls>, GatewayConfigError> {
     let config = &loaded.config.gateway.tls;
@@ -139,9 +135,8 @@ fn tls(loaded: &Loaded) -> Result<Option<Tls>, GatewayConfigError> {
     let read = |key: &'static str, file: &Spanned<ConfigText>| {
         let path = from_operator(loaded, file.value.expose());
         let source = path.display().to_string();
-        let mut text = Vec::new();
-        match File::open(&path).and_then(|file| file.take(LARGEST_PEM).read_to_end(&mut text)) {
-            Ok(_) => Ok(Pem { text, source }),
+        match small_file::read(&path, LARGEST_PEM) {
+            Ok(text) => Ok(Pem { text, source }),
             Err(error) => Err(GatewayConfigError::Tls { key, file: source, reason: error.to_string() }),
         }
     };

@@ -1,7 +1,5 @@
 //! `gateway.identity` as issuers of a gateway.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::time::Duration;
 
 use backstop_config::{GatewayIssuer, IssuerAlgorithm, Loaded, Spanned, Text};
@@ -9,10 +7,8 @@ use backstop_gateway::{TokenAlgorithm, TokenIssuer, Trust};
 use backstop_hooks::AgentId;
 
 use super::gateway::GatewayConfigError;
+use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
-
-/// The largest file with authorities, in bytes.
-const LARGEST_CA_FILE: u64 = 1024 * 1024;
 
 /// Who vouches for callers.
 pub(super) fn issuers(loaded: &Loaded) -> Result<Vec<TokenIssuer>, GatewayConfigError> {
@@ -57,9 +53,8 @@ fn trust(loaded: &Loaded, issuer: &GatewayIssuer) -> Result<Trust, GatewayConfig
     let Some(file) = &issuer.ca_file else { return Ok(Trust::System) };
     let path = from_operator(loaded, file.value.expose());
     let source = path.display().to_string();
-    let mut pem = Vec::new();
-    match File::open(&path).and_then(|file| file.take(LARGEST_CA_FILE).read_to_end(&mut pem)) {
-        Ok(_) => Ok(Trust::Only { pem, source }),
+    match small_file::read(&path, LARGEST_PEM) {
+        Ok(pem) => Ok(Trust::Only { pem, source }),
         Err(error) => Err(GatewayConfigError::IssuerAuthorities { file: source, reason: error.to_string() }),
     }
 }

@@ -1,18 +1,13 @@
 //! `providers.<name>` as the settings of a client.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
-
 use backstop_config::{Api as ConfigApi, Loaded, Provider};
 use backstop_llm::{Api, ApiKey, Authorities, InvalidProvider, ProviderSettings, RetryPolicy, Timeouts};
 
+use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
 
 /// Keys are shorter than that; whatever is longer is another file.
 const LONGEST_KEY: u64 = 64 << 10;
-/// All authorities that a system trusts take a quarter of that.
-const LARGEST_CA_FILE: u64 = 1 << 20;
 
 /// Why a provider can't be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,7 +173,8 @@ pub(super) fn key(
             file: shown.clone(),
             reason,
         };
-        let key = read_key(&path).map_err(|error| unreadable(error.to_string()))?;
+        let key = small_file::read(&path, LONGEST_KEY).map_err(|error| unreadable(error.to_string()))?;
+        let key = String::from_utf8(key).map_err(|_| unreadable("it is no text".to_owned()))?;
         let key = Some(key.trim()).filter(|key| !key.is_empty());
         let key = key.ok_or_else(|| unreadable("it is empty".to_owned()))?;
         return Ok(Some(ApiKey::new(key, shown)));
@@ -200,15 +196,10 @@ pub(super) fn authorities(
     let Some(file) = &provider.ca_file else { return Ok(None) };
     let path = from_operator(loaded, file.value.expose());
     let source = path.display().to_string();
-    let mut pem = Vec::new();
-    File::open(&path).and_then(|file| file.take(LARGEST_CA_FILE).read_to_end(&mut pem)).map_err(|error| {
-        ProviderError::CaFile { provider: name.to_owned(), file: source.clone(), reason: error.to_string() }
+    let pem = small_file::read(&path, LARGEST_PEM).map_err(|error| ProviderError::CaFile {
+        provider: name.to_owned(),
+        file: source.clone(),
+        reason: error.to_string(),
     })?;
     Ok(Some(Authorities { pem, source }))
-}
-
-fn read_key(path: &Path) -> io::Result<String> {
-    let mut key = String::new();
-    File::open(path)?.take(LONGEST_KEY).read_to_string(&mut key)?;
-    Ok(key)
 }

@@ -1,15 +1,10 @@
 //! `telemetry.traces` as the settings of an exporter.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use backstop_config::{ConfigError, Loaded, Problem, ProblemKind, Traces};
 use backstop_telemetry::Settings;
 
+use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
-
-/// All authorities that a system trusts take a quarter of that.
-const LARGEST_CA_FILE: u64 = 1 << 20;
 
 /// The settings of the exporter; `None` where there are no traces.
 pub(crate) fn traces(loaded: &Loaded) -> Result<Option<Settings>, ConfigError> {
@@ -46,9 +41,8 @@ fn resource(traces: &Traces) -> Vec<(String, String)> {
 fn authorities(loaded: &Loaded, traces: &Traces) -> Result<Option<Vec<u8>>, ConfigError> {
     let Some(file) = &traces.ca_file else { return Ok(None) };
     let path = from_operator(loaded, file.value.expose());
-    let mut pem = Vec::new();
-    match File::open(&path).and_then(|file| file.take(LARGEST_CA_FILE).read_to_end(&mut pem)) {
-        Ok(_) => Ok(Some(pem)),
+    match small_file::read(&path, LARGEST_PEM) {
+        Ok(pem) => Ok(Some(pem)),
         Err(error) => {
             let message = format!("`{}` can't be read: {error}", path.display());
             Err(Problem::new(ProblemKind::BadValue, file.at.clone(), message).into())
