@@ -260,6 +260,26 @@ pub(crate) fn unescaped(path: &str) -> Result<String, AmbiguousPath> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Returns what a text says to a reader that takes every escape; one that is none stays as it is.
+pub(crate) fn unescaped_by_anyone(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped.zip(part.get(2..)) {
+            Some((byte, rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

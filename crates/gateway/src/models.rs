@@ -18,7 +18,7 @@ use backstop_llm::wire::parse_request;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::endpoint::{Endpoint, Family, Operation, unescaped};
+use crate::endpoint::{Endpoint, Family, Operation, unescaped, unescaped_by_anyone};
 use crate::operations::PREFIXES;
 
 /// The models that a request names.
@@ -280,23 +280,7 @@ pub(crate) fn in_query(query: Option<&str>) -> Vec<String> {
 
 /// What a name or a value in a query says; an escape that is none stays.
 fn of_query(text: &str) -> String {
-    let text = text.replace('+', " ");
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped.zip(part.get(2..)) {
-            Some((byte, rest)) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(rest.as_bytes());
-            }
-            None => {
-                bytes.push(b'%');
-                bytes.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&unescaped_by_anyone(&text.replace('+', " "))).into_owned()
 }
 
 /// The model of the first request of a batch, which goes to one provider with all of them.

@@ -50,8 +50,6 @@ pub(super) enum NoKeys {
     Form,
     #[error("it has more than {MOST_KEYS} keys")]
     TooMany,
-    #[error("none of its keys is one that checks signatures of a known algorithm")]
-    None,
 }
 
 /// Why no key fits a token.
@@ -77,7 +75,12 @@ impl Keys {
         }
         let keys: Vec<Key> = listed.iter().filter_map(|key| Key::read(key.as_object()?)).collect();
         let left_out = listed.len() - keys.len();
-        if keys.is_empty() { Err(NoKeys::None) } else { Ok((Self(keys), left_out)) }
+        // A set without keys that count is one, too: its issuer has withdrawn those that it had.
+        Ok((Self(keys), left_out))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(super) fn knows(&self, id: Option<&str>) -> bool {

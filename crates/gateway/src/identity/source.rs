@@ -7,6 +7,7 @@
 //!
 //! Keys that were read count until others are read, for [`STALE`] at most: an issuer that can't be reached locks nobody out at once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub(super) struct Source {
     waiting: Semaphore,
     /// When a token had keys read last.
     sought_at: Mutex<Option<Instant>>,
+    /// How many keys were left out of the last set that was read.
+    left_out: AtomicUsize,
 }
 
 /// What is read first.
@@ -123,6 +126,7 @@ impl Source {
             wanted: Arc::default(),
             waiting: Semaphore::new(MOST_WAITING),
             sought_at: Mutex::default(),
+            left_out: AtomicUsize::new(0),
         });
         // Without a runtime nobody reads keys, and no token counts.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -153,6 +157,7 @@ impl Source {
     pub(super) fn state(&self) -> KeyState {
         let known = self.known.borrow();
         match known.read_at {
+            _ if known.keys.is_empty() => KeyState::None,
             Some(at) if at.elapsed() < STALE && known.has_failed => KeyState::Old,
             Some(at) if at.elapsed() < STALE => KeyState::Fresh,
             Some(_) | None => KeyState::None,
@@ -194,16 +199,23 @@ impl Source {
         let has_failed = read.is_err();
         let pause = match read {
             Ok((keys, left_out)) => {
-                if left_out > 0 && *failures == 0 && before == KeyState::None {
+                if keys.is_empty() {
+                    tracing::warn!(
+                        issuer,
+                        left_out,
+                        "an issuer has no key that counts here, so none of its tokens does"
+                    );
+                } else if left_out > self.left_out.swap(left_out, Ordering::Relaxed) {
                     tracing::warn!(issuer, left_out, "some keys of an issuer are not used");
                 }
                 if *failures > 0 {
                     tracing::info!(issuer, "the keys of an issuer can be read again");
                 }
                 *failures = 0;
+                let pause = if keys.is_empty() { AT_MOST_EVERY } else { EVERY };
                 let (keys, read_at) = (Arc::new(keys), Some(Instant::now()));
                 self.known.send_modify(|known| (known.keys, known.read_at) = (keys, read_at));
-                EVERY
+                pause
             }
             Err(problem) => {
                 *failures = failures.saturating_add(1);

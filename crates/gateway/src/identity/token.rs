@@ -156,6 +156,10 @@ impl<'a> Token<'a> {
         let Some(value) = self.claims.get(claim) else { return Ok(None) };
         let Value::Number(number) = value else { return Err(Refused::Form) };
         let text = number.to_string();
+        // Of `1.5e17` what stands before the point is not the whole part.
+        if text.contains(['e', 'E']) {
+            return Err(Refused::Form);
+        }
         let whole = text.split_once('.').map_or(text.as_str(), |(whole, _)| whole);
         let second = whole.parse().ok().filter(|second| (0..=LATEST).contains(second));
         second.map(Some).ok_or(Refused::Form)

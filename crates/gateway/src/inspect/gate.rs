@@ -223,9 +223,8 @@ impl Asking<'_> {
     }
 
     fn offer_key(self, offer: &Offer, said: &Params) -> Digest {
-        let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
         let names: Vec<&str> = offer.names.iter().map(String::as_str).collect();
-        Digest::of("offer", &serde_json::json!([agent, names, &**said]))
+        Digest::of("offer", &serde_json::json!([self.asker(), names, &**said]))
     }
 
     async fn messages(
@@ -283,9 +282,15 @@ impl Asking<'_> {
     }
 
     fn key(self, message: &Message) -> Digest {
-        let agent = self.call.agent_id.as_ref().map(AgentId::as_str).unwrap_or_default();
         let text = message.content.visible_digest();
-        Digest::of_text("message.before", &format!("{agent}\0{}\0{text}", self.identity.session))
+        Digest::of("message.before", &serde_json::json!([self.asker(), self.identity.session, text]))
+    }
+
+    /// Whose request it is. What hooks and people said about one agent's or user's is said about nobody else's, although clients name
+    /// their conversations as they like.
+    fn asker(self) -> Value {
+        let user = self.call.requester.as_ref().and_then(|requester| requester.sender_id.as_deref());
+        serde_json::json!([self.call.agent_id, user])
     }
 
     async fn call(self, request: &mut ModelRequest) -> Result<(), Blocked> {
@@ -403,6 +408,8 @@ fn unstorable() -> Blocked {
 
 #[cfg(test)]
 mod tests {
+    use backstop_hooks::Requester;
+
     use super::*;
 
     #[test]
@@ -438,5 +445,44 @@ mod tests {
         assert!(all.under(1).find(&key).is_none(), "one that read the number before the other did");
         now.keep(key, None);
         assert_eq!((now.find(&key), before.find(&key)), (Some(None), None));
+    }
+
+    #[test]
+    fn what_is_remembered_of_one_user_is_nobody_elses() {
+        let engine = Engine::builder().build();
+        let identity = Identity { session: "s".into(), run: "r".into(), iteration: 0 };
+        let key_of = |agent: Option<&str>, user: Option<&str>, session: &str| {
+            let sender_id = user.map(str::to_owned);
+            let call = CallContext {
+                agent_id: agent.map(AgentId::from),
+                requester: Some(Requester { sender_id, ..Requester::default() }),
+                ..CallContext::default()
+            };
+            let identity = Identity { session: session.into(), ..identity.clone() };
+            let asking = Asking {
+                engine: &engine,
+                call: &call,
+                identity: &identity,
+                provider: "p",
+                other_models: &[],
+                api: Api::OpenAiChat,
+                unasked: Unasked::Deny,
+                stored: None,
+                unlisted: None,
+                answer_tokens: None,
+            };
+            asking.key(&Message::user("hi"))
+        };
+        let all = [
+            (None, None, "s"),
+            (None, Some("alice"), "s"),
+            (None, Some("bob"), "s"),
+            (Some("alice"), None, "s"),
+            (Some("a"), Some("alice"), "s"),
+            (Some("a"), Some("alice"), "t"),
+            (Some("a"), None, "alice\0s"),
+        ];
+        let keys: HashSet<Digest> = all.map(|(agent, user, session)| key_of(agent, user, session)).into();
+        assert_eq!(keys.len(), all.len());
     }
 }

@@ -311,6 +311,41 @@ async fn keys_rotate_and_unknown_ones_are_asked_for_once_a_minute() {
 }
 
 #[tokio::test]
+async fn an_issuer_that_withdraws_all_its_keys_vouches_for_nobody() {
+    let (key, other) = (Key::ec("one"), Key::ec("other"));
+    let upstream = answering().await;
+    let unusable = json!({"kty": "oct", "kid": "one", "k": "AAAA"});
+    for left in [json!([]), json!([unusable])] {
+        let login = Login::with(&[&key]).await;
+        let gateway = gateway(settings_with(&upstream, login.issuer())).await;
+        let token = key.token("ES256", &login.claims(300));
+        assert_eq!(status(&gateway, &token).await, 200);
+        login.publish(json!({"keys": left}));
+        // A key that nobody knows has the set read again.
+        assert_eq!(status(&gateway, &other.token("ES256", &login.claims(300))).await, 401);
+        assert_eq!(status(&gateway, &token).await, 401, "{left}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_holds_only_so_many_keys_that_are_looked_at() {
+    let key = Key::ec("one");
+    let (upstream, login) = (answering().await, Login::with(&[&key]).await);
+    let gateway = gateway(settings_with(&upstream, login.issuer())).await;
+    let token = key.token("ES256", &login.claims(300));
+    for (others, opens) in [(0, true), (3, true), (4, false), (60, false)] {
+        let keys = format!("{}key={token}", "key=x&".repeat(others));
+        let asked = post(&format!("/v1/messages?{keys}"), "{}").replacen(&format!("/t/{TOKEN}"), "", 1);
+        assert_eq!(talk(&gateway, asked).await.status() == 200, opens, "{others}");
+        // Whoever has come in otherwise has none of them passed on.
+        let asked = post(&format!("/v1/messages?{keys}"), "{}");
+        assert_eq!(talk(&gateway, asked).await.status(), 200, "{others}");
+    }
+    let sent = upstream.requests.lock().unwrap().join("\n");
+    assert!(!sent.contains(&token) && !sent.contains("key="), "{sent}");
+}
+
+#[tokio::test]
 async fn keys_that_were_read_outlive_a_dead_endpoint_and_a_reload() {
     let (key, other) = (Key::ed("d"), Key::ed("other"));
     let (upstream, login) = (answering().await, Login::with(&[&key]).await);

@@ -83,6 +83,8 @@ fn every_claim_is_needed_in_its_type_and_value() {
         (with("exp", json!(NOW - 60)), Refused::Expired),
         (with("nbf", json!(NOW + 61)), Refused::Early),
         (with("nbf", json!("0")), Refused::Form),
+        (with("nbf", json!(1.5e17)), Refused::Form),
+        (with("iat", json!(1.5e300)), Refused::Form),
         (with("iat", json!(NOW + 61)), Refused::Early),
         (with("iat", json!([NOW])), Refused::Form),
         (with("azp", json!(7)), Refused::Form),
