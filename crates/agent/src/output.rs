@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use backstop_engine::{Effect, InterceptorEvent, Receipt, Verdict, format_event};
+use backstop_engine::{Effect, InterceptorEvent, Receipt, format_event};
 use backstop_hooks::{HookId, PointId, ToolName};
 
 use crate::settings::Verbosity;
@@ -101,14 +101,7 @@ impl Outlet {
 }
 
 fn receipt_line(receipt: &Receipt) -> String {
-    let verdict = match receipt.verdict {
-        Verdict::Pass => "pass",
-        Verdict::Modify => "modify",
-        Verdict::Block => "block",
-        Verdict::Handled => "handled",
-        Verdict::Observed => "observed",
-        Verdict::Dropped => "dropped",
-    };
+    let verdict = receipt.verdict.as_str();
     let tool = receipt.key.tool.as_ref().map(|tool| format!(" {tool}")).unwrap_or_default();
     let judged = receipt.judged.map(|digest| format!(" · {}", digest.short())).unwrap_or_default();
     let hooks = receipt.steps.iter().filter(|step| !step.again).count();

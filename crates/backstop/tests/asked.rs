@@ -306,7 +306,6 @@ async fn a_receipt_of_silent_hooks_takes_a_fraction_of_what_their_names_take() {
     let entries = trail.entries().await;
     let size = |entry: &AuditEntry| entry.body.to_string().len();
     let (first, last) = (size(&entries[0]), size(entries.last().unwrap()));
-    println!("named: {first} bytes, shared: {last} bytes: {}", *entries.last().unwrap().body);
     assert!(last < 700 && last * 2 < first, "{last} of {first}");
 }
 

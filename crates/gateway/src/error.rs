@@ -30,6 +30,21 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// Nobody can listen for operators there.
+    #[error(
+        "`gateway.operators.listen`: {address} can't be listened on: {source}\nhint: give operators another address there, or port 0 for a free one"
+    )]
+    ListenForOperators {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Operators would be answered where everybody is.
+    #[error(
+        "`gateway.operators.listen` is {0}, where the gateway listens itself\nhint: give operators another port there, or leave the key out"
+    )]
+    OperatorsHere(SocketAddr),
     /// Operators of a running gateway are answered where they were.
     #[error("`gateway.operators.listen` can't change while the gateway runs\nhint: start it anew")]
     OperatorsMoved,

@@ -103,6 +103,8 @@ enum Item {
 pub struct Exporter {
     queue: mpsc::Sender<Item>,
     hurry: Arc<Notify>,
+    /// Ends the wait for another try: somebody waits for the end. That much is to be sent ends none.
+    ending: Arc<Notify>,
     state: Arc<State>,
     sample: f64,
 }
@@ -145,7 +147,8 @@ impl Exporter {
             None => Trust::System,
         };
         let (queue, items) = mpsc::channel(settings.queue.max(1));
-        let (hurry, state) = (Arc::new(Notify::new()), Arc::<State>::default());
+        let (hurry, ending, state) =
+            (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::<State>::default());
         let sample = settings.sample;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(InvalidSettings::Thread)?;
@@ -159,6 +162,7 @@ impl Exporter {
             sender: Sender::new(&settings.resource, settings.version),
             items,
             hurry: Arc::clone(&hurry),
+            ending: Arc::clone(&ending),
             state: Arc::clone(&state),
             endpoint,
             headers,
@@ -169,7 +173,7 @@ impl Exporter {
             runtime.shutdown_background();
         });
         thread.map_err(InvalidSettings::Thread)?;
-        Ok(Self { queue, hurry, state, sample })
+        Ok(Self { queue, hurry, ending, state, sample })
     }
 
     /// Returns whether a trace is recorded. The same for each of its spans in this process; whoever chooses ids of traces can't foresee it.
@@ -208,6 +212,7 @@ impl Exporter {
         let (done, sent) = oneshot::channel();
         let flushed = async {
             self.hurry.notify_one();
+            self.ending.notify_one();
             let is_asked = self.queue.send(Item::Flush(done)).await.is_ok();
             // The thread may have begun to wait in between.
             self.hurry.notify_one();
@@ -229,6 +234,8 @@ struct Sending {
     sender: Sender,
     items: mpsc::Receiver<Item>,
     hurry: Arc<Notify>,
+    /// Ends the wait for another try: somebody waits for the end. That much is to be sent ends none.
+    ending: Arc<Notify>,
     state: Arc<State>,
     endpoint: Url,
     headers: HeaderMap,
@@ -295,7 +302,7 @@ impl Sending {
                     return self.state.drops(refused.min(count), &"the collector refused some of a batch");
                 }
                 Err(Lost { again: Some(least), .. }) if left > 0 => {
-                    let _ = timeout(least.max(wait), self.hurry.notified()).await;
+                    let _ = timeout(least.max(wait), self.ending.notified()).await;
                     wait *= 2;
                 }
                 Err(Lost { why, .. }) => return self.state.drops(count, &why),

@@ -58,7 +58,10 @@ impl Listed {
     fn known(&mut self, set: Digest) -> Option<&mut Known> {
         let at = self.0.iter().position(|known| known.set == set);
         let known = at.and_then(|at| self.0.remove(at));
-        self.0.truncate(REMEMBERED);
+        // A set that is forgotten is listed once more.
+        while self.0.len() >= REMEMBERED {
+            self.0.pop_back();
+        }
         self.0.push_front(known.unwrap_or(Known { set, receipts: 0, is_listed: false }));
         self.0.front_mut()
     }

@@ -65,8 +65,12 @@ pub enum GatewayConfigError {
         reason: String,
     },
     /// A file with authorities of an issuer can't be read.
-    #[error("`{file}`, the `ca_file` of an issuer in `gateway.identity`, can't be read: {reason}")]
+    #[error(
+        "`{file}`, the `ca_file` of the issuer `{issuer}` in `gateway.identity`, can't be read: {reason}\nhint: it is a PEM file with the authorities that vouch for the issuer; paths are relative to the configuration's folder"
+    )]
     IssuerAuthorities {
+        /// The issuer.
+        issuer: String,
         /// The file.
         file: String,
         /// Why not.

@@ -55,6 +55,10 @@ fn trust(loaded: &Loaded, issuer: &GatewayIssuer) -> Result<Trust, GatewayConfig
     let source = path.display().to_string();
     match small_file::read(&path, LARGEST_PEM) {
         Ok(pem) => Ok(Trust::Only { pem, source }),
-        Err(error) => Err(GatewayConfigError::IssuerAuthorities { file: source, reason: error.to_string() }),
+        Err(error) => Err(GatewayConfigError::IssuerAuthorities {
+            issuer: issuer.issuer.value.expose().to_owned(),
+            file: source,
+            reason: error.to_string(),
+        }),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use backstop_engine::{Receipt, ReceiptSink, Verdict};
+use backstop_engine::{Receipt, ReceiptSink};
 use backstop_hooks::{PointId, Resolution, SpanId, Trace};
 use backstop_telemetry::{Span, keys, told};
 
@@ -27,7 +27,7 @@ fn span(receipt: &Receipt, of: Trace) -> Span {
     let trace = Trace { span_id: SpanId::fresh(), parent_span_id: Some(of.span_id), ..of };
     let mut span = Span::ended(trace, receipt.point.name(), took(receipt));
     span.set(keys::POINT, receipt.point.name());
-    span.set(keys::VERDICT, verdict(receipt.verdict));
+    span.set(keys::VERDICT, receipt.verdict.as_str());
     span.set(keys::RECEIPT, receipt.id());
     let first = receipt.steps.iter().filter(|step| !step.again);
     span.set(keys::HOOKS, u64::try_from(first.count()).unwrap_or(u64::MAX));
@@ -53,17 +53,6 @@ fn took(receipt: &Receipt) -> Duration {
     let asked = SystemTime::UNIX_EPOCH + Duration::from_millis(receipt.at);
     let since = SystemTime::now().duration_since(asked).unwrap_or_default();
     since.saturating_add(receipt.elapsed)
-}
-
-const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Modify => "modify",
-        Verdict::Block => "block",
-        Verdict::Handled => "handled",
-        Verdict::Observed => "observed",
-        Verdict::Dropped => "dropped",
-    }
 }
 
 const fn resolution(resolution: Resolution) -> &'static str {

@@ -27,7 +27,7 @@ use backstop_config::{ConfigError, Loaded, Problem, ProblemKind};
 use backstop_hooks::conversation::TokenUsage;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 use backstop_telemetry::keys;
-use backstop_telemetry::{Exporter, Span};
+use backstop_telemetry::{Exporter, InvalidSettings, Span};
 
 use crate::lower;
 
@@ -57,8 +57,12 @@ impl Traces {
             return Ok(Some(Self(exporter)));
         }
         let Some(settings) = lower::telemetry::traces(loaded)? else { return Ok(None) };
-        let exporter = Exporter::start(&settings)
-            .map_err(|error| Problem::new(ProblemKind::BadValue, endpoint.at.clone(), error.to_string()))?;
+        let exporter = Exporter::start(&settings).map_err(|error| {
+            let file =
+                configured.ca_file.as_ref().filter(|_| matches!(error, InvalidSettings::Authorities(_)));
+            let at = file.map_or(&endpoint.at, |file| &file.at);
+            Problem::new(ProblemKind::BadValue, at.clone(), error.to_string())
+        })?;
         let exporter = Arc::new(exporter);
         sending.push((configured.clone(), Arc::downgrade(&exporter)));
         Ok(Some(Self(exporter)))

@@ -2,7 +2,7 @@
 
 use backstop_agent::{Stage, StageSink};
 use backstop_hooks::{SpanId, Trace};
-use backstop_llm::{Api, StopReason};
+use backstop_llm::Api;
 use backstop_telemetry::{Attribute, Kind, Span, keys, operations, providers, told};
 
 use super::Traces;
@@ -40,7 +40,7 @@ impl StageSink for Traces {
                         span.set(keys::RESPONSE_MODEL, told(&answer.model));
                     }
                     used(&mut span, answer.usage);
-                    span.set(keys::FINISH_REASONS, Attribute::Texts(vec![reason(&answer.stop).into()]));
+                    span.set(keys::FINISH_REASONS, Attribute::Texts(vec![answer.stop.word().into()]));
                 }
                 if let Some(error) = error {
                     span.fail(*error);
@@ -69,18 +69,5 @@ const fn maker(api: Api) -> &'static str {
         Api::OpenAiChat | Api::OpenAiResponses => providers::OPENAI,
         Api::Gemini => providers::GEMINI,
         Api::BedrockConverse => providers::BEDROCK,
-    }
-}
-
-/// A reason for which a model stopped; others are chosen by providers.
-fn reason(stop: &StopReason) -> &'static str {
-    match stop {
-        StopReason::EndTurn => "end_turn",
-        StopReason::ToolUse => "tool_use",
-        StopReason::MaxTokens => "max_tokens",
-        StopReason::StopSequence => "stop_sequence",
-        StopReason::Refusal => "refusal",
-        StopReason::PauseTurn => "pause_turn",
-        StopReason::Other(_) => "other",
     }
 }

@@ -6,14 +6,13 @@ use crate::output::{Paint, Style, elapsed};
 
 /// A receipt in one line: where, what came out, by whom, who was asked, how long, what was judged.
 pub(super) fn line(receipt: &Receipt, paint: Paint) -> String {
-    let (style, word) = match receipt.verdict {
-        Verdict::Pass => (Style::Good, "pass"),
-        Verdict::Modify => (Style::Notice, "modify"),
-        Verdict::Block => (Style::Bad, "block"),
-        Verdict::Handled => (Style::Good, "handled"),
-        Verdict::Observed => (Style::Faint, "observed"),
-        Verdict::Dropped => (Style::Notice, "dropped"),
+    let style = match receipt.verdict {
+        Verdict::Pass | Verdict::Handled => Style::Good,
+        Verdict::Modify | Verdict::Dropped => Style::Notice,
+        Verdict::Block => Style::Bad,
+        Verdict::Observed => Style::Faint,
     };
+    let word = receipt.verdict.as_str();
     let mut parts = vec![receipt.point.name().to_owned(), paint.with(style, word)];
     if let Some(hook) = receipt.blocked.as_ref().and_then(|blocked| blocked.hook.as_ref()) {
         parts.push(format!("by {hook}"));

@@ -12,6 +12,7 @@ use crate::values::{IssuerAlgorithm, Name, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
 use super::callers::GatewayAgent;
+use super::providers::Address;
 
 section! {
     /// Who vouches for callers, besides tokens of Backstop's own.
@@ -65,10 +66,28 @@ impl GatewayIssuer {
         } else {
             None
         };
-        let Some((at, message)) = problem else { return Some(()) };
-        cx.report(Problem::new(ProblemKind::BadValue, at.clone(), message.to_owned()));
+        let problem = problem.map(|(at, message)| Problem::new(ProblemKind::BadValue, at.clone(), message));
+        let addresses = [("issuer", Some(&self.issuer)), ("jwks", self.jwks.as_ref())];
+        let wrong = || addresses.into_iter().find_map(|(key, address)| unusable(key, address?));
+        let Some(problem) = problem.or_else(wrong) else { return Some(()) };
+        cx.report(problem);
         None
     }
+}
+
+/// Why keys can't be read at an address.
+fn unusable(key: &str, address: &Spanned<Text>) -> Option<Problem> {
+    let (message, hint) = match Address::parse(address.value.expose()) {
+        None => ("must be an address", "for example `https://login.example.com`"),
+        Some(found) if found.has_user => ("must not hold a user or a password", "keys of issuers are public"),
+        Some(found) if !found.is_private => (
+            "could be read, and changed, on its way",
+            "use `https://`; plain `http://` is for this machine only",
+        ),
+        Some(_) => return None,
+    };
+    let message = format!("`{key}` {message}");
+    Some(Problem::new(ProblemKind::BadValue, address.at.clone(), message).with_hint(hint))
 }
 
 impl GatewayIdentity {

@@ -51,6 +51,18 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Returns its word, as receipts in JSON have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Modify => "modify",
+            Self::Block => "block",
+            Self::Handled => "handled",
+            Self::Observed => "observed",
+            Self::Dropped => "dropped",
+        }
+    }
+
     pub(crate) fn of(blocked: bool, changed: bool) -> Self {
         match (blocked, changed) {
             (true, _) => Self::Block,

@@ -294,14 +294,7 @@ encoded! {
         Done::Replaced => "replaced",
         Done::Reported => "reported",
     };
-    Stated<Verdict>: |verdict| match verdict.0 {
-        Verdict::Pass => "pass",
-        Verdict::Modify => "modify",
-        Verdict::Block => "block",
-        Verdict::Handled => "handled",
-        Verdict::Observed => "observed",
-        Verdict::Dropped => "dropped",
-    };
+    Stated<Verdict>: |verdict| verdict.0.as_str();
     Stated<Said>: |said| match said.0 {
         Said::Nothing => "nothing",
         Said::Pass => "pass",

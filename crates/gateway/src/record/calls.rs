@@ -181,13 +181,5 @@ pub(super) fn add(all: &mut TokenUsage, usage: TokenUsage) {
 
 /// The word for why a model stopped. Others are chosen by providers.
 pub(super) fn finish(reason: &StopReason) -> Word {
-    Word::of_reason(match reason {
-        StopReason::EndTurn => "end_turn",
-        StopReason::ToolUse => "tool_use",
-        StopReason::MaxTokens => "max_tokens",
-        StopReason::StopSequence => "stop_sequence",
-        StopReason::Refusal => "refusal",
-        StopReason::PauseTurn => "pause_turn",
-        StopReason::Other(_) => "other",
-    })
+    Word::of_reason(reason.word())
 }

@@ -261,6 +261,11 @@ impl Gateway {
         interceptor: Arc<dyn Interceptor>,
         observers: Observers,
     ) -> Result<Self, StartError> {
+        if let Some(listen) =
+            settings.operators_listen.filter(|listen| *listen == settings.listen && listen.port() != 0)
+        {
+            return Err(StartError::OperatorsHere(listen));
+        }
         let (end, ending) = Ending::new();
         let load = Arc::new(Load::new(&settings.limits));
         let (numbers, asked) = (Arc::new(AtomicU64::new(FIRST)), Arc::default());
@@ -284,7 +289,7 @@ impl Gateway {
         let address = listener.local_addr().map_err(failed)?;
         let of_operators = match settings.operators_listen {
             Some(listen) => {
-                let failed = |source| StartError::Listen { address: listen, source };
+                let failed = |source| StartError::ListenForOperators { address: listen, source };
                 let listener = TcpListener::bind(listen).await.map_err(failed)?;
                 let address = listener.local_addr().map_err(failed)?;
                 Some((listener, address, listen))

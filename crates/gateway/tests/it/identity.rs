@@ -390,7 +390,7 @@ async fn what_a_token_has_opened_ends_when_it_expires() {
     let key = Key::ec("e");
     let login = Login::with(&[&key]).await;
     let gateway = gateway(settings_with(&upstream, login.issuer())).await;
-    let token = key.token("ES256", &login.claims(3));
+    let token = key.token("ES256", &login.claims(8));
     let mut socket = connect(&gateway).await;
     socket.write_all(bearing("authorization: Bearer ", &token).as_bytes()).await.unwrap();
     let answer = within(rest(&mut socket)).await;

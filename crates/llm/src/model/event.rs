@@ -104,13 +104,21 @@ impl StopReason {
     /// The name of the reason, as scripts and events spell it.
     pub fn as_str(&self) -> &str {
         match self {
+            Self::Other(name) => name,
+            known => known.word(),
+        }
+    }
+
+    /// A word of a closed list for the reason, which holds nothing that a provider chose: `other` for one that is not known.
+    pub const fn word(&self) -> &'static str {
+        match self {
             Self::EndTurn => "end_turn",
             Self::ToolUse => "tool_use",
             Self::MaxTokens => "max_tokens",
             Self::StopSequence => "stop_sequence",
             Self::Refusal => "refusal",
             Self::PauseTurn => "pause_turn",
-            Self::Other(name) => name,
+            Self::Other(_) => "other",
         }
     }
 }

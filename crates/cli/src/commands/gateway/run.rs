@@ -43,7 +43,9 @@ pub(crate) struct Settings {
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
-    let loaded = surroundings.load()?;
+    let mut loaded = surroundings.load()?;
+    // Nobody but the program comes here, so that nobody's keys are read.
+    loaded.config.gateway.identity.issuers.clear();
     let mut gateway = gateway_settings(&loaded, &environment)?;
     // For this program alone: its own port and its own token.
     gateway.listen = (Ipv4Addr::LOCALHOST, 0).into();
@@ -52,7 +54,6 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     // The program has the environment that the operator's token may be from.
     gateway.operator_token = None;
     gateway.operators_listen = None;
-    gateway.issuers.clear();
     let token = match &settings.agent {
         // A token of the agent, not of the process: with that it could call itself anything.
         Some(agent) => {
