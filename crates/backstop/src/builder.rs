@@ -31,6 +31,7 @@ pub struct Builder {
     shared_decisions: bool,
     judges_answers: bool,
     audit: bool,
+    agents_environment: bool,
     home: Option<String>,
     #[cfg(feature = "plugins")]
     plugins: Option<std::path::PathBuf>,
@@ -134,6 +135,14 @@ impl Builder {
         self
     }
 
+    /// Says that this process has the environment of an agent, which may have set any variable in it: for hooks of coding agents. Traces
+    /// are then sent without the proxies and the authorities that variables name, and only to where no variable can lead them.
+    #[must_use]
+    pub fn agents_environment(mut self) -> Self {
+        self.agents_environment = true;
+        self
+    }
+
     /// The folder in which plugins are installed. Those that are trusted and on are loaded with the rest, or nothing is.
     #[cfg(feature = "plugins")]
     #[must_use]
@@ -219,7 +228,7 @@ impl Builder {
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
-        let traces = if self.audit { Traces::of(&config)? } else { None };
+        let traces = if self.audit { Traces::of(&config, self.agents_environment)? } else { None };
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
@@ -325,6 +334,7 @@ impl Backstop {
             shared_decisions: false,
             judges_answers: false,
             audit: true,
+            agents_environment: false,
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
             #[cfg(feature = "plugins")]
             plugins: None,

@@ -51,6 +51,8 @@ pub struct Settings {
     pub version: &'static str,
     /// The authorities that vouch for the collector, as PEM; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
+    /// Whether the collector is reached directly, whatever proxies the environment names.
+    pub is_direct: bool,
 }
 
 impl fmt::Debug for Settings {
@@ -155,7 +157,10 @@ impl Exporter {
         let sending = Sending {
             client: Client::new(backstop_http_client::Settings {
                 trust,
-                route: Route::Proxied(Proxies::of_process()),
+                route: match settings.is_direct {
+                    true => Route::Direct,
+                    false => Route::Proxied(Proxies::of_process()),
+                },
                 connect_timeout: CONNECT.min(settings.timeout),
                 timeout: Some(settings.timeout),
             }),

@@ -17,4 +17,4 @@ mod wire;
 
 pub use conventions::{CONVENTIONS, GEN_AI_CONVENTIONS, Key, keys, operations, providers};
 pub use exporter::{Exporter, InvalidSettings, Settings};
-pub use span::{Attribute, Kind, Span, told};
+pub use span::{Attribute, Kind, Span, told, told_id};

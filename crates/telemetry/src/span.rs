@@ -9,6 +9,23 @@ use crate::conventions::{Key, keys};
 
 /// The longest id that is told as it is.
 const LONGEST_ID: usize = 128;
+/// The beginnings of ids of providers, and of those that Backstop makes.
+const ID_MARKS: [&str; 12] = [
+    "call_",
+    "chatcmpl-",
+    "conv-",
+    "conv_",
+    "fc_",
+    "msg_",
+    "resp_",
+    "run-",
+    "ses_",
+    "session-",
+    "toolu_",
+    "tooluse_",
+];
+/// The longest rest of such an id.
+const LONGEST_MARKED: usize = 64;
 /// The most parts between its signs: a sentence has more.
 const MOST_PARTS: usize = 8;
 
@@ -142,7 +159,25 @@ impl Span {
     }
 }
 
-/// Returns what is told of an id that a client or a model chose: the id if it has the form of one, otherwise its digest.
+/// Returns what is told of an id that a client or a model chose: the id if it is a UUID, or has one of the beginnings by which providers
+/// mark theirs; otherwise its digest, since anything may stand in its place.
+pub fn told_id(id: &str) -> String {
+    let digits =
+        |part: &str, count: usize| part.len() == count && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut parts = id.split('-');
+    let is_uuid =
+        [8, 4, 4, 4, 12].into_iter().all(|count| parts.next().is_some_and(|part| digits(part, count)));
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let marked = ID_MARKS.iter().find_map(|mark| id.strip_prefix(mark));
+    let is_marked =
+        marked.is_some_and(|rest| (1..=LONGEST_MARKED).contains(&rest.len()) && rest.bytes().all(is_sign));
+    if is_uuid && parts.next().is_none() || is_marked {
+        return id.to_owned();
+    }
+    Digest::of_text("span", id).to_string()
+}
+
+/// Returns what is told of a name that the operator configured: the name if it has the form of one, otherwise its digest.
 pub fn told(id: &str) -> String {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
     let parts = id.split(|sign: char| !sign.is_ascii_alphanumeric()).count();
@@ -157,6 +192,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_id_that_anybody_may_choose_is_told_by_its_form_alone() {
+        for id in ["call_0Zz9", "toolu_01A", "resp_1", "conv-0a1b", "01940f9c-1b1a-7f3e-8c6a-0f2b6d1c9e55"] {
+            assert_eq!(told_id(id), id);
+        }
+        let token = format!("ghp{}", "_16C7e42F292c6912E7");
+        for other in [
+            token.as_str(),
+            "",
+            "call_",
+            "call_a b",
+            "mine",
+            "0f2b6d1c9e55",
+            "01940f9c-1b1a-7f3e-8c6a-0f2b6d1c9e55-1",
+            &format!("call_{}", "x".repeat(65)),
+        ] {
+            assert!(told_id(other).starts_with("sha256:"), "{other}");
+        }
+    }
 
     #[test]
     fn an_id_is_told_and_prose_is_not() {

@@ -1,13 +1,23 @@
 //! `telemetry.traces` as the settings of an exporter.
 
-use backstop_config::{ConfigError, Loaded, Problem, ProblemKind, Traces};
+use backstop_config::{ConfigError, Loaded, Problem, ProblemKind, Text, Traces};
 use backstop_telemetry::Settings;
 
 use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
 
-/// The settings of the exporter; `None` where there are no traces.
-pub(crate) fn traces(loaded: &Loaded) -> Result<Option<Settings>, ConfigError> {
+/// Whether no variable of the environment has a say in where spans go, and in who is believed to be there: `SSL_CERT_FILE` names other
+/// authorities than the system's, and `HTTPS_PROXY` a proxy, which is not used then.
+pub(crate) fn is_fixed(traces: &Traces) -> bool {
+    let is_written = |text: &Text| !text.is_from_environment();
+    let endpoint = traces.endpoint.as_ref().map(|endpoint| &endpoint.value);
+    let is_here = endpoint.is_some_and(|endpoint| endpoint.expose().starts_with("http://"));
+    let file = traces.ca_file.as_ref().map(|file| &file.value);
+    endpoint.is_some_and(is_written) && (is_here || file.is_some_and(is_written))
+}
+
+/// The settings of the exporter; `None` where there are no traces. `is_direct`: whatever proxies the environment names.
+pub(crate) fn traces(loaded: &Loaded, is_direct: bool) -> Result<Option<Settings>, ConfigError> {
     let traces = &loaded.config.telemetry.traces;
     let Some(endpoint) = &traces.endpoint else { return Ok(None) };
     let headers = traces.headers.iter();
@@ -22,6 +32,7 @@ pub(crate) fn traces(loaded: &Loaded) -> Result<Option<Settings>, ConfigError> {
         resource: resource(traces),
         version: env!("CARGO_PKG_VERSION"),
         authorities: authorities(loaded, traces)?,
+        is_direct,
     }))
 }
 

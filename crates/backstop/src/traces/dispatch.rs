@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use backstop_engine::{Receipt, ReceiptSink};
-use backstop_hooks::{PointId, Resolution, SpanId, Trace};
-use backstop_telemetry::{Span, keys, told};
+use backstop_hooks::{PointId, Resolution, ShownName, SpanId, Trace};
+use backstop_telemetry::{Span, keys, told, told_id};
 
 use super::Traces;
 
@@ -40,8 +40,11 @@ fn span(receipt: &Receipt, of: Trace) -> Span {
     span.set_if(keys::BLOCKED_BY, hook.map(|hook| told(hook.as_str())));
     span.set_if(keys::RESOLUTION, receipt.approval.as_ref().map(|note| resolution(note.resolution)));
     span.set_if(keys::JUDGED, receipt.judged.map(|digest| digest.to_string()));
-    span.set_if(keys::TOOL, receipt.key.tool.as_ref().map(|tool| told(tool.canonical())));
-    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| told(id.as_str())));
+    span.set_if(
+        keys::TOOL,
+        receipt.key.tool.as_ref().map(|tool| ShownName::new(tool.canonical()).to_string()),
+    );
+    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| told_id(id.as_str())));
     span
 }
 

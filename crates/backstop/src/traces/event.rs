@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use backstop_clients::ClientEvent;
-use backstop_hooks::Trace;
-use backstop_telemetry::{Kind, Span, keys, told};
+use backstop_hooks::{ShownName, Trace};
+use backstop_telemetry::{Kind, Span, keys, told_id};
 
 use super::Traces;
 
@@ -16,8 +16,8 @@ impl Traces {
         let mut span = Span::ended(trace, format!("hook {client}"), elapsed).kind(Kind::Server);
         span.is_parent_remote = trace.parent_span_id.is_some();
         span.set(keys::CLIENT, client);
-        span.set(keys::EVENT, told(frame.event()));
-        span.set_if(keys::CONVERSATION, frame.session().map(|session| told(session.as_str())));
+        span.set(keys::EVENT, ShownName::new(frame.event()).to_string());
+        span.set_if(keys::CONVERSATION, frame.session().map(|session| told_id(session.as_str())));
         self.record(span);
     }
 }

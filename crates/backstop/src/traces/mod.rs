@@ -42,21 +42,28 @@ pub struct Traces(Arc<Exporter>);
 static SENDING: Mutex<Vec<(backstop_config::Traces, Weak<Exporter>)>> = Mutex::new(Vec::new());
 
 impl Traces {
-    /// Returns what sends for this configuration; `None` where there are no traces.
+    /// Returns what sends for this configuration; `None` where there are no traces. `is_agents`: the environment may be an agent's, so
+    /// that nothing is sent if a variable could lead it elsewhere. The log says so.
     ///
     /// # Errors
     ///
     /// [`ConfigError`] if the configuration can't be used.
-    pub fn of(loaded: &Loaded) -> Result<Option<Self>, ConfigError> {
+    pub fn of(loaded: &Loaded, is_agents: bool) -> Result<Option<Self>, ConfigError> {
         let configured = &loaded.config.telemetry.traces;
         let Some(endpoint) = &configured.endpoint else { return Ok(None) };
+        if is_agents && !lower::telemetry::is_fixed(configured) {
+            tracing::warn!(
+                "a hook that judges alone sends no traces: their way could be changed by its environment"
+            );
+            return Ok(None);
+        }
         let mut sending = SENDING.lock().unwrap_or_else(PoisonError::into_inner);
         sending.retain(|(_, exporter)| exporter.strong_count() > 0);
         let known = sending.iter().find(|(other, _)| other == configured);
         if let Some(exporter) = known.and_then(|(_, exporter)| exporter.upgrade()) {
             return Ok(Some(Self(exporter)));
         }
-        let Some(settings) = lower::telemetry::traces(loaded)? else { return Ok(None) };
+        let Some(settings) = lower::telemetry::traces(loaded, is_agents)? else { return Ok(None) };
         let exporter = Exporter::start(&settings).map_err(|error| {
             let file =
                 configured.ca_file.as_ref().filter(|_| matches!(error, InvalidSettings::Authorities(_)));

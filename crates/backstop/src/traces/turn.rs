@@ -1,9 +1,9 @@
 //! The spans of a turn of our own agent.
 
 use backstop_agent::{Stage, StageSink};
-use backstop_hooks::{SpanId, Trace};
+use backstop_hooks::{ShownName, SpanId, Trace};
 use backstop_llm::Api;
-use backstop_telemetry::{Attribute, Kind, Span, keys, operations, providers, told};
+use backstop_telemetry::{Attribute, Kind, Span, keys, operations, providers, told, told_id};
 
 use super::Traces;
 use super::used;
@@ -21,7 +21,7 @@ impl StageSink for Traces {
                 span.is_parent_remote = trace.parent_span_id.is_some();
                 span.set(keys::OPERATION, operations::INVOKE_AGENT);
                 span.set(keys::AGENT, told(agent.as_str()));
-                span.set(keys::CONVERSATION, told(session.as_str()));
+                span.set(keys::CONVERSATION, told_id(session.as_str()));
                 span.set(keys::OUTCOME, *outcome);
                 if let Some(error) = error {
                     span.fail(*error);
@@ -36,7 +36,11 @@ impl StageSink for Traces {
                 span.set(keys::UPSTREAM, told(provider));
                 span.set(keys::REQUEST_MODEL, told(model));
                 if let Some(answer) = answer {
-                    if !answer.model.is_empty() {
+                    // A provider names the version of what was asked; anything else could be anything.
+                    let version = answer.model.strip_prefix(model);
+                    if version
+                        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+                    {
                         span.set(keys::RESPONSE_MODEL, told(&answer.model));
                     }
                     used(&mut span, answer.usage);
@@ -48,12 +52,12 @@ impl StageSink for Traces {
                 span
             }
             Stage::ToolCall { tool, id, failed, elapsed } => {
-                let tool = told(tool.canonical());
+                let tool = ShownName::new(tool.canonical()).to_string();
                 let name = format!("{} {tool}", operations::EXECUTE_TOOL);
                 let mut span = Span::ended(below, name, *elapsed);
                 span.set(keys::OPERATION, operations::EXECUTE_TOOL);
                 span.set(keys::TOOL, tool);
-                span.set(keys::TOOL_CALL, told(id.as_str()));
+                span.set(keys::TOOL_CALL, told_id(id.as_str()));
                 if *failed {
                     span.fail("tool_error");
                 }

@@ -149,6 +149,16 @@ impl InspectedExchange {
             let value = call.headers.get(name)?;
             Some((http::HeaderName::from_static(name), value.clone()))
         });
+        let trace = call.recorder.trace().unwrap_or_else(|| {
+            // Any 32 digits are a trace, also those of a secret.
+            let is_withheld = |text| {
+                let context = CallContext { agent_id: call.agent.cloned(), ..CallContext::default() };
+                let gates = active_hooks.gates(&shared.settings);
+                gates.is_some_and(|gates| !withheld(&shared.engine, &context, &gates, &[text]).is_empty())
+            };
+            let parent = trace_parent(call.headers).filter(|(text, _)| !is_withheld(*text));
+            Trace::begin(parent.map(|(_, parent)| parent))
+        });
         Self {
             shared,
             active_hooks,
@@ -162,8 +172,7 @@ impl InspectedExchange {
             recorder: call.recorder.clone(),
             session: call.session.map(str::to_owned),
             headers: headers.collect(),
-            trace: (call.recorder.trace())
-                .unwrap_or_else(|| Trace::begin(trace_parent(call.headers).map(|(_, parent)| parent))),
+            trace,
             span: None,
             is_utf8: charset::is_utf8(call.headers),
             is_plain: false,

@@ -241,7 +241,7 @@ impl Asking<'_> {
             }
             // A request of thousands of messages does not keep a worker for itself.
             consume_budget().await;
-            let key = self.key(message);
+            let key = self.key(message, &model);
             let length: usize = message.content.iter().filter_map(Part::as_text).map(|text| text.len()).sum();
             // The newest message is judged with each request that a person may have made.
             let known = if Some(index) == last { None } else { remembered.find(&key) };
@@ -281,9 +281,11 @@ impl Asking<'_> {
         }
     }
 
-    fn key(self, message: &Message) -> Digest {
+    /// All that a hook is shown of a message.
+    fn key(self, message: &Message, model: &str) -> Digest {
         let text = message.content.visible_digest();
-        Digest::of("message.before", &serde_json::json!([self.asker(), self.identity.session, text]))
+        let place = (&self.identity.session, self.provider, model);
+        Digest::of("message.before", &serde_json::json!([self.asker(), place, text]))
     }
 
     /// Whose request it is. What hooks and people said about one agent's or user's is said about nobody else's, although clients name
@@ -471,7 +473,7 @@ mod tests {
                 unlisted: None,
                 answer_tokens: None,
             };
-            asking.key(&Message::user("hi"))
+            asking.key(&Message::user("hi"), "m")
         };
         let all = [
             (None, None, "s"),

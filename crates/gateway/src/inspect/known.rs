@@ -92,10 +92,11 @@ impl KnownConversations {
 pub(super) fn of(shared: &Arc<Shared>, agent: Option<&AgentId>) -> Arc<KnownBodies> {
     let known = &shared.known;
     known.bound();
-    if !known.is_watched.swap(true, Ordering::Relaxed) {
+    let bodies = known.of(agent);
+    if !known.is_watched.swap(true, Ordering::SeqCst) {
         tokio::spawn(watch(Arc::downgrade(shared)));
     }
-    known.of(agent)
+    bodies
 }
 
 /// Forgets what was erased, and what nobody has gone on with, as long as anything is known.
@@ -118,8 +119,11 @@ async fn watch(shared: Weak<Shared>) {
         let silence = if erased { Duration::ZERO } else { SILENCE };
         let is_any_left = now.known.forget_silent(silence);
         if !is_any_left && before.is_some() {
-            now.known.is_watched.store(false, Ordering::Relaxed);
-            return;
+            now.known.is_watched.store(false, Ordering::SeqCst);
+            // A request that came meanwhile took this for watching on.
+            if now.known.agents().is_empty() || now.known.is_watched.swap(true, Ordering::SeqCst) {
+                return;
+            }
         }
         drop(now);
         sleep(LOOK).await;

@@ -47,6 +47,11 @@ impl CallIds {
         id
     }
 
+    /// How many calls without an id of their own have no result yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.unanswered.values().map(VecDeque::len).sum()
+    }
+
     /// How often somebody asked for an id: what was read meanwhile depends on what was read before.
     pub(crate) fn asked(&self) -> usize {
         self.asked

@@ -89,10 +89,10 @@ impl AuditStore for MemoryStore {
     }
 }
 
-/// Returns whether a receipt names this list of hooks, and no other entry has it.
+/// Returns whether a receipt names this list of hooks, or this part of one, and no other entry says the same.
 fn is_needed(list: &Link, remaining: &[Link]) -> bool {
     let Some(name) = name_of_list(list) else { return false };
     let names = |link: &&Link| link.body.contains(&name);
     remaining.iter().any(|link| names(&link))
-        && !remaining.iter().filter(names).any(|link| link.kind == AUDIT_HOOKS)
+        && !remaining.iter().filter(names).any(|link| link.kind == AUDIT_HOOKS && link.body == list.body)
 }

@@ -122,19 +122,20 @@ impl AuditStore for SqliteStore {
     }
 }
 
-/// Writes lists of hooks that are about to be pruned once more, where remaining receipts name them and no remaining entry has them.
+/// Writes lists of hooks that are about to be pruned once more, where remaining receipts name them and no remaining entry says the same:
+/// a long list has several parts, of which some may remain.
 fn carry_lists(db: &Connection, through: u64, now: Timestamp) -> Result<(), Fault<PruneAuditError>> {
     let sql = "SELECT * FROM audit WHERE seq <= ?1 AND kind = ?2 ORDER BY seq";
     let mut lists = db.prepare_cached(sql)?;
     let lists =
         lists.query_map(params![Count(through), AUDIT_HOOKS], link_of)?.collect::<Result<Vec<_>, _>>()?;
-    let sql = "SELECT count(*) > 0 AND count(*) FILTER (WHERE kind = ?3) = 0 FROM audit \
+    let sql = "SELECT count(*) > 0 AND count(*) FILTER (WHERE kind = ?3 AND body = ?4) = 0 FROM audit \
                WHERE seq > ?1 AND instr(body, ?2) > 0";
     let mut needed = db.prepare_cached(sql)?;
     let mut carry = Vec::new();
     for list in lists {
         let Some(name) = name_of_list(&list) else { continue };
-        if needed.query_row(params![Count(through), name, AUDIT_HOOKS], |row| row.get(0))? {
+        if needed.query_row(params![Count(through), name, AUDIT_HOOKS, list.body], |row| row.get(0))? {
             carry.push(list);
         }
     }

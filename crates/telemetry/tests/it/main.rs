@@ -24,6 +24,7 @@ fn settings(endpoint: &str) -> Settings {
         resource: vec![("service.name".to_owned(), "test".to_owned())],
         version: "1.2.3",
         authorities: None,
+        is_direct: false,
     }
 }
 

@@ -162,7 +162,8 @@ async fn decide_here(
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
     let home = surroundings.variable("HOME").unwrap_or_default();
     // Plugins that were trusted with hooks at other points are not loaded for this one event.
-    let mut policy = builder(loaded, surroundings).only_points(points(heard.event).iter().copied());
+    let mut policy =
+        builder(loaded, surroundings).agents_environment().only_points(points(heard.event).iter().copied());
     if is_strict {
         // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
         policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));

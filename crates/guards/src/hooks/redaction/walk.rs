@@ -39,6 +39,9 @@ const SEALED_PARTS: [&str; 6] = [
     "web_search_result",
     "web_search_tool_result",
 ];
+/// With how many findings a content is remembered. One with more is walked over again: a few bytes each need a lot of memory.
+const MOST_REMEMBERED: usize = 256;
+
 /// One walk, and what it found.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
@@ -106,7 +109,8 @@ impl<'a> Walk<'a> {
         let findings = std::mem::replace(&mut self.findings, before);
         self.findings.extend(findings.iter().cloned());
         // INVARIANT (a fact of the content alone): a placeholder is the session's, whose vault has its value.
-        if findings.iter().all(|finding| finding.action != Action::Placeholder) {
+        let is_fact = findings.iter().all(|finding| finding.action != Action::Placeholder);
+        if is_fact && findings.len() <= MOST_REMEMBERED {
             content.remember(self.key, Walked { clean: clean.clone(), findings });
         }
         clean

@@ -46,6 +46,12 @@ const MOST_BODIES: usize = 16;
 const COPIES: usize = 3;
 /// What an element needs beside its bytes.
 const ELEMENT_BYTES: usize = 512;
+/// What a value of JSON needs at most, however few bytes it is written with.
+const VALUE_BYTES: usize = 96;
+/// What an id needs that waits for its result.
+const ID_BYTES: usize = 96;
+/// How many ids may wait behind the elements of a body, all counted together. Each such element keeps those that wait behind it.
+const MOST_IDS: usize = 8_192;
 /// In which steps two bodies are compared to find out how much they share.
 const STEP: usize = 1_024;
 
@@ -69,6 +75,8 @@ pub(super) struct KnownBody {
     system: Option<Arc<Known<Content>>>,
     /// Where elements are, by their hashes; made when somebody looks for one.
     index: OnceLock<HashMap<u64, usize>>,
+    /// About how many bytes of memory it needs.
+    bytes: usize,
     at: Instant,
 }
 
@@ -119,7 +127,7 @@ impl<S> KnownBodies<S> {
 
     /// Returns how many bytes of memory they need, about.
     pub fn bytes(&self) -> usize {
-        self.lock().iter().map(|known| known.bytes()).sum()
+        self.lock().iter().map(|known| known.bytes).sum()
     }
 
     /// Forgets the bodies that nobody has gone on from for so long; returns whether any is left.
@@ -144,9 +152,9 @@ impl<S> KnownBodies<S> {
             kept.retain(|known| !Arc::ptr_eq(known, before));
         }
         kept.push(Arc::new(known));
-        let mut bytes: usize = kept.iter().map(|known| known.bytes()).sum();
+        let mut bytes: usize = kept.iter().map(|known| known.bytes).sum();
         while kept.len() > MOST_BODIES || bytes > self.most_bytes && !kept.is_empty() {
-            bytes = bytes.saturating_sub(kept.remove(0).bytes());
+            bytes = bytes.saturating_sub(kept.remove(0).bytes);
         }
     }
 }
@@ -188,12 +196,6 @@ fn shared_steps(one: &[u8], other: &[u8]) -> usize {
 }
 
 impl KnownBody {
-    /// About how many bytes of memory it needs.
-    fn bytes(&self) -> usize {
-        let elements = self.elements.len().saturating_mul(ELEMENT_BYTES);
-        self.body.len().saturating_mul(COPIES).saturating_add(elements)
-    }
-
     fn slice(&self, part: &Range<usize>) -> &[u8] {
         self.body.get(part.clone()).unwrap_or_default()
     }
@@ -237,7 +239,7 @@ impl<S: BuildHasher> Reading<'_, S> {
         let budget = Budget::of_request(seen.layout.others());
         let framed = parse_part(&frame, 0, &budget).ok()?;
         let mut decoded = self.api.decode_frame(target, &framed).ok()?;
-        let (elements, messages) = self.elements(&seen, &budget)?;
+        let (elements, messages, ids) = self.elements(&seen, &budget)?;
         let tools = self.part(
             seen.layout.tools.as_ref(),
             &budget,
@@ -263,6 +265,12 @@ impl<S: BuildHasher> Reading<'_, S> {
         system.iter().for_each(|system| named.extend_from_slice(&system.named));
         let shared = seen.same.iter().filter(|same| **same).count();
         let continues = nearest.filter(|known| shared.saturating_mul(2) >= known.elements.len()).cloned();
+        let others = [tools.as_ref().map(|tools| tools.values), system.as_ref().map(|system| system.values)];
+        let values = elements.iter().map(|element| element.known.values).chain(others.into_iter().flatten());
+        let bytes = (self.body.len().saturating_mul(COPIES))
+            .saturating_add(elements.len().saturating_mul(ELEMENT_BYTES))
+            .saturating_add(values.sum::<usize>().saturating_mul(VALUE_BYTES))
+            .saturating_add(ids.saturating_mul(ID_BYTES));
         let known = KnownBody {
             api: self.api,
             body: self.body.clone(),
@@ -271,13 +279,15 @@ impl<S: BuildHasher> Reading<'_, S> {
             tools,
             system,
             index: OnceLock::new(),
+            bytes,
             at: Instant::now(),
         };
         Some(Read { decoded, frame, named, known, continues })
     }
 
-    /// Reads the elements, as far as they are not known.
-    fn elements(&self, seen: &Seen, budget: &Budget) -> Option<(Vec<Arc<Element>>, Elements)> {
+    /// Reads the elements, as far as they are not known. Also returns how many ids they keep.
+    fn elements(&self, seen: &Seen, budget: &Budget) -> Option<(Vec<Arc<Element>>, Elements, usize)> {
+        let mut kept = 0_usize;
         let mut read = Vec::with_capacity(seen.layout.elements.len());
         let mut messages = Elements::new(self.api);
         // Whether everything so far stands in the nearest body at the same place.
@@ -294,16 +304,17 @@ impl<S: BuildHasher> Reading<'_, S> {
                 Some(element) => {
                     budget.take(element.known.values)?;
                     if let Some(ids) = &element.ids {
+                        keep_ids(&mut kept, ids)?;
                         messages.set_ids(ids.clone());
                     }
                     Arc::clone(element)
                 }
-                None => Arc::new(self.element(bytes, &mut messages, budget)?),
+                None => Arc::new(self.element(bytes, &mut messages, budget, &mut kept)?),
             };
             messages.append(element.known.says.clone());
             read.push(element);
         }
-        Some((read, messages))
+        Some((read, messages, kept))
     }
 
     /// An element that says the same wherever it stands, in any of the bodies.
@@ -316,10 +327,21 @@ impl<S: BuildHasher> Reading<'_, S> {
         found.find(|element| element.ids.is_none())
     }
 
-    fn element(&self, bytes: &[u8], messages: &mut Elements, budget: &Budget) -> Option<Element> {
+    fn element(
+        &self,
+        bytes: &[u8],
+        messages: &mut Elements,
+        budget: &Budget,
+        kept: &mut usize,
+    ) -> Option<Element> {
         let asked = messages.ids().asked();
         let known = self.fresh(bytes, 2, budget, |value| messages.decode(value).ok())?;
-        let ids = (messages.ids().asked() != asked).then(|| messages.ids().clone());
+        let ids = if messages.ids().asked() == asked {
+            None
+        } else {
+            keep_ids(kept, messages.ids())?;
+            Some(messages.ids().clone())
+        };
         Some(Element { known, ids, hash: OnceLock::new() })
     }
 
@@ -362,4 +384,11 @@ impl<S: BuildHasher> Reading<'_, S> {
         let says = decode(&value)?;
         Some(Known { says, values: left.saturating_sub(budget.left()), named: named.into() })
     }
+}
+
+/// Counts the ids that an element keeps. `None` if a body would keep too many: calls that nobody ever answers would be kept with each
+/// element behind them, and such a body is left to the usual reader.
+fn keep_ids(kept: &mut usize, ids: &CallIds) -> Option<()> {
+    *kept = kept.saturating_add(ids.waiting()).saturating_add(1);
+    (*kept <= MOST_IDS).then_some(())
 }

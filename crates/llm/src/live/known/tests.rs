@@ -344,3 +344,35 @@ fn a_request_has_as_many_values_and_is_as_deep_as_it_may_be() {
         }
     }
 }
+
+#[test]
+fn few_bytes_that_need_much_memory_are_counted_or_not_kept() {
+    let known = KnownBodies::new(1 << 24);
+    let text = "so long that it is worth while. ".repeat(140);
+    // Calls without ids that nobody answers: each element would keep all in front of it.
+    for (api, first, call, fits) in [
+        (Api::Gemini, r#"{"parts":[{"text":"T"}]}"#, r#"{"parts":[{"functionCall":{"name":"a"}}]}"#, 100),
+        (
+            Api::OpenAiChat,
+            r#"{"role":"user","content":"T"}"#,
+            r#"{"role":"assistant","function_call":{"name":"a","arguments":""}}"#,
+            100,
+        ),
+    ] {
+        for (calls, is_known) in [(fits, true), (200, false), (20_000, false)] {
+            let list = vec![call; calls].join(",");
+            let first = first.replace('T', &text);
+            let body = Bytes::from(format!(r#"{{"model":"m","{}":[{first},{list}]}}"#, api.list()));
+            let read = known.read(api, &target(), &body, &naming);
+            assert_eq!(read.is_some(), is_known, "{calls}");
+            assert!(LiveRequest::read_at(api, &target(), body).is_ok());
+        }
+    }
+    let zeros = vec!["0"; 100_000].join(",");
+    let body = Bytes::from(format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"x","v":[{zeros}]}}]}}]}}"#
+    ));
+    assert!(body.len() < 300_000);
+    let read = known.read(Api::OpenAiChat, &target(), &body, &naming).unwrap();
+    assert!(read.known.bytes > 9_000_000, "{}", read.known.bytes);
+}
