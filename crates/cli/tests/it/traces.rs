@@ -405,8 +405,12 @@ fn event(user: &User) -> String {
 }
 
 fn hook(user: &User, parent: Option<&str>) -> Done {
+    hook_with(user, parent.map(|parent| ("TRACEPARENT", parent)).as_slice())
+}
+
+fn hook_with(user: &User, environment: &[(&str, &str)]) -> Done {
     let mut command = user.command(&["hook", "claude"]);
-    command.envs(parent.map(|parent| ("TRACEPARENT", parent)));
+    command.envs(environment.iter().copied());
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(event(user).as_bytes()).unwrap();
     done(child)
@@ -445,6 +449,23 @@ fn a_hook_is_traced_whether_it_judges_alone_or_not() {
         );
         assert_eq!(gate.get("gen_ai.tool.name"), "exec");
     }
+}
+
+#[test]
+fn an_agent_s_environment_leads_the_spans_of_a_hook_nowhere_else() {
+    let plain = hook(&User::with_config(NO_SHELL), None);
+    let agents = Collector::start(Manner::Takes);
+    let led = [("WHERE", agents.endpoint.as_str())];
+    for endpoint in ["${WHERE}", "${WHERE}/more"] {
+        let user = User::with_config(&format!("{NO_SHELL}{}", telemetry_at(endpoint, "")));
+        assert_eq!(hook_with(&user, &led).out, plain.out, "{endpoint}");
+    }
+    // A name whose certificate is vouched for by whom a variable names.
+    let away = telemetry_at("https://collector.example/v1/traces", "");
+    let user = User::with_config(&format!("{NO_SHELL}{away}"));
+    let proxies = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"].map(|name| (name, agents.endpoint.as_str()));
+    assert_eq!(hook_with(&user, &proxies).out, plain.out);
+    assert_eq!(agents.requests(), 0);
 }
 
 #[test]

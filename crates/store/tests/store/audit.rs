@@ -150,6 +150,13 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
     assert_eq!(lists().await, [(json!(set(2)), json!(0)), (json!(set(2)), json!(9))]);
     store.prune_audit(store.audit_head().await.unwrap().seq - 1, at(2)).await.unwrap();
     assert_eq!(lists().await, []);
+    // Of a list in two parts, one of which remains, the other is needed all the same.
+    let first = store.append_audit(list(4, 0)).await.unwrap().seq;
+    for entry in [list(4, 9), names(4)] {
+        store.append_audit(entry).await.unwrap();
+    }
+    store.prune_audit(first, at(2)).await.unwrap();
+    assert_eq!(lists().await, [(json!(set(4)), json!(9)), (json!(set(4)), json!(0))]);
     store.verify_audit(None).await.unwrap();
 }
 
