@@ -12,7 +12,7 @@ mod content;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::content::{Content, MemoKey};
+pub use self::content::Content;
 use crate::id::{MessageId, RunId, ToolCallId};
 use crate::tool_name::ToolName;
 use crate::value::{Json, Params, Text};
@@ -247,7 +247,7 @@ impl Message {
     /// tool calls, images and unknown parts stay where they are. With an empty `text` no text part is left,
     /// because providers refuse an empty one. Returns whether anything changed.
     pub fn set_visible_text(&mut self, text: &Text) -> bool {
-        if self.visible_text() == text.as_str() {
+        if self.content.visible_text() == *text {
             return false;
         }
         let mut pending = (!text.is_empty()).then_some(text);

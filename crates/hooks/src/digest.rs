@@ -4,10 +4,10 @@
 //! *exactly this was judged* even when the text is redacted or gone. It is the SHA-256 of the
 //! value's canonical JSON (object keys sorted, no white space), prefixed by the role of the value,
 //! so that equal JSON in two roles has two digests. The digest of an event that holds a conversation is a tree over its
-//! messages ([`Conversation`]).
+//! texts ([`Leaves`]).
 
 mod canonical;
-mod conversation;
+mod tree;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,8 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::conversation::conversation_in;
-pub use self::conversation::{Conversation, DigestForm};
+pub(crate) use self::tree::{AsLeaf, leaves};
+pub use self::tree::{DigestForm, Leaves};
 
 /// The SHA-256 of a value's canonical JSON. Written as `sha256:<64 hex digits>`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,17 +27,29 @@ impl Digest {
     /// Returns the digest of `value` in the role `kind` (`tool_call`, `message`, ...). A value that has no JSON form (which
     /// none of Backstop's events is) takes the digest of `null`.
     pub fn of<T: Serialize + ?Sized>(kind: &str, value: &T) -> Self {
-        Self::of_bytes(kind, &canonical::to_vec(value).unwrap_or_else(|_| b"null".to_vec()))
+        let mut text = Vec::with_capacity(1024);
+        canonical::append(&mut text, value, &[]);
+        Self::of_bytes(&[kind], &text)
     }
 
     /// Returns the digest of plain text in the role `kind`.
     pub fn of_text(kind: &str, text: &str) -> Self {
-        Self::of_bytes(kind, text.as_bytes())
+        Self::of_bytes(&[kind], text.as_bytes())
     }
 
-    fn of_bytes(kind: &str, bytes: &[u8]) -> Self {
+    /// Returns the digest of a list of digests in the role `kind`.
+    pub fn of_digests(kind: &str, digests: &[Self]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(kind.as_bytes());
+        hasher.update([0]);
+        digests.iter().for_each(|digest| hasher.update(digest.0));
+        Self(hasher.finalize().into())
+    }
+
+    /// Returns the digest of `bytes` in the role whose name has these pieces.
+    fn of_bytes(role: &[&str], bytes: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        role.iter().for_each(|piece| hasher.update(piece.as_bytes()));
         hasher.update([0]);
         hasher.update(bytes);
         Self(hasher.finalize().into())

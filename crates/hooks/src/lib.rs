@@ -34,6 +34,7 @@ mod hook;
 mod host;
 mod id;
 mod latch;
+mod memo_key;
 mod nesting;
 mod outcome;
 mod point;
@@ -54,7 +55,7 @@ pub use approval::{
 };
 pub use batch::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membership};
 pub use contained::{Contained, Panicked, contained, drop_contained};
-pub use digest::{Conversation, Digest, DigestForm, InvalidDigest};
+pub use digest::{Digest, DigestForm, InvalidDigest, Leaves};
 pub use evidence::{Evidence, Fact};
 pub use forms::Forms;
 pub use hook::{
@@ -67,6 +68,7 @@ pub use id::{
     ToolCallId,
 };
 pub use latch::{Field, Latch};
+pub use memo_key::MemoKey;
 pub use nesting::Nesting;
 pub use outcome::{Malformed, Nothing, Outcome};
 pub use point::{

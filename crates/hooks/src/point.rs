@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::digest::{Conversation, Digest, DigestForm};
+use crate::digest::{Digest, DigestForm, Leaves};
 use crate::latch::Field;
 use crate::outcome::{Malformed, Outcome};
 pub use crate::points::PointId;
@@ -66,16 +66,18 @@ pub trait Event<O>:
         None
     }
 
-    /// Returns the conversation that the event holds, if it holds one. The digest of the event is then a tree over its messages.
-    fn conversation(&self) -> Option<Conversation<'_>> {
-        None
+    /// Returns the fields that are hashed on their own: texts, conversations and tools that come again in other events. The digest of
+    /// the event is then a tree over them.
+    fn leaves(&self) -> Leaves {
+        Leaves::default()
     }
 
     /// Returns the digest of the event in the role `kind`, which is the name of its point, and how it was computed.
     fn digest(&self, kind: &str) -> (Digest, DigestForm) {
-        match self.conversation() {
-            Some(conversation) => (Digest::of_conversation(kind, self, conversation), DigestForm::Tree),
-            None => (Digest::of(kind, self), DigestForm::Whole),
+        let leaves = self.leaves();
+        match leaves.is_empty() {
+            false => (Digest::of_tree(kind, self, &leaves), DigestForm::Tree),
+            true => (Digest::of(kind, self), DigestForm::Whole),
         }
     }
 

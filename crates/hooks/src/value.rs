@@ -9,27 +9,101 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::digest::Digest;
+use crate::memo_key::MemoKey;
+
 /// Text that somebody wrote: a prompt, an answer, a reason. `Debug` shows its length only.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(description = "Text that somebody wrote: a prompt, an answer, a reason.")]
-pub struct Text(Arc<str>);
+///
+/// All copies share the text and what is known of it: its [digest](Self::digest), and which scanner found [nothing](Self::is_clean) in it.
+#[derive(Clone, JsonSchema)]
+#[schemars(transparent, description = "Text that somebody wrote: a prompt, an answer, a reason.")]
+pub struct Text(#[schemars(with = "String")] Arc<Written>);
+
+/// A text and what is known of it, which are facts of the text alone.
+struct Written {
+    text: Box<str>,
+    digest: OnceLock<Digest>,
+    /// The number of the scanner that found nothing, the last one that said so.
+    clean: AtomicU64,
+}
 
 impl Text {
+    /// The role of the digest.
+    const ROLE: &'static str = "text";
+
     /// Wraps text.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(Arc::new(Written {
+            text: text.into(),
+            digest: OnceLock::new(),
+            clean: AtomicU64::new(MemoKey::NOBODY),
+        }))
     }
 
     /// Returns the text itself.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
+    }
+
+    /// Returns the digest of the text in the role `text`, computed once for all copies.
+    pub fn digest(&self) -> Digest {
+        *self.0.digest.get_or_init(|| Digest::of_text(Self::ROLE, &self.0.text))
+    }
+
+    /// Returns whether the scanner with this key has found nothing in the text. What another one said last may have made this one's
+    /// word forgotten.
+    pub fn is_clean(&self, scanner: MemoKey) -> bool {
+        self.0.clean.load(Ordering::Relaxed) == scanner.number()
+    }
+
+    /// Remembers that the scanner with this key has found nothing.
+    pub fn remember_clean(&self, scanner: MemoKey) {
+        self.0.clean.store(scanner.number(), Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.text == other.0.text
+    }
+}
+
+impl Eq for Text {}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.text.cmp(&other.0.text)
+    }
+}
+
+impl std::hash::Hash for Text {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.text.hash(state);
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -43,43 +117,43 @@ impl Deref for Text {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 }
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.0.text)
     }
 }
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{} bytes>", self.0.len())
+        write!(f, "<{} bytes>", self.0.text.len())
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(text.into())
+        Self::new(text)
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(text.into())
+        Self::new(text)
     }
 }
 
 impl PartialEq<str> for Text {
     fn eq(&self, other: &str) -> bool {
-        &*self.0 == other
+        &*self.0.text == other
     }
 }
 
 impl PartialEq<&str> for Text {
     fn eq(&self, other: &&str) -> bool {
-        &*self.0 == *other
+        &*self.0.text == *other
     }
 }
 
@@ -139,21 +213,52 @@ impl fmt::Debug for Params {
     }
 }
 
-/// Any JSON value. `Debug` shows its kind only.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(description = "Any JSON value.")]
-pub struct Json(Arc<Value>);
+/// Any JSON value. `Debug` shows its kind only. All copies share the value and its [digest](Self::digest).
+#[derive(Clone, JsonSchema)]
+#[schemars(transparent, description = "Any JSON value.")]
+pub struct Json(#[schemars(with = "Value")] Arc<Said>);
+
+/// A value and what is known of it.
+struct Said {
+    value: Value,
+    digest: OnceLock<Digest>,
+}
 
 impl Json {
+    /// The role of the digest.
+    const ROLE: &'static str = "json";
+
     /// Wraps a value.
     pub fn new(value: Value) -> Self {
-        Self(Arc::new(value))
+        Self(Arc::new(Said { value, digest: OnceLock::new() }))
     }
 
     /// Returns a copy of the value.
     pub fn to_value(&self) -> Value {
-        self.0.as_ref().clone()
+        self.0.value.clone()
+    }
+
+    /// Returns the digest of the value in the role `json`, computed once for all copies.
+    pub fn digest(&self) -> Digest {
+        *self.0.digest.get_or_init(|| Digest::of(Self::ROLE, &self.0.value))
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.value == other.0.value
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.value.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -167,7 +272,7 @@ impl Deref for Json {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        &self.0
+        &self.0.value
     }
 }
 
@@ -179,7 +284,7 @@ impl From<Value> for Json {
 
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self.0 {
+        f.write_str(match self.0.value {
             Value::Null => "<null>",
             Value::Bool(_) => "<boolean>",
             Value::Number(_) => "<number>",

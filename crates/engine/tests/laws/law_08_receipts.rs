@@ -220,6 +220,6 @@ fn law_08_a_receipt_says_how_the_digest_of_a_conversation_was_computed() {
     block_on(permit(&engine, exec("ls")));
     let [asked, called] = <[Receipt; 2]>::try_from(kept.take()).unwrap();
     let version = |receipt: &Receipt| serde_json::to_value(receipt).unwrap().get("digestVersion").cloned();
-    assert_eq!((version(&asked), version(&called)), (Some(json!(2)), None));
+    assert_eq!((version(&asked), version(&called)), (Some(json!(3)), None));
     assert_eq!(asked.judged, Some(sample::<BeforeLlmCall>().digest("before_llm_call").0));
 }

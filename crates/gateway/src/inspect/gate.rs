@@ -233,6 +233,7 @@ impl Asking<'_> {
         remembered: RememberedNow<'_>,
     ) -> Result<(), Blocked> {
         let model = request.model.clone();
+        let place = self.place(&model);
         let last = request.messages.iter().rposition(is_turn);
         let mut since_turn = 0_usize;
         for (index, message) in request.messages.iter_mut().enumerate() {
@@ -241,14 +242,16 @@ impl Asking<'_> {
             }
             // A request of thousands of messages does not keep a worker for itself.
             consume_budget().await;
-            let key = self.key(message, &model);
-            let length: usize = message.content.iter().filter_map(Part::as_text).map(|text| text.len()).sum();
+            let text = message.content.visible_text();
+            // All that a hook is shown of a message.
+            let key = Digest::of_digests("message.before", &[place, text.digest()]);
+            let length = text.len();
             // The newest message is judged with each request that a person may have made.
             let known = if Some(index) == last { None } else { remembered.find(&key) };
             let made = match known {
                 Some(made) => made,
                 None => {
-                    let made = self.message(message.visible_text().into(), &model).await?;
+                    let made = self.message(text, &model).await?;
                     remembered.keep(key, made.clone());
                     made
                 }
@@ -281,11 +284,10 @@ impl Asking<'_> {
         }
     }
 
-    /// All that a hook is shown of a message.
-    fn key(self, message: &Message, model: &str) -> Digest {
-        let text = message.content.visible_digest();
+    /// Where messages stand: what a hook is shown of one besides its text.
+    fn place(self, model: &str) -> Digest {
         let place = (&self.identity.session, self.provider, model);
-        Digest::of("message.before", &serde_json::json!([self.asker(), place, text]))
+        Digest::of("message.before", &serde_json::json!([self.asker(), place]))
     }
 
     /// Whose request it is. What hooks and people said about one agent's or user's is said about nobody else's, although clients name
@@ -363,7 +365,7 @@ impl Asking<'_> {
         };
         let count: usize = request.messages.iter().map(images).sum();
         let mut history = request.messages.clone();
-        let prompt = history.iter().rposition(is_turn).map(|at| history.remove(at).visible_text());
+        let prompt = history.iter().rposition(is_turn).map(|at| history.remove(at).content.visible_text());
         let specs = request.tools.iter().filter_map(|tool| match tool {
             ToolDefinition::Function { spec, .. } => Some(ToolSpec::clone(spec)),
             ToolDefinition::Provider { .. } => None,
@@ -374,7 +376,7 @@ impl Asking<'_> {
             provider: self.provider.to_owned(),
             model: request.model.clone(),
             system_prompt: request.system_text(),
-            prompt: prompt.unwrap_or_default().into(),
+            prompt: prompt.unwrap_or_default(),
             history_messages: history,
             images_count: u32::try_from(count).unwrap_or(u32::MAX),
             tools: Some(specs.collect()),
@@ -473,7 +475,7 @@ mod tests {
                 unlisted: None,
                 answer_tokens: None,
             };
-            asking.key(&Message::user("hi"), "m")
+            asking.place("m")
         };
         let all = [
             (None, None, "s"),

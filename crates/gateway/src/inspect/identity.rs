@@ -211,8 +211,8 @@ fn digested(id: &str) -> SessionId {
 
 fn by_beginning(agent: Option<&AgentId>, request: &ModelRequest) -> SessionId {
     let first = request.messages.iter().find(|message| is_turn(message));
-    let said = first.map(|message| message.content.visible_digest().to_string()).unwrap_or_default();
-    let beginning = format!("{}\0{said}", request.system.visible_digest());
+    let said = first.map(|message| message.content.visible_text().digest().to_string()).unwrap_or_default();
+    let beginning = format!("{}\0{said}", request.system.paragraphs().digest());
     SessionId::new(named("conv", &of_agent(agent, "beginning", &beginning)))
 }
 
@@ -230,7 +230,7 @@ fn run_of(
         // Results of tools alone: the answer that asked for them says which turn it is.
         (None, Some(link)) => return link.run,
         (None, None) => None,
-        (Some(last), _) => Some((count, last.content.visible_digest())),
+        (Some(last), _) => Some((count, last.content.visible_text().digest())),
     };
     let Continued { previous, conversation, socket } = continued;
     let place = json!([session, previous, conversation, socket, answers, said]);

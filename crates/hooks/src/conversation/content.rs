@@ -13,7 +13,6 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -21,6 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Part;
 use crate::digest::Digest;
+use crate::memo_key::MemoKey;
 use crate::value::Text;
 
 /// The parts of a message, in order. It reads and is written like a `Vec<Part>`; its JSON is that of the list.
@@ -37,7 +37,8 @@ struct Inner {
 #[derive(Default)]
 struct Known {
     digest: OnceLock<Digest>,
-    visible: OnceLock<Digest>,
+    visible: OnceLock<Text>,
+    paragraphs: OnceLock<Text>,
     tokens: OnceLock<u64>,
     /// What functions made of the parts, the newest last.
     memos: Mutex<Vec<(MemoKey, Arc<dyn Any + Send + Sync>)>>,
@@ -45,19 +46,6 @@ struct Known {
 
 /// How many memos a content has. Of more the oldest goes: a process has few scanners, and one policy.
 const MAX_MEMOS: usize = 4;
-
-/// Names a pure function of contents: it reads nothing but the parts and what it was made with. A scanner with another policy is
-/// another function, with a key of its own, and never reads what was found before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoKey(u64);
-
-impl MemoKey {
-    /// Returns a key that nobody else in this process has.
-    pub fn unique() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// Of a copy that is about to be written to nothing is known.
 impl Clone for Inner {
@@ -67,11 +55,6 @@ impl Clone for Inner {
 }
 
 impl Content {
-    /// The role of the digest.
-    const ROLE: &'static str = "content/v2";
-    /// The role of the digest of the visible text.
-    const VISIBLE_ROLE: &'static str = "visible_text";
-
     /// Wraps parts.
     pub fn new(parts: Vec<Part>) -> Self {
         Self(Arc::new(Inner { parts, known: Known::default() }))
@@ -89,16 +72,30 @@ impl Content {
 
     /// Returns the digest of the parts, computed once. That of the message is [`Message::digest`](super::Message::digest).
     pub fn digest(&self) -> Digest {
-        *self.0.known.digest.get_or_init(|| Digest::of(Self::ROLE, &self.0.parts))
+        *self.0.known.digest.get_or_init(|| Digest::of_parts(&self.0.parts))
     }
 
-    /// Returns the digest of the visible text, computed once: what the text parts say one after the other, whatever stands between
-    /// them or is attached to them.
-    pub fn visible_digest(&self) -> Digest {
-        *self.0.known.visible.get_or_init(|| {
-            let texts = self.0.parts.iter().filter_map(Part::as_text);
-            Digest::of_text(Self::VISIBLE_ROLE, &texts.map(Text::as_str).collect::<String>())
-        })
+    /// Returns the visible text: what the text parts say one after the other, whatever stands between them or is attached to them.
+    /// A text that stands alone is shared, with what is known of it.
+    pub fn visible_text(&self) -> Text {
+        self.joined(&self.0.known.visible, "")
+    }
+
+    /// Returns the visible text with an empty line between two parts.
+    pub fn paragraphs(&self) -> Text {
+        self.joined(&self.0.known.paragraphs, "\n\n")
+    }
+
+    fn joined(&self, known: &OnceLock<Text>, between: &str) -> Text {
+        let texts = || self.0.parts.iter().filter_map(Part::as_text);
+        match (texts().next(), texts().nth(1)) {
+            (None, _) => Text::default(),
+            (Some(only), None) => only.clone(),
+            (Some(_), Some(_)) => {
+                let join = || texts().map(Text::as_str).collect::<Vec<_>>().join(between).into();
+                known.get_or_init(join).clone()
+            }
+        }
     }
 
     /// Returns how many tokens the parts have by `estimate`, which is asked once. A process has one way to estimate:
@@ -235,6 +232,8 @@ impl JsonSchema for Content {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -255,6 +254,7 @@ mod tests {
         Assign(usize, usize),
         LookAtAllForWriting(usize),
         ReadDigest(usize),
+        ReadText(usize),
         ReadTokens(usize),
         Remember(usize),
     }
@@ -270,13 +270,14 @@ mod tests {
             (of(), of()).prop_map(|(to, from)| Act::Assign(to, from)),
             of().prop_map(Act::LookAtAllForWriting),
             of().prop_map(Act::ReadDigest),
+            of().prop_map(Act::ReadText),
             of().prop_map(Act::ReadTokens),
             of().prop_map(Act::Remember),
         ];
         prop::collection::vec(act, 0..40)
     }
 
-    const KEY: MemoKey = MemoKey(u64::MAX);
+    static KEY: LazyLock<MemoKey> = LazyLock::new(MemoKey::unique);
 
     fn apply(act: Act, contents: &mut Vec<Content>) {
         let count = contents.len();
@@ -296,10 +297,11 @@ mod tests {
                 }
             }
             Act::ReadDigest(at) => drop(contents[at % count].digest()),
+            Act::ReadText(at) => drop(contents[at % count].visible_text()),
             Act::ReadTokens(at) => drop(contents[at % count].tokens(bytes)),
             Act::Remember(at) => {
                 let content = &contents[at % count];
-                content.remember(KEY, bytes(content));
+                content.remember(*KEY, bytes(content));
             }
         }
     }
@@ -316,10 +318,13 @@ mod tests {
                     if let Some(digest) = content.0.known.digest.get() {
                         prop_assert_eq!(*digest, new.digest());
                     }
+                    if let Some(text) = content.0.known.visible.get() {
+                        prop_assert_eq!(text, &new.visible_text());
+                    }
                     if let Some(tokens) = content.0.known.tokens.get() {
                         prop_assert_eq!(*tokens, new.tokens(bytes));
                     }
-                    if let Some(memo) = content.memo::<u64>(KEY) {
+                    if let Some(memo) = content.memo::<u64>(*KEY) {
                         prop_assert_eq!(*memo, bytes(&new));
                     }
                 }
@@ -385,7 +390,6 @@ mod tests {
         assert_eq!(serde_json::from_value::<Content>(wire).unwrap(), parts);
         let (of_content, of_list) = (schemars::schema_for!(Content), schemars::schema_for!(Vec<Part>));
         assert_eq!(of_content, of_list);
-        assert_eq!(content.digest(), Digest::of("content/v2", &parts));
     }
 
     #[test]

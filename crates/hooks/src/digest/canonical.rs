@@ -17,31 +17,22 @@ use serde::ser::{
 use serde::{Serialize, ser};
 use serde_json::{Error, Value};
 
-/// Returns the canonical JSON of `value`.
-///
-/// # Errors
-/// If it has no JSON form.
-pub(super) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::with_capacity(1024);
-    value.serialize(Canonical::new(&mut out))?;
-    Ok(out)
-}
+use super::tree::Leaf;
 
-/// Returns the canonical JSON of an object without one of its members, which is not written at all.
-///
-/// # Errors
-/// If it has no JSON form.
-pub(super) fn without<T: Serialize + ?Sized>(value: &T, member: &'static str) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::with_capacity(1024);
-    value.serialize(Canonical { out: &mut out, left_out: Some(member) })?;
-    Ok(out)
+/// Appends the canonical JSON of `value`, with these leaves in the places of the members of that name; `null` if it has no JSON form.
+pub(super) fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T, leaves: &[(&'static str, Leaf)]) {
+    let begin = out.len();
+    if value.serialize(Canonical { out, leaves }).is_err() {
+        out.truncate(begin);
+        out.extend_from_slice(b"null");
+    }
 }
 
 /// Writes one value.
 struct Canonical<'a> {
     out: &'a mut Vec<u8>,
-    /// The member of this object, not of those inside of it, that is not written.
-    left_out: Option<&'static str>,
+    /// What stands in the places of members of this object, not of those inside of it.
+    leaves: &'a [(&'static str, Leaf)],
 }
 
 /// Writes `value` as `serde_json` does, which is canonical for scalars.
@@ -68,12 +59,12 @@ struct Members<'a> {
     key: Option<Cow<'static, str>>,
     /// What closes the object it stands in.
     end: &'static [u8],
-    left_out: Option<&'static str>,
+    leaves: &'a [(&'static str, Leaf)],
 }
 
 impl<'a> Canonical<'a> {
     fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, left_out: None }
+        Self { out, leaves: &[] }
     }
 
     fn items(self, end: &'static [u8]) -> Items<'a> {
@@ -85,7 +76,7 @@ impl<'a> Canonical<'a> {
         self.out.push(b'{');
         let begin = self.out.len();
         let members = Vec::with_capacity(len);
-        Members { out: self.out, begin, members, key: None, end, left_out: self.left_out }
+        Members { out: self.out, begin, members, key: None, end, leaves: self.leaves }
     }
 
     /// Opens the object with one member that a variant with data is.
@@ -113,13 +104,13 @@ impl Items<'_> {
 
 impl Members<'_> {
     fn member<T: Serialize + ?Sized>(&mut self, key: Cow<'static, str>, value: &T) -> Result<(), Error> {
-        if self.left_out.is_some_and(|left_out| left_out == key) {
-            return Ok(());
-        }
         let begin = self.out.len();
         scalar(self.out, &*key)?;
         self.out.push(b':');
-        value.serialize(Canonical::new(self.out))?;
+        match self.leaves.iter().find(|(name, _)| *name == key) {
+            Some((_, leaf)) => leaf.write(self.out),
+            None => value.serialize(Canonical::new(self.out))?,
+        }
         self.members.push((key, begin..self.out.len()));
         Ok(())
     }
@@ -372,9 +363,10 @@ mod tests {
     }
 
     fn check<T: Serialize + ?Sized>(value: &T) {
-        let expected = serde_json::to_value(value).ok().map(|tree| sorted(&tree));
-        let found = to_vec(value).ok().map(|text| String::from_utf8(text).unwrap());
-        assert_eq!(found, expected);
+        let expected = serde_json::to_value(value).map_or("null".to_owned(), |tree| sorted(&tree));
+        let mut found = b"before".to_vec();
+        append(&mut found, value, &[]);
+        assert_eq!(String::from_utf8(found).unwrap(), format!("before{expected}"));
     }
 
     #[derive(Serialize)]

@@ -16,7 +16,7 @@ pub use tools::*;
 
 use schemars::JsonSchema;
 
-use crate::digest::conversation_in;
+use crate::digest::leaves;
 use crate::outcome::{Nothing, Outcome};
 use crate::point::{
     ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Mode, ObservePoint, Point, PointInfo,
@@ -275,23 +275,23 @@ observed! {
 }
 
 impl Event<Nothing> for LlmInputEvent {
-    conversation_in!(history_messages, "historyMessages");
+    leaves!(history_messages: "historyMessages", system_prompt: "systemPrompt", prompt: "prompt", tools: "tools");
 }
 
 impl Event<Nothing> for AgentEndEvent {
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages");
 }
 
 impl Event<Nothing> for BeforeResetEvent {
-    conversation_in!(messages?, "messages");
+    leaves!(messages: "messages");
 }
 
 impl Event<AgentFinalizeOutcome> for AgentFinalizeEvent {
-    conversation_in!(messages?, "messages");
+    leaves!(messages: "messages", last_assistant_message: "lastAssistantMessage");
 }
 
 impl Event<ContextOutcome> for TurnPrepareEvent {
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages", prompt: "prompt");
 }
 
 /// Takes over a proposed value. Returns whether it is another one.

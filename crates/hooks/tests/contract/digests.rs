@@ -4,7 +4,7 @@ use backstop_hooks::conversation::{Message, Part};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome};
 use backstop_hooks::{Digest, DigestForm, Event as _, Point};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::sample::{Sample, Visit, each_point};
@@ -27,23 +27,85 @@ fn h(role: &str, pieces: &[&[u8]]) -> Vec<u8> {
     Sha256::digest([role.as_bytes(), b"\0", &pieces.concat()].concat()).to_vec()
 }
 
-fn without(object: &Value, field: &str) -> String {
-    let rest: Map<_, _> =
-        object.as_object().unwrap().clone().into_iter().filter(|(key, _)| key != field).collect();
-    canonical(&Value::Object(rest))
+/// The digest as it stands inside of another text.
+fn hex(role: &str, said: &str) -> Value {
+    json!(text(&h(role, &[said.as_bytes()])))
 }
 
-fn message(message: &Value) -> Vec<u8> {
-    let content = h("content/v2", &[canonical(&message["content"]).as_bytes()]);
-    h("message/v2", &[&content, without(message, "content").as_bytes()])
+/// A text, a list of texts or of messages, a value of JSON: what `leaf` makes of the field, if it is there.
+fn put(object: &mut Value, field: &str, leaf: impl Fn(&Value) -> Value) {
+    if let Some(value) = object.get_mut(field) {
+        *value = leaf(value);
+    }
 }
 
-fn tree(point: &str, event: &Value, field: &str) -> String {
-    let messages = event[field].as_array().unwrap();
-    let fields = h(&format!("{point}/v2/fields"), &[without(event, field).as_bytes()]);
-    let count = (messages.len() as u64).to_be_bytes();
-    let leaves = messages.iter().map(message).collect::<Vec<_>>().concat();
-    text(&h(&format!("{point}/v2"), &[&fields, &count, &leaves]))
+fn of_text(value: &Value) -> Value {
+    hex("text", value.as_str().unwrap())
+}
+
+fn of_json(value: &Value) -> Value {
+    hex("json", &canonical(value))
+}
+
+fn content(parts: &Value) -> Value {
+    let mut parts = parts.clone();
+    for part in parts.as_array_mut().unwrap() {
+        match part["type"].as_str().unwrap() {
+            "text" | "thinking" => put(part, "text", of_text),
+            "toolResult" => put(part, "content", content),
+            "image" => {
+                let source = &mut part["source"];
+                put(source, "data", of_text);
+                put(source, "url", of_text);
+            }
+            "unknown" => put(part, "raw", of_json),
+            _ => {}
+        }
+    }
+    hex("content/v3", &canonical(&parts))
+}
+
+fn message(message: &Value) -> Value {
+    let mut message = message.clone();
+    put(&mut message, "content", content);
+    hex("message/v3", &canonical(&message))
+}
+
+fn tool(tool: &Value) -> Value {
+    let mut tool = tool.clone();
+    put(&mut tool, "description", of_text);
+    put(&mut tool, "inputSchema", of_json);
+    hex("tool/v3", &canonical(&tool))
+}
+
+fn each(list: &Value, leaf: impl Fn(&Value) -> Value) -> Value {
+    list.as_array().unwrap().iter().map(leaf).collect()
+}
+
+/// The fields that are leaves, by point.
+const LEAVES: [(&str, &[&str]); 10] = [
+    ("agent_end", &["messages"]),
+    ("agent_turn_prepare", &["messages", "prompt"]),
+    ("before_agent_finalize", &["lastAssistantMessage", "messages"]),
+    ("before_agent_run", &["messages", "prompt", "systemPrompt"]),
+    ("before_agent_start", &["messages", "prompt", "systemPrompt"]),
+    ("before_llm_call", &["messages", "systemPrompt", "tools"]),
+    ("before_prompt_build", &["messages", "prompt", "systemPrompt"]),
+    ("before_reset", &["messages"]),
+    ("llm_input", &["historyMessages", "prompt", "systemPrompt", "tools"]),
+    ("message.before", &["message"]),
+];
+
+fn tree(point: &str, event: &Value, fields: &[&str]) -> String {
+    let mut event = event.clone();
+    for field in fields {
+        put(&mut event, field, |value| match *field {
+            "messages" | "historyMessages" => each(value, message),
+            "tools" => each(value, tool),
+            _ => of_text(value),
+        });
+    }
+    hex(&format!("{point}/v3"), &canonical(&event)).as_str().unwrap().to_owned()
 }
 
 fn text(digest: &[u8]) -> String {
@@ -61,37 +123,35 @@ fn conversations<P: Point>() -> Vec<String> {
     fields.iter().filter(|(_, field)| of_messages(field)).map(|(name, _)| name.clone()).collect()
 }
 
-struct Digests(u32);
+struct Digests(Vec<&'static str>);
 
 impl Visit for Digests {
     fn visit<P: Point>(&mut self, sample: &Sample) {
         let (name, event) = (P::INFO.name, sample.event::<P>());
         let (digest, form) = event.digest(name);
-        let fields = conversations::<P>();
-        match &fields[..] {
-            [] => {
+        let leaves = LEAVES.iter().find(|(point, _)| *point == name).map(|(_, fields)| *fields);
+        assert!(conversations::<P>().is_empty() || leaves.is_some(), "{name} holds a conversation");
+        let is_there = |field: &&str| sample.event.get(*field).is_some_and(|value| !value.is_null());
+        match leaves.filter(|fields| fields.iter().any(is_there)) {
+            None => {
                 assert_eq!((digest, form), (Digest::of(name, &event), DigestForm::Whole), "{name}");
-                assert_eq!(
-                    digest.to_string(),
-                    text(&h(name, &[canonical(&sample.event).as_bytes()])),
-                    "{name}"
-                );
+                assert_eq!(digest.to_string(), hex(name, &canonical(&sample.event)), "{name}");
             }
-            [field] => {
-                self.0 += 1;
+            Some(fields) => {
+                self.0.push(name);
                 assert_eq!(form, DigestForm::Tree, "{name}");
-                assert_eq!(digest.to_string(), tree(name, &sample.event, field), "{name}");
+                assert_eq!(digest.to_string(), tree(name, &sample.event, fields), "{name}");
             }
-            more => panic!("{name} has several conversations: {more:?}"),
         }
     }
 }
 
 #[test]
 fn every_event_has_the_digest_that_is_documented() {
-    let mut digests = Digests(0);
+    let mut digests = Digests(Vec::new());
     each_point(&mut digests);
-    assert_eq!(digests.0, 9, "points whose events hold a conversation");
+    digests.0.sort_unstable();
+    assert_eq!(digests.0, LEAVES.map(|(point, _)| point), "points whose events are hashed as a tree");
 }
 
 fn documented() -> Value {
@@ -129,18 +189,18 @@ fn digest(event: &BeforeLlmCallEvent) -> Digest {
 #[test]
 fn the_documented_vectors_hold() {
     let of = |value: Value| digest(&event(value)).to_string();
-    assert_eq!(of(documented()), "sha256:a8c19e1d99877aee119ea5c3dea56b7c7f9747a876ff3746f2bbf9695e4bfe32");
+    assert_eq!(of(documented()), "sha256:9f11213389feb6606d748758d5a6f038262d18744aa98a3a0797a6aceb76057d");
     let mut empty = documented();
     empty["messages"] = json!([]);
-    assert_eq!(of(empty), "sha256:b1fea2a27f3fb6e49b2d53c535e6c52d88c4e5f4d79cbb94dd7eb09243e30e1c");
+    assert_eq!(of(empty), "sha256:4f894ce880a8d4eb5e15b7aa8dd0813b87c04a7c82b34a0a1a5d6183c3e60446");
     let first = &event(documented()).messages[0];
     assert_eq!(
         first.digest().to_string(),
-        "sha256:b30f08c91565d121bd383eef90d8261ab946ade6de6e89ab944f56a16b9586ca"
+        "sha256:49bd847f4a9fe60702807ab11d9a05e0574ef14fd6fe987cc57d29e236c19cae"
     );
     assert_eq!(
         first.content.digest().to_string(),
-        "sha256:a15591668316ec4941b456553d6d7d05f1d8a425f3c0f3a88d006ae80a0385b9"
+        "sha256:25b6e486efaf3fbc625d923bfb5408d12cf47e92da7e8df02951f4048938bbac"
     );
 }
 
@@ -148,7 +208,10 @@ fn the_documented_vectors_hold() {
 fn whatever_changes_in_a_conversation_changes_its_digest() {
     let all = event(documented());
     let before = digest(&all);
-    let changes: [fn(&mut BeforeLlmCallEvent); 9] = [
+    let changes: [fn(&mut BeforeLlmCallEvent); 12] = [
+        |event| event.system_prompt = "be goo".into(),
+        |event| event.tools[0].description = Some("".into()),
+        |event| event.tools[0].input_schema = Some(json!({}).into()),
         |event| event.model = "n".to_owned(),
         |event| event.tools.clear(),
         |event| event.messages.swap(0, 1),
@@ -203,7 +266,7 @@ proptest! {
         }
         for event in [&original, &judged] {
             let transcript = serde_json::to_value(event).unwrap();
-            prop_assert_eq!(digest(event).to_string(), tree("before_llm_call", &transcript, "messages"));
+            prop_assert_eq!(digest(event).to_string(), tree("before_llm_call", &transcript, LEAVES[5].1));
         }
     }
 }

@@ -114,12 +114,7 @@ impl ModelRequest {
 
     /// The text of the system prompt, blocks separated by a blank line. `None` if there is none.
     pub fn system_text(&self) -> Option<Text> {
-        let blocks: Vec<&Text> = self.system.iter().filter_map(Part::as_text).collect();
-        match blocks.as_slice() {
-            [] => None,
-            [only] => Some(Text::clone(only)),
-            several => Some(several.iter().map(|text| text.as_str()).collect::<Vec<_>>().join("\n\n").into()),
-        }
+        self.system.iter().any(|part| part.as_text().is_some()).then(|| self.system.paragraphs())
     }
 
     /// Replaces the texts of the system prompt by one block of `text`, behind which the rest stays, or by nothing. The same text as before

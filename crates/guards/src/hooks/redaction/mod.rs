@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use backstop_engine::{HookOptions, RegisterError, Snapshot, SpanKind};
 use backstop_hooks::points::{BeforeAgentRun, BeforeLlmCall, BeforeToolCall, MessageBefore, ToolAfter};
-use backstop_hooks::{CallContext, OwnerId, PointId};
-use backstop_scan::{Action, Catalogue, Class, Finding, Policy, Redactor, Scanner};
+use backstop_hooks::{CallContext, MemoKey, OwnerId, PointId, Text};
+use backstop_scan::{Action, Catalogue, Class, Finding, Policy, Redacted, Redactor, Scanner};
 
 use arguments::Vaults;
 
@@ -108,6 +108,8 @@ pub enum InArguments {
 struct Place {
     redactor: Redactor,
     vaults: Arc<Vaults>,
+    /// Names the redactor, whichever vault it has: where it finds nothing, nothing goes there.
+    key: MemoKey,
 }
 
 impl Place {
@@ -118,7 +120,20 @@ impl Place {
         (!wanted.is_empty()).then(|| Self {
             redactor: Redactor::new(Arc::new(scanner()), policy.clone()),
             vaults: Arc::clone(vaults),
+            key: MemoKey::unique(),
         })
+    }
+
+    /// Returns the clean form of a text and what was found in it; `None` if that is nothing, which the text remembers.
+    fn redacted(&self, call: &CallContext, text: &Text) -> Option<Redacted> {
+        if text.is_clean(self.key) {
+            return None;
+        }
+        let redacted = self.of(call).apply(text);
+        if redacted.findings.is_empty() {
+            text.remember_clean(self.key);
+        }
+        (!redacted.findings.is_empty()).then_some(redacted)
     }
 
     /// Returns the redactor for the session of a call.

@@ -3,12 +3,11 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use backstop_hooks::conversation::MemoKey;
 use backstop_hooks::points::{
     AgentRunEvent, AgentRunOutcome, BeforeAgentRun, BeforeLlmCall, BeforeLlmCallEvent, BeforeLlmCallOutcome,
     MessageBefore, MessageBeforeEvent, MessageBeforeOutcome, ToolInfo, ToolNames,
 };
-use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, Text};
+use backstop_hooks::{AgentId, Answer, CallContext, Context, Hook, MemoKey, Text};
 use backstop_scan::{Class, Scanner};
 use serde_json::Value;
 
@@ -21,7 +20,7 @@ pub(super) struct Messages(pub(super) Place);
 
 impl Hook<MessageBefore> for Messages {
     fn call<'a>(&'a self, event: &'a MessageBeforeEvent, cx: Context<'a>) -> Answer<'a, MessageBefore> {
-        let clean = self.0.of(cx.call).apply(&event.message);
+        let Some(clean) = self.0.redacted(cx.call, &event.message) else { return Answer::Now(Ok(None)) };
         log_reported("message.before", &clean.findings);
         let changed = clean.is_changed() && !clean.is_blocked();
         Answer::Now(Ok(changed.then(|| MessageBeforeOutcome {
@@ -37,8 +36,8 @@ pub(super) struct Gate(pub(super) Place);
 
 impl Hook<BeforeAgentRun> for Gate {
     fn call<'a>(&'a self, event: &'a AgentRunEvent, cx: Context<'a>) -> Answer<'a, BeforeAgentRun> {
-        let findings = self.0.of(cx.call).apply(&event.prompt).findings;
-        Answer::Now(Ok(forbidden(&findings).map(|reason| AgentRunOutcome::Block {
+        let findings = self.0.redacted(cx.call, &event.prompt).map(|redacted| redacted.findings);
+        Answer::Now(Ok(forbidden(&findings.unwrap_or_default()).map(|reason| AgentRunOutcome::Block {
             message: Some(format!("The message was not read: {reason}.").into()),
             reason: reason.into(),
             category: Some("redaction".to_owned()),
@@ -80,7 +79,7 @@ impl Calls {
         let mut found_beside = false;
         if let Some(place) = &self.place {
             let redactor = place.of(cx.call);
-            let mut walk = Walk::new(&redactor, self.arguments, self.key);
+            let mut walk = Walk::new(&redactor, self.arguments, self.key, place.key);
             if !is_clean {
                 outcome.system_prompt = walk.text(&event.system_prompt).map(Text::from);
                 gone.extend(

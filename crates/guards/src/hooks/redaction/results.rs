@@ -2,7 +2,7 @@
 
 use backstop_hooks::conversation::{Part, ToolResult};
 use backstop_hooks::points::{ToolAfter, ToolAfterEvent, ToolAfterOutcome};
-use backstop_hooks::{Answer, Context, Hook, Json, Text};
+use backstop_hooks::{Answer, Context, Hook, Json, MemoKey, Text};
 use backstop_scan::{Finding, Redactor, Vault};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn clean_result(redactor: &Redactor, result: &ToolResult) -> (Option<ToolResult>
 /// Cleans what a part says. Images are not read; reasoning is signed by its provider and stays.
 fn clean_part(redactor: &Redactor, part: &mut Part, findings: &mut Vec<Finding>) {
     match part {
-        Part::Text { text, .. } => clean_text(redactor, text, findings),
+        Part::Text { text, .. } => clean_text(redactor, None, text, findings),
         Part::Unknown { raw } => clean_json(redactor, raw, findings),
         Part::ToolResult(result) => {
             for part in &mut result.content {
@@ -75,7 +75,13 @@ fn clean_part(redactor: &Redactor, part: &mut Part, findings: &mut Vec<Finding>)
     }
 }
 
-pub(super) fn clean_text(redactor: &Redactor, text: &mut Text, findings: &mut Vec<Finding>) {
+/// Cleans a text. That nothing was found in it is remembered under the `key` of the redactor, and looked up there.
+pub(super) fn clean_text(
+    redactor: &Redactor,
+    key: Option<MemoKey>,
+    text: &mut Text,
+    findings: &mut Vec<Finding>,
+) {
     let (clean, found) = match as_json(text) {
         Some(mut value) => {
             let found = redactor.apply_json_and_keys(&mut value);
@@ -84,8 +90,12 @@ pub(super) fn clean_text(redactor: &Redactor, text: &mut Text, findings: &mut Ve
                 if indented { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             (written.unwrap_or_default(), found)
         }
+        None if key.is_some_and(|key| text.is_clean(key)) => return,
         None => {
             let clean = redactor.apply(text);
+            if let (Some(key), true) = (key, clean.findings.is_empty()) {
+                text.remember_clean(key);
+            }
             (clean.text, clean.findings)
         }
     };

@@ -15,9 +15,9 @@
 //! ([`Content::memo`]): a conversation that comes again is walked over where it is new. Placeholders are the exception, because each
 //! is one of its session's.
 
-use backstop_hooks::Json;
-use backstop_hooks::conversation::{Content, ImageSource, MemoKey, Message, Part, ToolCall, ToolResult};
+use backstop_hooks::conversation::{Content, ImageSource, Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::ToolInfo;
+use backstop_hooks::{Json, MemoKey};
 use backstop_scan::{Action, Finding, Redactor};
 use serde_json::Value;
 
@@ -49,6 +49,8 @@ pub(super) struct Walk<'a> {
     arguments: ArgumentActions,
     /// Names this walk over contents: its policy and what becomes of arguments.
     key: MemoKey,
+    /// Names the redactor.
+    of_texts: MemoKey,
     findings: Vec<Finding>,
 }
 
@@ -61,9 +63,14 @@ struct Walked {
 }
 
 impl<'a> Walk<'a> {
-    /// `key` is of this redactor's policy and these actions, and of no others.
-    pub(super) fn new(redactor: &'a Redactor, arguments: ArgumentActions, key: MemoKey) -> Self {
-        Self { redactor, arguments, key, findings: Vec::new() }
+    /// `key` is of this redactor's policy and these actions, and of no others; `of_texts` is of the policy.
+    pub(super) fn new(
+        redactor: &'a Redactor,
+        arguments: ArgumentActions,
+        key: MemoKey,
+        of_texts: MemoKey,
+    ) -> Self {
+        Self { redactor, arguments, key, of_texts, findings: Vec::new() }
     }
 
     /// Returns whether anything was found so far.
@@ -149,7 +156,7 @@ impl<'a> Walk<'a> {
     fn part(&mut self, part: &mut Part) {
         match part {
             Part::Text { text, meta } => {
-                clean_text(self.redactor, text, &mut self.findings);
+                clean_text(self.redactor, Some(self.of_texts), text, &mut self.findings);
                 self.meta(meta);
             }
             Part::Thinking { text, meta } => {
@@ -320,7 +327,7 @@ mod tests {
         key: MemoKey,
         messages: &[Message],
     ) -> (Option<Vec<Message>>, Vec<Finding>) {
-        let mut walk = Walk::new(redactor, ArgumentActions::default(), key);
+        let mut walk = Walk::new(redactor, ArgumentActions::default(), key, key);
         (walk.messages(messages), walk.into_findings())
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::{Message, TokenUsage, ToolCall, ToolSpec};
-use crate::digest::conversation_in;
+use crate::digest::leaves;
 use crate::id::{CallId, OwnerId, RunId, SessionId, ToolCallId};
 use crate::latch::Intersect;
 use crate::outcome::{Malformed, event, outcome, record};
@@ -126,7 +126,7 @@ outcome! {
 impl Event<BeforeLlmCallOutcome> for BeforeLlmCallEvent {
     const ABSORBS: bool = true;
 
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages", system_prompt: "systemPrompt", tools: "tools");
 
     fn absorb(&mut self, answer: &BeforeLlmCallOutcome) -> bool {
         let messages = take(&mut self.messages, &answer.messages);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::Message;
-use crate::digest::conversation_in;
+use crate::digest::leaves;
 use crate::id::{AgentId, SessionKey};
 use crate::latch::Intersect;
 use crate::outcome::{outcome, record};
@@ -176,7 +176,7 @@ outcome! {
 }
 
 impl Event<PromptBuildOutcome> for PromptBuildEvent {
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages", prompt: "prompt", system_prompt: "systemPrompt");
 
     fn absorb(&mut self, answer: &PromptBuildOutcome) -> bool {
         take_some(&mut self.system_prompt, &answer.system_prompt)
@@ -206,7 +206,7 @@ outcome! {
 }
 
 impl Event<AgentStartOutcome> for PromptBuildEvent {
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages", prompt: "prompt", system_prompt: "systemPrompt");
 
     fn absorb(&mut self, answer: &AgentStartOutcome) -> bool {
         take_some(&mut self.system_prompt, &answer.system_prompt)

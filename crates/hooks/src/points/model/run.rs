@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::Message;
-use crate::digest::conversation_in;
+use crate::digest::leaves;
 use crate::latch::{Field, Latch};
 use crate::outcome::{Malformed, Outcome, event, read_object, record};
 use crate::point::{Claim, Event};
@@ -97,7 +97,7 @@ impl Outcome for AgentRunOutcome {
 }
 
 impl Event<AgentRunOutcome> for AgentRunEvent {
-    conversation_in!(messages, "messages");
+    leaves!(messages: "messages", prompt: "prompt", system_prompt: "systemPrompt");
 
     fn check(&self, answer: &AgentRunOutcome) -> Result<(), Malformed> {
         let AgentRunOutcome::Block { reason, message, category, .. } = answer else { return Ok(()) };

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::leaves;
 use crate::id::{AgentId, SessionKey};
 use crate::outcome::{Malformed, outcome, record};
 use crate::point::Event;
@@ -39,6 +40,8 @@ outcome! {
 
 impl Event<MessageBeforeOutcome> for MessageBeforeEvent {
     const ABSORBS: bool = true;
+
+    leaves!(message: "message");
 
     fn absorb(&mut self, answer: &MessageBeforeOutcome) -> bool {
         let text = take(&mut self.message, &answer.message);

@@ -21,7 +21,6 @@ mod layout;
 mod tests;
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -30,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use backstop_hooks::conversation::{Content, Message};
 use bytes::Bytes;
+use foldhash::quality::RandomState;
 use serde_json::Value;
 
 use self::layout::{Before, Fields, Layout, Seen};
@@ -116,7 +116,7 @@ impl<S> fmt::Debug for KnownBodies<S> {
 impl KnownBodies {
     /// Keeps bodies that need at most `most_bytes` in memory.
     pub fn new(most_bytes: usize) -> Self {
-        Self::with_hasher(most_bytes, RandomState::new())
+        Self::with_hasher(most_bytes, RandomState::default())
     }
 }
 
