@@ -150,7 +150,7 @@ fn nginx(burst: &Upstream, paced: &Upstream) -> Option<Target> {
     let config = format!(
         "worker_processes 1; daemon off; pid {at}/pid; error_log {at}/error.log;\n\
          events {{ worker_connections 8192; }}\n\
-         http {{ access_log off; keepalive_requests 1000000; client_body_buffer_size 1m; client_body_temp_path {at}; proxy_temp_path {at};\n\
+         http {{ access_log off; keepalive_requests 1000000; client_max_body_size 8m; client_body_buffer_size 8m; client_body_temp_path {at}; proxy_temp_path {at};\n\
          fastcgi_temp_path {at}; uwsgi_temp_path {at}; scgi_temp_path {at};\n{}{} }}\n",
         server("burst", burst.port, port),
         server("paced", paced.port, second)

@@ -27,8 +27,9 @@ const MOST_BYTES: usize = 64 * 1_024 * 1_024;
 const SHARE: usize = MOST_BYTES / 4;
 /// The most agents.
 const MOST_AGENTS: usize = 64;
-/// After how much silence a conversation is forgotten.
-const SILENCE: Duration = Duration::from_mins(10);
+/// After how much silence a conversation is forgotten. An agent at work asks again within seconds; who waited for a person waits a few
+/// milliseconds more.
+const SILENCE: Duration = Duration::from_secs(45);
 /// How often it is looked for what was erased, while anything is known.
 const LOOK: Duration = Duration::from_secs(1);
 
