@@ -2,8 +2,8 @@
 
 // What a host calls, and what it obeys.
 pub use backstop_engine::{
-    Claimed, Decided, DecidedParts, Engine, EngineBuilder, JudgedAnswer, NotWhatWasJudged, Permitted,
-    Reviewed, ToolVerdict, Unasked, tool_call_digest, ungated_rulings,
+    Claimed, Decided, DecidedParts, Engine, EngineBuilder, JsonDispatch, JudgedAnswer, NotAnEvent,
+    NotWhatWasJudged, Permitted, Reviewed, ToolVerdict, Unasked, tool_call_digest, ungated_rulings,
 };
 
 // Which hooks stand where.

@@ -14,7 +14,7 @@ pub use backstop_plugins::package::{
 pub use backstop_plugins::permissions::{
     Access, BadWord, Effective, FileWords, Folder, Folders, Host, Permissions, Words,
 };
-pub use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
+pub use backstop_plugins::probe::{Fired, Judged, Shape};
 pub use backstop_plugins::registration::{LeftOut, OfferKind, Seated, Waiting};
 pub use backstop_plugins::set::{PluginSet, SetError, Why};
 pub use backstop_plugins::trust::{Home, Installed, LIST, Purpose, Record, Staged, State, TrustError};

@@ -3,6 +3,7 @@
 //! A host turns the outside world into events, hands each to the engine at its point, and obeys what
 //! comes back. Every dispatch ends in a receipt, which the engine shows to all sinks.
 
+mod named;
 mod offers;
 mod passage;
 
@@ -38,6 +39,7 @@ use crate::underway::Underway;
 
 use self::passage::Question;
 
+pub use self::named::{JsonDispatch, NotAnEvent};
 pub use self::offers::{OfferQuestion, OfferRuling};
 
 /// How long a decision about a tool call counts for a host that knows only the call's id. Older decisions

@@ -31,7 +31,8 @@ pub use aside::aside;
 pub use beginning::Beginnings;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};
 pub use engine::{
-    DECISIONS_LAST, Engine, EngineBuilder, JudgedAnswer, OfferQuestion, OfferRuling, Unasked, ungated_rulings,
+    DECISIONS_LAST, Engine, EngineBuilder, JsonDispatch, JudgedAnswer, NotAnEvent, OfferQuestion,
+    OfferRuling, Unasked, ungated_rulings,
 };
 pub use foreign::MAX_DEPTH;
 pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};

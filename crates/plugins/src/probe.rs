@@ -8,12 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use backstop_engine::{Engine, OperatorSettings, OwnerSettings, Receipt, Snapshot};
-use backstop_hooks::points;
-use backstop_hooks::{
-    CallContext, Claim, ClaimPoint, DecidePoint, HookId, Json, ObservePoint, OwnerId, Point, PointId,
-    for_each_point,
-};
+use backstop_engine::{Engine, JsonDispatch, NotAnEvent, OperatorSettings, OwnerSettings, Snapshot};
+use backstop_hooks::{CallContext, HookId, Json, OwnerId, PointId};
 use serde_json::Value;
 
 use crate::openclaw::Scripted;
@@ -49,16 +45,6 @@ pub struct Judged {
     pub took: Duration,
 }
 
-/// Something that was to be an event, and is none of its point.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no event of `{point}`: {why}\nhint: its fields are in the reference of the hook points")]
-pub struct NoEvent {
-    /// The point.
-    pub point: PointId,
-    /// What is wrong.
-    pub why: String,
-}
-
 /// What a plugin is once it is loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
@@ -84,7 +70,7 @@ pub(crate) async fn fire_each(
         let begun = Instant::now();
         let told = match snapshot {
             Ok(snapshot) => fire(snapshot, point, point.sample_event(), &context()).await,
-            Err(error) => Err(NoEvent { point, why: error.to_string() }),
+            Err(error) => Err(NotAnEvent { point, why: error.to_string() }),
         };
         let took = begun.elapsed();
         let heap = match script {
@@ -114,30 +100,29 @@ pub(crate) async fn fire_each(
 ///
 /// # Errors
 ///
-/// [`NoEvent`].
+/// [`NotAnEvent`].
 pub(crate) async fn judge(
     registration: &Registration,
     point: PointId,
     event: Value,
     call: &CallContext,
     config: &Json,
-) -> Result<Judged, NoEvent> {
+) -> Result<Judged, NotAnEvent> {
     let settings = everything(registration.owner(), config);
     let mut snapshot = Snapshot::empty(settings);
     if let Err(error) = registration.seat(&mut snapshot) {
-        return Err(NoEvent { point, why: error.to_string() });
+        return Err(NotAnEvent { point, why: error.to_string() });
     }
     let told = fire(snapshot, point, event, call).await?;
     let failures = told.receipt.steps.iter().filter_map(|step| {
         let failure = step.failure.as_ref()?;
         Some(format!("`{}`: {}", step.hook.id, failure.message.as_str()))
     });
-    Ok(Judged {
-        failures: failures.collect(),
-        took: told.receipt.elapsed,
-        blocked: told.blocked,
-        outcome: told.outcome,
-    })
+    let blocked = told.blocked.map(|blocked| {
+        let reason = blocked.reason.map(|reason| reason.to_string());
+        reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "it gives no reason".to_owned())
+    });
+    Ok(Judged { failures: failures.collect(), took: told.receipt.elapsed, blocked, outcome: told.outcome })
 }
 
 /// Whose life the samples are of.
@@ -162,64 +147,11 @@ fn everything(owner: &OwnerId, config: &Json) -> OperatorSettings {
     OperatorSettings { owners: BTreeMap::from([(owner.clone(), all)]), ..OperatorSettings::default() }
 }
 
-struct Told {
-    outcome: Option<Value>,
-    blocked: Option<String>,
-    receipt: Receipt,
-}
-
-async fn decided<P: DecidePoint>(engine: &Engine, event: P::Event, call: &CallContext) -> Told {
-    let parts = engine.explain::<P>(event, call).await.into_parts();
-    let blocked = parts.blocked.map(|blocked| {
-        let reason = blocked.reason.map(|reason| reason.to_string());
-        reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "it gives no reason".to_owned())
-    });
-    Told { outcome: said(&parts.outcome), blocked, receipt: parts.receipt }
-}
-
-async fn observed<P: ObservePoint>(engine: &Engine, event: P::Event, call: &CallContext) -> Told {
-    Told { outcome: None, blocked: None, receipt: engine.observe::<P>(&event, call).await }
-}
-
-async fn claimed<P: ClaimPoint>(engine: &Engine, event: P::Event, call: &CallContext) -> Told
-where
-    P::Outcome: Claim,
-{
-    let claimed = engine.claim::<P>(&event, call).await;
-    let blocked =
-        claimed.blocked.map(|blocked| blocked.reason.map(|reason| reason.to_string()).unwrap_or_default());
-    Told { outcome: claimed.outcome.as_ref().and_then(said), blocked, receipt: claimed.receipt }
-}
-
-/// An outcome as JSON, unless nobody has said anything.
-fn said(outcome: &(impl serde::Serialize + Default + PartialEq)) -> Option<Value> {
-    (*outcome != Default::default()).then(|| serde_json::to_value(outcome).unwrap_or_default())
-}
-
-macro_rules! ask {
-    (Decide, $($rest:tt)*) => { decided::<$($rest)*> };
-    (Observe, $($rest:tt)*) => { observed::<$($rest)*> };
-    (Claim, $($rest:tt)*) => { claimed::<$($rest)*> };
-}
-
-macro_rules! fire_at_each {
-    ($($point:ident, $name:literal, $mode:ident, $family:ident, $failure:ident, $budget:literal, $access:literal,
-       $injection:literal, $event:ident, $outcome:ident, $summary:literal;)*) => {
-        /// Fires a point.
-        async fn fire(snapshot: Snapshot, point: PointId, event: Value, call: &CallContext) -> Result<Told, NoEvent> {
-            let engine = Engine::builder().snapshot(snapshot).build();
-            match point {
-                $(PointId::$point => {
-                    let event = event_of::<points::$point>(event)?;
-                    Ok(Box::pin(ask!($mode, points::$point)(&engine, event, call)).await)
-                })*
-            }
-        }
-    };
-}
-
-for_each_point!(fire_at_each);
-
-fn event_of<P: Point>(event: Value) -> Result<P::Event, NoEvent> {
-    serde_json::from_value(event).map_err(|error| NoEvent { point: P::INFO.id, why: error.to_string() })
+async fn fire(
+    snapshot: Snapshot,
+    point: PointId,
+    event: Value,
+    call: &CallContext,
+) -> Result<JsonDispatch, NotAnEvent> {
+    Engine::builder().snapshot(snapshot).build().dispatch_json(point, event, call, true).await
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::Snapshot;
+use backstop_engine::{NotAnEvent, Snapshot};
 use backstop_hooks::{CallContext, HookId, Json, OwnerId, PointId, Secret};
 
 pub(crate) use self::error::BACKSTOP;
@@ -39,7 +39,7 @@ use crate::manifest::{Api, Kind, Manifest, PluginId};
 use crate::offers::{self, services::Started, tools::PluginTool};
 use crate::openclaw::{self, Facts, Scripted, Services};
 use crate::permissions::{Access, Effective, Folders, Host, Permissions};
-use crate::probe::{self, Fired, Judged, NoEvent, Shape};
+use crate::probe::{self, Fired, Judged, Shape};
 use crate::registration::{HookSpec, OfferKind, Registration, Seated};
 use crate::trust::{Installed, LoadKey, State};
 
@@ -199,17 +199,17 @@ impl PluginSet {
     ///
     /// # Errors
     ///
-    /// [`NoEvent`].
+    /// [`NotAnEvent`].
     pub async fn judge(
         &self,
         point: PointId,
         event: serde_json::Value,
         call: &CallContext,
         config: &Json,
-    ) -> Result<Judged, NoEvent> {
+    ) -> Result<Judged, NotAnEvent> {
         match self.0.as_slice() {
             [plugin] => probe::judge(&plugin.registration, point, event, call, config).await,
-            _ => Err(NoEvent { point, why: "it is asked of one plugin".to_owned() }),
+            _ => Err(NotAnEvent { point, why: "it is asked of one plugin".to_owned() }),
         }
     }
 

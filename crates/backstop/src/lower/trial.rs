@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop_config::{Entries, Loaded};
-use backstop_engine::{Hosts, OwnerSettings};
+use backstop_engine::{Hosts, NotAnEvent, OwnerSettings};
 use backstop_hooks::{CallContext, Json, OwnerId, PointId};
-use backstop_plugins::probe::{Fired, Judged, NoEvent, Shape};
+use backstop_plugins::probe::{Fired, Judged, Shape};
 use backstop_plugins::set::PluginSet;
 use backstop_plugins::trust::{Home, Installed};
 use backstop_store::{MemoryStore, Store};
@@ -129,8 +129,13 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// [`NoEvent`].
-    pub async fn judge(&self, point: PointId, event: Value, call: &CallContext) -> Result<Judged, NoEvent> {
+    /// [`NotAnEvent`].
+    pub async fn judge(
+        &self,
+        point: PointId,
+        event: Value,
+        call: &CallContext,
+    ) -> Result<Judged, NotAnEvent> {
         self.set.judge(point, event, call, &self.config).await
     }
 
