@@ -25,7 +25,7 @@ pub use backstop_hooks::{Eyes, Seen, Sight};
 // Where hooks stand.
 pub use backstop_hooks::{
     Claim, ClaimPoint, DecidePoint, Event, FailurePolicy, Family, Field, Latch, Mode, ObservePoint, Point,
-    PointId, PointInfo, UnknownPoint,
+    PointId, PointInfo, UnknownPoint, for_each_point,
 };
 
 // What hosts declare.

@@ -70,6 +70,8 @@ pub mod plugins;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod store;
+#[cfg(feature = "config")]
+pub mod yaml;
 
 mod audit;
 #[cfg(feature = "gateway")]

@@ -16,12 +16,14 @@ pub enum Exit {
     /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done. For
     /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
-    /// `check --jsonl`, `scan --jsonl`: some lines could not be judged; the others were.
+    /// `check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged; the others were.
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
     /// `run`: the program ended well, and not one request of it that asks a model came to the proxy.
     Unasked,
+    /// `test`: what came of a case is not what was expected.
+    Unexpected,
     /// Ended by Ctrl-C.
     Interrupted,
     /// `run`: the program ended, with this code.
@@ -30,13 +32,14 @@ pub enum Exit {
 
 impl Exit {
     /// Every way in which Backstop itself ends.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Success,
         Self::Failed,
         Self::Refused,
         Self::Incomplete,
         Self::Blocked,
         Self::Unasked,
+        Self::Unexpected,
         Self::Interrupted,
     ];
 
@@ -49,6 +52,7 @@ impl Exit {
             Self::Incomplete => 3,
             Self::Blocked => 4,
             Self::Unasked => 5,
+            Self::Unexpected => 6,
             // What shells report for a process that SIGINT ended.
             Self::Interrupted => 130,
             Self::Program(code) => code,
@@ -64,12 +68,13 @@ impl Exit {
                 "the command line or the configuration is wrong, or there is a bug: nothing was judged or done; `hook`: the event is refused"
             }
             Self::Incomplete => {
-                "`check --jsonl`, `scan --jsonl`: some lines could not be judged, the others were"
+                "`check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged, the others were"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Unasked => {
                 "`run`: the program ended well, and not one request of it that asks a model came to the proxy"
             }
+            Self::Unexpected => "`test`: what came of a case is not what was expected",
             Self::Interrupted => "ended by Ctrl-C",
             Self::Program(_) => "`run`: the exit code of the program",
         }

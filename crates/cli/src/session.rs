@@ -104,6 +104,11 @@ impl Surroundings {
         Self { fixed: Some(folders), ..self.clone() }
     }
 
+    /// The same with another operator's file.
+    pub(crate) fn with_config(&self, path: PathBuf) -> Self {
+        Self { config: Some(path), ..self.clone() }
+    }
+
     /// The variable of that name. What names the operator's folders is not taken from a hook's environment.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         match &self.fixed {

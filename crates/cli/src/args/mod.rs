@@ -2,6 +2,7 @@
 
 mod agent;
 mod approvals;
+mod cases;
 mod check;
 mod clients;
 mod config;
@@ -83,6 +84,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Judge one tool call and show each hook's part in it
     Explain(check::ExplainArgs),
+    /// Test the policy with cases: calls, and what has to come of them
+    Test(cases::TestArgs),
     /// Find secrets, personal data and hidden text in a text
     Scan(scan::ScanArgs),
     /// List the hooks at each hook point, in the order in which they run
@@ -179,6 +182,7 @@ impl Cli {
             Command::Hook(args) => Action::Hook(args.lower()),
             Command::Check(args) => Action::Check(args.lower()?),
             Command::Explain(args) => Action::Explain(args.lower()?),
+            Command::Test(args) => Action::Test(args.lower(json)?),
             Command::Scan(args) => Action::Scan(args.lower()?),
             Command::Hooks(args) => Action::Hooks(args.lower()?),
             Command::Plugins(args) => Action::Plugins(args.lower()),

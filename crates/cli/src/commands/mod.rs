@@ -5,6 +5,7 @@ pub(crate) mod ancestry;
 mod answerer;
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod clients;
 pub(crate) mod config;
@@ -49,6 +50,7 @@ pub(crate) enum Action {
     Hook(hook::Settings),
     Check(check::Settings),
     Explain(check::Call),
+    Test(cases::Settings),
     Scan(scan::Settings),
     Hooks(hooks::Settings),
     Plugins(plugins::Settings),
@@ -80,7 +82,12 @@ impl Action {
     pub(crate) fn ends_what_it_starts(&self) -> bool {
         let starts = matches!(
             self,
-            Self::Hook(_) | Self::Check(_) | Self::Explain(_) | Self::Hooks(_) | Self::Plugins(_)
+            Self::Hook(_)
+                | Self::Check(_)
+                | Self::Explain(_)
+                | Self::Test(_)
+                | Self::Hooks(_)
+                | Self::Plugins(_)
         );
         starts && !self.is_long_running()
     }
@@ -113,6 +120,7 @@ impl Action {
             | Self::Hook(_)
             | Self::Check(_)
             | Self::Explain(_)
+            | Self::Test(_)
             | Self::Scan(_)
             | Self::Hooks(_)
             | Self::Plugins(_)
@@ -142,6 +150,7 @@ impl Action {
             Self::Hook(settings) => Ok(Box::pin(hook::run(settings, surroundings)).await),
             Self::Check(settings) => Box::pin(check::run(settings, surroundings)).await,
             Self::Explain(call) => Box::pin(explain::run(call, surroundings)).await,
+            Self::Test(settings) => Box::pin(cases::run(settings, surroundings)).await,
             Self::Scan(settings) => scan::run(&settings, surroundings),
             Self::Hooks(settings) => Box::pin(hooks::run(settings, surroundings)).await,
             Self::Plugins(settings) => Box::pin(plugins::run(settings, surroundings)).await,

@@ -11,6 +11,7 @@ mod agent;
 mod approvals;
 mod author_types;
 mod authors;
+mod cases;
 mod certificates;
 mod check;
 mod config;
