@@ -22,6 +22,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // It ends programs, and knows none of us.
     ("backstop-process", &[]),
     ("backstop-yaml", &[]),
+    // A log, and nothing of what is in it.
+    ("backstop-trail", &[]),
     // A runtime for scripts, which could be used for something else.
     ("backstop-script", &["backstop-address", "backstop-http-client"]),
     ("backstop-scan", &["backstop-yaml"]),

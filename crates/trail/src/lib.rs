@@ -1,0 +1,50 @@
+//! Logs that can be proved.
+//!
+//! A log is a folder to which entries are only added. What was written can be checked offline, by whoever has a copy of the folder and the
+//! public key: that no entry was changed, removed, put in or moved, and that none is missing.
+//!
+//! - *Entries* ([`Draft`], [`Entry`]) are canonical JSON in [frames](Frame), in segments of about 64 MB. What they are about is the
+//!   caller's.
+//! - *The tree* ([`merkle`]) over them is that of RFC 6962, kept as files of 256 hashes as C2SP's tlog-tiles has them. The right edge is
+//!   computed from the entries. Entries are not kept in tlog-tiles' bundles, since pruning replaces entries by their hashes.
+//! - *Checkpoints* ([`SignedCheckpoint`]) are signed notes about the root: after 256 entries, or ten seconds, and when a process ends.
+//! - *Writing*: [`Log`] for one thread, [`Writer`] for a process. Several processes may write one log: each holds a lock for as long as it
+//!   adds a group, and reads first what others have added. There is one log, and one order, for all of them.
+//! - *Reading and proving*: [`Reader`], [`Proof`] and [`verify`](verify()). [`Log::prune`] takes entries out and leaves what proves the rest.
+//!
+//! Laws: an entry that was waited for is on the disk. A group is written as a whole, or what a crash left of it is cut off, kept aside, and
+//! told of by an entry. Each process numbers its entries from one, so that what was lost shows as missing numbers, and what a killed process
+//! took along as a start without a stop. Nothing ever changes a full tile, a checkpoint or an entry, but pruning, which is told of first.
+//!
+//! Limits: whoever can write the folder *and* read the key can write another log, with another history. Only a checkpoint that was kept
+//! where they can't reach it shows that. The lock is the operating system's (`flock`), so the folder belongs on a local disk.
+
+mod entry;
+mod error;
+mod files;
+mod frame;
+mod log;
+pub mod merkle;
+mod note;
+mod proof;
+mod prune;
+mod reader;
+mod verify;
+mod writer;
+
+pub use entry::{
+    Body, BodyError, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_RECOVERED, KIND_ROTATED, KIND_START,
+    KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
+};
+pub use error::TrailError;
+pub use frame::Frame;
+pub use log::{Extent, Log, Options, now};
+pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey};
+pub use proof::Proof;
+pub use prune::Tombstone;
+pub use reader::Reader;
+pub use verify::{Backwards, Process, Report, Trust, VerifyError, Wrong, verify};
+pub use writer::{Waiting, Writer, Written};
+
+/// How many hashes a full tile has.
+pub const TILE: u64 = 256;

@@ -1,0 +1,289 @@
+//! Reading a log: in order, from anywhere, and what proves an entry.
+//!
+//! Readers take no lock. What another process is writing at this moment is not there yet.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::files::Files;
+use crate::frame::{Frame, Frames, Next};
+use crate::log::{CHECKPOINT_MARK, PLACE_BYTES};
+use crate::merkle::{self, Hash, Subtrees, node_hash};
+use crate::{Proof, SignedCheckpoint, TILE, TrailError};
+
+/// A log to read.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    files: Files,
+}
+
+impl Reader {
+    /// Returns the log in a folder. Nothing is read yet; where there is none, it has no entries.
+    pub fn new(folder: &Path) -> Self {
+        Self { files: Files::new(folder) }
+    }
+
+    pub(crate) fn of(files: Files) -> Self {
+        Self { files }
+    }
+
+    /// Returns the name of the log; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when it can't be read.
+    pub fn origin(&self) -> Result<Option<String>, TrailError> {
+        let path = self.files.origin();
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Ok(Some(read.map_err(TrailError::file(&path, "read"))?.trim().to_owned())),
+        }
+    }
+
+    /// Returns the newest checkpoint, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when it can't be read.
+    pub fn checkpoint(&self) -> Result<Option<SignedCheckpoint>, TrailError> {
+        self.files.newest()
+    }
+
+    /// Returns all checkpoints, in the order in which they were written, and how many were torn by a crash.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when they can't be read.
+    pub fn checkpoints(&self) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
+        let path = self.files.checkpoints();
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            read => read.map_err(TrailError::file(&path, "read"))?,
+        };
+        let (mut all, mut torn) = (Vec::new(), 0);
+        // The mark behind a torn one does not begin a line.
+        for note in String::from_utf8_lossy(&bytes).split(CHECKPOINT_MARK).skip(1) {
+            match note.parse() {
+                Ok(note) => all.push(note),
+                Err(_) => torn += 1,
+            }
+        }
+        Ok((all, torn))
+    }
+
+    /// Returns how many entries there are.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when they can't be read.
+    pub fn size(&self) -> Result<u64, TrailError> {
+        let Some(last) = self.files.segments()?.last().copied() else { return Ok(0) };
+        let from = crate::log::kept_frontier(&self.files, last).map_or(last, |(frontier, _)| frontier.size());
+        self.scan(from, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Shows the entries from number `from` on, the first of the log being 0, until `visit` breaks. Returns the number behind the last one
+    /// that was shown.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when they can't be read.
+    pub fn scan(
+        &self,
+        from: u64,
+        mut visit: impl FnMut(u64, Frame<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, TrailError> {
+        let firsts = self.files.segments()?;
+        let begin = firsts.partition_point(|first| *first <= from).saturating_sub(1);
+        let mut index = from;
+        for (position, first) in firsts.iter().enumerate().skip(begin) {
+            let path = self.files.segment(*first);
+            let (mut frames, mut at) = self.frames_from(*first, from)?;
+            loop {
+                match frames.next().map_err(TrailError::file(&path, "read"))? {
+                    Next::Frame(_) if at < from => {}
+                    Next::Frame(frame) => {
+                        index = at + 1;
+                        if visit(at, frame).is_break() {
+                            return Ok(index);
+                        }
+                    }
+                    // The last one may be written at this moment.
+                    Next::Torn if position + 1 < firsts.len() => {
+                        return Err(TrailError::Damaged { path, what: "whole entries" });
+                    }
+                    Next::Torn | Next::End => break,
+                }
+                at += 1;
+            }
+        }
+        Ok(index)
+    }
+
+    /// Returns the frames of a segment from a place before entry `from`, and the number of the entry there.
+    fn frames_from(&self, first: u64, from: u64) -> Result<(Frames<fs::File>, u64), TrailError> {
+        let path = self.files.segment(first);
+        let row = from.saturating_sub(first) / TILE;
+        if row > 0
+            && let Some(place) = self.place(first, row)
+        {
+            let mut frames = Frames::from(self.files.open_segment(first)?, place)
+                .map_err(TrailError::file(&path, "read"))?;
+            // A place that is none, as of a file that was replaced at this moment, leads to no frame.
+            if let Ok(Next::Frame(_)) = frames.next() {
+                let frames = Frames::from(self.files.open_segment(first)?, place);
+                return Ok((frames.map_err(TrailError::file(&path, "read"))?, first + row * TILE));
+            }
+        }
+        let frames = Frames::from(self.files.open_segment(first)?, 0);
+        Ok((frames.map_err(TrailError::file(&path, "read"))?, first))
+    }
+
+    fn place(&self, first: u64, row: u64) -> Option<u64> {
+        let mut places = fs::File::open(self.files.places(first)).ok()?;
+        let mut bytes = [0; 8];
+        places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES)).ok()?;
+        places.read_exact(&mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// Returns the bytes of an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError::NoSuchEntry`] where it is not there, or was pruned.
+    pub fn entry(&self, index: u64) -> Result<Vec<u8>, TrailError> {
+        let mut found = None;
+        self.scan(index, |_, frame| {
+            found = frame.entry().map(<[u8]>::to_vec);
+            ControlFlow::Break(())
+        })?;
+        found.ok_or(TrailError::NoSuchEntry(index))
+    }
+
+    /// Returns what proves, by the newest checkpoint, that the entry is in the log. One that was pruned is still proved to whoever has it.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] where there is no such entry, or no checkpoint covers it yet.
+    pub fn prove(&self, index: u64) -> Result<Proof, TrailError> {
+        let checkpoint = self.checkpoint()?.ok_or(TrailError::NotYet(index))?;
+        let size = checkpoint.checkpoint().size;
+        if index >= size {
+            return Err(if index < self.size()? {
+                TrailError::NotYet(index)
+            } else {
+                TrailError::NoSuchEntry(index)
+            });
+        }
+        let path = merkle::inclusion(&mut self.tree(size), index, size)?;
+        let entry = match self.entry(index) {
+            Err(TrailError::NoSuchEntry(_)) => None,
+            entry => Some(entry?),
+        };
+        Ok(Proof { index, path, checkpoint, entry })
+    }
+
+    /// Returns the hashes that prove that the log had this beginning when it had `size` entries.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when they can't be read.
+    pub fn consistency(&self, old: u64, size: u64) -> Result<Vec<Hash>, TrailError> {
+        merkle::consistency(&mut self.tree(size), old, size)
+    }
+
+    /// Returns the root of the tree over the first `size` entries.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when they can't be read.
+    pub fn root(&self, size: u64) -> Result<Hash, TrailError> {
+        merkle::root(&mut self.tree(size), size)
+    }
+
+    fn tree(&self, size: u64) -> Tree<'_> {
+        Tree { files: &self.files, size, rows: BTreeMap::new() }
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+}
+
+/// Returns the hashes of the entries from `from` to before `to`.
+pub(crate) fn leaves(files: &Files, from: u64, to: u64) -> Result<Vec<Hash>, TrailError> {
+    let mut leaves = Vec::new();
+    Reader { files: files.clone() }.scan(from, |index, frame| {
+        if index < to {
+            leaves.push(frame.leaf());
+        }
+        if index + 1 < to { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if leaves.len() as u64 == to - from {
+        Ok(leaves)
+    } else {
+        Err(TrailError::NoSuchEntry(from + leaves.len() as u64))
+    }
+}
+
+/// The tree over the first entries of a log: what full tiles have is read, the rest computed.
+struct Tree<'f> {
+    files: &'f Files,
+    size: u64,
+    rows: BTreeMap<(u32, u64), Vec<Hash>>,
+}
+
+impl Tree<'_> {
+    /// Returns the hashes of a tile, as many as there are.
+    fn row(&mut self, level: u32, index: u64) -> Result<&[Hash], TrailError> {
+        if !self.rows.contains_key(&(level, index)) {
+            let row = self.computed(level, index)?;
+            self.rows.insert((level, index), row);
+        }
+        Ok(self.rows.get(&(level, index)).map_or(&[], Vec::as_slice))
+    }
+
+    fn computed(&mut self, level: u32, index: u64) -> Result<Vec<Hash>, TrailError> {
+        let there = self.size.checked_shr(level * TILE.ilog2()).unwrap_or_default();
+        let count = there.saturating_sub(index * TILE).min(TILE);
+        if count == TILE
+            && let Some(tile) = self.files.get_tile(level, index)?
+        {
+            return Ok(tile);
+        }
+        if level == 0 {
+            return leaves(self.files, index * TILE, index * TILE + count);
+        }
+        let below = (index * TILE..).take(usize::try_from(count).unwrap_or_default());
+        below.map(|below| Ok(fold(self.row(level - 1, below)?))).collect()
+    }
+}
+
+impl Subtrees for Tree<'_> {
+    type Error = TrailError;
+
+    fn subtree(&mut self, height: u32, index: u64) -> Result<Hash, TrailError> {
+        let (level, rest) = (height / TILE.ilog2(), height % TILE.ilog2());
+        let first = index << rest;
+        let from = usize::try_from(first % TILE).unwrap_or_default();
+        let row = self.row(level, first / TILE)?;
+        let part = row.get(from..from + (1 << rest)).ok_or(TrailError::NoSuchEntry(index << height))?;
+        Ok(fold(part))
+    }
+}
+
+/// Returns the root over hashes whose number is a power of two.
+fn fold(hashes: &[Hash]) -> Hash {
+    match hashes {
+        [] => merkle::empty_root(),
+        [hash] => *hash,
+        _ => {
+            let (left, right) = hashes.split_at(hashes.len() / 2);
+            node_hash(&fold(left), &fold(right))
+        }
+    }
+}

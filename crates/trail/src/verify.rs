@@ -1,0 +1,540 @@
+//! The proof that a log is what was written: offline, from its files, a key, and what others have kept.
+//!
+//! Read once from the first entry to the last, the log shows
+//!
+//! - *content and order*: the tree over the entries has the root of each checkpoint at its size;
+//! - *completeness*: each process numbers its entries, so numbers are missing where entries are, and a process that began and never said that
+//!   it stopped was killed, or runs;
+//! - *pruning*: an entry that is gone is one that a tombstone names.
+//!
+//! What files alone can't show: that the end was cut off together with its checkpoints, and that somebody who has the key wrote everything
+//! anew. Both show against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
+//! the newest checkpoint is in order and complete by numbers, and no more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE};
+use crate::files::Files;
+use crate::frame::{Frame, Frames, Next};
+use crate::log::rotation_text;
+use crate::merkle::{Frontier, Hash};
+use crate::note::SignedCheckpoint;
+use crate::prune::Tombstone;
+use crate::reader::Reader;
+use crate::{TILE, TrailError, VerifierKey};
+
+/// The most processes, and the most places of a kind, that a report names.
+const MOST_NAMED: usize = 100;
+
+/// What is compared with.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// A key of the log: its first, its last, or one between. Without one, signatures are not checked.
+    pub key: Option<VerifierKey>,
+    /// Checkpoints that were kept elsewhere.
+    pub kept: Vec<SignedCheckpoint>,
+    /// How far times may run backwards without being reported, in milliseconds.
+    pub clock_tolerance: i64,
+}
+
+/// A log that is what was written, and what is missing in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The name of the log.
+    pub origin: String,
+    /// How many entries it has.
+    pub size: u64,
+    /// The root of the tree over them.
+    pub root: Hash,
+    /// How many checkpoints it has.
+    pub checkpoints: u64,
+    /// How many entries the newest checkpoint of the log covers.
+    pub covered: u64,
+    /// How many entries the newest checkpoint covers that was kept elsewhere; `None` if none was given.
+    pub witnessed: Option<u64>,
+    /// The key that signs now, where a key was given.
+    pub key: Option<VerifierKey>,
+    /// How many entries were pruned.
+    pub pruned: u64,
+    /// How many numbers of processes are missing. Those are not counted that pruned entries may have had.
+    pub missing: u64,
+    /// The processes of which numbers are missing or that did not say that they stopped; the first hundred.
+    pub processes: Vec<Process>,
+    /// The entries that say that a crash tore bytes behind them; the first hundred.
+    pub recovered: Vec<u64>,
+    /// Whether the file ends with a part of an entry, as of a writer at work or a crash.
+    pub torn: bool,
+    /// How many tiles are not what the entries make: they can be thrown away.
+    pub wrong_tiles: u64,
+    /// The entries that are older than one before them, by more than the tolerance; the first hundred.
+    pub backwards: Vec<Backwards>,
+}
+
+/// An entry that is older than one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backwards {
+    /// The entry.
+    pub index: u64,
+    /// Its time, in milliseconds since 1970.
+    pub at: i64,
+    /// The latest time before it.
+    pub after: i64,
+}
+
+/// A process whose entries are not all there, or that has no end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// What names it.
+    pub process: String,
+    /// Numbers that are missing; the first hundred ranges.
+    pub missing: Vec<Range<u64>>,
+    /// The number of its last entry.
+    pub last: u64,
+    /// Whether it said that it begins.
+    pub started: bool,
+    /// Whether it said that it stopped.
+    pub stopped: bool,
+}
+
+/// What is wrong with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is not what was written, or one before it was removed or put in.
+    Changed,
+    /// It can't be read.
+    Unreadable,
+    /// Its segment is not there.
+    Missing,
+    /// It has the number of an earlier one of its process: it was put in, or moved.
+    Twice,
+    /// It is gone, and no tombstone names it.
+    Untold,
+    /// It hands over to another key, and not both have signed that.
+    FalseRotation,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "it was changed, or one was removed or put in there",
+            Self::Unreadable => "it can't be read",
+            Self::Missing => "it is missing, with the file that it was in",
+            Self::Twice => "it was put in or moved, since its number in its process was there already",
+            Self::Untold => "it is gone, and no entry says that it was pruned",
+            Self::FalseRotation => "it names a new key that the old one did not sign",
+        })
+    }
+}
+
+/// Why a log is not what was written.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The first entry that is wrong.
+    #[error("entry {index} is wrong: {why}")]
+    Entry {
+        /// Its number, the first of the log being 0.
+        index: u64,
+        /// What is wrong with it.
+        why: Wrong,
+    },
+    /// An entry is wrong, and nothing says which.
+    #[error(
+        "one of the entries {from} to {through} is wrong: it was changed, or one was removed or put in there"
+    )]
+    Between {
+        /// The first one that it can be.
+        from: u64,
+        /// The last one.
+        through: u64,
+    },
+    /// Entries that a checkpoint covers are not there.
+    #[error("the log was cut off: it has {size} entries, and had {known}")]
+    CutOff {
+        /// How many it has.
+        size: u64,
+        /// How many it had.
+        known: u64,
+    },
+    /// It fits its own checkpoints, and not one that was kept elsewhere.
+    #[error("the log was rewritten: what it had when it had {size} entries is not what it has now")]
+    Rewritten {
+        /// The size of the checkpoint that was kept.
+        size: u64,
+    },
+    /// A checkpoint is not signed by the key of the log.
+    #[error("the checkpoint of {size} entries is not signed by the key of the log")]
+    Signature {
+        /// How many entries it covers.
+        size: u64,
+    },
+    /// A checkpoint is one of another log.
+    #[error("the checkpoint is one of the log `{found}`, and this is `{origin}`")]
+    OtherLog {
+        /// The log that the checkpoint names.
+        found: String,
+        /// This one.
+        origin: String,
+    },
+    /// The key is none of this log.
+    #[error("the key is not one with which this log is signed")]
+    OtherKey,
+    /// It can't be read.
+    #[error(transparent)]
+    Trail(#[from] TrailError),
+}
+
+/// Checks the log in a folder.
+///
+/// # Errors
+///
+/// [`VerifyError`] names the first entry that is wrong.
+pub fn verify(log: &Reader, trust: &Trust) -> Result<Report, VerifyError> {
+    let origin = log.origin()?.unwrap_or_default();
+    // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
+    let (own, _) = log.checkpoints()?;
+    let newest = log.checkpoint()?;
+    let all = own.iter().chain(newest.as_ref()).map(|note| (note.clone(), false));
+    let all = all.chain(trust.kept.iter().map(|note| (note.clone(), true)));
+    let mut due: Vec<(SignedCheckpoint, bool)> = all.collect();
+    if let Some((other, _)) = due.iter().find(|(note, _)| note.checkpoint().origin != origin) {
+        return Err(VerifyError::OtherLog { found: other.checkpoint().origin.clone(), origin });
+    }
+    // Of one size, those of the log itself first: what kept ones contradict is then a rewritten log, and no changed entry.
+    due.sort_by_key(|(note, kept)| (note.checkpoint().size, *kept));
+    let mut walk = Walk::new(&due, trust.clock_tolerance);
+    walk.compare(log.files())?;
+    walk.read(log.files())?;
+    let walk = walk.finish()?;
+    let key = signatures(&due, trust.key.as_ref(), &walk.rotations)?;
+    let covered =
+        |kept| due.iter().filter(|note| note.1 == kept).map(|(note, _)| note.checkpoint().size).max();
+    Ok(Report {
+        origin,
+        size: walk.frontier.size(),
+        root: walk.frontier.root(),
+        checkpoints: own.len() as u64,
+        covered: covered(false).unwrap_or(0),
+        witnessed: covered(true),
+        key,
+        pruned: walk.gone,
+        missing: walk.missing,
+        processes: walk.named,
+        recovered: walk.recovered,
+        torn: walk.torn,
+        wrong_tiles: walk.wrong_tiles,
+        backwards: walk.backwards,
+    })
+}
+
+/// A handing over from one key to the next.
+#[derive(Debug)]
+struct Rotation {
+    index: u64,
+    from: VerifierKey,
+    to: VerifierKey,
+}
+
+/// The way through a log.
+struct Walk<'d> {
+    due: std::iter::Peekable<std::slice::Iter<'d, (SignedCheckpoint, bool)>>,
+    /// The size of the newest checkpoint there is.
+    most: u64,
+    /// The size of the last checkpoint that fits.
+    good: u64,
+    frontier: Frontier,
+    /// The first entry that is not what a tile has.
+    suspect: Option<u64>,
+    wrong_tiles: u64,
+    pruned: Vec<Range<u64>>,
+    /// How many entries were pruned so far.
+    gone: u64,
+    tombstones: Vec<Range<u64>>,
+    rotations: Vec<Rotation>,
+    alive: BTreeMap<String, Alive>,
+    /// The first entry whose number its process had used before.
+    twice: Option<u64>,
+    missing: u64,
+    named: Vec<Process>,
+    recovered: Vec<u64>,
+    torn: bool,
+    latest: i64,
+    tolerance: i64,
+    backwards: Vec<Backwards>,
+}
+
+/// What is known of a process that may still write.
+#[derive(Default)]
+struct Alive {
+    last: u64,
+    started: bool,
+    missing: Vec<Range<u64>>,
+    /// How many entries had been pruned before its last one.
+    pruned: u64,
+}
+
+impl<'d> Walk<'d> {
+    fn new(due: &'d [(SignedCheckpoint, bool)], tolerance: i64) -> Self {
+        Self {
+            most: due.last().map_or(0, |(note, _)| note.checkpoint().size),
+            due: due.iter().peekable(),
+            good: 0,
+            frontier: Frontier::default(),
+            suspect: None,
+            wrong_tiles: 0,
+            pruned: Vec::new(),
+            gone: 0,
+            tombstones: Vec::new(),
+            rotations: Vec::new(),
+            alive: BTreeMap::new(),
+            twice: None,
+            missing: 0,
+            named: Vec::new(),
+            recovered: Vec::new(),
+            torn: false,
+            latest: i64::MIN,
+            tolerance,
+            backwards: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, files: &Files) -> Result<(), VerifyError> {
+        let firsts = files.segments()?;
+        for (position, first) in firsts.iter().enumerate() {
+            if *first != self.frontier.size() {
+                return Err(self.wrong(self.frontier.size(), Wrong::Missing));
+            }
+            let path = files.segment(*first);
+            let read = || TrailError::file(&path, "read");
+            let mut frames = Frames::from(files.open_segment(*first)?, 0).map_err(read())?;
+            loop {
+                match frames.next().map_err(read())? {
+                    Next::Frame(frame) => self.step(&frame, files)?,
+                    Next::End => break,
+                    // Nothing was ever there that a checkpoint covers: a writer is at work, or a crash was.
+                    Next::Torn if position + 1 == firsts.len() && self.frontier.size() >= self.most => {
+                        self.torn = true;
+                        break;
+                    }
+                    Next::Torn => return Err(self.wrong(self.frontier.size(), Wrong::Unreadable)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what is wrong, if nothing before it was found to be.
+    fn wrong(&self, index: u64, why: Wrong) -> VerifyError {
+        match self.suspect.into_iter().chain(self.twice).min() {
+            Some(suspect) if suspect < index => VerifyError::Entry { index: suspect, why: Wrong::Changed },
+            _ => VerifyError::Entry { index, why },
+        }
+    }
+
+    fn step(&mut self, frame: &Frame<'_>, files: &Files) -> Result<(), VerifyError> {
+        let index = self.frontier.size();
+        let readable = match frame {
+            Frame::Entry(entry) => self.note(index, entry),
+            Frame::Pruned(_) => {
+                self.gone += 1;
+                match self.pruned.last_mut() {
+                    Some(last) if last.end == index => last.end = index + 1,
+                    _ => self.pruned.push(index..index + 1),
+                }
+                Some(())
+            }
+        };
+        for tile in self.frontier.push(frame.leaf()) {
+            let Some(known) = files.get_tile(tile.level, tile.index)? else { continue };
+            if known != tile.hashes {
+                self.wrong_tiles += 1;
+                if tile.level == 0 && self.suspect.is_none() {
+                    let place = first_difference(&tile.hashes, &known);
+                    self.suspect = place.map(|place| tile.index * TILE + place);
+                }
+            }
+        }
+        if readable.is_none() {
+            return Err(self.wrong(index, Wrong::Unreadable));
+        }
+        self.compare(files)
+    }
+
+    /// Compares with the checkpoints of this size.
+    fn compare(&mut self, files: &Files) -> Result<(), VerifyError> {
+        let size = self.frontier.size();
+        while let Some((note, kept)) = self.due.next_if(|(note, _)| note.checkpoint().size <= size) {
+            if note.checkpoint().root != self.frontier.root() {
+                let open = size / TILE * TILE;
+                if self.suspect.is_none()
+                    && let Some(known) = files.get_tile(0, size / TILE)?
+                {
+                    self.suspect = first_difference(self.frontier.open(0), &known).map(|place| open + place);
+                }
+                return Err(match self.suspect.into_iter().chain(self.twice).min() {
+                    Some(index) => VerifyError::Entry { index, why: Wrong::Changed },
+                    None if *kept => VerifyError::Rewritten { size },
+                    None if self.good + 1 == size => {
+                        VerifyError::Entry { index: self.good, why: Wrong::Changed }
+                    }
+                    None => VerifyError::Between { from: self.good, through: size.saturating_sub(1) },
+                });
+            }
+            self.good = size;
+        }
+        Ok(())
+    }
+
+    /// Reads what an entry says of its process, its time and the log; `None` for what is no entry.
+    fn note(&mut self, index: u64, bytes: &[u8]) -> Option<()> {
+        let envelope = Envelope::read(bytes)?;
+        if envelope.at.saturating_add(self.tolerance) < self.latest && self.backwards.len() < MOST_NAMED {
+            self.backwards.push(Backwards { index, at: envelope.at, after: self.latest });
+        }
+        self.latest = self.latest.max(envelope.at);
+        self.count(index, &envelope);
+        match &*envelope.kind {
+            KIND_RECOVERED if self.recovered.len() < MOST_NAMED => self.recovered.push(index),
+            KIND_TOMBSTONE => {
+                let tombstone = Tombstone::deserialize(Entry::read(bytes)?.body).ok()?;
+                // Nothing can have been pruned that was not there yet.
+                self.tombstones.extend(tombstone.ranges.into_iter().filter(|range| range.end <= index));
+            }
+            KIND_ROTATED => self.rotations.push(rotation(index, &Entry::read(bytes)?)?),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn count(&mut self, index: u64, envelope: &Envelope<'_>) {
+        if !self.alive.contains_key(&*envelope.process) {
+            self.alive.insert(envelope.process.clone().into_owned(), Alive::default());
+        }
+        let Some(alive) = self.alive.get_mut(&*envelope.process) else { return };
+        let expected = alive.last.saturating_add(1);
+        if envelope.n < expected {
+            self.twice.get_or_insert(index);
+            return;
+        }
+        // Pruned entries don't say whose they were: as many as there are between two of a process may have been its own.
+        let jump = envelope.n - expected;
+        if jump > self.gone - alive.pruned {
+            self.missing = self.missing.saturating_add(jump);
+            if alive.missing.len() < MOST_NAMED {
+                alive.missing.push(expected..envelope.n);
+            }
+        }
+        (alive.last, alive.pruned) = (envelope.n, self.gone);
+        alive.started |= envelope.kind == KIND_START;
+        if envelope.kind == KIND_STOP
+            && let Some((process, alive)) = self.alive.remove_entry(&*envelope.process)
+            && !alive.missing.is_empty()
+        {
+            self.name(process, alive, true);
+        }
+    }
+
+    fn name(&mut self, process: String, alive: Alive, stopped: bool) {
+        if self.named.len() < MOST_NAMED {
+            let Alive { last, started, missing, pruned: _ } = alive;
+            self.named.push(Process { process, missing, last, started, stopped });
+        }
+    }
+
+    fn finish(mut self) -> Result<Self, VerifyError> {
+        let size = self.frontier.size();
+        if let Some((note, _)) = self.due.peek() {
+            let known = self.most.max(note.checkpoint().size);
+            return Err(match self.suspect.into_iter().chain(self.twice).min() {
+                // One that was taken out moves all behind it.
+                Some(index) => VerifyError::Entry { index, why: Wrong::Changed },
+                None => VerifyError::CutOff { size, known },
+            });
+        }
+        if let Some(index) = self.twice {
+            return Err(VerifyError::Entry { index, why: Wrong::Twice });
+        }
+        self.tombstones.sort_by_key(|range| range.start);
+        let mut told: Vec<Range<u64>> = Vec::new();
+        for range in std::mem::take(&mut self.tombstones) {
+            match told.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => told.push(range),
+            }
+        }
+        for gone in &self.pruned {
+            let after = told.partition_point(|range| range.end <= gone.start);
+            let covered = match told.get(after) {
+                Some(range) if range.start <= gone.start => range.end,
+                _ => gone.start,
+            };
+            if covered < gone.end {
+                return Err(VerifyError::Entry { index: covered, why: Wrong::Untold });
+            }
+        }
+        let rest = std::mem::take(&mut self.alive);
+        for (process, alive) in rest {
+            if alive.started || !alive.missing.is_empty() {
+                self.name(process, alive, false);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Returns the place of the first hash that is not what is known.
+fn first_difference(made: &[Hash], known: &[Hash]) -> Option<u64> {
+    let place = made.iter().zip(known).position(|(made, known)| made != known)?;
+    u64::try_from(place).ok()
+}
+
+/// Reads the handing over of a key, if both have signed it.
+fn rotation(index: u64, entry: &Entry) -> Option<Rotation> {
+    let text = |field: &str| entry.body.get(field)?.as_str();
+    let (from, to): (VerifierKey, VerifierKey) = (text("from")?.parse().ok()?, text("to")?.parse().ok()?);
+    let signatures = entry.body.get("signatures")?.as_array()?;
+    let signed = rotation_text(from.name(), &to.to_string());
+    let sound = signatures.len() == 2
+        && [&from, &to].iter().zip(signatures).all(|(key, signature)| {
+            let signature = signature.as_str().and_then(crate::note::bytes);
+            signature.is_some_and(|signature| key.has_signed(&signed, &signature))
+        });
+    (sound && from.name() == to.name()).then_some(Rotation { index, from, to })
+}
+
+/// Checks who signed the checkpoints. Returns the key that signs now.
+fn signatures(
+    notes: &[(SignedCheckpoint, bool)],
+    trusted: Option<&VerifierKey>,
+    rotations: &[Rotation],
+) -> Result<Option<VerifierKey>, VerifyError> {
+    let Some(trusted) = trusted else { return Ok(None) };
+    let mut keys = vec![rotations.first().map_or(trusted, |first| &first.from)];
+    for rotation in rotations {
+        // Each hands over from the one before it; one that was done twice, since a crash came between, is the same again.
+        if keys.last() != Some(&&rotation.to) {
+            if keys.last() != Some(&&rotation.from) {
+                return Err(VerifyError::Entry { index: rotation.index, why: Wrong::FalseRotation });
+            }
+            keys.push(&rotation.to);
+        }
+    }
+    if !keys.contains(&trusted) {
+        return Err(VerifyError::OtherKey);
+    }
+    // Once the next key has signed, the one before it counts no more.
+    let mut current = 0;
+    for (note, kept) in notes {
+        let by = keys.iter().enumerate().skip(current).rev().find(|(_, key)| note.is_signed_by(key));
+        match by {
+            Some((by, _)) if !kept => current = by,
+            Some(_) => {}
+            None if *kept && keys.iter().any(|key| note.is_signed_by(key)) => {}
+            None => return Err(VerifyError::Signature { size: note.checkpoint().size }),
+        }
+    }
+    Ok(keys.last().copied().cloned())
+}

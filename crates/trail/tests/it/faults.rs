@@ -1,0 +1,207 @@
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use backstop_trail::{Body, Log, Options, VerifyError};
+
+use crate::support::{Place, draft, drafts, told};
+
+/// What the test binary is told to be when it is its own child.
+const CHILD: &str = "BACKSTOP_TRAIL_TEST_CHILD";
+
+#[test]
+fn a_file_that_was_cut_at_any_byte_is_recovered_and_says_so() {
+    let place = Place::new();
+    place.open().append(&drafts(3)).unwrap();
+    let frames = place.frames(0);
+    let bytes = fs::read(place.segment(0)).unwrap();
+    let mut ends = vec![0];
+    frames.iter().for_each(|frame| ends.push(ends[ends.len() - 1] + frame.len()));
+    for cut in 0..=bytes.len() {
+        let broken = place.copy();
+        fs::write(broken.segment(0), &bytes[..cut]).unwrap();
+        let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
+        let mut log = broken.open();
+        log.append(&[draft(99)]).unwrap();
+        log.checkpoint().unwrap();
+        let mut expected: Vec<String> = (0..whole).map(|n| n.to_string()).collect();
+        if !ends.contains(&cut) {
+            expected.push("recovered".to_owned());
+            let kept = fs::read_dir(broken.log().join("torn")).unwrap().next().unwrap().unwrap().path();
+            assert_eq!(fs::read(kept).unwrap(), &bytes[ends[whole]..cut], "what was cut off is kept");
+        }
+        expected.push("99".to_owned());
+        assert_eq!(told(&broken.reader()), expected, "cut at {cut}");
+        let report = broken.verify().unwrap();
+        assert_eq!(report.recovered.len(), usize::from(!ends.contains(&cut)));
+    }
+}
+
+#[test]
+fn what_a_checkpoint_covers_can_t_be_cut_off_by_recovery() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&drafts(3)).unwrap();
+    log.checkpoint().unwrap();
+    drop(log);
+    let bytes = fs::read(place.segment(0)).unwrap();
+    for cut in 0..bytes.len() {
+        let broken = place.copy();
+        fs::write(broken.segment(0), &bytes[..cut]).unwrap();
+        assert!(broken.verify().is_err(), "cut at {cut}");
+        broken.open().append(&drafts(9)).unwrap();
+        let found = broken.verify();
+        assert!(
+            matches!(found, Err(VerifyError::Between { .. } | VerifyError::Entry { .. })),
+            "{cut}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn every_part_that_can_be_thrown_away_can() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.segment_bytes = 30_000;
+    Log::open(options.clone()).unwrap().append(&drafts(1000)).unwrap();
+    place.open().checkpoint().unwrap();
+    let root = place.verify().unwrap().root;
+    for gone in ["frontier", "tile", "entries/0000000000000000.places", "entries/0000000000000512.places"] {
+        let broken = place.copy();
+        let path = broken.log().join(gone);
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.unwrap();
+        assert_eq!(broken.reader().root(1000).unwrap(), root, "{gone}");
+        assert_eq!(broken.reader().size().unwrap(), 1000, "{gone}");
+        let mut options = options.clone();
+        (options.folder, options.key) = (broken.log(), broken.key());
+        assert_eq!(Log::open(options).unwrap().append(&drafts(300)).unwrap().size, 1300, "{gone}");
+        assert_eq!(broken.verify().unwrap().size, 1300, "{gone}");
+        assert_eq!(broken.reader().entry(700).unwrap(), place.reader().entry(700).unwrap(), "{gone}");
+    }
+}
+
+#[test]
+fn a_tile_that_a_power_failure_emptied_is_computed_again() {
+    let place = Place::new();
+    place.open().append(&drafts(600)).unwrap();
+    fs::write(place.log().join("tile/0/001"), "").unwrap();
+    place.open().checkpoint().unwrap();
+    let proof = place.reader().prove(300).unwrap();
+    assert!(proof.proves(&place.reader().entry(300).unwrap(), &place.verifier()));
+}
+
+/// A child of this test binary.
+fn child(role: &str, place: &Place) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "faults::is_a_child", "--nocapture"]);
+    command.env(CHILD, format!("{role}\n{}\n{}", place.log().display(), place.key().display()));
+    command.stdout(Stdio::piped()).stdin(Stdio::null());
+    command
+}
+
+/// Nothing by itself: what the tests here start.
+#[test]
+fn is_a_child() {
+    let Ok(said) = std::env::var(CHILD) else { return };
+    let [role, folder, key] = said.split('\n').collect::<Vec<_>>().try_into().unwrap();
+    let options = Options::new(folder, key);
+    match role {
+        "writes" => {
+            let writer = backstop_trail::Writer::new(options);
+            writer.announce(Body::of(&1).unwrap()).unwrap();
+            for n in 0.. {
+                writer.append(drafts(5), true).unwrap().wait().unwrap();
+                writer.push(draft(n)).unwrap();
+                use std::io::Write as _;
+                writeln!(std::io::stdout(), "kept {n}").unwrap();
+            }
+        }
+        "fills" => {
+            let mut log = Log::open(options).unwrap();
+            while log.append(&drafts(40)).is_ok() {}
+            let full = log.append(&drafts(40)).unwrap_err();
+            assert!(full.is_full_disk(), "{full}");
+            log.append(&drafts(1)).unwrap();
+            log.checkpoint().unwrap();
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_was_waited_for_and_what_it_lost_shows() {
+    let place = Place::new();
+    for round in 1..=4_u64 {
+        let mut running = child("writes", &place).spawn().unwrap();
+        let lines = BufReader::new(running.stdout.take().unwrap()).lines();
+        let kept = lines.map_while(Result::ok).filter(|line| line.contains("kept ")).nth(3 * round as usize);
+        assert!(kept.is_some());
+        running.kill().unwrap();
+        running.wait().unwrap();
+        place.open().append(&[draft(0)]).unwrap();
+        let report = place.verify().unwrap();
+        assert_eq!((report.missing, report.processes.len() as u64), (0, round));
+        assert!(report.processes.iter().all(|process| process.started && !process.stopped));
+        let last = report.processes.iter().map(|process| process.last).min().unwrap();
+        assert!(last > 5 * 3, "what was waited for is there: {last}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_full_disk_nothing_is_half_written_and_what_is_lost_shows() {
+    let place = Place::new();
+    place.open();
+    let child = child("fills", &place);
+    // The limit applies to each file; the signal that goes with it is ignored, so that writing fails instead.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh"]).arg(child.get_program());
+    limited.args(child.get_args());
+    limited.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = limited.stdout(Stdio::null()).status().unwrap();
+    assert!(ended.success());
+    let report = place.verify().unwrap();
+    assert!(report.size % 40 == 1 && !report.torn && report.recovered.is_empty(), "{report:?}");
+    assert_eq!(
+        (report.missing, report.processes[0].missing.first()),
+        (80, Some(&(report.size..report.size + 80)))
+    );
+    place.open().append(&drafts(3)).unwrap();
+    assert_eq!(place.verify().unwrap().size, report.size + 3);
+}
+
+#[test]
+fn a_torn_checkpoint_spoils_no_other() {
+    let place = Place::new();
+    let mut log = place.open();
+    for _ in 0..3 {
+        log.append(&drafts(2)).unwrap();
+        log.checkpoint().unwrap();
+    }
+    let path = place.log().join("checkpoints");
+    let length = fs::metadata(&path).unwrap().len();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 20).unwrap();
+    log.append(&drafts(2)).unwrap();
+    log.checkpoint().unwrap();
+    let (all, torn) = place.reader().checkpoints().unwrap();
+    let sizes: Vec<u64> = all.iter().map(|note| note.checkpoint().size).collect();
+    assert_eq!((sizes.as_slice(), torn), ([2, 4, 8].as_slice(), 1));
+    assert_eq!(place.verify().unwrap().covered, 8);
+}
+
+#[test]
+fn a_clock_that_jumps_is_told_and_stops_nothing() {
+    let place = Place::new();
+    let mut log = place.open();
+    for at in [1_000_000, i64::MAX, 5_000_000, 0, -7, i64::MIN, 4_999_999] {
+        let mut draft = draft(1);
+        draft.at = at;
+        log.append(&[draft]).unwrap();
+    }
+    log.checkpoint().unwrap();
+    let report = place.verify().unwrap();
+    let back: Vec<u64> = report.backwards.iter().map(|step| step.index).collect();
+    assert_eq!((report.size, back), (7, vec![2, 3, 4, 5, 6]));
+    assert!(report.backwards.iter().all(|step| step.after == i64::MAX));
+}

@@ -1,0 +1,198 @@
+use std::fs;
+
+use backstop_trail::{SignedCheckpoint, Trust, VerifyError, Wrong, verify};
+use proptest::prelude::*;
+
+use crate::support::{Place, drafts, frame};
+
+/// A log of two full tiles and a half, with a checkpoint of all.
+fn log() -> Place {
+    let place = Place::new();
+    let mut log = place.open();
+    for group in drafts(640).chunks(50) {
+        log.append(group).unwrap();
+    }
+    log.checkpoint().unwrap();
+    place
+}
+
+fn wrong(found: Result<backstop_trail::Report, VerifyError>) -> u64 {
+    match found {
+        Err(VerifyError::Entry { index, .. }) => index,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_log_that_nobody_touched_is_whole() {
+    let report = log().verify().unwrap();
+    assert_eq!((report.size, report.covered, report.missing, report.pruned), (640, 640, 0, 0));
+    assert_eq!((report.witnessed, report.wrong_tiles, report.torn), (None, 0, false));
+    assert!(report.processes.is_empty() && report.backwards.is_empty() && report.recovered.is_empty());
+}
+
+#[test]
+fn the_first_wrong_entry_is_named() {
+    let place = log();
+    let frames = place.frames(0);
+    let changed = |at: usize| {
+        let entry = String::from_utf8(frames[at][8..].to_vec()).unwrap();
+        let mut all = frames.clone();
+        all[at] = frame(entry.replace("\"number\":", "\"numbers\":").as_bytes());
+        all
+    };
+    let removed = |at: usize| {
+        let mut all = frames.clone();
+        all.remove(at);
+        all
+    };
+    let doubled = |at: usize| {
+        let mut all = frames.clone();
+        all.insert(at + 1, frames[at].clone());
+        all
+    };
+    let swapped = |at: usize| {
+        let mut all = frames.clone();
+        all.swap(at, at + 1);
+        all
+    };
+    let alien = |at: usize| {
+        let entry = String::from_utf8(frames[at][8..].to_vec()).unwrap();
+        let mut all = frames.clone();
+        all.insert(at, frame(entry.replace("\"process\":\"", "\"process\":\"x").as_bytes()));
+        all
+    };
+    for at in [0_usize, 7, 255, 256, 300, 511] {
+        for (what, all, first) in [
+            ("changed", changed(at), at),
+            ("removed", removed(at), at),
+            ("doubled", doubled(at), at + 1),
+            ("swapped", swapped(at), at),
+            ("put in", alien(at), at),
+        ] {
+            let broken = place.copy();
+            broken.put_frames(0, &all);
+            assert_eq!(wrong(broken.verify()), first as u64, "{what} at {at}");
+        }
+    }
+}
+
+#[test]
+fn what_no_tile_has_yet_is_found_between_checkpoints() {
+    let place = log();
+    let mut frames = place.frames(0);
+    let entry = String::from_utf8(frames[600][8..].to_vec()).unwrap();
+    frames[600] = frame(entry.replace("\"number\":", "\"numbers\":").as_bytes());
+    place.put_frames(0, &frames);
+    match place.verify() {
+        Err(VerifyError::Between { from, through }) => {
+            assert!(from <= 600 && through >= 600, "{from} {through}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cut_off_end_shows_against_the_logs_own_checkpoint_and_against_a_kept_one() {
+    let place = log();
+    let kept = place.reader().checkpoint().unwrap().unwrap();
+    place.put_frames(0, &place.frames(0)[..600]);
+    assert!(matches!(place.verify(), Err(VerifyError::CutOff { size: 600, known: 640 })));
+    // Whoever cuts the checkpoints off as well has an older log, which is sound in itself.
+    let older: Vec<SignedCheckpoint> = place.reader().checkpoints().unwrap().0;
+    let older: Vec<_> = older.iter().filter(|note| note.checkpoint().size <= 600).collect();
+    let text = older.iter().map(|note| format!("--\n{note}")).collect::<String>();
+    fs::write(place.log().join("checkpoints"), text).unwrap();
+    fs::write(place.log().join("checkpoint"), older.last().unwrap().to_string()).unwrap();
+    assert_eq!(place.verify().unwrap().witnessed, None);
+    let trust = Trust { key: Some(place.verifier()), kept: vec![kept], ..Trust::default() };
+    let found = verify(&place.reader(), &trust);
+    assert!(matches!(found, Err(VerifyError::CutOff { size: 600, known: 640 })), "{found:?}");
+}
+
+#[test]
+fn a_log_that_was_written_anew_shows_against_a_kept_checkpoint_only() {
+    let place = log();
+    let kept = place.reader().checkpoint().unwrap().unwrap();
+    let origin = place.reader().origin().unwrap().unwrap();
+    fs::remove_dir_all(place.log()).unwrap();
+    fs::create_dir_all(place.log()).unwrap();
+    fs::write(place.log().join("origin"), origin).unwrap();
+    let mut other = drafts(700);
+    other.remove(3);
+    place.open().append(&other).unwrap();
+    place.open().checkpoint().unwrap();
+    assert_eq!(place.verify().unwrap().size, 699);
+    let trust = Trust { key: Some(place.verifier()), kept: vec![kept], ..Trust::default() };
+    let found = verify(&place.reader(), &trust);
+    assert!(matches!(found, Err(VerifyError::Rewritten { size: 640 })), "{found:?}");
+}
+
+#[test]
+fn a_checkpoint_of_another_key_or_another_log_is_none() {
+    let (place, other) = (log(), log());
+    let trust = Trust { key: Some(other.verifier()), ..Trust::default() };
+    let found = verify(&place.reader(), &trust);
+    assert!(matches!(found, Err(VerifyError::Signature { .. })), "{found:?}");
+    let kept = vec![other.reader().checkpoint().unwrap().unwrap()];
+    let found = verify(&place.reader(), &Trust { kept, ..Trust::default() });
+    assert!(matches!(found, Err(VerifyError::OtherLog { .. })), "{found:?}");
+}
+
+#[test]
+fn a_missing_segment_is_found() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.segment_bytes = 1;
+    backstop_trail::Log::open(options).unwrap().append(&drafts(700)).unwrap();
+    place.open().checkpoint().unwrap();
+    assert_eq!(place.verify().unwrap().size, 700);
+    fs::remove_file(place.segment(256)).unwrap();
+    let found = place.verify();
+    assert!(matches!(found, Err(VerifyError::Entry { index: 256, why: Wrong::Missing })), "{found:?}");
+}
+
+#[test]
+fn an_entry_that_is_gone_without_a_tombstone_is_found() {
+    let place = log();
+    let mut frames = place.frames(0);
+    let leaf = backstop_trail::merkle::leaf_hash(&frames[9][8..]);
+    let length = (32_u32 | 1 << 31).to_le_bytes();
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&length);
+    hasher.update(&leaf);
+    frames[9] = [&length[..], &hasher.finalize().to_le_bytes(), &leaf].concat();
+    place.put_frames(0, &frames);
+    let found = place.verify();
+    assert!(matches!(found, Err(VerifyError::Entry { index: 9, why: Wrong::Untold })), "{found:?}");
+}
+
+#[test]
+fn a_wrong_tile_is_told_and_is_no_wrong_entry() {
+    let place = log();
+    let tile = place.log().join("tile/0/001");
+    let mut bytes = fs::read(&tile).unwrap();
+    bytes[77] ^= 1;
+    fs::write(&tile, bytes).unwrap();
+    assert_eq!(place.verify().unwrap().wrong_tiles, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_changed_byte_is_found(at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        let place = Place::new();
+        let mut log = place.open();
+        log.append(&drafts(300)).unwrap();
+        log.checkpoint().unwrap();
+        let frames = place.frames(0);
+        let mut bytes = frames.concat();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        fs::write(place.segment(0), bytes).unwrap();
+        let mut end = 0;
+        let entry = frames.iter().take_while(|frame| { end += frame.len(); end <= at }).count() as u64;
+        prop_assert_eq!(wrong(place.verify()), entry);
+    }
+}
