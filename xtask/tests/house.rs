@@ -29,7 +29,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("backstop-scan", &["backstop-yaml"]),
     ("backstop-config", &["backstop-hooks", "backstop-yaml"]),
     ("backstop-llm", &["backstop-hooks", "backstop-http-client"]),
-    ("backstop-store", &["backstop-hooks"]),
+    ("backstop-store", &["backstop-hooks", "backstop-trail"]),
     ("backstop-engine", &["backstop-hooks", "backstop-store"]),
     // It sends spans, and knows nothing of what happened in them.
     ("backstop-telemetry", &["backstop-hooks", "backstop-http-client"]),
@@ -107,6 +107,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-plugins",
             "backstop-process",
             "backstop-telemetry",
+            "backstop-trail",
         ],
     ),
     ("backstop-cli", &["backstop"]),

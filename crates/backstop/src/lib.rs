@@ -102,6 +102,8 @@ mod traces;
 #[cfg(feature = "signed-heads")]
 pub use audit::head::{HeadError, HeadKey, SignedHead};
 pub use audit::hook_sets::{AskedHook, HookLists, WhoWasAsked, asked_in};
+#[cfg(feature = "signed-heads")]
+pub use audit::proof::{ProofError, ProvedEntry, check_audit_proof};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 

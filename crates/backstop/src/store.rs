@@ -16,9 +16,10 @@ pub use backstop_store::{
 
 // The audit trail.
 pub use backstop_store::{
-    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap,
-    AuditHead, AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
-    NewAuditEntry, PruneAuditError, VerifyAuditError,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,
+    AuditEntry, AuditFilter, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep, AuditStore,
+    CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
+    VerifyAuditError,
 };
 
 // Sessions, runs and transcripts.

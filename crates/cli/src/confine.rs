@@ -360,6 +360,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         path.push(end);
         PathBuf::from(path)
     }));
+    // The trail and its key lie beside the database.
+    hidden.extend([made(database.with_extension("trail")), database.with_file_name("audit.key")]);
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);

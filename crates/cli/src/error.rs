@@ -9,11 +9,12 @@ use backstop::config::ConfigError;
 use backstop::gateway::StartError;
 use backstop::gateway::inspect::Unenforceable;
 use backstop::store::{
-    AppendAuditError, DeleteError, FindApprovalError, ResolveError, SessionError, StoreError,
-    VerifyAuditError,
+    AppendAuditError, DeleteError, FindApprovalError, ProveAuditError, ResolveError, SessionError,
+    StoreError, VerifyAuditError,
 };
 use backstop::{
-    BuildError, GatewayConfigError, HeadError, NoDataFolder, PinDifference, PinError, ProviderError,
+    BuildError, GatewayConfigError, HeadError, NoDataFolder, PinDifference, PinError, ProofError,
+    ProviderError,
 };
 
 use crate::daemon::ListenError;
@@ -84,6 +85,12 @@ pub(crate) enum Error {
     /// The audit trail is not whole.
     #[error(transparent)]
     VerifyAudit(#[from] VerifyAuditError),
+    /// There is no proof of an entry.
+    #[error(transparent)]
+    ProveAudit(#[from] ProveAuditError),
+    /// A proof proves nothing.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
     /// The head of the audit trail can't be signed, or is not trusted.
     #[error(transparent)]
     Head(#[from] HeadError),
@@ -166,6 +173,8 @@ impl Error {
             | Self::Delete(_)
             | Self::Audit(_)
             | Self::VerifyAudit(_)
+            | Self::ProveAudit(_)
+            | Self::Proof(_)
             | Self::Head(_)
             | Self::Provider(_)
             | Self::Gateway(_)

@@ -55,6 +55,11 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
+    /// Returns the digest that has these bytes, such as one of an entry of the audit trail.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Returns the raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -1,43 +1,49 @@
-//! The audit trail: what happened, in a chain that shows tampering.
+//! The audit trail: what happened, in a log that can be proved.
 //!
-//! Entries can be added and read, never changed. Each contains the digest of the previous entry, so
-//! changing, removing or inserting one breaks the chain at that place. All processes that share a
-//! database write one chain. A chain alone can't show that its end was cut off, or that it was
-//! rewritten completely; that shows against a [head](AuditStore::audit_head) that was kept elsewhere.
+//! Entries can be added and read, never changed. Over them is a Merkle tree ([`backstop_trail::merkle`]), so that one digest, the
+//! [head](AuditStore::audit_head), stands for all: changing, removing, moving or inserting an entry makes another one. All processes that
+//! share a store write one trail. In files (`SqliteStore`), the trail has signed checkpoints of its own. What they can't show is that its
+//! end was cut off together with them, or that whoever has the key wrote all of it anew; that shows against a head, or a checkpoint, that
+//! was kept elsewhere.
 //!
-//! The beginning of a trail may be [pruned](AuditStore::prune_audit). The head of the removed part is kept, so that the
-//! rest still verifies, and an entry of the kind [`AUDIT_PRUNED`] records the removal: removing a beginning without that
-//! entry is detected. Lists of hooks that remaining receipts name are written once more.
-//!
-//! An entry's digest is the SHA-256 of `audit`, a NUL, the JSON array of number, time, kind, session, run and the previous
-//! digest, a line feed, and the body as it is stored. Whoever has a copy of the table can compute the chain.
+//! The beginning of a trail may be [pruned](AuditStore::prune_audit). What goes leaves its digest, so that heads, checkpoints and proofs stay
+//! what they were, and an entry of the kind [`AUDIT_PRUNED`] names what went: an entry that is gone and not named is detected. Lists of hooks
+//! that remaining receipts name, entries about missing ones, and what checking the trail needs stay.
 //!
 //! The trail contains digests and spans of what was judged, never the text.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
+use backstop_trail::{Body, BodyError, Canonical, Draft, Entry, KIND_TOMBSTONE, merkle};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{StoreError, Timestamp};
 
 /// The largest body of an entry, in bytes of JSON.
-pub const MAX_AUDIT_BYTES: usize = 64 * 1024;
+pub const MAX_AUDIT_BYTES: usize = backstop_trail::MAX_BODY_BYTES;
 
 /// The kind of an entry that replaces missing entries; `lost` in its body says how many.
 pub const AUDIT_GAP: &str = "gap";
 /// The kind of an entry that lists hooks, so that receipts need not: `hookSet` in its body is the digest of the list, by which
 /// receipts name it. A list may have several entries.
 pub const AUDIT_HOOKS: &str = "hooks";
-/// The kind of an entry that says through which one the trail was pruned.
-pub const AUDIT_PRUNED: &str = "pruned";
+/// The kind of an entry that says which entries were pruned.
+pub const AUDIT_PRUNED: &str = KIND_TOMBSTONE;
+/// The kind of an entry that names the last one of a chain of an earlier version.
+pub const AUDIT_CHAIN: &str = "chain";
 /// How far times may run backwards before [`AuditStore::verify_audit`] reports it: processes that write at the same
 /// moment wait for each other about as long at most.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 /// The most places of a kind that a report names.
-const MOST_NAMED: usize = 100;
+pub(crate) const MOST_NAMED: usize = 100;
+/// The label of an entry with its session.
+const SESSION: &str = "session";
+/// The label of an entry with its run.
+const RUN: &str = "run";
 
 /// When an entry reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +57,7 @@ pub enum Durability {
 /// An entry to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAuditEntry {
-    /// When it is written. Along the chain these times do not run backwards, unless somebody changes a clock.
+    /// When it is written. Along the trail these times do not run backwards, unless somebody changes a clock.
     pub at: Timestamp,
     /// What kind of thing happened (`receipt`, `hooks`, `gap`, `pruned`).
     pub kind: String,
@@ -63,30 +69,46 @@ pub struct NewAuditEntry {
     pub body: AuditBody,
 }
 
-/// The facts of an entry, as the JSON text that is kept: it is written once, and counts for the digest byte by byte.
+/// The facts of an entry, as the JSON text that is kept: it is written once, in its canonical form (RFC 8785), in which integers beyond
+/// ±2^53 are texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditBody(String);
+pub struct AuditBody(Canonical);
 
 impl AuditBody {
     /// Creates a body from `value`. A value without a JSON form becomes `null`.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
-        Self(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
+        Self(Canonical::of(value).unwrap_or_default())
     }
 
     /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 
     /// Returns whether it is too large for the trail.
     pub fn is_too_large(&self) -> bool {
-        self.0.len() > MAX_AUDIT_BYTES
+        self.as_str().len() > MAX_AUDIT_BYTES
     }
 }
 
 impl From<Value> for AuditBody {
     fn from(value: Value) -> Self {
-        Self(value.to_string())
+        Self::of(&value)
+    }
+}
+
+impl NewAuditEntry {
+    /// Returns the entry as the log takes it.
+    pub(crate) fn draft(self) -> Result<Draft, AppendAuditError> {
+        let Self { at, kind, session, run, body } = self;
+        let session = session.map(|session| (SESSION.to_owned(), session.to_string()));
+        let labels = session.into_iter().chain(run.map(|run| (RUN.to_owned(), run.to_string())));
+        Ok(Draft {
+            at: at.as_millis(),
+            kind,
+            labels: labels.collect::<BTreeMap<_, _>>(),
+            body: Body::try_from(body.0)?,
+        })
     }
 }
 
@@ -94,7 +116,7 @@ impl From<Value> for AuditBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// Its place in the chain; the first one is 1.
+    /// Its place in the trail; the first one is 1.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
@@ -106,31 +128,54 @@ pub struct AuditEntry {
     pub run: Option<RunId>,
     /// The facts.
     pub body: Json,
-    /// The digest of the entry before it.
-    pub prev: Digest,
-    /// The digest of this entry.
+    /// The process that wrote it.
+    pub process: String,
+    /// Its number among the entries of its process.
+    pub n: u64,
+    /// Its digest in the tree (RFC 6962): the SHA-256 of a zero byte and the entry as it is kept.
     pub digest: Digest,
 }
 
-/// The end of the chain.
+impl AuditEntry {
+    /// Reads the entry with that number; `None` for something else.
+    pub(crate) fn read(seq: u64, bytes: &[u8]) -> Option<Self> {
+        let Entry { at, body, kind, mut labels, n, process } = Entry::read(bytes)?;
+        Some(Self {
+            seq,
+            at: Timestamp::from_millis(at),
+            kind,
+            session: labels.remove(SESSION).map(Into::into),
+            run: labels.remove(RUN).map(Into::into),
+            body: body.into(),
+            process,
+            n,
+            digest: Digest::from_bytes(merkle::leaf_hash(bytes)),
+        })
+    }
+
+    /// Returns how many entries are missing, as this one says.
+    pub(crate) fn lost(&self) -> u64 {
+        if self.kind == AUDIT_GAP {
+            self.body.get("lost").and_then(Value::as_u64).unwrap_or_default()
+        } else {
+            0
+        }
+    }
+}
+
+/// The end of the trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditHead {
     /// How many entries there are.
     pub seq: u64,
-    /// The digest of the last one, and so of all.
+    /// The root of the tree over all of them.
     pub digest: Digest,
 }
 
 impl Default for AuditHead {
-    /// Returns the head of an empty chain.
+    /// Returns the head of an empty trail.
     fn default() -> Self {
-        Self { seq: 0, digest: Digest::of_text("audit", "") }
-    }
-}
-
-impl From<&AuditEntry> for AuditHead {
-    fn from(entry: &AuditEntry) -> Self {
-        Self { seq: entry.seq, digest: entry.digest }
+        Self { seq: 0, digest: Digest::from_bytes(merkle::empty_root()) }
     }
 }
 
@@ -146,11 +191,12 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
-    pub(crate) fn passes(&self, link: &Link) -> bool {
-        let same = |wanted: Option<&str>, found: Option<&str>| wanted.is_none() || wanted == found;
-        same(self.kind.as_deref(), Some(&link.kind))
-            && same(self.session.as_ref().map(SessionId::as_str), link.session.as_deref())
-            && same(self.run.as_ref().map(RunId::as_str), link.run.as_deref())
+    pub(crate) fn passes(&self, entry: &AuditEntry) -> bool {
+        let is =
+            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        is(&self.kind, &entry.kind)
+            && (self.session.is_none() || self.session == entry.session)
+            && (self.run.is_none() || self.run == entry.run)
     }
 }
 
@@ -165,21 +211,61 @@ pub enum AppendAuditError {
     Store(#[from] StoreError),
 }
 
-/// The report about an intact chain, and the inconsistencies in it.
+impl From<BodyError> for AppendAuditError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(bytes) => Self::TooLarge(bytes),
+            BodyError::NotJson => Self::TooLarge(0),
+        }
+    }
+}
+
+/// The report about a trail that is what was written, and the inconsistencies in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AuditReport {
-    /// The end of the chain.
+    /// The end of the trail.
     pub head: AuditHead,
-    /// The head of the pruned part; that of an empty chain if nothing was pruned.
-    pub start: AuditHead,
+    /// How many entries were pruned.
+    pub pruned: u64,
     /// The entries that replace missing ones; the first hundred.
     pub gaps: Vec<AuditGap>,
-    /// How many entries are missing in the part that remains.
+    /// How many entries are missing, as these say.
     pub lost: u64,
-    /// How many entries were missing in the pruned part.
-    pub pruned_lost: u64,
+    /// How many entries are missing, as the numbers of processes say; beside those that were pruned.
+    pub missing: u64,
+    /// Processes whose numbers have gaps, or that began and did not say that they stopped; the first hundred.
+    pub processes: Vec<AuditProcess>,
     /// The entries that were written earlier than one before them; the first hundred.
     pub backwards: Vec<AuditStep>,
+    /// How many signed checkpoints the trail has, and how many entries the newest one covers.
+    pub checkpoints: AuditCheckpoints,
+    /// How many times a crash tore an entry, which was cut off.
+    pub recovered: u64,
+}
+
+/// The checkpoints of a trail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuditCheckpoints {
+    /// How many there are.
+    pub count: u64,
+    /// How many entries the newest one covers.
+    pub covered: u64,
+    /// The key that signs them, as others need it; `None` where it was not at hand, so that signatures were not checked.
+    pub key: Option<String>,
+}
+
+/// A process whose entries are not all there, or that has no end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditProcess {
+    /// Its name in entries.
+    pub process: String,
+    /// How many of its numbers are missing.
+    pub missing: u64,
+    /// The number of its last entry.
+    pub last: u64,
+    /// Whether it said that it began, and not that it stopped: it was killed, or runs.
+    pub unended: bool,
 }
 
 /// A place where entries are missing according to the trail itself.
@@ -202,10 +288,10 @@ pub struct AuditStep {
     pub after: Timestamp,
 }
 
-/// Why the chain can't be trusted.
+/// Why the trail can't be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyAuditError {
-    /// The chain ends before an entry that it once had.
+    /// The trail ends before an entry that it once had.
     #[error("the audit trail was cut off: it ends at entry {found}, and had {known}")]
     Truncated {
         /// How many entries it had.
@@ -213,38 +299,49 @@ pub enum VerifyAuditError {
         /// How many it has.
         found: u64,
     },
-    /// The chain is consistent, but it is not the one whose head was kept.
-    #[error("the audit trail was rewritten: entry {seq} is not the one that it was")]
+    /// The trail is consistent, but it is not the one whose head was kept.
+    #[error("the audit trail was rewritten: at entry {seq} it is not the one that it was")]
     Rewritten {
-        /// The entry whose digest was kept.
+        /// The entry whose head was kept.
         seq: u64,
     },
-    /// The entry of the kept head was pruned.
+    /// An entry is not what was written.
     #[error(
-        "the audit trail was pruned through entry {start}, and the head is about entry {known}\nhint: keep a head that is newer"
-    )]
-    Pruned {
-        /// The entry that the head is about.
-        known: u64,
-        /// The last entry that was pruned.
-        start: u64,
-    },
-    /// The beginning is missing, and no entry says that it was pruned.
-    #[error(
-        "the entries through {start} of the audit trail are gone, and no entry says that they were pruned"
-    )]
-    Beheaded {
-        /// The last entry that is gone.
-        start: u64,
-    },
-    /// An entry was changed, or one before it was removed or inserted.
-    #[error(
-        "the audit trail is broken at entry {seq}\nhint: entries before it are sound; compare with a backup"
+        "the audit trail is broken at entry {seq}: {why}\nhint: entries before it are sound; compare with a backup"
     )]
     BrokenAt {
         /// The first entry that does not fit.
         seq: u64,
+        /// What is wrong with it.
+        why: String,
     },
+    /// An entry is not what was written, and nothing says which.
+    #[error(
+        "the audit trail is broken at one of the entries {from} to {through}\nhint: entries before them are sound; compare with a backup"
+    )]
+    BrokenBetween {
+        /// The first one that it can be.
+        from: u64,
+        /// The last one.
+        through: u64,
+    },
+    /// Its checkpoints are not signed by the key of the trail.
+    #[error("the checkpoints of the audit trail can't be trusted: {0}")]
+    Untrusted(String),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why there is no proof of an entry.
+#[derive(Debug, thiserror::Error)]
+pub enum ProveAuditError {
+    /// There is no such entry, or no checkpoint covers it yet.
+    #[error("{0}")]
+    NotProvable(String),
+    /// The trail is kept in memory, without checkpoints.
+    #[error("this trail is kept in memory, and has no signed checkpoints")]
+    InMemory,
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -256,9 +353,6 @@ pub enum PruneAuditError {
     /// There is no such entry, or it is the last one.
     #[error("the audit trail can't be pruned through entry {0}: there is no such entry, or none after it")]
     NoSuchEntry(u64),
-    /// The entry that records the pruning could not be added.
-    #[error(transparent)]
-    Append(#[from] AppendAuditError),
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -271,16 +365,22 @@ pub trait AuditStore {
     /// kept now.
     async fn check_writable(&self) -> Result<(), StoreError>;
 
-    /// Adds an entry at the end of the chain.
+    /// Adds an entry at the end of the trail.
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
-    /// Adds entries at the end of the chain, in this order: all of them or none. They cost one write instead of many
+    /// Adds entries at the end of the trail, in this order: all of them or none. They cost one write instead of many
     /// small ones. Returns the new head. If an entry is on the disk [now](Durability::Now), so is everything before it.
     async fn append_audit_all(
         &self,
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<AuditHead, AppendAuditError>;
+
+    /// Says in the trail that this process begins, and when it ends in order that it stops: one that only began was killed.
+    async fn announce_audit(&self, program: &str) -> Result<(), AppendAuditError>;
+
+    /// Says that this process stops, if it was announced, and signs the end of the trail, as what ends in order does.
+    async fn conclude_audit(&self) -> Result<(), StoreError>;
 
     /// Returns at most `limit` entries after number `after` that pass the filter, in order.
     async fn audit(
@@ -290,211 +390,46 @@ pub trait AuditStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
-    /// Returns the end of the chain.
+    /// Returns the end of the trail.
     async fn audit_head(&self) -> Result<AuditHead, StoreError>;
 
-    /// Recomputes the whole chain and compares it with a head that it once had.
+    /// Checks the whole trail, and compares it with a head that it once had.
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
 
-    /// Removes the entries through number `through`, which is not the last one, and adds an entry that records this, and the
-    /// removed lists of hooks that remaining receipts name. Returns the head of the removed part.
-    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError>;
+    /// Returns what proves that an entry is in the trail, as a text (`c2sp.org/tlog-proof@v1`) that is checked without the trail.
+    async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError>;
+
+    /// Prunes the entries through number `through`, which is not the last one, but what must stay, and adds an entry that names them. Returns
+    /// how many went.
+    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError>;
 }
 
-/// What the entry of a pruning says: through which entry, and how many were missing in what went, so that no gap
-/// vanishes with the entry that told of it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Pruned {
-    #[serde(flatten)]
-    start: AuditHead,
-    #[serde(default, skip_serializing_if = "is_none")]
-    lost: u64,
+/// What stays when the beginning of a trail goes.
+#[derive(Debug, Default)]
+pub(crate) struct Staying {
+    /// The lists of hooks that receipts name which remain.
+    named: std::collections::BTreeSet<String>,
 }
 
-fn is_none(lost: &u64) -> bool {
-    *lost == 0
-}
-
-/// Returns the entry that says through which one a trail was pruned. `gone` are the entries of it that told of missing
-/// ones.
-pub(crate) fn pruned<'a>(
-    start: AuditHead,
-    gone: impl IntoIterator<Item = &'a Link>,
-    now: Timestamp,
-) -> NewAuditEntry {
-    let lost = gone.into_iter().map(Link::lost).fold(0, u64::saturating_add);
-    NewAuditEntry {
-        at: now,
-        kind: AUDIT_PRUNED.to_owned(),
-        session: None,
-        run: None,
-        body: AuditBody::of(&Pruned { start, lost }),
-    }
-}
-
-/// Returns the text by which a receipt, or another list, names the list of hooks that an entry is, or is a part of.
-pub(crate) fn name_of_list(list: &Link) -> Option<String> {
-    let body: Value = serde_json::from_str(&list.body).ok()?;
-    let set: Digest = body.get("hookSet")?.as_str()?.parse().ok()?;
-    Some(format!("\"hookSet\":\"{set}\""))
-}
-
-/// Returns a list of hooks of the part of a trail that is pruned, as an entry of the part that remains, where receipts name it.
-pub(crate) fn carried(list: Link, now: Timestamp) -> NewAuditEntry {
-    NewAuditEntry { at: now, kind: list.kind, session: None, run: None, body: AuditBody(list.body) }
-}
-
-/// The way along a chain that is being verified.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    known: Option<AuditHead>,
-    report: AuditReport,
-    latest: Timestamp,
-    /// Whether an entry says what was pruned.
-    explained: bool,
-}
-
-impl Walk {
-    pub(crate) fn new(start: AuditHead, known: Option<AuditHead>) -> Result<Self, VerifyAuditError> {
-        let report = AuditReport { head: start, start, ..AuditReport::default() };
-        let explained = start == AuditHead::default();
-        let walk = Self { known, report, latest: Timestamp::from_millis(i64::MIN), explained };
-        match known {
-            Some(known) if known.seq < start.seq => {
-                Err(VerifyAuditError::Pruned { known: known.seq, start: start.seq })
-            }
-            _ => walk.compare().map(|()| walk),
+impl Staying {
+    /// Notes that a receipt which remains names a list of hooks.
+    pub(crate) fn name(&mut self, set: &str) {
+        if !self.named.contains(set) {
+            self.named.insert(set.to_owned());
         }
     }
 
-    /// Checks whether the kept head, if it is this one, is the same.
-    fn compare(&self) -> Result<(), VerifyAuditError> {
-        let head = self.report.head;
-        match self.known {
-            Some(known) if known.seq == head.seq && known.digest != head.digest => {
-                Err(VerifyAuditError::Rewritten { seq: known.seq })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the next entry; `None` for one that can't be read, which has been tampered with as much as one that does not
-    /// fit.
-    pub(crate) fn step(&mut self, link: Option<Link>) -> Result<(), VerifyAuditError> {
-        let head = self.report.head;
-        let broken = VerifyAuditError::BrokenAt { seq: head.seq.saturating_add(1) };
-        let Some(link) = link else { return Err(broken) };
-        self.report.head = link.follows(head).ok_or(broken)?;
-        self.note(&link);
-        self.compare()
-    }
-
-    fn note(&mut self, link: &Link) {
-        let at = Timestamp::from_millis(link.at);
-        if at.after(CLOCK_TOLERANCE) < self.latest && self.report.backwards.len() < MOST_NAMED {
-            self.report.backwards.push(AuditStep { seq: link.seq, at, after: self.latest });
-        }
-        self.latest = self.latest.max(at);
-        if link.kind == AUDIT_GAP {
-            let lost = link.lost();
-            self.report.lost = self.report.lost.saturating_add(lost);
-            if self.report.gaps.len() < MOST_NAMED {
-                self.report.gaps.push(AuditGap { seq: link.seq, lost });
-            }
-        }
-        if link.kind == AUDIT_PRUNED {
-            self.report.pruned_lost = self.report.pruned_lost.saturating_add(link.lost());
-            let pruned: Option<Pruned> = serde_json::from_str(&link.body).ok();
-            self.explained |= pruned.is_some_and(|pruned| pruned.start == self.report.start);
-        }
-    }
-
-    pub(crate) fn finish(self) -> Result<AuditReport, VerifyAuditError> {
-        let (start, found) = (self.report.start.seq, self.report.head.seq);
-        match self.known {
-            Some(known) if known.seq > found => Err(VerifyAuditError::Truncated { known: known.seq, found }),
-            _ if !self.explained => Err(VerifyAuditError::Beheaded { start }),
-            _ => Ok(self.report),
-        }
+    /// Returns whether an entry of the part that goes stays.
+    pub(crate) fn holds(&self, kind: &str, body: &Value) -> bool {
+        let is_named =
+            || body.get("hookSet").and_then(Value::as_str).is_some_and(|set| self.named.contains(set));
+        always_stays(kind) || (kind == AUDIT_HOOKS && is_named())
     }
 }
 
-/// An entry as it is stored: every byte of it counts for the digest, so the body is kept as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
-    pub(crate) seq: u64,
-    pub(crate) at: i64,
-    pub(crate) kind: String,
-    pub(crate) session: Option<String>,
-    pub(crate) run: Option<String>,
-    pub(crate) body: String,
-    pub(crate) prev: String,
-    pub(crate) digest: String,
-}
-
-impl Link {
-    /// Returns the entry as the next link after `head`, and the head that it makes.
-    pub(crate) fn next(head: AuditHead, new: NewAuditEntry) -> Result<(Self, AuditHead), AppendAuditError> {
-        if new.body.is_too_large() {
-            return Err(AppendAuditError::TooLarge(new.body.0.len()));
-        }
-        let mut link = Self {
-            seq: head.seq.saturating_add(1),
-            at: new.at.as_millis(),
-            kind: new.kind,
-            session: new.session.as_ref().map(ToString::to_string),
-            run: new.run.as_ref().map(ToString::to_string),
-            body: new.body.0,
-            prev: head.digest.to_string(),
-            digest: String::new(),
-        };
-        let digest = link.computed();
-        link.digest = digest.to_string();
-        let head = AuditHead { seq: link.seq, digest };
-        Ok((link, head))
-    }
-
-    /// Returns how many entries are missing, as this one says.
-    fn lost(&self) -> u64 {
-        if self.kind != AUDIT_GAP && self.kind != AUDIT_PRUNED {
-            return 0;
-        }
-        let body: Option<Value> = serde_json::from_str(&self.body).ok();
-        body.and_then(|body| body.get("lost")?.as_u64()).unwrap_or_default()
-    }
-
-    /// Returns the digest that the entry should have.
-    fn computed(&self) -> Digest {
-        let Self { seq, at, kind, session, run, body, prev, digest: _ } = self;
-        // The body as it is: it is the longest part, and no JSON of the others has a line end.
-        let AuditBody(mut all) = AuditBody::of(&(seq, at, kind, session, run, prev));
-        all.push('\n');
-        all.push_str(body);
-        Digest::of_text("audit", &all)
-    }
-
-    /// Returns the head after this link, if it is the one that follows `head`.
-    pub(crate) fn follows(&self, head: AuditHead) -> Option<AuditHead> {
-        let digest = self.computed();
-        let sound = self.seq == head.seq.saturating_add(1)
-            && self.prev == head.digest.to_string()
-            && self.digest == digest.to_string();
-        sound.then_some(AuditHead { seq: self.seq, digest })
-    }
-
-    /// Returns the entry; `None` if what is stored can't be read.
-    pub(crate) fn entry(self) -> Option<AuditEntry> {
-        Some(AuditEntry {
-            seq: self.seq,
-            at: Timestamp::from_millis(self.at),
-            kind: self.kind,
-            session: self.session.map(Into::into),
-            run: self.run.map(Into::into),
-            body: serde_json::from_str(&self.body).ok()?,
-            prev: self.prev.parse().ok()?,
-            digest: self.digest.parse().ok()?,
-        })
-    }
+/// Returns whether entries of a kind stay whatever else goes: those that say what is missing, and those that checking the trail needs.
+pub(crate) fn always_stays(kind: &str) -> bool {
+    [AUDIT_GAP, AUDIT_PRUNED, AUDIT_CHAIN, backstop_trail::KIND_ROTATED].contains(&kind)
 }
 
 #[cfg(test)]
@@ -504,19 +439,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_is_computed_as_it_is_documented() {
+    fn an_entry_is_what_the_documentation_says() {
         let new = NewAuditEntry {
             at: Timestamp::from_millis(5),
             kind: "receipt".to_owned(),
             session: Some("s\n1".into()),
             run: None,
-            body: json!({ "verdict": "pass" }).into(),
+            body: json!({ "verdict": "pass", "a": 1.0 }).into(),
         };
-        let before = AuditHead::default();
-        let (link, head) = Link::next(before, new).unwrap();
-        let text =
-            format!("[1,5,\"receipt\",\"s\\n1\",null,\"{}\"]\n{{\"verdict\":\"pass\"}}", before.digest);
-        assert_eq!(head, AuditHead { seq: 1, digest: Digest::of_text("audit", &text) });
-        assert_eq!(link.follows(before), Some(head));
+        let bytes = new.draft().unwrap().sealed("p", 3).unwrap();
+        let text = r#"{"at":5,"body":{"a":1,"verdict":"pass"},"kind":"receipt","labels":{"session":"s\n1"},"n":3,"process":"p"}"#;
+        assert_eq!(String::from_utf8(bytes.clone()).unwrap(), text);
+        let entry = AuditEntry::read(9, &bytes).unwrap();
+        assert_eq!((entry.seq, entry.n, entry.session), (9, 3, Some("s\n1".into())));
+        assert_eq!(*entry.digest.as_bytes(), merkle::leaf_hash(text.as_bytes()));
     }
 }

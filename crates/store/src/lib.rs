@@ -49,9 +49,10 @@ pub use approvals::{
     Preview, Reach, ResolveError, Resolved, preview,
 };
 pub use audit::{
-    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap,
-    AuditHead, AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
-    NewAuditEntry, PruneAuditError, VerifyAuditError,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,
+    AuditEntry, AuditFilter, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep, AuditStore,
+    CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
+    VerifyAuditError,
 };
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};

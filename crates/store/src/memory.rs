@@ -27,9 +27,8 @@ use tokio::sync::watch;
 
 use self::budgets::Ledger;
 use self::injections::Queued;
-use crate::audit::Link;
 use crate::{
-    AccessToken, AppendAuditError, ApprovalRecord, AuditHead, Entry, Extension, ExtensionKey, Grant, Lease,
+    AccessToken, AppendAuditError, ApprovalRecord, Entry, Extension, ExtensionKey, Grant, Lease,
     NewAuditEntry, Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
 };
 
@@ -60,9 +59,7 @@ struct State {
     last_injection: u64,
     extensions: BTreeMap<ExtensionKey, Extension>,
     last_extension: u64,
-    audit: Vec<Link>,
-    audit_head: AuditHead,
-    audit_start: AuditHead,
+    audit: audit::Trail,
 }
 
 #[derive(Clone, Default)]
@@ -114,10 +111,7 @@ impl State {
     /// Adds an entry to the trail.
     fn tell(&mut self, entry: NewAuditEntry) -> Result<(), StoreError> {
         let because = |error| StoreError::because("memory", StoreErrorKind::Corrupt, error);
-        let (link, head) = Link::next(self.audit_head, entry).map_err(because)?;
-        self.audit_head = head;
-        self.audit.push(link);
-        Ok(())
+        self.audit.append(vec![entry]).map(drop).map_err(because)
     }
 
     fn has_session(&self, id: &SessionId) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Three laws:
 //!
-//! - *Recorded.* Each deletion writes an entry into the audit trail, in the same transaction: what, how much, why, by whom.
+//! - *Recorded.* Each deletion writes an entry into the audit trail, before it counts: what, how much, why, by whom.
 //!   The entry contains ids and counts, never what was deleted.
 //! - *Wiped.* Deleted text is gone from the files, not only from the tables.
 //! - *Not in use.* A session that a running process works in is not deleted.
@@ -15,8 +15,10 @@ use backstop_hooks::{AgentId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::audit::always_stays;
 use crate::{
-    AppendAuditError, AuditBody, Erasure, LeaseHolder, NewAuditEntry, Session, StoreError, Timestamp,
+    AUDIT_HOOKS, AppendAuditError, AuditBody, Erasure, LeaseHolder, NewAuditEntry, Session, StoreError,
+    Timestamp,
 };
 
 /// The kind of the entry for a session that was deleted with everything that belongs to it.
@@ -105,7 +107,7 @@ pub enum DeleteError {
 pub struct PrunableAudit {
     /// The number of its last entry.
     pub through: u64,
-    /// How many entries it has.
+    /// How many of its entries may go.
     pub entries: u64,
 }
 
@@ -114,28 +116,62 @@ pub struct PrunableAudit {
 pub struct AuditBound {
     /// Entries before this are removed, up to the first younger one.
     pub since: Option<Timestamp>,
-    /// At most this many of the newest stay.
+    /// At most this many of the newest stay, beside those that must: lists of hooks, and what checking the trail needs.
     pub most: Option<u64>,
 }
 
-impl AuditBound {
-    /// Returns what may go of a trail with entries `first` to `last`, of which `young` is the first that is too young to go.
-    pub(crate) fn prunable(
-        self,
-        first: u64,
-        young: Option<u64>,
-        last: u64,
-        limit: usize,
-    ) -> Option<PrunableAudit> {
-        let (gone, newest) = (first.saturating_sub(1), last.saturating_sub(1));
-        let by_age = young.map_or(newest, |young| young.saturating_sub(1));
-        let surplus = |most: &u64| last.saturating_sub(gone) > *most;
-        // One more goes, for the entry that says what went: otherwise each pass would leave work for the next.
-        let by_count =
-            self.most.filter(surplus).map_or(0, |most| last.saturating_add(1).saturating_sub(most));
-        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-        let through = by_age.max(by_count).min(newest).min(gone.saturating_add(limit));
-        (through > gone).then(|| PrunableAudit { through, entries: through.saturating_sub(gone) })
+/// The way along a trail to what may go of it.
+#[derive(Debug)]
+pub(crate) struct Due {
+    bound: AuditBound,
+    limit: usize,
+    /// Whether all so far are old enough to go.
+    old: bool,
+    by_age: usize,
+    /// The numbers of entries that may go at all, as far as the limit reaches.
+    first: Vec<u64>,
+    /// How many there are.
+    count: u64,
+    last: u64,
+}
+
+impl Due {
+    pub(crate) fn new(bound: AuditBound, limit: usize) -> Self {
+        Self { bound, limit, old: bound.since.is_some(), by_age: 0, first: Vec::new(), count: 0, last: 0 }
+    }
+
+    /// Reads an entry that was not pruned.
+    pub(crate) fn see(&mut self, seq: u64, at: Timestamp, kind: &str) {
+        self.last = seq;
+        self.old &= self.bound.since.is_some_and(|since| at < since);
+        // What stays whatever else goes does not count either. Lists of hooks go with the last receipt that names them.
+        if always_stays(kind) || kind == AUDIT_HOOKS {
+            return;
+        }
+        self.count += 1;
+        if self.first.len() < self.limit {
+            self.first.push(seq);
+            if self.old {
+                self.by_age = self.first.len();
+            }
+        }
+    }
+
+    /// Returns whether what comes behind changes nothing.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn is_known(&self) -> bool {
+        self.bound.most.is_none() && (!self.old || self.first.len() >= self.limit)
+    }
+
+    /// Returns what may go; the newest entry stays.
+    pub(crate) fn prunable(&self) -> Option<PrunableAudit> {
+        let surplus = self.bound.most.map_or(0, |most| self.count.saturating_sub(most));
+        let surplus = usize::try_from(surplus).unwrap_or(usize::MAX);
+        let going = self.by_age.max(surplus).min(self.first.len());
+        let going = self.first.get(..going)?;
+        let going = if going.last() == Some(&self.last) { going.split_last()?.1 } else { going };
+        let through = *going.last()?;
+        Some(PrunableAudit { through, entries: u64::try_from(going.len()).unwrap_or(u64::MAX) })
     }
 }
 

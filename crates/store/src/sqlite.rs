@@ -3,8 +3,7 @@
 //! One thread owns the connection and processes a bounded queue; each operation is one transaction.
 //! The file is opened by the first operation, not before. If it is missing, it is created, readable only by
 //! its owner. Commits are synced to disk before they are reported, because an allowance that was used
-//! up must not come back after a power failure. Entries of the audit trail are the exception: there are many, each decision
-//! waits for its own, and a power failure can lose only the last of them.
+//! up must not come back after a power failure. The audit trail is a log of its own in a folder beside the file.
 
 mod access_tokens;
 mod approvals;
@@ -24,6 +23,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod trail;
 mod transcript;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use self::database::Database;
+use self::trail::Trail;
 use crate::StoreError;
 
 /// How long an operation waits for another process by default.
@@ -41,6 +42,7 @@ pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct SqliteStore {
     database: Database,
+    trail: Trail,
     approvals_changed: watch::Sender<()>,
 }
 
@@ -52,7 +54,13 @@ impl SqliteStore {
 
     /// As [`new`](Self::new); operations give up when another process holds the file for longer than `wait`.
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
-        Self { database: Database::new(path.into(), wait), approvals_changed: watch::Sender::new(()) }
+        let path = path.into();
+        let trail = Trail::beside(&path);
+        Self {
+            database: Database::new(path, wait, trail.clone()),
+            trail,
+            approvals_changed: watch::Sender::new(()),
+        }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.
@@ -70,5 +78,10 @@ impl SqliteStore {
     /// Returns the file.
     pub fn path(&self) -> &Path {
         self.database.path()
+    }
+
+    /// Returns the folder of the audit trail.
+    pub fn trail(&self) -> &Path {
+        self.trail.folder()
     }
 }

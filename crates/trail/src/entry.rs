@@ -32,9 +32,38 @@ pub const KIND_TOMBSTONE: &str = "tombstone";
 /// The kind of an entry that hands over from one key to the next.
 pub const KIND_ROTATED: &str = "rotated";
 
-/// A body in its canonical form.
+/// A JSON text in its canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Body(String);
+pub struct Canonical(String);
+
+impl Default for Canonical {
+    /// Returns `null`.
+    fn default() -> Self {
+        Self("null".to_owned())
+    }
+}
+
+impl Canonical {
+    /// Returns the canonical form of a value.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError::NotJson`] for a value without a JSON form.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BodyError> {
+        let mut value = serde_json::to_value(value).map_err(|_| BodyError::NotJson)?;
+        make_safe(&mut value);
+        serde_json_canonicalizer::to_string(&value).map(Self).map_err(|_| BodyError::NotJson)
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The body of an entry: canonical JSON that is not too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body(Canonical);
 
 /// Why something is no body.
 #[derive(Debug, thiserror::Error)]
@@ -54,15 +83,21 @@ impl Body {
     ///
     /// [`BodyError`] for a value without a JSON form, or a large one.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BodyError> {
-        let mut value = serde_json::to_value(value).map_err(|_| BodyError::NotJson)?;
-        make_safe(&mut value);
-        let text = serde_json_canonicalizer::to_string(&value).map_err(|_| BodyError::NotJson)?;
-        if text.len() > MAX_BODY_BYTES { Err(BodyError::TooLarge(text.len())) } else { Ok(Self(text)) }
+        Canonical::of(value)?.try_into()
     }
 
     /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
+    }
+}
+
+impl TryFrom<Canonical> for Body {
+    type Error = BodyError;
+
+    fn try_from(text: Canonical) -> Result<Self, BodyError> {
+        let bytes = text.0.len();
+        if bytes > MAX_BODY_BYTES { Err(BodyError::TooLarge(bytes)) } else { Ok(Self(text)) }
     }
 }
 
@@ -103,7 +138,11 @@ impl Draft {
     }
 
     /// Returns the bytes of the entry as number `n` of the process.
-    pub(crate) fn sealed(&self, process: &str, n: u64) -> Result<Vec<u8>, BodyError> {
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError::TooLarge`] where labels and body are too large together.
+    pub fn sealed(&self, process: &str, n: u64) -> Result<Vec<u8>, BodyError> {
         let Self { at, kind, labels, body } = self;
         let text = |value: &str| serde_json_canonicalizer::to_string(&value).map_err(|_| BodyError::NotJson);
         let labels = serde_json_canonicalizer::to_string(labels).map_err(|_| BodyError::NotJson)?;
@@ -197,7 +236,7 @@ mod tests {
     #[test]
     fn two_integers_never_become_one() {
         let numbers = [SAFE - 1, SAFE, SAFE + 1, u64::MAX - 1, u64::MAX];
-        let texts = numbers.map(|number| Body::of(&number).unwrap().0);
+        let texts = numbers.map(|number| Body::of(&number).unwrap().as_str().to_owned());
         assert_eq!(
             texts,
             [
@@ -208,7 +247,7 @@ mod tests {
                 "\"18446744073709551615\""
             ]
         );
-        assert_eq!(Body::of(&i64::MIN).unwrap().0, "\"-9223372036854775808\"");
+        assert_eq!(Body::of(&i64::MIN).unwrap().as_str(), "\"-9223372036854775808\"");
     }
 
     #[test]

@@ -49,6 +49,10 @@ impl Files {
         self.folder.join("lock")
     }
 
+    pub(crate) fn probe(&self) -> PathBuf {
+        self.folder.join("probe")
+    }
+
     pub(crate) fn frontier(&self) -> PathBuf {
         self.folder.join("frontier")
     }

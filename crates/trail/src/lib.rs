@@ -29,12 +29,13 @@ mod note;
 mod proof;
 mod prune;
 mod reader;
+mod tail;
 mod verify;
 mod writer;
 
 pub use entry::{
-    Body, BodyError, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_RECOVERED, KIND_ROTATED, KIND_START,
-    KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
+    Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_RECOVERED, KIND_ROTATED,
+    KIND_START, KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
 };
 pub use error::TrailError;
 pub use frame::Frame;
@@ -43,8 +44,8 @@ pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey};
 pub use proof::Proof;
 pub use prune::Tombstone;
 pub use reader::Reader;
-pub use verify::{Backwards, Process, Report, Trust, VerifyError, Wrong, verify};
-pub use writer::{Waiting, Writer, Written};
+pub use verify::{Backwards, Process, Report, Trust, VerifyError, Wrong, verify, verify_each};
+pub use writer::{Appended, Waiting, Writer, Written};
 
 /// How many hashes a full tile has.
 pub const TILE: u64 = 256;

@@ -7,8 +7,8 @@
 //! What a crash left behind the last whole entry is cut off by whoever writes next, kept in a file of its own, and told of by an entry.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -16,19 +16,19 @@ use uuid::Uuid;
 
 use crate::entry::{Body, Draft, KIND_RECOVERED, KIND_ROTATED};
 use crate::files::{self, Files, options, replace};
-use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
-use crate::merkle::{Frontier, Hash};
+use crate::merkle::Hash;
 use crate::note::base64;
-use crate::{Checkpoint, SignedCheckpoint, SigningKey, TILE, TrailError};
+use crate::tail::{Tail, count_replacement, generation};
+use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError};
 
 /// Entries after which there is a checkpoint.
 const CHECKPOINT_ENTRIES: u64 = 256;
 /// The time after which there is one, if there are new entries.
-const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// The line before each checkpoint in the file of all, so that one that a crash tore spoils no other.
 pub(crate) const CHECKPOINT_MARK: &str = "--\n";
-/// The bytes of a place in a segment.
-pub(crate) const PLACE_BYTES: u64 = 8;
+/// How much is written to find out whether there is room.
+const PROBE_BYTES: usize = 4096;
 /// How long a process waits for the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a segment becomes before the next one begins.
@@ -76,21 +76,6 @@ pub struct Log {
     n: u64,
     tail: Option<Tail>,
     key: Option<SigningKey>,
-}
-
-/// The end of the log as this process last saw it.
-#[derive(Debug)]
-struct Tail {
-    /// How often files had been replaced.
-    generation: u64,
-    /// The first entry of the last segment.
-    first: u64,
-    segment: File,
-    /// The length of the segment.
-    bytes: u64,
-    frontier: Frontier,
-    /// How many entries the newest checkpoint covers, and since when this process knows it.
-    checkpoint: (u64, Instant),
 }
 
 impl Log {
@@ -162,9 +147,31 @@ impl Log {
         tail.write(&self.files, &self.options, &self.lock, &sealed)
     }
 
+    /// Begins to number as another process does.
+    pub(crate) fn renew(&mut self) {
+        self.process = Uuid::new_v4().simple().to_string();
+        self.n = 1;
+    }
+
     /// Skips numbers of entries of this process that were lost before they could be written, so that their absence shows.
     pub fn skip(&mut self, entries: u64) {
         self.n = self.n.saturating_add(entries);
+    }
+
+    /// Writes nothing that lasts, but goes to the disk as entries do: succeeds only where entries could be written now.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when the disk says no.
+    pub fn probe(&mut self) -> Result<(), TrailError> {
+        self.locked(|log| {
+            let path = log.files.probe();
+            let tried = options().write(true).create(true).truncate(true).open(&path);
+            let tried =
+                tried.and_then(|mut file| file.write_all(&[0; PROBE_BYTES]).and_then(|()| file.sync_all()));
+            let removed = fs::remove_file(&path);
+            tried.and(removed).map_err(TrailError::file(&path, "written"))
+        })
     }
 
     /// Waits until everything that this process has written survives a power failure.
@@ -391,217 +398,4 @@ pub(crate) fn rotation_text(origin: &str, to: &str) -> String {
 pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn generation(mut lock: &File) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    lock.seek(SeekFrom::Start(0))?;
-    match lock.read_exact(&mut bytes) {
-        // A lock that is empty is as old as the log.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        read => read.map(|()| u64::from_le_bytes(bytes)),
-    }
-}
-
-fn count_replacement(mut lock: &File) -> io::Result<u64> {
-    let next = generation(lock)?.wrapping_add(1);
-    lock.seek(SeekFrom::Start(0))?;
-    lock.write_all(&next.to_le_bytes())?;
-    Ok(next)
-}
-
-impl Tail {
-    /// Reads the end of the log. Returns how many bytes were cut off behind it, if any.
-    fn load(files: &Files, generation: u64) -> Result<(Self, Option<u64>), TrailError> {
-        let first = files.segments()?.last().copied().unwrap_or(0);
-        let segment = open_segment(files, first)?;
-        let length = segment.metadata().map_err(TrailError::file(&files.segment(first), "read"))?.len();
-        let (frontier, bytes) = match kept_frontier(files, first).filter(|(_, bytes)| *bytes <= length) {
-            Some(kept) => kept,
-            None => (frontier_of_tiles(files, first)?, 0),
-        };
-        let covered = files.newest()?.map_or(0, |newest| newest.checkpoint().size);
-        let checkpoint = (covered, age_of_newest(files));
-        let mut tail = Self { generation, first, segment, bytes, frontier, checkpoint };
-        let torn = tail.follow(files)?;
-        Ok((tail, torn))
-    }
-
-    /// Reads what others have written behind what is known. Cuts off what is no whole entry, and returns how long it was.
-    fn follow(&mut self, files: &Files) -> Result<Option<u64>, TrailError> {
-        let path = files.segment(self.first);
-        let read = || TrailError::file(&path, "read");
-        let mut frames = Frames::from(files.open_segment(self.first)?, self.bytes).map_err(read())?;
-        let whole = loop {
-            match frames.next().map_err(read())? {
-                Next::Frame(frame) => {
-                    for tile in self.frontier.push(frame.leaf()) {
-                        // Others write theirs behind their entries, and may have been killed in between.
-                        files.put_tile(&tile)?;
-                    }
-                }
-                Next::End => break true,
-                Next::Torn => break false,
-            }
-        };
-        self.bytes = frames.offset();
-        if whole {
-            return Ok(None);
-        }
-        let kept = files.torn(self.frontier.size());
-        let folder = kept.parent().unwrap_or(&kept);
-        fs::create_dir_all(folder).map_err(TrailError::file(folder, "created"))?;
-        let torn = (|| {
-            let mut file = File::open(&path)?;
-            let torn = file.metadata()?.len().saturating_sub(self.bytes);
-            file.seek(SeekFrom::Start(self.bytes))?;
-            let mut moved = options().write(true).create_new(true).open(&kept)?;
-            io::copy(&mut file.take(torn), &mut moved)?;
-            moved.sync_all()?;
-            Ok(torn)
-        })();
-        let torn = torn.map_err(TrailError::file(&kept, "written"))?;
-        self.segment.set_len(self.bytes).map_err(TrailError::file(&path, "cut"))?;
-        Ok(Some(torn))
-    }
-
-    /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough.
-    fn write(
-        &mut self,
-        files: &Files,
-        options: &Options,
-        lock: &File,
-        entries: &[Vec<u8>],
-    ) -> Result<(), TrailError> {
-        let mut rest = entries;
-        while !rest.is_empty() {
-            // Up to the end of the tile: a segment ends with one.
-            let room = TILE - self.frontier.size() % TILE;
-            let count = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
-            let (group, after) = rest.split_at(count);
-            self.write_group(files, group)?;
-            rest = after;
-            if self.frontier.size().is_multiple_of(TILE) {
-                self.keep_place(files)?;
-                if self.bytes >= options.segment_bytes {
-                    self.roll(files, lock)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_group(&mut self, files: &Files, entries: &[Vec<u8>]) -> Result<(), TrailError> {
-        let length = entries.iter().map(|entry| entry.len() + HEADER_BYTES).sum();
-        let mut frames = Vec::with_capacity(length);
-        for entry in entries {
-            Frame::Entry(entry).write(&mut frames);
-        }
-        let written =
-            self.segment.seek(SeekFrom::Start(self.bytes)).and_then(|_| self.segment.write_all(&frames));
-        if let Err(error) = written {
-            // A full disk took a part: without it the log is as it was. Where that fails, too, the next to write cuts it off.
-            let _ = self.segment.set_len(self.bytes);
-            return Err(self.failed(files, "written")(error));
-        }
-        self.bytes += frames.len() as u64;
-        for entry in entries {
-            for tile in self.frontier.push(Frame::Entry(entry).leaf()) {
-                files.put_tile(&tile)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps where the last full tile ends, so that whoever opens the log reads on from there.
-    fn keep_place(&self, files: &Files) -> Result<(), TrailError> {
-        let path = files.places(self.first);
-        let row = (self.frontier.size() - self.first) / TILE;
-        let noted = options().write(true).create(true).truncate(false).open(&path).and_then(|mut places| {
-            places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
-            places.write_all(&self.bytes.to_le_bytes())
-        });
-        noted.map_err(TrailError::file(&path, "written"))?;
-        keep_frontier(files, self.first, self.bytes, &self.frontier)
-    }
-
-    /// Begins the next segment.
-    fn roll(&mut self, files: &Files, lock: &File) -> Result<(), TrailError> {
-        // The next one must not outlive this one's end.
-        self.segment.sync_all().map_err(self.failed(files, "written to the disk"))?;
-        self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
-        self.first = self.frontier.size();
-        self.segment = open_segment(files, self.first)?;
-        self.bytes = 0;
-        keep_frontier(files, self.first, 0, &self.frontier)?;
-        let path = files.segment(self.first);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(TrailError::file(folder, "written to the disk"))
-    }
-
-    fn failed(&self, files: &Files, what: &'static str) -> impl FnOnce(io::Error) -> TrailError + use<> {
-        TrailError::file(&files.segment(self.first), what)
-    }
-}
-
-fn open_segment(files: &Files, first: u64) -> Result<File, TrailError> {
-    let path = files.segment(first);
-    let opened = options().read(true).write(true).create(true).truncate(false).open(&path);
-    opened.map_err(TrailError::file(&path, "opened"))
-}
-
-/// Since when the newest checkpoint is there, as far as a clock that only runs forwards can tell.
-fn age_of_newest(files: &Files) -> Instant {
-    let now = Instant::now();
-    let written = fs::metadata(files.checkpoint()).and_then(|file| file.modified()).ok();
-    // A clock that was set back makes it young, one that was set forward old: then there is a checkpoint too many.
-    let age = written.and_then(|written| written.elapsed().ok()).unwrap_or_default();
-    now.checked_sub(age.min(CHECKPOINT_AFTER)).unwrap_or(now)
-}
-
-/// Writes down the edge at the end of a tile, which lies there in this segment.
-pub(crate) fn keep_frontier(
-    files: &Files,
-    segment: u64,
-    place: u64,
-    frontier: &Frontier,
-) -> Result<(), TrailError> {
-    let mut edge = segment.to_le_bytes().to_vec();
-    edge.extend_from_slice(&place.to_le_bytes());
-    frontier.encode(&mut edge);
-    let mut bytes = crc32fast::hash(&edge).to_le_bytes().to_vec();
-    bytes.append(&mut edge);
-    let path = files.frontier();
-    replace(&path, &bytes).map_err(TrailError::file(&path, "written"))
-}
-
-/// Returns the edge that was kept for this segment, and where it reaches in there.
-pub(crate) fn kept_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
-    let bytes = fs::read(files.frontier()).ok()?;
-    let (checksum, rest) = bytes.split_first_chunk::<4>()?;
-    let (first, edge) = rest.split_first_chunk::<8>()?;
-    let (place, edge) = edge.split_first_chunk::<8>()?;
-    let frontier = Frontier::decode(edge)?;
-    let sound = crc32fast::hash(rest) == u32::from_le_bytes(*checksum)
-        && u64::from_le_bytes(*first) == segment
-        && frontier.size().is_multiple_of(TILE);
-    sound.then(|| (frontier, u64::from_le_bytes(*place)))
-}
-
-/// Computes the edge at the beginning of a segment from the tiles before it, or from the entries where tiles are missing.
-pub(crate) fn frontier_of_tiles(files: &Files, size: u64) -> Result<Frontier, TrailError> {
-    let mut frontier = Frontier::default();
-    for index in 0..size / TILE {
-        let leaves = match files.get_tile(0, index)? {
-            Some(leaves) => leaves,
-            None => crate::reader::leaves(files, index * TILE, size.min((index + 1) * TILE))?,
-        };
-        for tile in frontier.push_tile(&leaves) {
-            if files.get_tile(tile.level, tile.index)?.is_none() {
-                files.put_tile(&tile)?;
-            }
-        }
-    }
-    Ok(frontier)
 }

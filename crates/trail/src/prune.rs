@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::entry::{Body, Draft, Entry, KIND_ROTATED, KIND_TOMBSTONE};
 use crate::files::{Files, options};
 use crate::frame::{Frame, Frames, Next};
-use crate::log::{Log, keep_frontier, kept_frontier};
+use crate::log::Log;
 use crate::reader::Reader;
+use crate::tail::{keep_frontier, kept_frontier};
 use crate::{TILE, TrailError};
 
 /// The most ranges that one tombstone names.

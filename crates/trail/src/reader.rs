@@ -10,8 +10,9 @@ use std::path::Path;
 
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
-use crate::log::{CHECKPOINT_MARK, PLACE_BYTES};
+use crate::log::{CHECKPOINT_MARK, Extent};
 use crate::merkle::{self, Hash, Subtrees, node_hash};
+use crate::tail::{PLACE_BYTES, frontier_of_tiles, kept_frontier};
 use crate::{Proof, SignedCheckpoint, TILE, TrailError};
 
 /// A log to read.
@@ -81,8 +82,26 @@ impl Reader {
     /// [`TrailError`] when they can't be read.
     pub fn size(&self) -> Result<u64, TrailError> {
         let Some(last) = self.files.segments()?.last().copied() else { return Ok(0) };
-        let from = crate::log::kept_frontier(&self.files, last).map_or(last, |(frontier, _)| frontier.size());
+        let from = kept_frontier(&self.files, last).map_or(last, |(frontier, _)| frontier.size());
         self.scan(from, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Returns how far the log reaches.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when it can't be read.
+    pub fn extent(&self) -> Result<Extent, TrailError> {
+        let last = self.files.segments()?.last().copied().unwrap_or_default();
+        let mut frontier = match kept_frontier(&self.files, last) {
+            Some((frontier, _)) => frontier,
+            None => frontier_of_tiles(&self.files, last, false)?,
+        };
+        self.scan(frontier.size(), |_, frame| {
+            frontier.push(frame.leaf());
+            ControlFlow::Continue(())
+        })?;
+        Ok(Extent { size: frontier.size(), root: frontier.root() })
     }
 
     /// Shows the entries from number `from` on, the first of the log being 0, until `visit` breaks. Returns the number behind the last one

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE};
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
-use crate::log::rotation_text;
+use crate::log::{Extent, rotation_text};
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
 use crate::prune::Tombstone;
@@ -37,6 +37,8 @@ pub struct Trust {
     pub key: Option<VerifierKey>,
     /// Checkpoints that were kept elsewhere.
     pub kept: Vec<SignedCheckpoint>,
+    /// Sizes and roots that were kept elsewhere, by whoever knows that they are true.
+    pub heads: Vec<Extent>,
     /// How far times may run backwards without being reported, in milliseconds.
     pub clock_tolerance: i64,
 }
@@ -193,25 +195,38 @@ pub enum VerifyError {
 ///
 /// [`VerifyError`] names the first entry that is wrong.
 pub fn verify(log: &Reader, trust: &Trust) -> Result<Report, VerifyError> {
+    verify_each(log, trust, |_, _, _| {})
+}
+
+/// As [`verify`], and shows each entry on the way: its number, what is around its body, and its bytes.
+///
+/// # Errors
+///
+/// [`VerifyError`] names the first entry that is wrong.
+pub fn verify_each(
+    log: &Reader,
+    trust: &Trust,
+    mut visit: impl FnMut(u64, &Envelope<'_>, &[u8]),
+) -> Result<Report, VerifyError> {
     let origin = log.origin()?.unwrap_or_default();
     // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
     let (own, _) = log.checkpoints()?;
     let newest = log.checkpoint()?;
-    let all = own.iter().chain(newest.as_ref()).map(|note| (note.clone(), false));
-    let all = all.chain(trust.kept.iter().map(|note| (note.clone(), true)));
-    let mut due: Vec<(SignedCheckpoint, bool)> = all.collect();
-    if let Some((other, _)) = due.iter().find(|(note, _)| note.checkpoint().origin != origin) {
+    let notes = own.iter().chain(newest.as_ref()).map(|note| (note, false));
+    let notes: Vec<_> = notes.chain(trust.kept.iter().map(|note| (note, true))).collect();
+    if let Some((other, _)) = notes.iter().find(|(note, _)| note.checkpoint().origin != origin) {
         return Err(VerifyError::OtherLog { found: other.checkpoint().origin.clone(), origin });
     }
+    let due = notes.iter().map(|(note, kept)| (note.checkpoint().size, note.checkpoint().root, *kept));
+    let mut due: Vec<_> = due.chain(trust.heads.iter().map(|head| (head.size, head.root, true))).collect();
     // Of one size, those of the log itself first: what kept ones contradict is then a rewritten log, and no changed entry.
-    due.sort_by_key(|(note, kept)| (note.checkpoint().size, *kept));
+    due.sort_by_key(|(size, _, kept)| (*size, *kept));
     let mut walk = Walk::new(&due, trust.clock_tolerance);
     walk.compare(log.files())?;
-    walk.read(log.files())?;
+    walk.read(log.files(), &mut visit)?;
     let walk = walk.finish()?;
-    let key = signatures(&due, trust.key.as_ref(), &walk.rotations)?;
-    let covered =
-        |kept| due.iter().filter(|note| note.1 == kept).map(|(note, _)| note.checkpoint().size).max();
+    let key = signatures(notes, trust.key.as_ref(), &walk.rotations)?;
+    let covered = |kept| due.iter().filter(|due| due.2 == kept).map(|due| due.0).max();
     Ok(Report {
         origin,
         size: walk.frontier.size(),
@@ -238,9 +253,12 @@ struct Rotation {
     to: VerifierKey,
 }
 
+/// A root that the log must have at a size, and whether it was kept elsewhere.
+type Due = (u64, Hash, bool);
+
 /// The way through a log.
 struct Walk<'d> {
-    due: std::iter::Peekable<std::slice::Iter<'d, (SignedCheckpoint, bool)>>,
+    due: std::iter::Peekable<std::slice::Iter<'d, Due>>,
     /// The size of the newest checkpoint there is.
     most: u64,
     /// The size of the last checkpoint that fits.
@@ -277,9 +295,9 @@ struct Alive {
 }
 
 impl<'d> Walk<'d> {
-    fn new(due: &'d [(SignedCheckpoint, bool)], tolerance: i64) -> Self {
+    fn new(due: &'d [Due], tolerance: i64) -> Self {
         Self {
-            most: due.last().map_or(0, |(note, _)| note.checkpoint().size),
+            most: due.last().map_or(0, |(size, ..)| *size),
             due: due.iter().peekable(),
             good: 0,
             frontier: Frontier::default(),
@@ -301,7 +319,11 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn read(&mut self, files: &Files) -> Result<(), VerifyError> {
+    fn read(
+        &mut self,
+        files: &Files,
+        visit: &mut impl FnMut(u64, &Envelope<'_>, &[u8]),
+    ) -> Result<(), VerifyError> {
         let firsts = files.segments()?;
         for (position, first) in firsts.iter().enumerate() {
             if *first != self.frontier.size() {
@@ -312,7 +334,7 @@ impl<'d> Walk<'d> {
             let mut frames = Frames::from(files.open_segment(*first)?, 0).map_err(read())?;
             loop {
                 match frames.next().map_err(read())? {
-                    Next::Frame(frame) => self.step(&frame, files)?,
+                    Next::Frame(frame) => self.step(&frame, files, visit)?,
                     Next::End => break,
                     // Nothing was ever there that a checkpoint covers: a writer is at work, or a crash was.
                     Next::Torn if position + 1 == firsts.len() && self.frontier.size() >= self.most => {
@@ -334,10 +356,15 @@ impl<'d> Walk<'d> {
         }
     }
 
-    fn step(&mut self, frame: &Frame<'_>, files: &Files) -> Result<(), VerifyError> {
+    fn step(
+        &mut self,
+        frame: &Frame<'_>,
+        files: &Files,
+        visit: &mut impl FnMut(u64, &Envelope<'_>, &[u8]),
+    ) -> Result<(), VerifyError> {
         let index = self.frontier.size();
         let readable = match frame {
-            Frame::Entry(entry) => self.note(index, entry),
+            Frame::Entry(entry) => self.note(index, entry, visit),
             Frame::Pruned(_) => {
                 self.gone += 1;
                 match self.pruned.last_mut() {
@@ -366,8 +393,8 @@ impl<'d> Walk<'d> {
     /// Compares with the checkpoints of this size.
     fn compare(&mut self, files: &Files) -> Result<(), VerifyError> {
         let size = self.frontier.size();
-        while let Some((note, kept)) = self.due.next_if(|(note, _)| note.checkpoint().size <= size) {
-            if note.checkpoint().root != self.frontier.root() {
+        while let Some((_, root, kept)) = self.due.next_if(|(due, ..)| *due <= size) {
+            if *root != self.frontier.root() {
                 let open = size / TILE * TILE;
                 if self.suspect.is_none()
                     && let Some(known) = files.get_tile(0, size / TILE)?
@@ -389,8 +416,14 @@ impl<'d> Walk<'d> {
     }
 
     /// Reads what an entry says of its process, its time and the log; `None` for what is no entry.
-    fn note(&mut self, index: u64, bytes: &[u8]) -> Option<()> {
+    fn note(
+        &mut self,
+        index: u64,
+        bytes: &[u8],
+        visit: &mut impl FnMut(u64, &Envelope<'_>, &[u8]),
+    ) -> Option<()> {
         let envelope = Envelope::read(bytes)?;
+        visit(index, &envelope, bytes);
         if envelope.at.saturating_add(self.tolerance) < self.latest && self.backwards.len() < MOST_NAMED {
             self.backwards.push(Backwards { index, at: envelope.at, after: self.latest });
         }
@@ -446,8 +479,8 @@ impl<'d> Walk<'d> {
 
     fn finish(mut self) -> Result<Self, VerifyError> {
         let size = self.frontier.size();
-        if let Some((note, _)) = self.due.peek() {
-            let known = self.most.max(note.checkpoint().size);
+        if self.due.peek().is_some() {
+            let known = self.most;
             return Err(match self.suspect.into_iter().chain(self.twice).min() {
                 // One that was taken out moves all behind it.
                 Some(index) => VerifyError::Entry { index, why: Wrong::Changed },
@@ -507,7 +540,7 @@ fn rotation(index: u64, entry: &Entry) -> Option<Rotation> {
 
 /// Checks who signed the checkpoints. Returns the key that signs now.
 fn signatures(
-    notes: &[(SignedCheckpoint, bool)],
+    mut notes: Vec<(&SignedCheckpoint, bool)>,
     trusted: Option<&VerifierKey>,
     rotations: &[Rotation],
 ) -> Result<Option<VerifierKey>, VerifyError> {
@@ -525,9 +558,10 @@ fn signatures(
     if !keys.contains(&trusted) {
         return Err(VerifyError::OtherKey);
     }
+    notes.sort_by_key(|(note, _)| note.checkpoint().size);
     // Once the next key has signed, the one before it counts no more.
     let mut current = 0;
-    for (note, kept) in notes {
+    for (note, kept) in &notes {
         let by = keys.iter().enumerate().skip(current).rev().find(|(_, key)| note.is_signed_by(key));
         match by {
             Some((by, _)) if !kept => current = by,

@@ -28,8 +28,17 @@ const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// After how much time without entries one says that nothing happened.
 const HEARTBEAT_AFTER: Duration = Duration::from_secs(3600);
 
-/// What is told to whoever waits: how far the log reached then, or why it does not.
-pub type Written = Result<Extent, Arc<TrailError>>;
+/// What is told to whoever waits, or why the entries are not in the log.
+pub type Written = Result<Appended, Arc<TrailError>>;
+
+/// Entries that are in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The number of the first of them, the first of the log being 0.
+    pub first: u64,
+    /// How far the log reached behind the group that they were written with.
+    pub extent: Extent,
+}
 
 /// A log that a thread of this process writes. Clones share it; the thread ends when the last one is gone.
 #[derive(Clone)]
@@ -86,8 +95,8 @@ enum Job {
     One(Draft),
     /// Entries, whether they must be on the disk, and who waits.
     Group(Vec<Draft>, bool, oneshot::Sender<Written>),
-    /// A checkpoint, and who waits.
-    Checkpoint(oneshot::Sender<Result<SignedCheckpoint, Arc<TrailError>>>),
+    /// A checkpoint, whether the process ends with it, and who waits.
+    Checkpoint(bool, oneshot::Sender<Result<SignedCheckpoint, Arc<TrailError>>>),
 }
 
 /// Somebody who waits for entries.
@@ -167,10 +176,24 @@ impl Writer {
     ///
     /// [`TrailError`] when it can't be written.
     pub async fn checkpoint(&self) -> Result<SignedCheckpoint, Arc<TrailError>> {
+        self.signed(false).await
+    }
+
+    /// Says that this process stops, if it was announced, and signs how far the log reaches. For processes that end without letting go of
+    /// the writer.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when it can't be written.
+    pub async fn conclude(&self) -> Result<SignedCheckpoint, Arc<TrailError>> {
+        self.signed(true).await
+    }
+
+    async fn signed(&self, ends: bool) -> Result<SignedCheckpoint, Arc<TrailError>> {
         let (done, waiting) = oneshot::channel();
         {
             let mut queue = self.ready(0).map_err(Arc::new)?;
-            queue.add(Job::Checkpoint(done), 0);
+            queue.add(Job::Checkpoint(ends, done), 0);
             queue.urgent = true;
             self.shared.wake.notify_all();
         }
@@ -215,7 +238,7 @@ impl Queue {
             entries += match &job {
                 Job::One(_) => 1,
                 Job::Group(drafts, ..) => drafts.len(),
-                Job::Checkpoint(_) => 0,
+                Job::Checkpoint(..) => 0,
             };
             jobs.push(job);
         }
@@ -299,23 +322,32 @@ impl Thread {
     }
 
     fn write(&mut self, jobs: Vec<Job>) {
-        let (mut drafts, mut waiting, mut checkpoints, mut durable) =
-            (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut drafts, mut waiting, mut checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut durable, mut concludes) = (false, false);
         for job in jobs {
             match job {
                 Job::One(draft) => drafts.push(draft),
                 Job::Group(group, must, done) => {
+                    waiting.push((drafts.len(), done));
                     drafts.extend(group);
                     durable |= must;
-                    waiting.push(done);
                 }
-                Job::Checkpoint(done) => checkpoints.push(done),
+                Job::Checkpoint(ends, done) => {
+                    concludes |= ends;
+                    checkpoints.push(done);
+                }
             }
         }
         let written = self.append(&drafts, durable).map_err(Arc::new);
         // Where nobody waits any more, nothing is left to tell.
-        for done in waiting {
-            let _ = done.send(written.clone());
+        for (before, done) in waiting {
+            let _ = done.send(written.clone().map(|extent| {
+                let behind = (drafts.len() - before) as u64;
+                Appended { first: extent.size - behind, extent }
+            }));
+        }
+        if concludes {
+            self.stop();
         }
         if !checkpoints.is_empty() {
             let signed = self.log().and_then(Log::checkpoint).map_err(Arc::new);
@@ -364,11 +396,21 @@ impl Thread {
 
     /// The last that a process writes.
     fn end(&mut self) {
-        let announced = self.shared.queue().announces;
-        let Some(log) = &mut self.log else { return };
-        if announced && let Ok(body) = Body::of(&serde_json::json!({ "last": log.numbered() + 1 })) {
-            let _ = log.append(&[Draft::new(now(), KIND_STOP, body)]);
+        self.stop();
+        if let Some(log) = &mut self.log {
+            let _ = log.checkpoint();
         }
-        let _ = log.checkpoint();
+    }
+
+    /// Says that this process stops, if it said that it began.
+    fn stop(&mut self) {
+        let announced = std::mem::take(&mut self.shared.queue().announces);
+        if let Some(log) = self.log.as_mut().filter(|_| announced)
+            && let Ok(body) = Body::of(&serde_json::json!({ "last": log.numbered() + 1 }))
+        {
+            let _ = log.append(&[Draft::new(now(), KIND_STOP, body)]);
+            // What comes after all is of another one.
+            log.renew();
+        }
     }
 }

@@ -3,9 +3,9 @@
 //! Two kinds of receipts take two ways. One that stopped something, or asked somebody, is on the disk before its
 //! answer leaves, with all receipts that came before it: who was told of a block, or acts on a human's word,
 //! finds it in the trail, whatever happens to the process or to the power. All others wait for nobody: they go
-//! through a bounded queue to a task that writes them into the hash chain, and what comes within [`LINGER`] of the
-//! first is written at once. A process that is killed takes the receipts of that time along; a machine that loses its
-//! power may take the last of these, too.
+//! through a bounded queue to a task that writes them into the trail, and what comes within [`LINGER`] of the
+//! first is written at once. A process that is killed takes the receipts of that time along, and the trail of one that was
+//! [announced](AuditSink::announce) shows that it was killed; a machine that loses its power may take the last of these, too.
 //!
 //! What does not fit into the queue, or can't be written, is not written later: the trail then holds a `gap` entry
 //! with the number of receipts that are missing at that place. A trail without gap entries is complete up to
@@ -22,6 +22,8 @@
 #[cfg(feature = "signed-heads")]
 pub(crate) mod head;
 pub(crate) mod hook_sets;
+#[cfg(feature = "signed-heads")]
+pub(crate) mod proof;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +67,7 @@ impl Item {
 /// Writes receipts into the audit trail of a store.
 #[derive(Clone)]
 pub struct AuditSink {
+    store: Arc<dyn Store>,
     queue: mpsc::Sender<Item>,
     /// Told when the task must not wait for more.
     hurry: Arc<Notify>,
@@ -114,7 +117,7 @@ impl AuditSink {
         let (queue, items) = mpsc::channel(capacity);
         let (hurry, lost, since) = (Arc::new(Notify::new()), Arc::<Lost>::default(), Arc::default());
         let writer = Writer {
-            store,
+            store: Arc::clone(&store),
             items,
             hurry: Arc::clone(&hurry),
             lost: Arc::clone(&lost),
@@ -122,7 +125,7 @@ impl AuditSink {
             listed: Listed::default(),
         };
         tokio::spawn(writer.run());
-        Self { queue, hurry, lost, since }
+        Self { store, queue, hurry, lost, since }
     }
 
     /// How far the trail is behind.
@@ -133,6 +136,20 @@ impl AuditSink {
             oldest: since.map_or(Duration::ZERO, |since| since.elapsed()),
             lost: self.lost.all.load(Ordering::Acquire),
         }
+    }
+
+    /// Says in the trail that this process begins, and when it ends that it stops, so that it shows where one was killed. For processes that
+    /// live long. Answers whether it is said.
+    pub async fn announce(&self, program: &str) -> bool {
+        self.store.announce_audit(program).await.is_ok()
+    }
+
+    /// Waits, at most five seconds, until everything recorded so far is in the store, and says there that this process stops. The last that
+    /// an announced process does with it.
+    pub async fn conclude(&self) -> bool {
+        let flushed = self.flush().await;
+        let concluded = tokio::time::timeout(FLUSH_BUDGET, self.store.conclude_audit()).await;
+        flushed && concluded.is_ok_and(|concluded| concluded.is_ok())
     }
 
     /// Waits, at most five seconds, until everything recorded so far is in the store. Answers whether it is.

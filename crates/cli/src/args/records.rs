@@ -101,7 +101,7 @@ enum AuditCommand {
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Check that no entry was changed, removed or put in, and show what is missing
+    /// Check that no entry was changed, removed, moved or put in, and show what is missing
     Verify {
         /// Compare with the signed head in this file, which `audit head` wrote: shows a trail that was cut off or
         /// rewritten
@@ -120,6 +120,19 @@ enum AuditCommand {
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
+    /// Print what proves an entry to others (c2sp.org/tlog-proof): the entry, its way in the tree, and a signed checkpoint
+    Proof {
+        /// Its number
+        seq: u64,
+    },
+    /// Check a proof, on any machine: prints the entry that it proves
+    Check {
+        /// The file that `audit proof` wrote
+        proof: PathBuf,
+        /// The key of the trail, as `audit verify` prints it
+        #[arg(long, value_name = "KEY")]
+        public_key: String,
+    },
 }
 
 impl AuditArgs {
@@ -130,6 +143,8 @@ impl AuditArgs {
                 audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key) }
             }
             AuditCommand::Head { key } => audit::Settings::Head { key },
+            AuditCommand::Proof { seq } => audit::Settings::Proof { seq },
+            AuditCommand::Check { proof, public_key } => audit::Settings::Check { proof, key: public_key },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `backstop audit`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use backstop::store::{AuditEntry, AuditFilter, AuditReport, AuditStep, Store, Timestamp};
-use backstop::{HeadKey, SignedHead, asked_in, audit_key};
+use backstop::store::{AuditEntry, AuditFilter, AuditProcess, AuditReport, AuditStep, Store, Timestamp};
+use backstop::{HeadKey, SignedHead, asked_in, audit_key, check_audit_proof};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -20,6 +20,10 @@ pub(crate) enum Settings {
     Verify { head: Option<PathBuf>, signer: Signer },
     /// Its end, signed with the key in this file.
     Head { key: Option<PathBuf> },
+    /// What proves an entry.
+    Proof { seq: u64 },
+    /// Whether a proof in this file holds, by this key.
+    Check { proof: PathBuf, key: String },
 }
 
 /// Whose heads are trusted.
@@ -52,6 +56,10 @@ impl Signer {
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    if let Settings::Check { proof, key } = &settings {
+        check(proof, key, &surroundings.output)?;
+        return Ok(Exit::Success);
+    }
     let store = surroundings.only_store()?;
     let output = &surroundings.output;
     match settings {
@@ -66,6 +74,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             output.json(&signed)?;
             output.say("keep this where nobody on this machine can change it");
         }
+        Settings::Proof { seq } => output.text(store.prove_audit(seq).await?.trim_end())?,
+        Settings::Check { .. } => {}
     }
     Ok(Exit::Success)
 }
@@ -81,19 +91,17 @@ async fn verify(
         None => None,
     };
     let report = store.verify_audit(known).await?;
-    let AuditReport { head, start, gaps, lost, pruned_lost, backwards } = &report;
+    let AuditReport { head, checkpoints, .. } = &report;
     if output.is_json() {
-        return Ok(output.json(&json!({
-            "ok": true,
-            "entries": head.seq,
-            "digest": head.digest,
-            "prunedThrough": start.seq,
-            "comparedWith": known.map(|known| known.seq),
-            "lost": lost,
-            "prunedLost": pruned_lost,
-            "gaps": gaps,
-            "backwards": backwards,
-        }))?);
+        let mut whole = serde_json::to_value(&report).unwrap_or_default();
+        if let Some(fields) = whole.as_object_mut() {
+            fields.remove("head");
+            fields.insert("ok".to_owned(), json!(true));
+            fields.insert("entries".to_owned(), json!(head.seq));
+            fields.insert("digest".to_owned(), json!(head.digest));
+            fields.insert("comparedWith".to_owned(), json!(known.map(|known| known.seq)));
+        }
+        return Ok(output.json(&whole)?);
     }
     let paint = output.paint();
     let whole = paint.with(Style::Good, "the audit trail is whole");
@@ -101,20 +109,65 @@ async fn verify(
     if let Some(known) = known {
         text.push_str(&format!("it is the trail whose head was kept at entry {}\n", known.seq));
     }
-    if start.seq > 0 {
-        text.push_str(&format!("the entries through {} were pruned\n", start.seq));
+    if let Some(key) = checkpoints.key.as_ref().filter(|_| checkpoints.count > 0) {
+        text.push_str(&format!(
+            "its checkpoints cover {} entries and are signed by {key}\n",
+            checkpoints.covered
+        ));
     }
-    let notice = |text: String| format!("{}\n", paint.with(Style::Notice, text));
-    if *pruned_lost > 0 {
-        text.push_str(&notice(format!("{pruned_lost} receipts were missing in what was pruned")));
-    }
-    for gap in gaps {
-        text.push_str(&notice(format!("{} receipts are missing at entry {}", gap.lost, gap.seq)));
-    }
-    for AuditStep { seq, at, after } in backwards {
-        text.push_str(&notice(format!("time runs backwards at entry {seq}: {at}, after {after}")));
-    }
+    notices(&report, known.is_some()).into_iter().for_each(|notice| {
+        text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
+    });
     Ok(output.text(text.trim_end())?)
+}
+
+/// Returns what is missing in a trail, and what can't be told.
+fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
+    let AuditReport { head, pruned, gaps, lost: _, missing, processes, backwards, checkpoints, recovered } =
+        report;
+    let mut notices = Vec::new();
+    if checkpoints.count > 0 && checkpoints.key.is_none() {
+        notices.push("the signatures of its checkpoints were not checked: the key can't be read".to_owned());
+    }
+    if head.seq > 0 && !is_compared {
+        let hint = "no head that was kept elsewhere was given: that its end was cut off, or all of it rewritten with the key, can't be told";
+        notices.push(hint.to_owned());
+    }
+    if *pruned > 0 {
+        notices.push(format!("{pruned} entries were pruned"));
+    }
+    notices.extend(gaps.iter().map(|gap| format!("{} receipts are missing at entry {}", gap.lost, gap.seq)));
+    if *missing > 0 {
+        notices.push(format!("{missing} entries are missing by the numbers of their processes"));
+    }
+    for AuditProcess { process, missing, last, unended } in processes {
+        let ended = if *unended { "runs, or was killed" } else { "is missing entries" };
+        notices.push(format!(
+            "process {process} {ended}: its last entry is number {last}, {missing} are missing"
+        ));
+    }
+    if *recovered > 0 {
+        notices.push(format!("{recovered} times a crash tore an entry, which was cut off"));
+    }
+    notices.extend(backwards.iter().map(|AuditStep { seq, at, after }| {
+        format!("time runs backwards at entry {seq}: {at}, after {after}")
+    }));
+    notices
+}
+
+/// Checks a proof on any machine: nothing but the file and the key counts.
+fn check(path: &Path, key: &str, output: &Output) -> Result<(), Error> {
+    let checked = check_audit_proof(path, key)?;
+    if output.is_json() {
+        let entry = serde_json::from_str::<Value>(&checked.entry).unwrap_or_default();
+        return Ok(output
+            .json(&json!({ "ok": true, "seq": checked.seq, "entries": checked.entries, "entry": entry }))?);
+    }
+    output.say(&format!(
+        "entry {} is in the trail, as its key says about {} entries",
+        checked.seq, checked.entries
+    ));
+    Ok(output.text(&checked.entry)?)
 }
 
 async fn list(

@@ -43,11 +43,7 @@ fn a_trail_that_was_cut_off_or_rewritten_shows_against_a_signed_head() {
     let (folder, backup) = (user.path().join("data/backstop"), user.path().join("backup"));
     let copy = |from: &Path, to: &Path| {
         let _ = std::fs::remove_dir_all(to);
-        std::fs::create_dir(to).unwrap();
-        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap).filter(|file| file.path().is_file())
-        {
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
+        copy_all(from, to);
     };
     copy(&folder, &backup);
     user.run(&["agent", "-m", "more"]).succeeded();
@@ -77,6 +73,55 @@ fn a_trail_that_was_cut_off_or_rewritten_shows_against_a_signed_head() {
     user.run(&["audit", "verify"]).succeeded();
     let cut = user.run(&["audit", "verify", "--head", file]);
     assert!(cut.code == Some(1) && cut.err.contains("was cut off"), "{}", cut.whole());
+}
+
+/// Copies the files of a folder and of the folders in it.
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (kind, to) = (file.file_type().unwrap(), to.join(file.file_name()));
+        if kind.is_dir() {
+            copy_all(&file.path(), &to);
+        } else if kind.is_file() {
+            std::fs::copy(file.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_entry_is_proved_to_others_and_the_first_wrong_one_is_named() {
+    let user = User::new();
+    let model = ModelServer::start(
+        &user,
+        r#"{"tool_calls": [{"name": "write", "arguments": {"path": "a", "content": "b"}}]}
+           {"text": "done"}"#,
+    );
+    user.configure(&model.config(""));
+    user.run(&["agent", "-m", "go"]).succeeded();
+    let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
+    let (entries, key) = (&verified["entries"], verified["checkpoints"]["key"].as_str().unwrap());
+    assert_eq!(&verified["checkpoints"]["covered"], entries, "an agent that ends signs the trail");
+    let proof = user.run(&["audit", "proof", "1"]).succeeded().out;
+    assert!(proof.starts_with("c2sp.org/tlog-proof@v1\n"), "{proof}");
+    let file = user.path().join("entry.tlog-proof");
+    std::fs::write(&file, &proof).unwrap();
+    let checked = user.run(&["audit", "check", file.to_str().unwrap(), "--public-key", key, "--json"]);
+    let checked = checked.succeeded().json();
+    assert_eq!((&checked["seq"], &checked["entries"]), (&1.into(), entries));
+    let listed = user.run(&["audit", "list", "--json"]).succeeded().json();
+    assert_eq!(checked["entry"]["body"], listed[0]["body"]);
+    std::fs::write(&file, proof.replace("index 0", "index 1")).unwrap();
+    let forged = user.run(&["audit", "check", file.to_str().unwrap(), "--public-key", key]);
+    assert!(forged.code == Some(1) && forged.err.contains("the proof is false"), "{}", forged.whole());
+    let none = user.run(&["audit", "proof", "999"]);
+    assert!(none.code == Some(1) && none.err.contains("has no entry 999"), "{}", none.whole());
+
+    let segment = user.path().join("data/backstop/backstop.trail/entries/0000000000000000.log");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let broken = user.run(&["audit", "verify"]);
+    assert!(broken.code == Some(1) && broken.err.contains("broken at entry 1"), "{}", broken.whole());
 }
 
 #[test]

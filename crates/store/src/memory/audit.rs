@@ -1,11 +1,122 @@
 use async_trait::async_trait;
+use backstop_hooks::Digest;
+use backstop_trail::merkle::{Frontier, Hash, leaf_hash};
 
 use super::MemoryStore;
-use crate::audit::{Link, Walk, carried, name_of_list, pruned};
+use crate::audit::{MOST_NAMED, Staying};
 use crate::{
-    AUDIT_HOOKS, AppendAuditError, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability,
-    NewAuditEntry, PruneAuditError, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
+    AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError,
+    PruneAuditError, StoreError, Timestamp, VerifyAuditError,
 };
+
+/// What names the one process that there is.
+const PROCESS: &str = "memory";
+
+/// The audit trail of a store in memory.
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    /// All entries, by number; of pruned ones, the digest in the tree.
+    entries: Vec<(Hash, Option<AuditEntry>)>,
+    frontier: Frontier,
+}
+
+impl Trail {
+    /// Adds entries: all of them, or none.
+    pub(super) fn append(&mut self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+        let first = self.frontier.size() + 1;
+        let mut sealed = Vec::with_capacity(entries.len());
+        for (entry, seq) in entries.into_iter().zip(first..) {
+            let bytes = entry.draft()?.sealed(PROCESS, seq)?;
+            sealed.push((leaf_hash(&bytes), AuditEntry::read(seq, &bytes)));
+        }
+        for (leaf, entry) in sealed {
+            self.frontier.push(leaf);
+            self.entries.push((leaf, entry));
+        }
+        Ok(self.head())
+    }
+
+    pub(super) fn head(&self) -> AuditHead {
+        head_of(&self.frontier)
+    }
+
+    /// Returns what was not pruned, in order.
+    pub(super) fn living(&self) -> impl Iterator<Item = &AuditEntry> {
+        self.entries.iter().filter_map(|(_, entry)| entry.as_ref())
+    }
+
+    fn verify(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+        let mut report = AuditReport { head: self.head(), ..AuditReport::default() };
+        let (mut frontier, mut latest) = (Frontier::default(), Timestamp::from_millis(i64::MIN));
+        let compare = |frontier: &Frontier| match known {
+            Some(known) if known.seq == frontier.size() && known != head_of(frontier) => {
+                Err(VerifyAuditError::Rewritten { seq: known.seq })
+            }
+            _ => Ok(()),
+        };
+        compare(&frontier)?;
+        for (leaf, entry) in &self.entries {
+            frontier.push(*leaf);
+            compare(&frontier)?;
+            let Some(entry) = entry else {
+                report.pruned += 1;
+                continue;
+            };
+            if entry.at.after(CLOCK_TOLERANCE) < latest && report.backwards.len() < MOST_NAMED {
+                report.backwards.push(AuditStep { seq: entry.seq, at: entry.at, after: latest });
+            }
+            latest = latest.max(entry.at);
+            report.note_gap(entry);
+        }
+        match known {
+            Some(known) if known.seq > report.head.seq => {
+                Err(VerifyAuditError::Truncated { known: known.seq, found: report.head.seq })
+            }
+            _ => Ok(report),
+        }
+    }
+
+    fn prune(&mut self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
+        let mut staying = Staying::default();
+        let named = self.living().filter(|entry| entry.seq > through && entry.kind != AUDIT_HOOKS);
+        named.filter_map(|entry| entry.body.get("hookSet")?.as_str()).for_each(|set| staying.name(set));
+        let mut gone = 0_u64;
+        for (_, entry) in &mut self.entries {
+            if entry
+                .as_ref()
+                .is_some_and(|entry| entry.seq <= through && !staying.holds(&entry.kind, &entry.body))
+            {
+                *entry = None;
+                gone += 1;
+            }
+        }
+        if gone == 0 {
+            return Ok(0);
+        }
+        let body = AuditBody::of(&serde_json::json!({ "through": through, "count": gone }));
+        let tombstone =
+            NewAuditEntry { at: now, kind: AUDIT_PRUNED.to_owned(), session: None, run: None, body };
+        // It is not too large.
+        let _ = self.append(vec![tombstone]);
+        Ok(gone)
+    }
+}
+
+impl AuditReport {
+    /// Notes what an entry says is missing.
+    pub(crate) fn note_gap(&mut self, entry: &AuditEntry) {
+        let lost = entry.lost();
+        self.lost = self.lost.saturating_add(lost);
+        if lost > 0 && self.gaps.len() < MOST_NAMED {
+            self.gaps.push(AuditGap { seq: entry.seq, lost });
+        }
+    }
+}
+
+fn head_of(frontier: &Frontier) -> AuditHead {
+    AuditHead { seq: frontier.size(), digest: Digest::from_bytes(frontier.root()) }
+}
 
 #[async_trait]
 impl AuditStore for MemoryStore {
@@ -15,13 +126,9 @@ impl AuditStore for MemoryStore {
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
         let mut state = self.state();
-        let (link, head) = Link::next(state.audit_head, entry)?;
-        let entry = link.clone().entry().ok_or_else(|| {
-            StoreError::because("memory", StoreErrorKind::Corrupt, "an audit entry can't be read")
-        })?;
-        state.audit_head = head;
-        state.audit.push(link);
-        Ok(entry)
+        state.audit.append(vec![entry])?;
+        let written = state.audit.living().last().cloned();
+        Ok(written.ok_or_else(unreadable)?)
     }
 
     async fn append_audit_all(
@@ -29,17 +136,16 @@ impl AuditStore for MemoryStore {
         entries: Vec<NewAuditEntry>,
         _: Durability,
     ) -> Result<AuditHead, AppendAuditError> {
-        let mut state = self.state();
-        let mut head = state.audit_head;
-        let mut links = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let (link, next) = Link::next(head, entry)?;
-            head = next;
-            links.push(link);
-        }
-        state.audit.append(&mut links);
-        state.audit_head = head;
-        Ok(head)
+        self.state().audit.append(entries)
+    }
+
+    async fn announce_audit(&self, _: &str) -> Result<(), AppendAuditError> {
+        // What is in memory ends with the process.
+        Ok(())
+    }
+
+    async fn conclude_audit(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn audit(
@@ -49,50 +155,32 @@ impl AuditStore for MemoryStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
         let state = self.state();
-        let later = state.audit.iter().filter(|link| link.seq > after && filter.passes(link));
-        Ok(later.filter_map(|link| link.clone().entry()).take(limit).collect())
+        let later = state.audit.living().filter(|entry| entry.seq > after && filter.passes(entry));
+        Ok(later.take(limit).cloned().collect())
     }
 
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
-        Ok(self.state().audit_head)
+        Ok(self.state().audit.head())
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        let state = self.state();
-        let mut walk = Walk::new(state.audit_start, known)?;
-        for link in &state.audit {
-            walk.step(Some(link.clone()))?;
-        }
-        walk.finish()
+        self.state().audit.verify(known)
     }
 
-    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<AuditHead, PruneAuditError> {
+    async fn prove_audit(&self, _: u64) -> Result<String, ProveAuditError> {
+        Err(ProveAuditError::InMemory)
+    }
+
+    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
         let mut state = self.state();
-        let last = state.audit.iter().find(|link| link.seq == through && through < state.audit_head.seq);
-        let digest = last.and_then(|link| link.digest.parse().ok());
-        let digest = digest.ok_or(PruneAuditError::NoSuchEntry(through))?;
-        let start = AuditHead { seq: through, digest };
-        let (link, head) = Link::next(
-            state.audit_head,
-            pruned(start, state.audit.iter().filter(|link| link.seq <= through), now),
-        )?;
-        let mut lists: Vec<Link> = state.audit.extract_if(.., |link| link.seq <= through).collect();
-        lists.retain(|list| list.kind == AUDIT_HOOKS && is_needed(list, &state.audit));
-        state.audit.push(link);
-        (state.audit_start, state.audit_head) = (start, head);
-        for list in lists {
-            let (link, head) = Link::next(state.audit_head, carried(list, now))?;
-            state.audit.push(link);
-            state.audit_head = head;
+        if through == 0 || through >= state.audit.head().seq {
+            return Err(PruneAuditError::NoSuchEntry(through));
         }
-        Ok(start)
+        state.audit.prune(through, now)
     }
 }
 
-/// Returns whether a receipt names this list of hooks, or this part of one, and no other entry says the same.
-fn is_needed(list: &Link, remaining: &[Link]) -> bool {
-    let Some(name) = name_of_list(list) else { return false };
-    let names = |link: &&Link| link.body.contains(&name);
-    remaining.iter().any(|link| names(&link))
-        && !remaining.iter().filter(names).any(|link| link.kind == AUDIT_HOOKS && link.body == list.body)
+/// What was written can be read, so this does not happen.
+fn unreadable() -> StoreError {
+    StoreError::because("memory", crate::StoreErrorKind::Corrupt, "an audit entry can't be read")
 }

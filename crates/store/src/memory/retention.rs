@@ -2,9 +2,8 @@ use async_trait::async_trait;
 use backstop_hooks::SessionId;
 
 use super::{MemoryStore, State};
-use crate::audit::Link;
 use crate::retention::{
-    AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
+    AuditBound, DeleteError, DeletedSession, Deletion, Due, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
 use crate::transcript::encoded;
@@ -110,12 +109,9 @@ impl RetentionStore for MemoryStore {
         limit: usize,
     ) -> Result<Option<PrunableAudit>, StoreError> {
         let state = self.state();
-        let Some(first) = state.audit.first().map(|link| link.seq) else { return Ok(None) };
-        let young = match bound.since {
-            None => Some(first),
-            Some(since) => state.audit.iter().find(|link| link.at >= since.as_millis()).map(|link| link.seq),
-        };
-        Ok(bound.prunable(first, young, state.audit_head.seq, limit))
+        let mut due = Due::new(bound, limit);
+        state.audit.living().for_each(|entry| due.see(entry.seq, entry.at, &entry.kind));
+        Ok(due.prunable())
     }
 }
 
@@ -147,10 +143,7 @@ impl State {
     }
 
     fn say(&mut self, entry: NewAuditEntry) -> Result<(), DeleteError> {
-        let (link, head) = Link::next(self.audit_head, entry)?;
-        self.audit.push(link);
-        self.audit_head = head;
-        Ok(())
+        Ok(self.audit.append(vec![entry]).map(drop)?)
     }
 }
 

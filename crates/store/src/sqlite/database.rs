@@ -7,6 +7,8 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::audit::{SaidError, write_said};
+use super::trail::Trail;
 use super::{open, texts};
 use crate::{Erasure, StoreError, StoreErrorKind};
 
@@ -34,12 +36,13 @@ type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 pub(super) struct Database {
     path: PathBuf,
     busy_timeout: Duration,
+    trail: Trail,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
 }
 
 impl Database {
-    pub(super) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
-        Self { path, busy_timeout, jobs: Mutex::new(None) }
+    pub(super) fn new(path: PathBuf, busy_timeout: Duration, trail: Trail) -> Self {
+        Self { path, busy_timeout, trail, jobs: Mutex::new(None) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -68,27 +71,6 @@ impl Database {
         E: From<StoreError> + Send + 'static,
     {
         self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
-    }
-
-    /// As [`write`](Self::write), and reported before the disk has it: it outlives this process at once, and a power cut
-    /// from the next operation on that waits for the disk, or from when the log is moved into the database. What a
-    /// power cut takes is the end of what was written so, never a part out of its middle.
-    pub(super) async fn write_soon<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.run(|worker| {
-            worker.wait_for_disk(false)?;
-            let written = worker.transaction(TransactionBehavior::Immediate, work);
-            // What is written is written: where this fails, the connection is given up, and the next one waits again.
-            let _ = worker.wait_for_disk(true);
-            written
-        })
-        .await
     }
 
     /// An operation that takes text out, which is then wiped from the files.
@@ -149,6 +131,7 @@ impl Database {
             place: self.place(),
             path: self.path.clone(),
             busy_timeout: self.busy_timeout,
+            trail: self.trail.clone(),
             connection: None,
             erasure_pending: false,
         };
@@ -174,6 +157,7 @@ struct Worker {
     place: String,
     path: PathBuf,
     busy_timeout: Duration,
+    trail: Trail,
     connection: Option<Connection>,
     erasure_pending: bool,
 }
@@ -184,23 +168,14 @@ impl Worker {
         behavior: TransactionBehavior,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
-        let result = transact(self.connection()?, behavior, work);
+        let trail = self.trail.clone();
+        let result = transact(self.connection()?, behavior, &trail, work);
         if self.erasure_pending {
             self.wipe(Duration::ZERO);
         }
         result.map_err(|fault| match fault {
             Fault::Refused(refused) => refused,
             Fault::Sql(error) => E::from(self.failed(&error)),
-        })
-    }
-
-    /// Sets whether commits wait for the disk.
-    fn wait_for_disk(&mut self, wait: bool) -> Result<(), StoreError> {
-        let mode = if wait { "FULL" } else { "NORMAL" };
-        let set = self.connection()?.pragma_update(None, "synchronous", mode);
-        set.map_err(|error| {
-            self.connection = None;
-            open::describe(&self.place, &error)
         })
     }
 
@@ -236,7 +211,7 @@ impl Worker {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let connection = open::open(&self.place, &self.path, self.busy_timeout)?;
+                let connection = open::open(&self.place, &self.path, self.busy_timeout, &self.trail)?;
                 let sql = "SELECT EXISTS (SELECT 1 FROM pending_erasure)";
                 let pending = connection.query_row(sql, [], |row| row.get(0));
                 self.erasure_pending = pending.map_err(|error| open::describe(&self.place, &error))?;
@@ -256,13 +231,21 @@ impl Worker {
     }
 }
 
-fn transact<T, E>(
+fn transact<T, E: From<StoreError>>(
     connection: &mut Connection,
     behavior: TransactionBehavior,
+    trail: &Trail,
     work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
 ) -> Result<T, Fault<E>> {
     let transaction = connection.transaction_with_behavior(behavior)?;
     let answer = work(&transaction)?;
+    if matches!(behavior, TransactionBehavior::Immediate) {
+        // INVARIANT (said): what a transaction says is in the trail before the transaction counts.
+        write_said(&transaction, trail).map_err(|error| match error {
+            SaidError::Sql(error) => Fault::Sql(error),
+            SaidError::Trail(error) => Fault::Refused(error.into()),
+        })?;
+    }
     transaction.commit()?;
     Ok(answer)
 }

@@ -1,9 +1,10 @@
 //! The schema, as numbered steps. A released step is never edited; changes are new steps.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
-use super::audit;
-use crate::{Timestamp, answered};
+use super::audit::{self, SaidError};
+use super::trail::Trail;
+use crate::{AUDIT_CHAIN, NewAuditEntry, Timestamp, answered};
 
 pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
@@ -13,10 +14,13 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0005_session_extensions.sql"),
     include_str!("migrations/0006_injection_metadata.sql"),
     include_str!("migrations/0007_access_tokens.sql"),
+    include_str!("migrations/0008_trail.sql"),
 ];
 
 /// The version from which grants are bound to a place.
 const BOUND_GRANTS: i64 = 4;
+/// The version from which the trail is a log of its own.
+const TRAIL: i64 = 8;
 
 /// Returns the schema version that this program writes: the number of steps.
 pub(super) fn newest() -> i64 {
@@ -25,7 +29,11 @@ pub(super) fn newest() -> i64 {
 
 /// Brings the schema to the newest version, in one transaction. When two processes do this at once, the
 /// second finds nothing left to do.
-pub(super) fn migrate(connection: &mut Connection, application_id: i32) -> rusqlite::Result<()> {
+pub(super) fn migrate(
+    connection: &mut Connection,
+    application_id: i32,
+    trail: &Trail,
+) -> Result<(), SaidError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let done: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     for step in STEPS.iter().skip(usize::try_from(done).unwrap_or_default()) {
@@ -34,9 +42,13 @@ pub(super) fn migrate(connection: &mut Connection, application_id: i32) -> rusql
     if done < BOUND_GRANTS {
         say_what_counts_no_longer(&transaction)?;
     }
+    if done < TRAIL {
+        bind_chain(&transaction)?;
+    }
     transaction.pragma_update(None, "application_id", application_id)?;
     transaction.pragma_update(None, "user_version", newest().max(done))?;
-    transaction.commit()
+    audit::write_said(&transaction, trail)?;
+    Ok(transaction.commit()?)
 }
 
 /// INVARIANT (out loud): what counted and counts no longer is in the trail.
@@ -47,4 +59,24 @@ fn say_what_counts_no_longer(db: &Connection) -> rusqlite::Result<()> {
         return Ok(());
     }
     audit::say(db, answered::voided(&ids, Timestamp::now()))
+}
+
+/// The chain of an earlier version stays in the database as it is, and the trail says how it ended, so that it can't be changed either. An
+/// empty one goes.
+fn bind_chain(db: &Connection) -> rusqlite::Result<()> {
+    let sql =
+        "SELECT json_object('entries', seq, 'digest', digest) FROM audit_chain ORDER BY seq DESC LIMIT 1";
+    let end: Option<String> = db.query_row(sql, [], |row| row.get(0)).optional()?;
+    let Some(end) = end else {
+        return db.execute_batch("DROP TABLE audit_chain; DROP TABLE audit_chain_start;");
+    };
+    let end = serde_json::from_str::<serde_json::Value>(&end).unwrap_or_default();
+    let entry = NewAuditEntry {
+        at: Timestamp::now(),
+        kind: AUDIT_CHAIN.to_owned(),
+        session: None,
+        run: None,
+        body: end.into(),
+    };
+    audit::say(db, entry)
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::audit::{SAID, SaidError};
 use super::migrations::{migrate, newest};
+use super::trail::Trail;
 use crate::{StoreError, StoreErrorKind};
 
 /// Marks a database as Backstop's: `BKST`.
@@ -16,9 +18,18 @@ const APPLICATION_ID: i32 = 0x424b_5354;
 
 /// Opens the database, and creates or updates it if that is needed. A file that is not Backstop's, or
 /// newer than this program, is left as it is.
-pub(super) fn open(place: &str, path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
+pub(super) fn open(
+    place: &str,
+    path: &Path,
+    busy_timeout: Duration,
+    trail: &Trail,
+) -> Result<Connection, StoreError> {
     create_private(path).map_err(|error| StoreError::because(place, kind_of_io(&error), error))?;
     let failed = |error: rusqlite::Error| describe(place, &error);
+    let unmigrated = |error| match error {
+        SaidError::Sql(error) => describe(place, &error),
+        SaidError::Trail(error) => error,
+    };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(busy_timeout).map_err(failed)?;
@@ -33,12 +44,12 @@ pub(super) fn open(place: &str, path: &Path, busy_timeout: Duration) -> Result<C
         Contents::Ours { version } => {
             configure(&connection, busy_timeout).map_err(failed)?;
             if version < newest() {
-                migrate(&mut connection, APPLICATION_ID).map_err(failed)?;
+                migrate(&mut connection, APPLICATION_ID, trail).map_err(unmigrated)?;
             }
         }
         Contents::Nothing => {
             configure(&connection, busy_timeout).map_err(failed)?;
-            migrate(&mut connection, APPLICATION_ID).map_err(failed)?;
+            migrate(&mut connection, APPLICATION_ID, trail).map_err(unmigrated)?;
         }
     }
     Ok(connection)
@@ -93,7 +104,8 @@ fn configure(connection: &Connection, busy_timeout: Duration) -> rusqlite::Resul
         "PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; \
          PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL;",
     )?;
-    log_ahead(connection, busy_timeout)
+    log_ahead(connection, busy_timeout)?;
+    connection.execute_batch(SAID)
 }
 
 /// Switches to the write-ahead log. Two processes that do this at once to a new file are not made to

@@ -1,16 +1,15 @@
 use async_trait::async_trait;
 use backstop_hooks::SessionId;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::database::Fault;
 use super::row::{Count, id as id_column, limit as limit_of};
 use super::{SqliteStore, audit, sessions, texts};
-use crate::audit::Link;
 use crate::retention::{
     AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
-use crate::{Erasure, NewAuditEntry, Session, StoreError, Timestamp};
+use crate::{AppendAuditError, Erasure, NewAuditEntry, Session, StoreError, Timestamp};
 
 type Outcome<T> = Result<T, Fault<DeleteError>>;
 
@@ -145,7 +144,7 @@ impl RetentionStore for SqliteStore {
         bound: AuditBound,
         limit: usize,
     ) -> Result<Option<PrunableAudit>, StoreError> {
-        self.database.read(move |db| Ok(prunable(db, bound, limit)?)).await
+        self.trail.prunable(bound, limit).await
     }
 }
 
@@ -171,28 +170,13 @@ fn wipe_approvals(db: &Connection, rows: &str, values: &[&dyn rusqlite::ToSql]) 
     texts::wipe(db, &format!("SELECT text FROM approvals WHERE row IN ({rows})"), values)
 }
 
-/// INVARIANT (said): what is deleted in a transaction is said in it.
+/// INVARIANT (said): what is deleted is said before it is.
 fn say(db: &Connection, entry: NewAuditEntry) -> Outcome<()> {
-    let refused = |error| Fault::Refused(DeleteError::Unsaid(error));
-    let (link, _) = Link::next(audit::head(db)?, entry).map_err(refused)?;
-    Ok(audit::insert(db, &link)?)
-}
-
-fn prunable(db: &Connection, bound: AuditBound, limit: usize) -> rusqlite::Result<Option<PrunableAudit>> {
-    let first = db
-        .prepare_cached("SELECT min(seq) FROM audit")?
-        .query_row([], |row| row.get::<_, Option<Count>>(0))?;
-    let (Some(Count(first)), last) = (first, audit::head(db)?.seq) else { return Ok(None) };
-    let young = match bound.since {
-        None => Some(first),
-        Some(since) => {
-            let sql = "SELECT seq FROM audit WHERE at >= ?1 ORDER BY seq LIMIT 1";
-            let young =
-                db.prepare_cached(sql)?.query_row([since], |row| row.get::<_, Count>(0)).optional()?;
-            young.map(|Count(seq)| seq)
-        }
-    };
-    Ok(bound.prunable(first, young, last, limit))
+    if entry.body.is_too_large() {
+        let refused = AppendAuditError::TooLarge(entry.body.as_str().len());
+        return Err(Fault::Refused(DeleteError::Unsaid(refused)));
+    }
+    Ok(audit::say(db, entry)?)
 }
 
 fn changed(rows: usize) -> u64 {

@@ -9,14 +9,9 @@ use super::database::Fault;
 use super::migrations::STEPS;
 use super::open::describe;
 use crate::{
-    AccessTokenStore as _, AppendAuditError, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
-    NewAccessToken, NewAuditEntry, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
+    AUDIT_CHAIN, AccessTokenStore as _, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
+    NewAccessToken, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
 };
-
-fn entry(size: usize) -> NewAuditEntry {
-    let body = serde_json::Value::from("x".repeat(size)).into();
-    NewAuditEntry { at: Timestamp::from_millis(1), kind: "test".to_owned(), session: None, run: None, body }
-}
 
 #[tokio::test]
 async fn a_full_disk_loses_nothing_that_was_kept() {
@@ -25,21 +20,84 @@ async fn a_full_disk_loses_nothing_that_was_kept() {
     let limited: Result<i64, StoreError> =
         store.database.read(|db| Ok(db.query_row("PRAGMA max_page_count = 60", [], |row| row.get(0))?)).await;
     assert_eq!(limited.unwrap(), 60);
+    let add = async |number: usize| {
+        store
+            .database
+            .write(move |db| {
+                db.execute("CREATE TABLE IF NOT EXISTS filled (text TEXT)", [])?;
+                db.execute("INSERT INTO filled VALUES (?1)", [format!("{number}{}", "x".repeat(9_000))])?;
+                Ok::<_, Fault<StoreError>>(())
+            })
+            .await
+    };
     let mut kept = 0;
     let error = loop {
-        match store.append_audit(entry(9_000)).await {
-            Ok(_) => kept += 1,
-            Err(AppendAuditError::Store(error)) => break error,
-            Err(other) => panic!("{other}"),
+        match add(kept).await {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
         }
     };
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert!(error.to_string().ends_with("hint: is the disk full?"), "{error}");
     assert!(kept > 0);
-    assert_eq!(store.verify_audit(None).await.unwrap().head.seq, kept);
     // The limit went with the connection that failed: there is room again.
-    store.append_audit(entry(9_000)).await.unwrap();
-    assert_eq!(store.verify_audit(None).await.unwrap().head.seq, kept + 1);
+    add(kept).await.unwrap();
+    let rows: Result<i64, StoreError> = store
+        .database
+        .read(|db| Ok(db.query_row("SELECT count(*) FROM filled", [], |row| row.get(0))?))
+        .await;
+    assert_eq!(usize::try_from(rows.unwrap()).unwrap(), kept + 1);
+}
+
+#[tokio::test]
+async fn what_a_transaction_says_is_in_the_trail_before_it_counts() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    let make = || {
+        let (by, now) = ("a test".to_owned(), Timestamp::from_millis(1));
+        NewAccessToken::make("a".into(), by, now, std::time::Duration::from_secs(9)).1
+    };
+    store.add_access_token(make()).await.unwrap();
+    let (trail, aside) = (store.trail().to_owned(), folder.path().join("aside"));
+    drop(store);
+    std::fs::rename(&trail, &aside).unwrap();
+    std::fs::write(&trail, "no folder").unwrap();
+    let broken = SqliteStore::new(&path);
+    broken.add_access_token(make()).await.unwrap_err();
+    assert_eq!(broken.access_tokens(9).await.unwrap().tokens.len(), 1, "nothing counts that is not said");
+    drop(broken);
+    std::fs::remove_file(&trail).unwrap();
+    std::fs::rename(&aside, &trail).unwrap();
+    let mended = SqliteStore::new(&path);
+    mended.add_access_token(make()).await.unwrap();
+    assert_eq!(mended.audit(&AuditFilter::default(), 0, 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_chain_of_an_earlier_version_stays_and_the_trail_says_how_it_ended() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let db = Connection::open(&path).unwrap();
+    for step in &STEPS[..7] {
+        db.execute_batch(step).unwrap();
+    }
+    db.pragma_update(None, "application_id", 0x424b_5354).unwrap();
+    db.pragma_update(None, "user_version", 7).unwrap();
+    for seq in 1..=3 {
+        let sql =
+            "INSERT INTO audit (seq, at, kind, body, prev, digest) VALUES (?1, 5, 'receipt', '{}', 'p', ?2)";
+        db.execute(sql, rusqlite::params![seq, format!("sha256:{seq}")]).unwrap();
+    }
+    drop(db);
+    let store = SqliteStore::new(&path);
+    store.grants(1).await.unwrap();
+    let said = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!((said.len(), said[0].kind.as_str()), (1, AUDIT_CHAIN));
+    assert_eq!(said[0].body.to_value(), serde_json::json!({ "entries": 3, "digest": "sha256:3" }));
+    let rows = "SELECT count(*) FROM audit_chain";
+    let left: i64 = Connection::open(&path).unwrap().query_row(rows, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 3);
 }
 
 #[tokio::test]

@@ -275,7 +275,7 @@ async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_before_it_counts() 
     let said = trail.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(said.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [APPROVAL_ANSWERED; 2]);
     // Where nothing can be said, nothing counts.
-    let broken: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path()));
+    let broken: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("t.db/is-a-file.db")));
     let store = MemoryStore::for_answers(broken);
     let asked = ask(&store, "ls").await;
     let answered = store.resolve_approval(&asked.id, Decision::AllowOnce, "me", at(1_100)).await;

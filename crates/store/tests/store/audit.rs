@@ -2,19 +2,19 @@ use std::path::Path;
 
 use backstop_hooks::Digest;
 use backstop_store::{
-    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead, AuditReport,
-    AuditStore as _, Durability, MAX_AUDIT_BYTES, NewAuditEntry, PruneAuditError, SqliteStore, Store,
-    VerifyAuditError,
+    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead,
+    AuditStore as _, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
+    SqliteStore, Store, VerifyAuditError,
 };
+use backstop_trail::{Proof, merkle};
 use proptest::prelude::*;
-use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::{at, block_on, over_all_forms};
 
 over_all_forms!(
-    entries_form_a_chain,
+    entries_form_a_tree,
     many_at_once_are_all_or_none,
     lists_are_filtered_and_paged,
     what_is_too_large_is_refused,
@@ -35,17 +35,21 @@ fn event(kind: &str, run: Option<&str>, n: i64) -> NewAuditEntry {
     }
 }
 
-async fn entries_form_a_chain(store: &dyn Store) {
+async fn entries_form_a_tree(store: &dyn Store) {
     assert_eq!(store.audit_head().await.unwrap(), AuditHead::default());
-    assert_eq!(store.verify_audit(None).await.unwrap(), AuditReport::default());
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.head, report.lost, report.missing, report.pruned), (AuditHead::default(), 0, 0, 0));
     let one = store.append_audit(event("a", Some("r1"), 1)).await.unwrap();
+    // The tree over one entry is that entry.
+    assert_eq!(store.audit_head().await.unwrap(), AuditHead { seq: 1, digest: one.digest });
     let two = store.append_audit(event("b", None, 2)).await.unwrap();
-    assert_eq!((one.seq, one.prev), (1, AuditHead::default().digest));
-    assert_eq!((two.seq, two.prev), (2, one.digest));
+    assert_eq!((one.seq, one.n, two.seq, two.n), (1, 1, 2, 2));
+    assert_eq!(one.process, two.process);
     assert_ne!(one.digest, two.digest);
-    assert_eq!(store.audit(&AuditFilter::default(), 0, 9).await.unwrap(), [one, two.clone()]);
     let head = store.verify_audit(None).await.unwrap().head;
-    assert_eq!(head, AuditHead::from(&two));
+    let root = merkle::node_hash(one.digest.as_bytes(), two.digest.as_bytes());
+    assert_eq!(head, AuditHead { seq: 2, digest: Digest::from_bytes(root) });
+    assert_eq!(store.audit(&AuditFilter::default(), 0, 9).await.unwrap(), [one, two]);
     assert_eq!(store.audit_head().await.unwrap(), head);
 }
 
@@ -68,7 +72,7 @@ async fn lists_are_filtered_and_paged(store: &dyn Store) {
 }
 
 async fn many_at_once_are_all_or_none(store: &dyn Store) {
-    let first = store.append_audit(event("a", None, 1)).await.unwrap();
+    store.append_audit(event("a", None, 1)).await.unwrap();
     let head = store
         .append_audit_all((2..6).map(|n| event("b", Some("r1"), n)).collect(), Durability::Soon)
         .await
@@ -82,7 +86,6 @@ async fn many_at_once_are_all_or_none(store: &dyn Store) {
     assert_eq!(store.verify_audit(None).await.unwrap().head, head);
     let entries = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), (1..6).map(at).collect::<Vec<_>>());
-    assert_eq!(entries[1].prev, first.digest);
 }
 
 async fn gaps_and_times_that_run_backwards_are_reported(store: &dyn Store) {
@@ -111,14 +114,15 @@ async fn what_was_missing_in_a_pruned_part_is_not_forgotten(store: &dyn Store) {
     for entry in [gap(3), event("a", None, 1), gap(4), gap(5), event("a", None, 1)] {
         store.append_audit(entry).await.unwrap();
     }
-    store.prune_audit(3, at(2)).await.unwrap();
+    assert_eq!(store.prune_audit(3, at(2)).await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
-    assert_eq!((report.pruned_lost, report.lost), (7, 5));
-    // Entry 6 tells of the first pruning, and goes with the second.
+    assert_eq!((report.pruned, report.lost, report.gaps.len()), (1, 12, 3));
     store.append_audit(event("a", None, 3)).await.unwrap();
-    store.prune_audit(6, at(3)).await.unwrap();
+    assert_eq!(store.prune_audit(6, at(3)).await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
-    assert_eq!((report.pruned_lost, report.lost), (12, 0));
+    assert_eq!((report.pruned, report.lost, report.missing), (2, 12, 0));
+    assert_eq!(store.prune_audit(6, at(3)).await.unwrap(), 0, "nothing is left to go");
+    assert_eq!(store.audit_head().await.unwrap(), report.head);
 }
 
 async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn Store) {
@@ -140,11 +144,11 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
             .map(|entry| (entry.body["hookSet"].clone(), entry.body["from"].clone()))
             .collect::<Vec<_>>()
     };
-    // What nobody names goes, and what still stands is not written twice.
+    // What no receipt names that remains goes.
     store.prune_audit(5, at(2)).await.unwrap();
     assert_eq!(
         lists().await,
-        [(json!(set(3)), json!(0)), (json!(set(2)), json!(0)), (json!(set(2)), json!(9))]
+        [(json!(set(2)), json!(0)), (json!(set(2)), json!(9)), (json!(set(3)), json!(0))]
     );
     store.prune_audit(7, at(2)).await.unwrap();
     assert_eq!(lists().await, [(json!(set(2)), json!(0)), (json!(set(2)), json!(9))]);
@@ -156,14 +160,15 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
         store.append_audit(entry).await.unwrap();
     }
     store.prune_audit(first, at(2)).await.unwrap();
-    assert_eq!(lists().await, [(json!(set(4)), json!(9)), (json!(set(4)), json!(0))]);
+    assert_eq!(lists().await, [(json!(set(4)), json!(0)), (json!(set(4)), json!(9))]);
     store.verify_audit(None).await.unwrap();
 }
 
 async fn a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head(store: &dyn Store) {
     let mut heads = vec![store.audit_head().await.unwrap()];
     for n in 1..=3 {
-        heads.push(AuditHead::from(&store.append_audit(event("a", None, n)).await.unwrap()));
+        store.append_audit(event("a", None, n)).await.unwrap();
+        heads.push(store.audit_head().await.unwrap());
     }
     for head in &heads {
         assert_eq!(store.verify_audit(Some(*head)).await.unwrap().head, heads[3], "{head:?}");
@@ -179,28 +184,26 @@ async fn a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head(store: &dy
 async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
     let mut heads = Vec::new();
     for n in 1..=4 {
-        heads.push(AuditHead::from(&store.append_audit(event("a", None, n)).await.unwrap()));
+        store.append_audit(event("a", None, n)).await.unwrap();
+        heads.push(store.audit_head().await.unwrap());
     }
     for nothing in [0, 4, 9] {
         let refused = store.prune_audit(nothing, at(5)).await;
         assert!(matches!(refused, Err(PruneAuditError::NoSuchEntry(_))), "{nothing}: {refused:?}");
     }
-    assert_eq!(store.prune_audit(2, at(5)).await.unwrap(), heads[1]);
+    assert_eq!(store.prune_audit(2, at(5)).await.unwrap(), 2);
     let left = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(left.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4, 5]);
-    assert_eq!(left[2].kind, AUDIT_PRUNED);
-    let report = store.verify_audit(Some(heads[2])).await.unwrap();
-    assert_eq!((report.start, report.head.seq), (heads[1], 5));
-    assert_eq!(
-        store.verify_audit(Some(heads[1])).await.unwrap().start,
-        heads[1],
-        "the last that went is known"
-    );
-    let too_old = store.verify_audit(Some(heads[0])).await;
-    assert!(matches!(too_old, Err(VerifyAuditError::Pruned { known: 1, start: 2 })), "{too_old:?}");
+    assert_eq!((left[2].kind.as_str(), left[2].at), (AUDIT_PRUNED, at(5)));
+    for head in heads {
+        // Heads of what is gone hold as well.
+        let report = store.verify_audit(Some(head)).await.unwrap();
+        assert_eq!((report.pruned, report.head.seq), (2, 5));
+    }
     store.prune_audit(4, at(6)).await.unwrap();
     store.append_audit(event("a", None, 7)).await.unwrap();
-    assert_eq!(store.verify_audit(None).await.unwrap().start, heads[3]);
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.pruned, report.missing, report.head.seq), (4, 0, 7));
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {
@@ -209,8 +212,8 @@ async fn what_is_too_large_is_refused(store: &dyn Store) {
     assert_eq!(store.audit_head().await.unwrap().seq, 0);
 }
 
-/// A chain of four in a file.
-async fn chain(path: &Path) -> SqliteStore {
+/// A trail of four in files.
+async fn trail(path: &Path) -> SqliteStore {
     let store = SqliteStore::new(path);
     for n in 1..=4 {
         store.append_audit(event("a", (n % 2 == 0).then_some("r1"), n)).await.unwrap();
@@ -219,97 +222,73 @@ async fn chain(path: &Path) -> SqliteStore {
 }
 
 #[tokio::test]
-async fn the_database_refuses_updates_and_deletes() {
+async fn a_process_that_only_writes_entries_opens_no_database() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
-    let store = chain(&path).await;
-    let direct = Connection::open(&path).unwrap();
-    for sql in ["UPDATE audit SET kind = 'b'", "DELETE FROM audit", "REPLACE INTO audit SELECT * FROM audit"]
-    {
-        direct.execute_batch("PRAGMA recursive_triggers = ON").unwrap();
-        let refused = direct.execute(sql, []).unwrap_err().to_string();
-        assert!(refused.contains("append-only"), "{sql}: {refused}");
-    }
-    assert_eq!(store.verify_audit(None).await.unwrap().head.seq, 4);
+    let store = trail(&path).await;
+    assert_eq!(store.audit_head().await.unwrap().seq, 4);
+    assert!(!path.exists());
 }
 
 #[tokio::test]
-async fn a_removed_and_an_inserted_entry_are_found() {
-    let tampering = [
-        ("DELETE FROM audit WHERE seq = 2", 2),
-        ("UPDATE audit SET seq = 9 WHERE seq = 4", 4),
-        (
-            "INSERT INTO audit SELECT 5, at, kind, session, run, body, prev, digest FROM audit WHERE seq = 4",
-            5,
-        ),
-    ];
-    for (sql, broken) in tampering {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("state.db");
-        let store = chain(&path).await;
-        tamper(&path, sql);
-        match store.verify_audit(None).await {
-            Err(VerifyAuditError::BrokenAt { seq }) => assert_eq!(seq, broken, "{sql}"),
-            other => panic!("{sql}: {other:?}"),
+async fn an_entry_is_proved_to_whoever_has_the_public_key() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = trail(&path).await;
+    // A process that ends writes a checkpoint.
+    drop(store);
+    let store = SqliteStore::new(&path);
+    let key = loop {
+        let report = store.verify_audit(None).await.unwrap();
+        if report.checkpoints.covered == 4 {
+            break report.checkpoints.key.unwrap();
         }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let proof: Proof = store.prove_audit(3).await.unwrap().parse().unwrap();
+    let entry = proof.entry.clone().unwrap();
+    assert!(proof.proves(&entry, &key.parse().unwrap()));
+    assert!(String::from_utf8(entry).unwrap().contains("\"n\":3"));
+    for none in [0, 5] {
+        assert!(matches!(store.prove_audit(none).await, Err(ProveAuditError::NotProvable(_))));
     }
 }
 
 #[tokio::test]
-async fn a_beginning_that_no_entry_says_was_pruned_is_found() {
+async fn a_process_that_was_announced_says_that_it_stopped() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
-    let store = chain(&path).await;
-    tamper(
-        &path,
-        "INSERT INTO audit_start SELECT 1, seq, digest FROM audit WHERE seq = 2; DELETE FROM audit WHERE seq <= 2",
-    );
-    let found = store.verify_audit(None).await;
-    assert!(matches!(found, Err(VerifyAuditError::Beheaded { start: 2 })), "{found:?}");
-}
-
-/// What somebody with write access to the file can do.
-fn tamper(path: &Path, sql: &str) {
-    let direct = Connection::open(path).unwrap();
-    direct
-        .execute_batch("DROP TRIGGER audit_is_never_updated; DROP TRIGGER audit_is_never_deleted;")
-        .unwrap();
-    direct.execute_batch(sql).unwrap();
+    let store = SqliteStore::new(&path);
+    store.announce_audit("test").await.unwrap();
+    store.append_audit(event("a", None, 1)).await.unwrap();
+    let reader = SqliteStore::new(&path);
+    let running = reader.verify_audit(None).await.unwrap();
+    assert!(running.processes.len() == 1 && running.processes[0].unended, "{running:?}");
+    drop(store);
+    while !reader.verify_audit(None).await.unwrap().processes.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let kinds = reader.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    assert_eq!(kinds.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), ["start", "a", "stop"]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_changed_byte_is_found(
-        seq in 1..=4_i64,
-        column in prop::sample::select(vec!["at", "kind", "session", "run", "body", "prev", "digest"]),
-        place in any::<prop::sample::Index>(),
-        flip in 1..=255_u8,
-    ) {
+    fn any_changed_byte_is_found(place in any::<prop::sample::Index>(), flip in 1..=255_u8) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("state.db");
         block_on(async {
-            let store = chain(&path).await;
-            tamper(&path, "");
-            let direct = Connection::open(&path).unwrap();
-            let value = direct.query_row(
-                &format!("SELECT CAST({column} AS BLOB) FROM audit WHERE seq = ?1"), [seq],
-                |row| row.get::<_, Option<Vec<u8>>>(0),
-            ).unwrap();
-            let Some(mut bytes) = value else { return Ok(()) };
+            let store = trail(&path).await;
+            let head = store.audit_head().await.unwrap();
+            let segment = store.trail().join("entries/0000000000000000.log");
+            let mut bytes = std::fs::read(&segment).unwrap();
             let at = place.index(bytes.len());
             bytes[at] ^= flip;
-            // A column that holds a number refuses some bytes by itself.
-            let sql = format!("UPDATE audit SET {column} = CAST(?1 AS TEXT) WHERE seq = ?2");
-            if direct.execute(&sql, (&bytes, seq)).is_err() {
-                prop_assert_eq!(column, "at");
-                return Ok(());
-            }
-            match store.verify_audit(None).await {
-                Err(VerifyAuditError::BrokenAt { seq: broken }) => prop_assert_eq!(i64::try_from(broken).unwrap(), seq),
-                other => prop_assert!(false, "{other:?}"),
-            }
+            std::fs::write(&segment, bytes).unwrap();
+            let found = store.verify_audit(Some(head)).await;
+            prop_assert!(matches!(found, Err(VerifyAuditError::BrokenAt { .. })), "{:?}", found);
             Ok(())
         })?;
     }

@@ -17,7 +17,8 @@ use crate::support::{begun, block_on, entry, me, question};
 const MARK: &str = "hush-hush-5c1e77";
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
+    let inside = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    inside.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 pub(crate) fn found_in_files(folder: &Path, needle: &str) -> bool {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backstop_store::{
-    AuditFilter, AuditStore as _, GrantStore as _, SessionError, SessionStore as _, SqliteStore, StoreError,
+    AuditStore as _, GrantStore as _, SessionError, SessionStore as _, SqliteStore, StoreError,
     StoreErrorKind,
 };
 use rusqlite::Connection;
@@ -184,7 +184,7 @@ async fn a_damaged_file_is_an_error() {
     }
     fs::write(&path, bytes).unwrap();
     let store = SqliteStore::new(&path);
-    let error = store.audit(&AuditFilter::default(), 0, 1).await.unwrap_err();
+    let error = store.sessions(1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
 }
 

@@ -57,7 +57,7 @@ impl Place {
 
     pub(crate) fn verify(&self) -> Result<Report, VerifyError> {
         let key = Some(self.verifier());
-        verify(&self.reader(), &Trust { key, kept: Vec::new(), clock_tolerance: 10_000 })
+        verify(&self.reader(), &Trust { key, clock_tolerance: 10_000, ..Trust::default() })
     }
 
     pub(crate) fn segment(&self, first: u64) -> PathBuf {

@@ -21,14 +21,16 @@ fn who_waits_is_told_after_everything_before_is_written() {
     for n in 0..3 {
         writer.push(draft(n)).unwrap();
     }
-    let extent = writer.append(vec![draft(3), draft(4)], true).unwrap().wait().unwrap();
+    let written = writer.append(vec![draft(3), draft(4)], true).unwrap().wait().unwrap();
+    let extent = written.extent;
+    assert_eq!(written.first, 3);
     assert_eq!(
         (extent.size, told(&place.reader())),
         (5, ["0", "1", "2", "3", "4"].map(str::to_owned).to_vec())
     );
     assert_eq!(extent.root, place.reader().root(5).unwrap());
     let nothing = writer.append(Vec::new(), false).unwrap().wait().unwrap();
-    assert_eq!(nothing, extent);
+    assert_eq!((nothing.first, nothing.extent), (5, extent));
 }
 
 #[test]
@@ -93,8 +95,24 @@ fn what_finds_no_place_is_refused_and_shows() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let last = writer.append(drafts(1), true).unwrap().wait().unwrap();
-    assert_eq!(last.size, 20_000 - refused + 2);
+    assert_eq!(last.extent.size, 20_000 - refused + 2);
     assert_eq!(place.verify().unwrap().missing, refused);
+}
+
+#[tokio::test]
+async fn a_process_can_say_that_it_stops() {
+    let place = Place::new();
+    let writer = Writer::new(place.options());
+    writer.announce(Body::of(&"program").unwrap()).unwrap();
+    writer.push(draft(1)).unwrap();
+    let note = writer.conclude().await.unwrap();
+    assert_eq!(
+        (note.checkpoint().size, told(&place.reader())),
+        (3, ["start", "1", "stop"].map(str::to_owned).to_vec())
+    );
+    writer.append(vec![draft(2)], true).unwrap().written().await.unwrap();
+    let report = place.verify().unwrap();
+    assert!(report.processes.is_empty() && report.missing == 0, "what comes after all is of another one");
 }
 
 #[tokio::test]

@@ -132,6 +132,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Resume::Session(name) => SessionChoice::Resume(sessions::find(store.as_ref(), name).await?.id),
     };
     let session = open_session(&agent, &choice, output).await?;
+    if let Some(audit) = backstop.audit() {
+        // Where that can't be written, no call runs either.
+        let _ = audit.announce("agent").await;
+    }
     sweep(&backstop, session.id()).await;
     let brought = Brought::start(&mut backstop, list, output).await;
     let mut host = Host { agent, session, screen, output, backstop, brought };
@@ -413,7 +417,12 @@ impl Host<'_> {
         drop(session);
         agent.shut_down(Leaving::Shutdown).await;
         drop(agent);
-        if !backstop.shut_down().await {
+        let audit = backstop.audit().cloned();
+        let mut complete = backstop.shut_down().await;
+        if let Some(audit) = audit {
+            complete &= audit.conclude().await;
+        }
+        if !complete {
             output.say("warning: the audit trail is not complete; the database could not keep up or failed");
         }
     }

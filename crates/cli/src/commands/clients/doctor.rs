@@ -13,6 +13,7 @@ use backstop::clients::install::{
 use backstop::clients::{Client, Evidence};
 use backstop::engine::HookMeta;
 use backstop::hooks::{Family, Honour, PointId};
+use backstop::store::{ApprovalFilter, Store, StoreError};
 use serde::Serialize;
 use tokio::process::Command;
 
@@ -86,6 +87,12 @@ struct Footing {
     heard: BTreeMap<&'static str, Heard>,
 }
 
+/// The last event of each client. The trail has it; the questions and answers beside it must be readable as well.
+async fn told(store: &dyn Store) -> Result<BTreeMap<&'static str, Heard>, StoreError> {
+    store.approvals(ApprovalFilter::Pending, 1).await?;
+    heard(store).await
+}
+
 impl Footing {
     async fn look(surroundings: &Surroundings) -> Self {
         let mut footing = Self { problems: Vec::new(), heard: BTreeMap::new() };
@@ -101,7 +108,7 @@ impl Footing {
         }
         let store = surroundings.load_quietly().and_then(|loaded| surroundings.store(&loaded));
         let heard = match store {
-            Ok(store) => heard(store.as_ref()).await.map_err(Error::from),
+            Ok(store) => told(store.as_ref()).await.map_err(Error::from),
             Err(error) => Err(error),
         };
         match heard {

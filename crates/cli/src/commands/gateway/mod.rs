@@ -135,6 +135,11 @@ impl Running {
             .sink(Shown::to(&decisions, metrics.as_ref()))
             .build()
             .await?;
+        if let Some(audit) = backstop.audit() {
+            // Where that can't be written, nothing can, and the gateway does not start.
+            let _ =
+                audit.announce(if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" }).await;
+        }
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
@@ -325,7 +330,12 @@ impl Running {
         }
         // Nobody waits for an answer any more.
         drop(self.desk);
-        if !self.backstop.shut_down().await || !hooks_recorded {
+        let audit = self.backstop.audit().cloned();
+        hooks_recorded &= self.backstop.shut_down().await;
+        if let Some(audit) = audit {
+            hooks_recorded &= audit.conclude().await;
+        }
+        if !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
     }

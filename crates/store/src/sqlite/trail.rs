@@ -1,0 +1,330 @@
+//! The audit trail beside the database: a folder with a log, and the key that signs its checkpoints.
+//!
+//! `backstop.db` has its trail in `backstop.trail`, and the key in `audit.key` beside them. The log is written by a thread of its own, so that
+//! entries never wait for the database, nor a process that only writes entries for opening it. It is read on threads that end with the reading.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use backstop_hooks::Digest;
+use backstop_trail::{
+    Appended, Body, Entry, Envelope, Extent, Log, Options, Reader, SigningKey, TrailError, Trust,
+    VerifyError, Writer, verify_each,
+};
+use memchr::memmem;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::audit::{AuditProcess, Staying};
+use crate::retention::{AuditBound, Due, PrunableAudit};
+use crate::{
+    AUDIT_GAP, AUDIT_HOOKS, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter, AuditHead,
+    AuditReport, AuditStep, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, PruneAuditError,
+    StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+};
+
+/// What the member of a receipt begins with by which it names a list of hooks. No text in an entry holds it: there, quotes are escaped.
+const NAMES_HOOKS: &[u8] = br#""hookSet":""#;
+
+/// The trail of a database.
+#[derive(Clone, Debug)]
+pub(super) struct Trail {
+    options: Options,
+    writer: Writer,
+}
+
+impl Trail {
+    /// Returns the trail of the database at `path`. Nothing is opened or created yet.
+    pub(super) fn beside(path: &Path) -> Self {
+        let options = Options::new(path.with_extension("trail"), path.with_file_name("audit.key"));
+        Self { writer: Writer::new(options.clone()), options }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.options.folder
+    }
+
+    /// Adds entries; waits until they are written.
+    pub(super) async fn append(
+        &self,
+        entries: Vec<NewAuditEntry>,
+        durability: Durability,
+    ) -> Result<Appended, AppendAuditError> {
+        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect::<Result<Vec<_>, _>>()?;
+        let waiting =
+            self.writer.append(drafts, durability == Durability::Now).map_err(|error| self.failed(&error))?;
+        Ok(waiting.written().await.map_err(|error| self.failed(&error))?)
+    }
+
+    /// Adds entries, and keeps the thread waiting until the disk has them.
+    pub(super) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
+        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect::<Result<Vec<_>, _>>();
+        let drafts =
+            drafts.map_err(|error| StoreError::because(&self.place(), StoreErrorKind::Internal, error))?;
+        let waiting = self.writer.append(drafts, true).map_err(|error| self.failed(&error))?;
+        waiting.wait().map(drop).map_err(|error| self.failed(&error))
+    }
+
+    pub(super) fn announce(&self, program: &str) -> Result<(), AppendAuditError> {
+        let body = Body::of(&json!({ "program": program, "pid": std::process::id() }))?;
+        Ok(self.writer.announce(body).map_err(|error| self.failed(&error))?)
+    }
+
+    pub(super) async fn conclude(&self) -> Result<(), StoreError> {
+        self.writer.conclude().await.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    pub(super) async fn entry(&self, index: u64) -> Result<AuditEntry, StoreError> {
+        self.aside(move |trail| {
+            let bytes = trail.reader().entry(index).map_err(|error| trail.failed(&error))?;
+            AuditEntry::read(index + 1, &bytes).ok_or_else(|| trail.unreadable())
+        })
+        .await
+    }
+
+    pub(super) async fn head(&self) -> Result<AuditHead, StoreError> {
+        self.aside(|trail| {
+            let extent = trail.reader().extent().map_err(|error| trail.failed(&error))?;
+            Ok(head(extent))
+        })
+        .await
+    }
+
+    pub(super) async fn list(
+        &self,
+        filter: AuditFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.aside(move |trail| {
+            let (mut found, mut unreadable) = (Vec::new(), false);
+            if limit == 0 {
+                return Ok(found);
+            }
+            let scanned = trail.reader().scan(after, |index, frame| {
+                let Some(bytes) = frame.entry() else { return ControlFlow::Continue(()) };
+                let kind = Envelope::read(bytes).map(|envelope| envelope.kind);
+                unreadable |= kind.is_none();
+                let is_other =
+                    filter.kind.as_deref().is_some_and(|wanted| kind.is_some_and(|kind| kind != wanted));
+                if !is_other
+                    && let Some(entry) = AuditEntry::read(index + 1, bytes)
+                    && filter.passes(&entry)
+                {
+                    found.push(entry);
+                }
+                if unreadable || found.len() == limit {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            scanned.map_err(|error| trail.failed(&error))?;
+            if unreadable { Err(trail.unreadable()) } else { Ok(found) }
+        })
+        .await
+    }
+
+    pub(super) async fn verify(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+        self.aside(move |trail| trail.verified(known)).await
+    }
+
+    fn verified(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+        let reader = self.reader();
+        let origin = reader.origin().map_err(|error| self.failed(&error))?;
+        // Whoever may not read the key checks all but the signatures, and the report says so.
+        let key = SigningKey::read(&self.options.key)
+            .ok()
+            .zip(origin)
+            .and_then(|(key, origin)| key.verifier(&origin));
+        let heads = known.map(|head| Extent { size: head.seq, root: *head.digest.as_bytes() });
+        let tolerance = i64::try_from(CLOCK_TOLERANCE.as_millis()).unwrap_or(i64::MAX);
+        let trust =
+            Trust { key, kept: Vec::new(), heads: heads.into_iter().collect(), clock_tolerance: tolerance };
+        let mut report = AuditReport::default();
+        let proved = verify_each(&reader, &trust, |index, envelope, bytes| {
+            if envelope.kind == AUDIT_GAP
+                && let Some(entry) = AuditEntry::read(index + 1, bytes)
+            {
+                report.note_gap(&entry);
+            }
+        });
+        let proved = proved.map_err(|error| self.wrong(error))?;
+        let backwards = proved.backwards.iter().map(|step| AuditStep {
+            seq: step.index + 1,
+            at: Timestamp::from_millis(step.at),
+            after: Timestamp::from_millis(step.after),
+        });
+        let processes = proved.processes.iter().map(|process| AuditProcess {
+            process: process.process.clone(),
+            missing: process.missing.iter().map(|range| range.end - range.start).sum(),
+            last: process.last,
+            unended: process.started && !process.stopped,
+        });
+        Ok(AuditReport {
+            head: AuditHead { seq: proved.size, digest: Digest::from_bytes(proved.root) },
+            pruned: proved.pruned,
+            missing: proved.missing,
+            processes: processes.collect(),
+            backwards: backwards.collect(),
+            checkpoints: AuditCheckpoints {
+                count: proved.checkpoints,
+                covered: proved.covered,
+                key: proved.key.map(|key| key.to_string()),
+            },
+            recovered: proved.recovered.len() as u64,
+            ..report
+        })
+    }
+
+    fn wrong(&self, error: VerifyError) -> VerifyAuditError {
+        match error {
+            VerifyError::Entry { index, why } => {
+                VerifyAuditError::BrokenAt { seq: index.saturating_add(1), why: why.to_string() }
+            }
+            VerifyError::Between { from, through } => VerifyAuditError::BrokenBetween {
+                from: from.saturating_add(1),
+                through: through.saturating_add(1),
+            },
+            VerifyError::CutOff { size, known } => VerifyAuditError::Truncated { known, found: size },
+            VerifyError::Rewritten { size } => VerifyAuditError::Rewritten { seq: size },
+            VerifyError::Trail(error) => VerifyAuditError::Store(self.failed(&error)),
+            other
+            @ (VerifyError::Signature { .. } | VerifyError::OtherLog { .. } | VerifyError::OtherKey) => {
+                VerifyAuditError::Untrusted(other.to_string())
+            }
+        }
+    }
+
+    pub(super) async fn prove(&self, seq: u64) -> Result<String, ProveAuditError> {
+        self.aside(move |trail| {
+            let index = seq.checked_sub(1).ok_or_else(|| {
+                ProveAuditError::NotProvable("entries are numbered from 1".to_owned())
+            })?;
+            match trail.reader().prove(index) {
+                Ok(proof) => Ok(proof.to_string()),
+                Err(TrailError::NoSuchEntry(_)) => {
+                    Err(ProveAuditError::NotProvable(format!("the audit trail has no entry {seq}")))
+                }
+                Err(TrailError::NotYet(_)) => Err(ProveAuditError::NotProvable(format!(
+                    "no checkpoint covers entry {seq} yet\nhint: there is one at the latest ten seconds after an entry"
+                ))),
+                Err(error) => Err(ProveAuditError::Store(trail.failed(&error))),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn prunable(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+    ) -> Result<Option<PrunableAudit>, StoreError> {
+        self.aside(move |trail| {
+            let mut due = Due::new(bound, limit);
+            let scanned = trail.reader().scan(0, |index, frame| {
+                if let Some(envelope) = frame.entry().and_then(Envelope::read) {
+                    due.see(index + 1, Timestamp::from_millis(envelope.at), &envelope.kind);
+                }
+                if due.is_known() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            scanned.map_err(|error| trail.failed(&error))?;
+            Ok(due.prunable())
+        })
+        .await
+    }
+
+    pub(super) async fn prune(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
+        self.aside(move |trail| {
+            let reader = trail.reader();
+            let size = reader.size().map_err(|error| trail.failed(&error))?;
+            if through == 0 || through >= size {
+                return Err(PruneAuditError::NoSuchEntry(through));
+            }
+            let (mut staying, names) = (Staying::default(), memmem::Finder::new(NAMES_HOOKS));
+            let scanned = reader.scan(through, |_, frame| {
+                if let Some(bytes) = frame.entry()
+                    && let Some(set) = named(bytes, &names)
+                    && Envelope::read(bytes).is_some_and(|envelope| envelope.kind != AUDIT_HOOKS)
+                {
+                    staying.name(set);
+                }
+                ControlFlow::Continue(())
+            });
+            scanned.map_err(|error| trail.failed(&error))?;
+            let keep = |_, entry: &Entry| staying.holds(&entry.kind, &entry.body);
+            let pruned = Log::open(trail.options.clone())
+                .and_then(|mut log| log.prune(through, now.as_millis(), "retention", keep));
+            Ok(pruned.map_err(|error| trail.failed(&error))?)
+        })
+        .await
+    }
+
+    pub(super) async fn probe(&self) -> Result<(), StoreError> {
+        self.aside(|trail| {
+            let probed = Log::open(trail.options.clone()).and_then(|mut log| log.probe());
+            probed.map_err(|error| trail.failed(&error))
+        })
+        .await
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::new(&self.options.folder)
+    }
+
+    /// Does something that reads files on a thread of its own.
+    async fn aside<T, E>(&self, work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (done, answer) = oneshot::channel();
+        let trail = self.clone();
+        let thread = std::thread::Builder::new().name("backstop-trail-reader".to_owned());
+        let stopped = || StoreError::new(&self.place(), StoreErrorKind::Stopped);
+        let started = thread.spawn(move || {
+            // Nobody waits for the answer any more if the caller's future was dropped.
+            let _ = done.send(work(&trail));
+        });
+        started.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    fn place(&self) -> String {
+        self.options.folder.display().to_string()
+    }
+
+    fn unreadable(&self) -> StoreError {
+        StoreError::because(&self.place(), StoreErrorKind::Corrupt, "an audit entry can't be read")
+    }
+
+    fn failed(&self, error: &TrailError) -> StoreError {
+        let kind = match error {
+            _ if error.is_full_disk() => StoreErrorKind::Full,
+            TrailError::File { source, .. } => match source.kind() {
+                io::ErrorKind::TimedOut => StoreErrorKind::Locked,
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    StoreErrorKind::ReadOnly
+                }
+                _ => StoreErrorKind::Io,
+            },
+            TrailError::Damaged { .. } => StoreErrorKind::Corrupt,
+            TrailError::Full(_) => StoreErrorKind::Locked,
+            TrailError::Closed => StoreErrorKind::Stopped,
+            _ => StoreErrorKind::Internal,
+        };
+        StoreError::because(&self.place(), kind, error)
+    }
+}
+
+/// Returns the list of hooks that an entry names.
+fn named<'e>(bytes: &'e [u8], names: &memmem::Finder<'_>) -> Option<&'e str> {
+    let rest = bytes.get(names.find(bytes)? + NAMES_HOOKS.len()..)?;
+    let end = memchr::memchr(b'"', rest)?;
+    str::from_utf8(rest.get(..end)?).ok()
+}
+
+pub(super) fn head(extent: Extent) -> AuditHead {
+    AuditHead { seq: extent.size, digest: Digest::from_bytes(extent.root) }
+}
