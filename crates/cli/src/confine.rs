@@ -14,6 +14,7 @@ use backstop::clients::install::Folders;
 use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Text};
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
+use backstop::store::SqliteStore;
 use backstop::{audit_key, credential_places, hook_places, program_places, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -361,7 +362,7 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         PathBuf::from(path)
     }));
     // The trail and its key lie beside the database.
-    hidden.extend([made(database.with_extension("trail")), database.with_file_name("audit.key")]);
+    hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);

@@ -191,6 +191,19 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
+    /// Returns what is in the bytes of each entry that passes, which are canonical.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn needles(&self) -> Vec<Vec<u8>> {
+        let member = |name: &str, value: &str| {
+            let value = Canonical::of(value).unwrap_or_default();
+            format!("\"{name}\":{}", value.as_str()).into_bytes()
+        };
+        let kind = self.kind.as_deref().map(|kind| member("kind", kind));
+        let session = self.session.as_ref().map(|session| member(SESSION, session.as_str()));
+        let run = self.run.as_ref().map(|run| member(RUN, run.as_str()));
+        kind.into_iter().chain(session).chain(run).collect()
+    }
+
     pub(crate) fn passes(&self, entry: &AuditEntry) -> bool {
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);

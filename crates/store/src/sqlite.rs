@@ -84,4 +84,9 @@ impl SqliteStore {
     pub fn trail(&self) -> &Path {
         self.trail.folder()
     }
+
+    /// Returns the folder of the audit trail of the database at `path`: beside it, with the name of the database and the extension `trail`.
+    pub fn trail_of(path: &Path) -> PathBuf {
+        trail::folder_of(path)
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use backstop_hooks::Digest;
 use backstop_trail::{
@@ -37,7 +37,7 @@ pub(super) struct Trail {
 impl Trail {
     /// Returns the trail of the database at `path`. Nothing is opened or created yet.
     pub(super) fn beside(path: &Path) -> Self {
-        let options = Options::new(path.with_extension("trail"), path.with_file_name("audit.key"));
+        let options = Options::new(folder_of(path), path.with_file_name("audit.key"));
         Self { writer: Writer::new(options.clone()), options }
     }
 
@@ -102,17 +102,17 @@ impl Trail {
             if limit == 0 {
                 return Ok(found);
             }
+            // What must be in an entry that passes; most are told apart by it, unread.
+            let wanted = filter.needles();
+            let wanted: Vec<_> = wanted.iter().map(memmem::Finder::new).collect();
             let scanned = trail.reader().scan(after, |index, frame| {
                 let Some(bytes) = frame.entry() else { return ControlFlow::Continue(()) };
-                let kind = Envelope::read(bytes).map(|envelope| envelope.kind);
-                unreadable |= kind.is_none();
-                let is_other =
-                    filter.kind.as_deref().is_some_and(|wanted| kind.is_some_and(|kind| kind != wanted));
-                if !is_other
-                    && let Some(entry) = AuditEntry::read(index + 1, bytes)
-                    && filter.passes(&entry)
-                {
-                    found.push(entry);
+                if wanted.iter().all(|needle| needle.find(bytes).is_some()) {
+                    match AuditEntry::read(index + 1, bytes) {
+                        Some(entry) if filter.passes(&entry) => found.push(entry),
+                        Some(_) => {}
+                        None => unreadable = true,
+                    }
                 }
                 if unreadable || found.len() == limit {
                     ControlFlow::Break(())
@@ -316,6 +316,13 @@ impl Trail {
         };
         StoreError::because(&self.place(), kind, error)
     }
+}
+
+/// Returns the folder of the trail of the database at `path`.
+pub(super) fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.with_extension("trail");
+    // The database itself may be named so.
+    if folder == path { path.with_extension("trail.trail") } else { folder }
 }
 
 /// Returns the list of hooks that an entry names.

@@ -231,6 +231,44 @@ async fn a_process_that_only_writes_entries_opens_no_database() {
 }
 
 #[tokio::test]
+async fn a_trail_never_lies_where_its_database_does() {
+    for (database, trail) in
+        [("a/state.db", "a/state.trail"), ("a/x", "a/x.trail"), ("a/b.trail", "a/b.trail.trail")]
+    {
+        assert_eq!(SqliteStore::new(database).trail(), Path::new(trail));
+        assert_eq!(SqliteStore::trail_of(Path::new(database)), Path::new(trail));
+    }
+}
+
+/// What filters look for in the bytes of entries leaves none out.
+#[tokio::test]
+async fn names_with_quotes_and_controls_are_found() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    for name in ["a\"b", "\u{1}\n", "\\", "ü\u{1f600}", "\",\"kind\":\"x"] {
+        let entry = NewAuditEntry {
+            kind: name.to_owned(),
+            session: Some(name.into()),
+            run: Some(name.into()),
+            ..event("a", None, 1)
+        };
+        let written = store.append_audit(entry).await.unwrap();
+        let by = |kind: Option<&str>, session: Option<&str>, run: Option<&str>| AuditFilter {
+            kind: kind.map(str::to_owned),
+            session: session.map(Into::into),
+            run: run.map(Into::into),
+        };
+        for filter in [by(Some(name), None, None), by(None, Some(name), None), by(None, None, Some(name))] {
+            assert_eq!(
+                store.audit(&filter, 0, 9).await.unwrap(),
+                std::slice::from_ref(&written),
+                "{filter:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_entry_is_proved_to_whoever_has_the_public_key() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
