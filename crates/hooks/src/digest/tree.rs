@@ -23,7 +23,7 @@ use serde::Serialize;
 use super::{Digest, canonical};
 use crate::conversation::{ImageSource, Message, Part, Role, ToolSpec};
 use crate::points::ToolInfo;
-use crate::value::Text;
+use crate::value::{Json, Text};
 
 /// How the digest of an event is computed. Digests of different forms can't be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl AsLeaf for Vec<Message> {
 impl AsLeaf for Vec<ToolInfo> {
     fn leaf(&self) -> Option<Leaf> {
         let digest = |tool: &ToolInfo| {
-            Digest::of_tool(tool, tool.description.as_ref(), tool.input_schema.as_ref().map(|it| it.digest()))
+            Digest::of_tool(tool, tool.description.as_ref(), tool.input_schema.as_ref().map(Json::digest))
         };
         Some(Leaf::Each(self.iter().map(digest).collect()))
     }
