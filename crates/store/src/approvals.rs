@@ -448,6 +448,14 @@ pub trait ApprovalStore {
     /// Ends the approvals whose deadline has passed. Returns what ended now.
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
 
+    /// Ends an approval that nobody has answered, because whoever asked has waited as long as it may, whatever the
+    /// machine's clock says by now. Returns its state; `None` if it does not exist.
+    async fn end_waiting(
+        &self,
+        id: &ApprovalId,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError>;
+
     /// Uses up an allowance: succeeds for one caller only, and only for the digest that the human
     /// was shown. A question that timed out counts as allowed once if it was asked that way.
     async fn consume_approval(
@@ -474,8 +482,9 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError>;
 
-    /// Waits until the approval is answered or otherwise ended, or until the machine's clock passes `until`.
-    /// Returns its current state; `None` if it does not exist.
+    /// Waits until the approval is answered or otherwise ended, wherever that is done, or for as long as it is from now to
+    /// `until`. Returns its current state; `None` if it does not exist. An answer of this process wakes its
+    /// waiters at once, one of another process within milliseconds. A clock that is set meanwhile changes nothing.
     async fn wait_approval(
         &self,
         id: &ApprovalId,

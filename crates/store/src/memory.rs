@@ -23,10 +23,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstop_hooks::{RunId, SessionId, ToolCallId};
-use tokio::sync::watch;
 
 use self::budgets::Ledger;
 use self::injections::Queued;
+use crate::approvals::wait::Seats;
 use crate::{
     AccessToken, AppendAuditError, ApprovalRecord, Entry, Extension, ExtensionKey, Grant, Lease,
     NewAuditEntry, Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
@@ -36,7 +36,8 @@ use crate::{
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
-    approvals_changed: watch::Sender<()>,
+    /// Those who wait for answers.
+    seats: Seats,
     /// Whose audit trail tells of answers, if it is not the one in here.
     trail: Option<Arc<dyn Store>>,
     /// Held by whoever answers, so that what the trail says of an answer is still so when it counts.
@@ -73,7 +74,7 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self {
             state: Mutex::default(),
-            approvals_changed: watch::Sender::new(()),
+            seats: Seats::default(),
             trail: None,
             answering: tokio::sync::Mutex::default(),
         }

@@ -14,6 +14,7 @@ mod decisions;
 mod extensions;
 mod grants;
 mod injections;
+mod lookout;
 mod migrations;
 mod open;
 mod retention;
@@ -27,13 +28,13 @@ mod trail;
 mod transcript;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::watch;
 
 use self::database::Database;
 use self::trail::Trail;
 use crate::StoreError;
+use crate::approvals::wait::Seats;
 
 /// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +44,8 @@ pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct SqliteStore {
     database: Database,
     trail: Trail,
-    approvals_changed: watch::Sender<()>,
+    /// Those who wait for answers.
+    seats: Arc<Seats>,
 }
 
 impl SqliteStore {
@@ -56,11 +58,7 @@ impl SqliteStore {
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
         let path = path.into();
         let trail = Trail::beside(&path);
-        Self {
-            database: Database::new(path, wait, trail.clone()),
-            trail,
-            approvals_changed: watch::Sender::new(()),
-        }
+        Self { database: Database::new(path, wait, trail.clone()), trail, seats: Arc::default() }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.

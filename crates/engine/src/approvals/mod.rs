@@ -152,6 +152,8 @@ impl Approvals {
             let reason = Reason::fixed("approval.needed", told);
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
+        // Of processes that were killed.
+        self.store.expire_approvals(now).await?;
         let record = petition.open(&self.store, question).await?;
         let record = self.wait(record, attendance).await?;
         self.conclude(record, asking).await
@@ -187,29 +189,43 @@ impl Approvals {
     ) -> Result<ApprovalRecord, AskError> {
         // An answer at the deadline itself still counts, so it is over one tick later.
         let until = record.request.expires_at.after(Duration::from_millis(1));
-        let elsewhere = self.store.wait_approval(&record.id, until);
-        match attendance {
+        let id = record.id.clone();
+        let mut elsewhere = self.store.wait_approval(&id, until);
+        let answered = match attendance {
             Attendance::Present(asker) => {
-                let mut elsewhere = elsewhere;
                 let here = Contained::new(Box::pin(async { asker.ask(&record).await }));
                 tokio::select! {
-                    ended = &mut elsewhere => drop(ended?),
+                    ended = &mut elsewhere => ended?,
                     said = here => match said {
                         Ok(Some(decision)) => self.resolve(&record, decision, asker.name()).await?,
-                        Ok(None) | Err(_) => drop(elsewhere.await?),
+                        Ok(None) | Err(_) => elsewhere.await?,
                     },
                 }
             }
-            Attendance::Queue | Attendance::Nobody | Attendance::Host => drop(elsewhere.await?),
-        }
-        self.store.expire_approvals(Timestamp::now()).await?;
-        Ok(self.store.approval(&record.id).await?.unwrap_or(record))
+            Attendance::Queue | Attendance::Nobody | Attendance::Host => elsewhere.await?,
+        };
+        // INVARIANT (a clock that is set loses nothing): whoever asked has waited as long as it may, so it is over.
+        let ended = match answered {
+            Some(answered) if answered.state == ApprovalState::Pending => {
+                self.store.end_waiting(&id, Timestamp::now()).await?
+            }
+            answered => answered,
+        };
+        Ok(ended.unwrap_or(record))
     }
 
-    /// Writes an answer down. Losing the race to another terminal is fine: its answer is the one that counts.
-    async fn resolve(&self, record: &ApprovalRecord, decision: Decision, by: &str) -> Result<(), AskError> {
+    /// Writes an answer down, and returns the question as it is then. Losing the race to another terminal is fine: its answer is the one that counts.
+    async fn resolve(
+        &self,
+        record: &ApprovalRecord,
+        decision: Decision,
+        by: &str,
+    ) -> Result<Option<ApprovalRecord>, AskError> {
         match self.store.resolve_approval(&record.id, decision, by, Timestamp::now()).await {
-            Ok(_) | Err(ResolveError::AlreadyResolved { .. } | ResolveError::Expired { .. }) => Ok(()),
+            Ok(resolved) => Ok(Some(resolved.record)),
+            Err(ResolveError::AlreadyResolved { .. } | ResolveError::Expired { .. }) => {
+                Ok(self.store.approval(&record.id).await?)
+            }
             Err(error) => Err(AskError::Resolve(error)),
         }
     }

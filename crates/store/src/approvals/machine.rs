@@ -74,6 +74,14 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     }
 }
 
+/// Whoever asked does not wait any longer.
+pub(crate) fn end_waiting(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
+    match record.state {
+        ApprovalState::Pending => Step::become_(ApprovalState::TimedOut { at: now }, ()),
+        _ => Step::stay(()),
+    }
+}
+
 /// The call that asked wants to begin.
 pub(crate) fn consume(
     record: &ApprovalRecord,

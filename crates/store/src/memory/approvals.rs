@@ -115,6 +115,14 @@ impl ApprovalStore for MemoryStore {
         Ok(self.step_all(|record| Some(machine::expire(record, now))))
     }
 
+    async fn end_waiting(
+        &self,
+        id: &ApprovalId,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        Ok(self.step(id, |record| machine::end_waiting(record, now)).map(|(record, ())| record))
+    }
+
     async fn consume_approval(
         &self,
         id: &ApprovalId,
@@ -161,7 +169,8 @@ impl ApprovalStore for MemoryStore {
         id: &ApprovalId,
         until: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        wait::wait_answered(self, id, until, self.approvals_changed.subscribe(), None).await
+        let patience = Timestamp::now().until(until);
+        wait::wait_answered(self, &self.seats, id, patience, || Ok(())).await
     }
 
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
@@ -218,7 +227,7 @@ impl MemoryStore {
         let said = next.as_ref().and_then(|next| answered::answer(record, next));
         if let Some(next) = next {
             record.state = next;
-            self.approvals_changed.send_replace(());
+            self.seats.wake(id);
         }
         let record = record.clone();
         if self.trail.is_none() {
@@ -245,10 +254,10 @@ impl MemoryStore {
         for record in &mut self.state().approvals {
             if let Some(Step { next: Some(next), .. }) = step(record) {
                 record.state = next;
+                self.seats.wake(&record.id);
                 changed.push(record.clone());
             }
         }
-        self.approvals_changed.send_replace(());
         changed
     }
 }

@@ -56,7 +56,7 @@ impl RetentionStore for MemoryStore {
             }
             deleted
         };
-        self.approvals_changed.send_replace(());
+        self.seats.wake_all();
         Ok(deleted)
     }
 

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -6,13 +7,14 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
 use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, to_json};
-use super::{audit, texts};
+use super::{audit, lookout, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
     AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, Timestamp,
+    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, StoreErrorKind,
+    Timestamp,
 };
 
 #[async_trait]
@@ -108,15 +110,33 @@ impl ApprovalStore for SqliteStore {
             let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
             Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
         });
-        self.told(changed.await)
+        self.told_all(changed.await)
     }
 
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let due = "WHERE status = 'pending' AND expires_at < ?1 ORDER BY row";
+        // Looking costs less than writing, and mostly there is nothing.
+        let sql = format!("SELECT 1 FROM approvals {due}");
+        let found: Result<bool, StoreError> =
+            self.database.read(move |db| Ok(db.prepare_cached(&sql)?.exists([now])?)).await;
+        if !found? {
+            return Ok(Vec::new());
+        }
         let changed = self.database.write(move |db| {
-            let due = select(db, "WHERE status = 'pending' AND expires_at < ?1 ORDER BY row", &[&now])?;
+            let due = select(db, due, &[&now])?;
             Ok(step_all(db, due, |record| machine::expire(record, now))?)
         });
-        self.told(changed.await)
+        self.told_all(changed.await)
+    }
+
+    async fn end_waiting(
+        &self,
+        id: &ApprovalId,
+        now: Timestamp,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
+        let stepped: Result<_, StoreError> =
+            self.step(id, move |record| machine::end_waiting(record, now)).await;
+        Ok(stepped?.map(|(record, ())| record))
     }
 
     async fn consume_approval(
@@ -172,7 +192,11 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         until: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        wait::wait_answered(self, id, until, self.approvals_changed.subscribe(), Some(wait::POLL)).await
+        let watch = || match self.seats.wants_watch() {
+            true => self.look_out(),
+            false => Ok(()),
+        };
+        wait::wait_answered(self, &self.seats, id, Timestamp::now().until(until), watch).await
     }
 
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
@@ -241,22 +265,35 @@ impl SqliteStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let id = id.clone();
+        let of = id.clone();
         let stepped = self.database.write(move |db| {
-            let Some(mut record) = find(db, &id)? else { return Ok(None) };
+            let Some(mut record) = find(db, &of)? else { return Ok(None) };
             let Step { next, answer } = step(&record);
             if let Some(next) = next {
                 change(db, &mut record, next)?;
             }
             Ok(Some((record, answer)))
         });
-        self.told(stepped.await)
+        let stepped = stepped.await;
+        self.seats.wake(id);
+        stepped
     }
 
-    /// Wakes those who wait in this process.
-    fn told<T>(&self, result: T) -> T {
-        self.approvals_changed.send_replace(());
-        result
+    /// Wakes those who wait for these in this process.
+    fn told_all(
+        &self,
+        changed: Result<Vec<ApprovalRecord>, StoreError>,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        changed.inspect(|changed| changed.iter().for_each(|record| self.seats.wake(&record.id)))
+    }
+
+    /// Looks for answers of other processes from now on, as long as somebody waits.
+    fn look_out(&self) -> Result<(), StoreError> {
+        let (path, seats) = (self.path().to_path_buf(), Arc::clone(&self.seats));
+        lookout::start(path, seats).map_err(|error| {
+            self.seats.lose_watch();
+            StoreError::because(&self.path().display().to_string(), StoreErrorKind::Stopped, error)
+        })
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0006_injection_metadata.sql"),
     include_str!("migrations/0007_access_tokens.sql"),
     include_str!("migrations/0008_trail.sql"),
+    include_str!("migrations/0009_approval_changes.sql"),
 ];
 
 /// The version from which grants are bound to a place.

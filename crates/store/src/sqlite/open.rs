@@ -55,6 +55,17 @@ pub(super) fn open(
     Ok(connection)
 }
 
+/// Opens a database that is there for looking at it, beside the connection that [`open`] opened.
+pub(super) fn view(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(1))?;
+    connection.execute_batch(
+        "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = 8;",
+    )?;
+    Ok(connection)
+}
+
 /// Creates the file for its owner only, and its folders, unless it exists. SQLite gives the files beside
 /// it the same permissions.
 fn create_private(path: &Path) -> io::Result<()> {

@@ -82,7 +82,7 @@ impl RetentionStore for SqliteStore {
             })
             .await?;
         // Who waits for one of its approvals finds that it is gone.
-        self.approvals_changed.send_replace(());
+        self.seats.wake_all();
         Ok(DeletedSession { erasure, ..deleted })
     }
 

@@ -3,14 +3,15 @@ use std::time::Duration;
 
 use backstop_hooks::{Decision, Severity, TimeoutBehavior};
 use backstop_store::{
-    APPROVAL_ANSWERED, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalStatus,
-    ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError, FindApprovalError,
-    MAX_APPROVAL_BYTES, MemoryStore, NewApproval, ResolveError, SqliteStore, Store, Timestamp,
+    APPROVAL_ANSWERED, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
+    ApprovalStatus, ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError, Deletion,
+    DeletionCause, FindApprovalError, MAX_APPROVAL_BYTES, MemoryStore, NewApproval, ResolveError,
+    RetentionStore as _, SessionStore as _, SqliteStore, Store, Timestamp,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::support::{at, block_on, digest, over_all_forms, question};
+use crate::support::{at, block_on, digest, over_all_forms, question, session};
 
 over_all_forms!(
     a_question_is_found_by_id_code_and_prefix,
@@ -26,6 +27,7 @@ over_all_forms!(
     a_later_allowance_reaches_every_conversation_in_its_workspace,
     a_denial_by_a_human_is_final,
     waiting_ends_with_the_answer_or_the_deadline,
+    who_asked_ends_the_waiting_whatever_the_clock_says,
     an_erased_preview_leaves_the_digest,
     a_call_that_comes_twice_is_one_question,
     of_what_was_denied_no_words_are_kept,
@@ -253,6 +255,18 @@ async fn waiting_ends_with_the_answer_or_the_deadline(store: &dyn Store) {
     assert_eq!(store.wait_approval(&"nope".into(), Timestamp::now().after(HOUR)).await.unwrap(), None);
 }
 
+async fn who_asked_ends_the_waiting_whatever_the_clock_says(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    // The clock was set back meanwhile.
+    let ended = store.end_waiting(&asked.id, at(5)).await.unwrap().unwrap();
+    assert_eq!(ended.state, ApprovalState::TimedOut { at: at(5) });
+    let answered = ask(store, "ls").await;
+    let answered = store.resolve_approval(&answered.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    let kept = store.end_waiting(&answered.record.id, at(1_600)).await.unwrap().unwrap();
+    assert_eq!(kept.state, answered.record.state, "an answer stays");
+    assert_eq!(store.end_waiting(&"nope".into(), at(5)).await.unwrap(), None);
+}
+
 async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     let asked = ask(store, "ls").await;
     assert!(store.erase_preview(&asked.id).await.unwrap());
@@ -440,4 +454,45 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// Two connections to one file are to SQLite what two processes are.
+#[tokio::test]
+async fn a_thousand_who_wait_are_each_told_of_their_answer_by_another_connection() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let (here, there) = (Arc::new(SqliteStore::new(&path)), SqliteStore::new(&path));
+    let mut waiting = Vec::new();
+    for n in 0..1_000 {
+        let asked = here.create_approval(question(&format!("ls {n}"))).await.unwrap();
+        let (store, id) = (Arc::clone(&here), asked.id.clone());
+        let wait = async move { store.wait_approval(&id, Timestamp::now().after(HOUR)).await };
+        waiting.push((asked.id, tokio::spawn(wait)));
+    }
+    for (n, (id, _)) in waiting.iter().enumerate().rev() {
+        match n % 2 {
+            0 => drop(there.resolve_approval(id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap()),
+            _ => drop(there.cancel_approval(id, at(1_500)).await.unwrap()),
+        }
+    }
+    for (n, (_, wait)) in waiting.into_iter().enumerate() {
+        let expected = if n % 2 == 0 { ApprovalStatus::Allowed } else { ApprovalStatus::Cancelled };
+        assert_eq!(wait.await.unwrap().unwrap().unwrap().state.status(), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_approval_that_another_connection_deletes_is_waited_for_no_longer() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let (here, there) = (SqliteStore::new(&path), SqliteStore::new(&path));
+    let asked = here.create_approval(question("ls")).await.unwrap();
+    there.create_session(session(asked.request.session.as_str(), "chat", 1)).await.unwrap();
+    let why = Deletion { cause: DeletionCause::Asked, by: "me".to_owned(), at: at(9_000) };
+    let (waited, deleted) = tokio::join!(
+        here.wait_approval(&asked.id, Timestamp::now().after(HOUR)),
+        there.delete_session(&asked.request.session, why),
+    );
+    assert_eq!(deleted.unwrap().approvals, 1);
+    assert_eq!(waited.unwrap(), None);
 }

@@ -1,0 +1,21 @@
+-- Which approvals changed, for those who wait in other processes: they look at what came since they looked last. By triggers,
+-- so that nobody who writes can forget it. Who is further behind than what is kept looks at everything.
+CREATE TABLE approval_changes (
+    change INTEGER PRIMARY KEY AUTOINCREMENT,
+    approval TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER approval_changed AFTER UPDATE OF status ON approvals
+BEGIN
+    INSERT INTO approval_changes (approval) VALUES (new.id);
+END;
+
+CREATE TRIGGER approval_deleted AFTER DELETE ON approvals
+BEGIN
+    INSERT INTO approval_changes (approval) VALUES (old.id);
+END;
+
+CREATE TRIGGER approval_changes_bounded AFTER INSERT ON approval_changes
+BEGIN
+    DELETE FROM approval_changes WHERE change <= new.change - 1024;
+END;
