@@ -32,7 +32,7 @@ use std::time::Duration;
 
 pub use self::preview::{Preview, preview};
 use crate::names::named;
-use crate::{GrantPlace, StoreError, Timestamp};
+use crate::{GrantPlace, StoreError, Timestamp, Uptime};
 
 /// The largest request that is kept, in bytes of JSON.
 pub const MAX_APPROVAL_BYTES: usize = 256 * 1024;
@@ -86,6 +86,9 @@ pub struct NewApproval {
     pub created_at: Timestamp,
     /// The last moment at which an answer counts.
     pub expires_at: Timestamp,
+    /// The same moment on a clock that nobody sets. On the machine that asks, it alone decides, until that is started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Uptime>,
     /// What happens when nobody answers.
     pub timeout_behavior: TimeoutBehavior,
 }
@@ -117,6 +120,11 @@ impl NewApproval {
     /// those who were asked.
     pub fn silence_allows(&self) -> bool {
         self.timeout_behavior == TimeoutBehavior::Allow && !self.unseen
+    }
+
+    /// Returns whether its last moment has passed. A clock that is set neither ends a question early nor keeps it open.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.deadline.as_ref().and_then(Uptime::has_passed).unwrap_or(now > self.expires_at)
     }
 
     /// Returns whether it asks the same about the same call of the same run: a client may bring a call twice.

@@ -77,7 +77,7 @@ pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
-pub use time::Timestamp;
+pub use time::{Timestamp, Uptime};
 pub use transcript::{
     Change, Entry, Erasure, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore, UnansweredCall,
     unanswered_calls,

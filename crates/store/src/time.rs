@@ -1,6 +1,8 @@
-//! Points in time.
+//! Points in time: by the clock of the machine, which people and servers set, and since its start.
 
 use std::fmt;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -58,6 +60,65 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A moment since the machine was started, on the clock that counts on while it sleeps and that nobody sets. All processes of a
+/// machine read the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uptime {
+    /// Which start of the machine it counts from.
+    boot: String,
+    /// Milliseconds.
+    at: u64,
+}
+
+impl Uptime {
+    /// Returns the current moment; `None` where the system does not say which start it counts from.
+    pub fn now() -> Option<Self> {
+        Some(Self { boot: boot()?.to_owned(), at: since_boot()? })
+    }
+
+    /// Returns the moment `span` later; stops at the end of the range.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self { at: self.at.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// Returns whether it has passed; `None` if it counts from another start of the machine, or of another machine.
+    pub fn has_passed(&self) -> Option<bool> {
+        let now = Self::now()?;
+        (now.boot == self.boot).then_some(now.at > self.at)
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn parts(&self) -> (&str, u64) {
+        (&self.boot, self.at)
+    }
+}
+
+/// The id that the kernel makes up at its start (`random(4)`).
+#[cfg(target_os = "linux")]
+fn boot() -> Option<&'static str> {
+    static BOOT: OnceLock<Option<String>> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    BOOT.get_or_init(|| read().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())).as_deref()
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Option<u64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, millis) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()? / 1_000_000);
+    seconds.checked_mul(1_000)?.checked_add(millis)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot() -> Option<&'static str> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Option<u64> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +131,15 @@ mod tests {
         assert_eq!(Timestamp::from_millis(10).until(Timestamp::from_millis(4)), Duration::ZERO);
         assert_eq!(Timestamp::from_millis(4).until(Timestamp::from_millis(10)), Duration::from_millis(6));
         assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), format!("{} ms", i64::MAX));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_moment_since_the_start_passes_and_says_nothing_of_other_starts() {
+        let now = Uptime::now().unwrap();
+        assert_eq!(now.clone().after(Duration::from_secs(3_600)).has_passed(), Some(false));
+        assert_eq!(Uptime { at: 0, ..now.clone() }.has_passed(), Some(true));
+        assert_eq!(Uptime { boot: "another".to_owned(), ..now.clone() }.has_passed(), None);
+        assert_eq!(now.after(Duration::MAX).at, u64::MAX);
     }
 }

@@ -9,7 +9,8 @@ use backstop_hooks::{
     TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Preview, Timestamp, preview,
+    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Preview, Timestamp, Uptime,
+    preview,
 };
 
 /// Returns the session under which calls without one are asked about.
@@ -64,6 +65,7 @@ pub(super) fn question(
         allowed_decisions: offered.collect(),
         created_at: now,
         expires_at: now.after(timeout),
+        deadline: Uptime::now().map(|uptime| uptime.after(timeout)),
         timeout_behavior: if allow { TimeoutBehavior::Allow } else { TimeoutBehavior::Deny },
     }
 }

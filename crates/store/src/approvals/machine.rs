@@ -47,7 +47,7 @@ pub(crate) fn resolve(
         let repeated = given_answer(&record.state) == Some(decision);
         return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
     }
-    if now > record.request.expires_at {
+    if record.request.is_over(now) {
         return Step::become_(ApprovalState::TimedOut { at: now }, Err(expired(record)));
     }
     if !offers(record, decision) {
@@ -67,7 +67,7 @@ pub(crate) fn cancel(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
 /// The deadline may have passed.
 pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     match record.state {
-        ApprovalState::Pending if now > record.request.expires_at => {
+        ApprovalState::Pending if record.request.is_over(now) => {
             Step::become_(ApprovalState::TimedOut { at: now }, ())
         }
         _ => Step::stay(()),
@@ -114,7 +114,7 @@ pub(crate) fn allow_later(
     ttl: Duration,
     now: Timestamp,
 ) -> Step<Result<(), ResolveError>> {
-    let waiting = record.state == ApprovalState::Pending && now <= record.request.expires_at;
+    let waiting = record.state == ApprovalState::Pending && !record.request.is_over(now);
     let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
     match record.state {
         _ if !offers(record, Decision::AllowOnce) => {

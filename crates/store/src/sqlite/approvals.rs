@@ -6,7 +6,7 @@ use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
-use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, to_json};
+use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
 use super::{audit, lookout, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
@@ -14,7 +14,7 @@ use crate::approvals::{code, wait};
 use crate::{
     AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
     CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, StoreErrorKind,
-    Timestamp,
+    Timestamp, Uptime,
 };
 
 #[async_trait]
@@ -114,16 +114,13 @@ impl ApprovalStore for SqliteStore {
     }
 
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
-        let due = "WHERE status = 'pending' AND expires_at < ?1 ORDER BY row";
         // Looking costs less than writing, and mostly there is nothing.
-        let sql = format!("SELECT 1 FROM approvals {due}");
-        let found: Result<bool, StoreError> =
-            self.database.read(move |db| Ok(db.prepare_cached(&sql)?.exists([now])?)).await;
-        if !found? {
+        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now)?)).await;
+        if found?.is_empty() {
             return Ok(Vec::new());
         }
         let changed = self.database.write(move |db| {
-            let due = select(db, due, &[&now])?;
+            let due = due(db, now)?;
             Ok(step_all(db, due, |record| machine::expire(record, now))?)
         });
         self.told_all(changed.await)
@@ -306,9 +303,19 @@ fn free_code(db: &Connection) -> rusqlite::Result<String> {
     }
 }
 
+/// The questions whose last moment has passed, by [`NewApproval::is_over`].
+fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>> {
+    let uptime = Uptime::now();
+    let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
+    let clause = "WHERE status = 'pending' \
+                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row";
+    select(db, clause, &[&now, &boot, &at.map(Count)])
+}
+
 fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state, \
+               deadline_boot, deadline_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let (boot, at) = record.request.deadline.as_ref().map(Uptime::parts).unzip();
     db.prepare_cached(sql)?.execute(params![
         record.id.as_str(),
         record.code,
@@ -319,6 +326,8 @@ fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::
         Word(record.state.status()),
         texts::put(db, request)?,
         AsJson(&record.state),
+        boot,
+        at.map(Count),
     ])?;
     Ok(())
 }

@@ -267,6 +267,34 @@ async fn who_asked_ends_the_waiting_whatever_the_clock_says(store: &dyn Store) {
     assert_eq!(store.end_waiting(&"nope".into(), at(5)).await.unwrap(), None);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_clock_that_is_set_neither_ends_a_question_nor_keeps_it_open() {
+    for form in [crate::support::memory(), crate::support::sqlite()] {
+        let store = &*form.store;
+        let now = backstop_store::Uptime::now().unwrap();
+        let (open, over) = (now.clone().after(HOUR), now);
+        std::thread::sleep(Duration::from_millis(2));
+        let asked = |deadline| NewApproval { deadline: Some(deadline), ..question("ls") };
+        // Forward, by years.
+        let ahead = Timestamp::now().after(HOUR);
+        let live = store.create_approval(asked(open.clone())).await.unwrap();
+        assert!(store.expire_approvals(ahead).await.unwrap().is_empty());
+        let answered = store.resolve_approval(&live.id, Decision::AllowOnce, "ann", ahead).await.unwrap();
+        assert_eq!(answered.record.state.status(), ApprovalStatus::Allowed);
+        // Back.
+        let late = store.create_approval(asked(over.clone())).await.unwrap();
+        assert_eq!(
+            store.expire_approvals(at(5)).await.unwrap(),
+            [late.clone()]
+                .map(|late| ApprovalRecord { state: ApprovalState::TimedOut { at: at(5) }, ..late })
+        );
+        let late = store.create_approval(asked(over)).await.unwrap();
+        let refused = store.resolve_approval(&late.id, Decision::AllowOnce, "ann", at(5)).await;
+        assert!(matches!(refused, Err(ResolveError::Expired { .. })));
+    }
+}
+
 async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     let asked = ask(store, "ls").await;
     assert!(store.erase_preview(&asked.id).await.unwrap());

@@ -119,6 +119,7 @@ pub(crate) fn question(command: &str) -> NewApproval {
         allowed_decisions: vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny],
         created_at: at(1_000),
         expires_at: at(2_000),
+        deadline: None,
         timeout_behavior: TimeoutBehavior::Deny,
     }
 }

@@ -1,3 +1,7 @@
+-- The deadline of a question on the clock that counts from a start of the machine.
+ALTER TABLE approvals ADD COLUMN deadline_boot TEXT;
+ALTER TABLE approvals ADD COLUMN deadline_at INTEGER;
+
 -- Which approvals changed, for those who wait in other processes: they look at what came since they looked last. By triggers,
 -- so that nobody who writes can forget it. Who is further behind than what is kept looks at everything.
 CREATE TABLE approval_changes (
