@@ -390,6 +390,7 @@ const PARTS: &[(&str, &str)] = &[
     ("guards/src/guard.rs", "the words of a finding that are shown"),
     ("guards/src/given.rs", "the beginning of a text that is shown; and texts that are counted"),
     ("guards/src/hooks/command.rs", "reasons that are shown; and a file that is known to be longer"),
+    ("guards/src/hooks/exhibit.rs", "what people are shown, who are told how much more there is"),
     ("guards/src/hooks/shapes.rs", "the name of a language that is shown"),
     ("guards/src/verdicts/webhook/wire.rs", "a field that is taken out of an answer"),
     ("guards/src/rules/remote.rs", "words that excuse, of which all others are judged"),

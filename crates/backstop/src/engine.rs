@@ -34,7 +34,7 @@ pub use backstop_engine::{
 };
 
 // How humans are asked.
-pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Attendance};
+pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Attendance, Foresight, Masker};
 
 // Receipts.
 pub use backstop_engine::{

@@ -11,8 +11,8 @@ pub use backstop_guards::programs::{Program, Programs, programs_of, read_program
 // As hooks.
 pub use backstop_guards::hooks::{
     ArgumentActions, COMMAND_SAFETY_ID, CommandSafety, FilePatterns, InArguments, InvalidFilePattern,
-    REDACTOR_ID, RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, register_command_safety,
-    register_redaction, register_security_audit, seen,
+    REDACTOR_ID, RedactionSettings, SECURITY_AUDIT_ID, SecurityAudit, mask_for_people,
+    register_command_safety, register_redaction, register_security_audit, seen,
 };
 
 /// Secrets, personal data and hidden text in texts.

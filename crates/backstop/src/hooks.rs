@@ -20,7 +20,7 @@ pub use backstop_hooks::{
 };
 
 // Through whose eyes a judge sees the disk.
-pub use backstop_hooks::{Eyes, Seen, Sight};
+pub use backstop_hooks::{Eyes, FrontEnd, Seen, Sight};
 
 // Where hooks stand.
 pub use backstop_hooks::{

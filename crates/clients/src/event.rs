@@ -4,7 +4,9 @@
 //! sub-agent, and a [`Moment`], which says what is happening. Names of events differ per client; moments
 //! don't.
 
-use backstop_hooks::{AgentId, CallContext, RunId, SessionId, SessionKey, Sight, Text, Trace, Trigger};
+use backstop_hooks::{
+    AgentId, CallContext, FrontEnd, RunId, SessionId, SessionKey, Sight, Text, Trace, Trigger,
+};
 
 use crate::client::Client;
 use crate::tools::{ToolOutput, ToolUse};
@@ -285,6 +287,7 @@ impl Frame {
             workspace_dir: self.folder.clone(),
             sight: self.sight.clone(),
             trace: self.trace,
+            front_end: FrontEnd { host: Some("hooks"), client: Some(self.client.name()) },
             ..CallContext::default()
         }
     }

@@ -6,6 +6,7 @@ mod aside;
 mod beginning;
 mod blocking;
 mod engine;
+mod exhibit;
 mod foreign;
 mod hook_options;
 mod hook_set;
@@ -34,6 +35,7 @@ pub use engine::{
     DECISIONS_LAST, Engine, EngineBuilder, JsonDispatch, JudgedAnswer, NotAnEvent, OfferQuestion,
     OfferRuling, Unasked, ungated_rulings,
 };
+pub use exhibit::{Foresight, Masker};
 pub use foreign::MAX_DEPTH;
 pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
 pub use hook_set::{HookSet, ListedHook};

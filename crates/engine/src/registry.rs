@@ -22,6 +22,7 @@ use backstop_hooks::{
 };
 
 pub use self::current::Registry;
+use crate::exhibit::{Foresight, Masker};
 use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
 use crate::hook_set::HookSet;
@@ -118,6 +119,8 @@ pub struct Snapshot {
     slots: Vec<(TypeId, Arc<dyn AnySlot>)>,
     redactors: Arc<Vec<Seat>>,
     unsealer: Option<Kept<dyn Unsealer>>,
+    masker: Option<Kept<dyn Masker>>,
+    foresight: Option<Kept<dyn Foresight>>,
     tools: Arc<Vec<ToolName>>,
     /// Those who take part, whether or not they have hooks.
     owners: Arc<BTreeSet<OwnerId>>,
@@ -135,6 +138,8 @@ impl Snapshot {
             slots: Vec::new(),
             redactors: Arc::default(),
             unsealer: None,
+            masker: None,
+            foresight: None,
             tools: Arc::new(known_tools().map(ToolName::new).collect()),
             owners: Arc::default(),
             settings: Arc::new(settings),
@@ -263,6 +268,24 @@ impl Snapshot {
     /// configuration, and a reload brings the next one or none.
     pub fn set_unsealer(&mut self, unsealer: Arc<dyn Unsealer>) {
         self.unsealer = Some(Kept::new(unsealer));
+    }
+
+    /// Sets who masks secrets in what people are shown. There is one, as with the resolver of placeholders.
+    pub fn set_masker(&mut self, masker: Arc<dyn Masker>) {
+        self.masker = Some(Kept::new(masker));
+    }
+
+    pub(crate) fn masker(&self) -> Option<&dyn Masker> {
+        self.masker.as_ref().and_then(Kept::get)
+    }
+
+    /// Sets who works out what calls would start. There is one, as with the resolver of placeholders.
+    pub fn set_foresight(&mut self, foresight: Arc<dyn Foresight>) {
+        self.foresight = Some(Kept::new(foresight));
+    }
+
+    pub(crate) fn foresight(&self) -> Option<&dyn Foresight> {
+        self.foresight.as_ref().and_then(Kept::get)
     }
 
     pub(crate) fn unsealer(&self) -> Option<&dyn Unsealer> {

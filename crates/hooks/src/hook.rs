@@ -32,6 +32,7 @@ use serde_json::Value;
 use crate::batch::Membership;
 use crate::evidence::{Evidence, Fact};
 use crate::forms::Forms;
+use crate::front_end::FrontEnd;
 use crate::id::{AgentId, RunId, SessionId, SessionKey};
 use crate::nesting::Nesting;
 use crate::outcome::{Malformed, Outcome, record};
@@ -70,6 +71,9 @@ record! {
         /// How many hooks the call is inside of. It is set by making or copying the context, in no other way.
         #[serde(skip)]
         nesting: Nesting,
+        /// Through what it is seen.
+        #[serde(skip)]
+        front_end: FrontEnd,
         /// Through whose eyes the disk around the call is seen.
         #[serde(skip)]
         sight: Sight,

@@ -30,6 +30,7 @@ pub mod conversation;
 mod digest;
 mod evidence;
 mod forms;
+mod front_end;
 mod hook;
 mod host;
 mod id;
@@ -58,6 +59,7 @@ pub use contained::{Contained, Panicked, contained, drop_contained};
 pub use digest::{Digest, DigestForm, InvalidDigest, Leaves};
 pub use evidence::{Evidence, Fact};
 pub use forms::Forms;
+pub use front_end::FrontEnd;
 pub use hook::{
     Answer, CallContext, Context, Hook, HookError, HookFuture, HookLoad, HookResult, JsonFuture, JsonHook,
     OwnedContext, Requester, Trigger, async_hook_fn, event_json, hook_fn, json_hook,

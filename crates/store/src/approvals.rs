@@ -19,6 +19,7 @@
 pub(crate) mod code;
 pub(crate) mod machine;
 mod preview;
+mod starts;
 pub(crate) mod wait;
 
 use async_trait::async_trait;
@@ -31,11 +32,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub use self::preview::{Preview, preview};
+pub use self::starts::{StartedProcess, Starts, TouchedPath};
 use crate::names::named;
 use crate::{GrantPlace, StoreError, Timestamp, Uptime};
 
-/// The largest request that is kept, in bytes of JSON.
-pub const MAX_APPROVAL_BYTES: usize = 256 * 1024;
+/// The largest request that is kept, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
+pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
+/// The largest arguments that are kept whole, in bytes of JSON. A call that has larger ones can be denied and not allowed.
+pub const MAX_WHOLE_BYTES: usize = 256 * 1024;
 
 /// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +57,12 @@ pub struct NewApproval {
     pub session: SessionId,
     /// The run.
     pub run: Option<RunId>,
+    /// Through which host the call is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The program whose hooks report the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The call.
     pub call: ToolCallId,
     /// The tool, as called and canonical.
@@ -80,6 +90,12 @@ pub struct NewApproval {
     /// timeout.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
+    /// How many secrets are masked in what is shown.
+    #[serde(default, skip_serializing_if = "starts::is_zero")]
+    pub masked: usize,
+    /// What the call would start, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Starts>,
     /// What the human can answer. Deny is always offered.
     pub allowed_decisions: Vec<Decision>,
     /// When it was asked.
@@ -116,6 +132,13 @@ pub struct ApprovalReason {
 }
 
 impl NewApproval {
+    /// Leaves nothing of the arguments but the digest.
+    pub(crate) fn forget_arguments(&mut self) {
+        self.preview = Json::default();
+        self.whole = None;
+        self.starts = None;
+    }
+
     /// Returns whether the call runs if nobody answers in time: only if its author says so, and nothing of it was hidden from
     /// those who were asked.
     pub fn silence_allows(&self) -> bool {
@@ -141,8 +164,7 @@ impl NewApproval {
     pub(crate) fn forget_texts(&mut self) {
         self.title = Text::from("denied; what was asked is erased");
         self.description = Text::default();
-        self.preview = Json::default();
-        self.whole = None;
+        self.forget_arguments();
         for reason in &mut self.reasons {
             reason.title = Text::default();
             reason.description = Text::default();

@@ -24,7 +24,7 @@ mod voice;
 use std::time::{Duration, Instant};
 
 use backstop_hooks::points::{AgentEnd, AgentEndEvent, MessageReceived, MessageReceivedEvent};
-use backstop_hooks::{CallContext, PointId, RunId, Text};
+use backstop_hooks::{CallContext, FrontEnd, PointId, RunId, Text};
 use backstop_store::{Allowance, ApprovalFilter, ApprovalState, Reach, RunOutcome, Session, Timestamp};
 use tokio::task::JoinHandle;
 
@@ -139,6 +139,7 @@ pub(crate) fn context(agent: &Agent, session: &AgentSession, run: &RunId, input:
         message_provider: agent.settings.channel.clone(),
         workspace_dir: Some(session.tools().workspace.root().display().to_string()),
         requester: input.sender.clone(),
+        front_end: FrontEnd::of_host("agent"),
         ..CallContext::default()
     }
 }

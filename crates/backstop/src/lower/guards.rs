@@ -13,7 +13,7 @@ use backstop_config::{
 use backstop_engine::Snapshot;
 use backstop_guards::hooks::{
     COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, SECURITY_AUDIT_ID,
-    SecurityAudit, register_command_safety, register_security_audit,
+    SecurityAudit, mask_for_people, register_command_safety, register_security_audit,
 };
 use backstop_guards::programs::{Programs, programs_of, read_programs};
 use backstop_guards::{
@@ -52,8 +52,15 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
             Err(found) => problems.extend(found),
         }
     }
-    if is_on(snapshot, REDACTOR_ID) {
-        problems.extend(redaction::register(loaded, snapshot));
+    match redaction::catalogue(loaded).map(Arc::new) {
+        Ok(catalogue) => {
+            // Whoever is asked reads no secrets, whatever is done with secrets elsewhere.
+            mask_for_people(snapshot, Arc::clone(&catalogue));
+            if is_on(snapshot, REDACTOR_ID) {
+                problems.extend(redaction::register(loaded, catalogue, snapshot));
+            }
+        }
+        Err(found) => problems.extend(found),
     }
     problems
 }

@@ -13,12 +13,8 @@ use backstop_scan::{Action, Catalogue, Class, Policy, Scanner, Source};
 use super::guards::{builtin, text_of};
 use crate::locations::from_operator;
 
-pub(super) fn register(loaded: &Loaded, snapshot: &mut Snapshot) -> Vec<Problem> {
+pub(super) fn register(loaded: &Loaded, catalogue: Arc<Catalogue>, snapshot: &mut Snapshot) -> Vec<Problem> {
     let guards = &loaded.config.guards;
-    let catalogue = match catalogue(loaded) {
-        Ok(catalogue) => Arc::new(catalogue),
-        Err(problems) => return problems,
-    };
     let known = |class, kind| unknown_kind(&catalogue, class, kind);
     let problems: Vec<_> =
         [(Class::Secret, &guards.secrets.kinds), (Class::Pii, &guards.personal_data.kinds)]
@@ -34,7 +30,7 @@ pub(super) fn register(loaded: &Loaded, snapshot: &mut Snapshot) -> Vec<Problem>
 }
 
 /// What the operator added to what is looked for, or every problem with it.
-fn catalogue(loaded: &Loaded) -> Result<Catalogue, Vec<Problem>> {
+pub(super) fn catalogue(loaded: &Loaded) -> Result<Catalogue, Vec<Problem>> {
     let guards = &loaded.config.guards;
     let lists = [(Class::Secret, &guards.secrets.formats), (Class::Pii, &guards.personal_data.formats)];
     let (mut files, mut entries, mut problems) = (Vec::new(), Vec::new(), Vec::new());

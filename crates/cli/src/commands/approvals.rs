@@ -1,9 +1,11 @@
 //! `backstop approvals` and `backstop allow-once`: a human's answers, given through the database or at a desk.
 
+mod starts;
+
 use std::time::Duration;
 
 use backstop::hooks::{Decision, Severity};
-use backstop::store::{Allowance, ApprovalRecord, ApprovalState, Grant, Reach, Timestamp};
+use backstop::store::{Allowance, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp};
 use serde_json::json;
 
 use super::answerer;
@@ -148,6 +150,13 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
         text.push_str(&format!("  {}\n", plain(&request.description)));
     }
     text.push_str(&format!("  call: {}\n{call}", plain(&request.tool_name.in_full())));
+    if request.masked > 0 {
+        let secrets =
+            if request.masked == 1 { "1 secret is" } else { &format!("{} secrets are", request.masked) };
+        text.push_str(&format!("  {}\n", paint.with(Style::Notice, format!("{secrets} masked"))));
+    }
+    text.push_str(&request.starts.as_ref().map(starts::told).unwrap_or_default());
+    text.push_str(&whence(request));
     for reason in &request.reasons {
         let description = match reason.description.as_str() {
             "" => String::new(),
@@ -170,9 +179,45 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
     }
     text.push_str(&format!("  digest: {}\n", request.digest.short()));
     text.push_str(&format!("  code: {}\n", paint.with(Style::Name, &record.code)));
+    let offered: Vec<&str> = request.allowed_decisions.iter().map(|decision| word(*decision)).collect();
+    text.push_str(&format!("  answers: {}\n", offered.join(", ")));
     text.push_str(&format!("  asked: {}\n", ago(request.created_at, now)));
     text.push_str(&format!("  state: {}\n", state(record, now)));
     text
+}
+
+/// Who wants to make the call, and where.
+fn whence(request: &NewApproval) -> String {
+    let place = &request.place;
+    let through = match (&request.host, &request.client) {
+        (Some(host), Some(client)) => Some(format!("{host} of {client}")),
+        (host, client) => host.clone().or_else(|| client.clone()),
+    };
+    // Written as a list, of which some parts are missing. The first is the channel in both.
+    let named = |list: &Option<String>, from: usize| {
+        let parts: Vec<Option<String>> = serde_json::from_str(list.as_deref()?).ok()?;
+        let parts: Vec<String> = parts.into_iter().skip(from).flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    };
+    let facts = [
+        ("agent", Some(request.agent.to_string())),
+        ("through", through),
+        ("for", named(&place.requester, 1)),
+        ("channel", named(&place.channel, 0)),
+        ("workspace", place.workspace.clone()),
+        ("session", Some(request.session.to_string())),
+    ];
+    let known = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    known.map(|(name, value)| format!("  {name}: {}\n", one_line(&value, 160))).collect()
+}
+
+/// Returns an answer as people type it.
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::AllowOnce => "allow once",
+        Decision::AllowAlways => "allow always",
+        Decision::Deny => "deny",
+    }
 }
 
 fn state(record: &ApprovalRecord, now: Timestamp) -> String {

@@ -50,6 +50,8 @@ fn an_answer_from_another_process_lets_the_call_run_once() {
     let shown = user.run(&["approvals", "show", &code(&approval)]).succeeded().out;
     insta::with_settings!({ filters => [
         (r"code: [A-Z0-9]+", "code: [code]"),
+        (r"workspace: /.*/work", "workspace: [folder]/work"),
+        (r"session: s-[0-9a-f]+", "session: [session]"),
         (r"\d+ s( ago)?", "[span]"),
         (r"[0-9a-f]{12}", "[digest]"),
     ] }, { insta::assert_snapshot!(shown) });

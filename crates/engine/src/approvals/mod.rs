@@ -20,7 +20,6 @@ mod question;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
 };
@@ -33,6 +32,7 @@ pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
 use self::question::{all_offer, query_of, question, rules_of, scope_of, told};
+use crate::exhibit::Exhibit;
 use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;
 
@@ -89,13 +89,13 @@ impl Approvals {
     /// `sealed`, and none comes of it: with other values in the place of its placeholders it would be another call.
     pub(crate) async fn settle(
         &self,
-        event: &ToolCallEvent,
+        exhibit: &Exhibit<'_>,
         requests: &[ApprovalRequest],
-        call: &CallContext,
         attendance: &Attendance,
         earlier: bool,
         sealed: bool,
     ) -> Settled {
+        let Exhibit { event, call, .. } = *exhibit;
         let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
@@ -104,7 +104,8 @@ impl Approvals {
             true => Vec::new(),
             false => requests.iter().map(|request| query_of(request, &question)).collect(),
         };
-        let asking = Asking { requests, queries, scope: scope_of(&question), title: question.title.clone() };
+        let asking =
+            Asking { exhibit, requests, queries, scope: scope_of(&question), title: question.title.clone() };
         let answered = self
             .answer(question, &asking, attendance, earlier, &mut petition)
             .await
@@ -118,13 +119,13 @@ impl Approvals {
 
     async fn answer(
         &self,
-        question: NewApproval,
+        mut question: NewApproval,
         asking: &Asking<'_>,
         attendance: &Attendance,
         earlier: bool,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
-        let Asking { requests, scope, .. } = asking;
+        let Asking { exhibit, requests, scope, .. } = asking;
         let now = question.created_at;
         if earlier && let Some(grants) = self.granted(asking, now).await? {
             let resolution = Resolution::AllowAlways;
@@ -136,6 +137,7 @@ impl Approvals {
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
         }
+        exhibit.show(&mut question);
         let unattended = match attendance {
             Attendance::Present(_) | Attendance::Queue => None,
             Attendance::Nobody => Some("nobody is there to ask; "),
@@ -355,6 +357,7 @@ impl AskError {
 
 /// What is asked about one call.
 struct Asking<'a> {
+    exhibit: &'a Exhibit<'a>,
     requests: &'a [ApprovalRequest],
     /// What grants must cover to answer it; nothing for a call that none answers.
     queries: Vec<GrantQuery>,

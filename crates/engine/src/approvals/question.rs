@@ -9,17 +9,13 @@ use backstop_hooks::{
     TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Preview, Timestamp, Uptime,
-    preview,
+    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Timestamp, Uptime,
 };
 
 /// Returns the session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
     session.cloned().unwrap_or_else(|| "none".into())
 }
-
-/// The largest arguments that are kept whole beside what is shown of them, in bytes of JSON.
-const MOST_WHOLE_BYTES: usize = 128 * 1024;
 
 /// One question out of several requests: the gravest one leads, the strictest limits hold. `patience` is
 /// how long hooks wait that do not say; a `sealed` call has placeholders, and is allowed once or not at all.
@@ -42,15 +38,14 @@ pub(super) fn question(
     // Where silence allows, the longest wait is the strictest; where it denies, the shortest.
     let timeout = if allow { timeouts.max() } else { timeouts.min() }.unwrap_or_default();
     let session = session_of(call.session_id.as_ref());
-    let arguments = event.params.to_value();
-    let Preview { shown, is_cut } = preview(&arguments);
-    let is_kept = is_cut && arguments.to_string().len() <= MOST_WHOLE_BYTES;
     NewApproval {
         agent: call.agent_id.clone().unwrap_or_else(|| "default".into()),
         session_key: call.session_key.clone().unwrap_or_else(|| session.as_str().into()),
         workspace: workspace_of(call),
         session,
         run: event.run_id.clone().or_else(|| call.run_id.clone()),
+        host: call.front_end.host.map(str::to_owned),
+        client: call.front_end.client.map(str::to_owned),
         call: event.tool_call_id.clone().unwrap_or_else(|| "".into()),
         tool_name: event.tool_name.clone(),
         digest,
@@ -59,9 +54,12 @@ pub(super) fn question(
         severity: gravest.map_or(Severity::Warning, ApprovalRequest::severity_level),
         reasons: requests.iter().map(reason).collect(),
         place: place_of(call),
-        preview: shown,
-        whole: is_kept.then(|| Json::new(arguments)),
-        unseen: is_cut,
+        preview: Json::default(),
+        whole: None,
+        // Nothing of it yet.
+        unseen: true,
+        masked: 0,
+        starts: None,
         allowed_decisions: offered.collect(),
         created_at: now,
         expires_at: now.after(timeout),

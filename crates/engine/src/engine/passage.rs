@@ -23,6 +23,7 @@ use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, Poi
 
 use super::Engine;
 use crate::approvals::Attendance;
+use crate::exhibit::Exhibit;
 use crate::hook_options::HookMeta;
 use crate::permit::{CHANGED_SINCE, Permitted};
 use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, Said};
@@ -202,7 +203,9 @@ impl Engine {
         let sealed = seal::has_placeholders(&passage.snapshot, event, call);
         for round in 0..MAX_QUESTIONS {
             let first = round == 0;
-            let settled = self.0.approvals.settle(event, &requests, call, attendance, first, sealed).await;
+            let snapshot = &passage.snapshot;
+            let exhibit = Exhibit { snapshot, event, call };
+            let settled = self.0.approvals.settle(&exhibit, &requests, attendance, first, sealed).await;
             passage.approval.clone_from(&settled.note.id);
             let (saw, resolution) = (settled.note.digest, settled.note.resolution);
             underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));

@@ -420,12 +420,12 @@ async fn what_was_shown_in_part_is_not_allowed(store: Arc<dyn Store>) {
     call.await.unwrap().permit.unwrap();
     // Silence would allow what a hook asks about here, and allows nothing that nobody was shown.
     let (lax, _) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
-    for padded in [40_000, 200_000] {
+    for padded in [40_000, 300_000] {
         let verdict = permit(&lax, &"x".repeat(padded), &Attendance::Queue).await;
         assert_eq!(resolution(&verdict), Resolution::Timeout);
         assert!(verdict.permit.is_err(), "{padded}");
     }
-    let huge = permit(&engine, &"x".repeat(200_000), &Attendance::Nobody).await;
+    let huge = permit(&engine, &"x".repeat(300_000), &Attendance::Nobody).await;
     huge.permit.unwrap_err();
     let row = rows(&store).await.remove(0).request;
     assert!(row.whole.is_none() && row.unseen, "too large to be kept beside what is shown");

@@ -13,4 +13,5 @@ mod answers;
 mod atomicity;
 mod listeners;
 mod mutants;
+mod shown;
 mod survival;

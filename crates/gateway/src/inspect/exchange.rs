@@ -21,7 +21,7 @@ use backstop_hooks::points::{
     ModelCallStarted, ModelCallStartedEvent, NO_MODEL,
 };
 use backstop_hooks::{
-    AgentId, CallContext, CallId, Digest, Requester, SessionKey, Text, Trace, TraceParent, Trigger,
+    AgentId, CallContext, CallId, Digest, FrontEnd, Requester, SessionKey, Text, Trace, TraceParent, Trigger,
 };
 use backstop_llm::live::AnswerEditor;
 use backstop_llm::{Api, FailureKind, ModelRequest, ProviderError, ProviderErrorKind, WireError};
@@ -210,6 +210,7 @@ impl InspectedExchange {
             trigger: Some(Trigger::User),
             requester: self.requester(request),
             trace: Some(self.span()),
+            front_end: FrontEnd::of_host("gateway"),
             ..CallContext::default()
         }
     }

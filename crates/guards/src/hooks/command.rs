@@ -10,9 +10,10 @@ use backstop_hooks::points::{
     BeforeToolCall, TYPED_TERMINAL, ToolBefore, ToolBeforeEvent, ToolCallEvent, UNSEEN_TERMINAL,
 };
 use backstop_hooks::{
-    Answer, Context, Digest, Evidence, Fact, Hook, HookError, Params, Reason, Seen, Sight, ToolName,
+    Answer, CallContext, Context, Digest, Evidence, Fact, Hook, HookError, Params, Reason, Seen, Sight,
+    ToolName,
 };
-use backstop_shell::Looked;
+use backstop_shell::{Looked, Trace};
 
 use super::extract::shell_inputs;
 use super::{Objection, UNKNOWN, place, question, reason, rules, stopping};
@@ -57,9 +58,9 @@ impl CommandSafety {
         input: Input,
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let (reads, leads_to) = (through(cx, look), through(cx, led));
+        let (reads, leads_to) = (through(cx.call, look), through(cx.call, led));
         let read = once(reads.clone(), reads, digest_of, cx.evidence.cloned());
-        let follow = once(led_through_folders(cx), leads_to, leads, cx.evidence.cloned());
+        let follow = once(led_through_folders(cx.call), leads_to, leads, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -92,6 +93,33 @@ impl CommandSafety {
     }
 }
 
+impl CommandSafety {
+    /// Returns what the commands of a call would do, and the languages of its code that nobody reads; `None` for a call that
+    /// hands nothing to a shell. What is typed into a running program is not in it.
+    pub(super) fn traces(
+        &self,
+        event: &ToolCallEvent,
+        call: &CallContext,
+    ) -> Option<(Vec<Trace>, Vec<String>)> {
+        let runs = shell_inputs(&event.tool_name, &event.params).ok()?;
+        let (reads, leads_to) = (through(call, look), through(call, led));
+        let read = once(reads.clone(), reads, digest_of, None);
+        let follow = once(led_through_folders(call), leads_to, leads, None);
+        let commands = runs.commands.iter().filter(|shell| shell.typed.is_none() && !shell.is_guess);
+        let traces: Vec<Trace> = commands
+            .map(|shell| {
+                let place = place(call, self.home.as_deref(), shell.workdir.as_deref());
+                let place = match self.reads_files {
+                    true => place.with_files(read.clone()).with_links(follow.clone()),
+                    false => place,
+                };
+                self.guard.trace(&shell.text, shell.shell, &place)
+            })
+            .collect();
+        (!traces.is_empty() || !runs.unread.is_empty()).then_some((traces, runs.unread))
+    }
+}
+
 /// Longest file that is looked into, in bytes.
 pub(super) const MAX_FILE: u64 = 64 * 1024;
 
@@ -121,10 +149,10 @@ fn once<T: Clone + Send + 'static>(
 
 /// A look through the eyes that the call is seen with.
 fn through<T: 'static>(
-    cx: Context<'_>,
+    call: &CallContext,
     look: fn(&str, &Sight) -> T,
 ) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
-    let sight = cx.call.sight.clone();
+    let sight = call.sight.clone();
     move |path| look(path, &sight)
 }
 
@@ -137,9 +165,11 @@ fn led(path: &str, sight: &Sight) -> Option<String> {
 }
 
 /// Returns the same for the paths of one judgement: the folder of many files is followed once.
-fn led_through_folders(cx: Context<'_>) -> impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static {
-    let lent = through(cx, led);
-    let is_lent = cx.call.sight.lent().is_some();
+fn led_through_folders(
+    call: &CallContext,
+) -> impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static {
+    let lent = through(call, led);
+    let is_lent = call.sight.lent().is_some();
     let folders: Arc<Mutex<Folders>> = Arc::default();
     move |path| match is_lent {
         true => lent(path),

@@ -11,6 +11,7 @@
 //! are in `redaction`.
 
 mod command;
+mod exhibit;
 mod extract;
 mod files;
 mod package;
@@ -24,17 +25,20 @@ use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeOutcome, Tool
 use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason, RuleId, Severity};
 
 pub use command::{COMMAND_SAFETY_ID, CommandSafety, seen};
+pub use exhibit::mask_for_people;
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
 pub use redaction::{ArgumentActions, InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Judgement, Place, Verdict};
 
-/// Registers the command guard in a snapshot, if a host of this process shows tool calls.
+/// Registers the command guard in a snapshot, if a host of this process shows tool calls. People who are asked about a
+/// call are shown what it finds of what the call would start.
 ///
 /// # Errors
 ///
 /// [`RegisterError`] if it can't be registered there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
+    snapshot.set_foresight(Arc::new(guard.clone()));
     stand(snapshot, guard, COMMAND_SAFETY_ID, 100)
 }
 

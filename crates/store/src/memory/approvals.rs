@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
+use backstop_hooks::{ApprovalId, Decision, Digest, RunId, SessionId};
 
 use super::MemoryStore;
 use crate::answered;
@@ -176,12 +176,7 @@ impl ApprovalStore for MemoryStore {
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
         let mut state = self.state();
         let record = state.approvals.iter_mut().find(|record| record.id == *id);
-        Ok(record
-            .map(|record| {
-                record.request.preview = Json::default();
-                record.request.whole = None;
-            })
-            .is_some())
+        Ok(record.map(|record| record.request.forget_arguments()).is_some())
     }
 
     async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{ApprovalId, Decision, Digest, Json, RunId, SessionId};
+use backstop_hooks::{ApprovalId, Decision, Digest, RunId, SessionId};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
@@ -197,11 +197,7 @@ impl ApprovalStore for SqliteStore {
     }
 
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {
-        let erased = self.rewrite(id, |request| {
-            request.preview = Json::default();
-            request.whole = None;
-        });
-        Ok(erased.await?.is_some())
+        Ok(self.rewrite(id, NewApproval::forget_arguments).await?.is_some())
     }
 
     async fn mark_seen(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {

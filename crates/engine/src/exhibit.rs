@@ -1,0 +1,107 @@
+//! What people are shown of a call that they are asked about.
+//!
+//! The laws: *what is shown is what is asked about*, all of the arguments, in which secrets are masked and nothing else is
+//! changed; *failing is not passing*: of a call that can't be shown nothing is, and it can be denied but not allowed;
+//! *nothing decides by what is foreseen*, so that a command of which nothing can be told is asked about all the same.
+
+use std::fmt;
+
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{CallContext, Json, Text, contained};
+use backstop_store::{MAX_WHOLE_BYTES, NewApproval, Preview, Starts, preview};
+use serde_json::Value;
+
+use crate::aside::aside;
+use crate::registry::Snapshot;
+
+/// Masks secrets in what people are shown.
+pub trait Masker: Send + Sync + fmt::Debug + 'static {
+    /// Masks the secrets in all texts of a value. Returns how many there were.
+    fn mask(&self, value: &mut Value) -> usize;
+}
+
+/// Works out what calls would start.
+pub trait Foresight: Send + Sync + fmt::Debug + 'static {
+    /// Returns what a call would start; `None` if it says nothing of the kind.
+    fn foresee(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Starts>;
+}
+
+/// A call, and those who know how it is shown.
+pub(crate) struct Exhibit<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) event: &'a ToolCallEvent,
+    pub(crate) call: &'a CallContext,
+}
+
+impl Exhibit<'_> {
+    /// Puts into a question what people are shown of its call.
+    pub(crate) fn show(&self, question: &mut NewApproval) {
+        let arguments = self.event.params.to_value();
+        let size = arguments.to_string().len();
+        // Here, since a panic there may be about any of it.
+        let texts = question.clone();
+        let shown = aside(size, || contained(|| self.call.nesting.descend(|| self.shown(texts, arguments))));
+        match shown {
+            Ok(Some(shown)) => *question = shown,
+            Ok(None) | Err(_) => conceal(question),
+        }
+    }
+
+    /// The question with its arguments; `None` if it can't be shown.
+    fn shown(&self, mut question: NewApproval, mut arguments: Value) -> Option<NewApproval> {
+        question.starts = self.snapshot.foresight().and_then(|sees| sees.foresee(self.event, self.call));
+        if let Some(masker) = self.snapshot.masker() {
+            let mut said = serde_json::to_value(Said::of(&question)).ok()?;
+            let masked = masker.mask(&mut arguments);
+            masker.mask(&mut said);
+            serde_json::from_value::<Said>(said).ok()?.put(&mut question);
+            question.masked = masked;
+        }
+        let Preview { shown, is_cut } = preview(&arguments);
+        let is_kept = is_cut && arguments.to_string().len() <= MAX_WHOLE_BYTES;
+        (question.preview, question.unseen) = (shown, is_cut);
+        question.whole = is_kept.then(|| Json::new(arguments));
+        Some(question)
+    }
+}
+
+/// Leaves a question of which nothing can be shown.
+fn conceal(question: &mut NewApproval) {
+    tracing::error!(digest = %question.digest.short(), "a call can't be shown to people, so that it can only be denied");
+    question.title = Text::from("run a call that can't be shown");
+    question.description = Text::default();
+    for reason in &mut question.reasons {
+        (reason.title, reason.description, reason.program) = (Text::default(), Text::default(), None);
+    }
+    (question.preview, question.whole, question.starts) = (Json::default(), None, None);
+    question.unseen = true;
+}
+
+/// All that is said about a call.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Said {
+    title: Text,
+    description: Text,
+    reasons: Vec<(Text, Text)>,
+    starts: Option<Starts>,
+}
+
+impl Said {
+    fn of(question: &NewApproval) -> Self {
+        let reasons = question.reasons.iter();
+        Self {
+            title: question.title.clone(),
+            description: question.description.clone(),
+            reasons: reasons.map(|reason| (reason.title.clone(), reason.description.clone())).collect(),
+            starts: question.starts.clone(),
+        }
+    }
+
+    fn put(self, question: &mut NewApproval) {
+        (question.title, question.description) = (self.title, self.description);
+        for (reason, (title, description)) in question.reasons.iter_mut().zip(self.reasons) {
+            (reason.title, reason.description) = (title, description);
+        }
+        question.starts = self.starts;
+    }
+}
