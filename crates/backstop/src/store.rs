@@ -7,7 +7,7 @@ pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 
 // Approvals and grants.
 pub use backstop_store::{
-    APPROVAL_ANSWERED, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord,
+    ANSWERABLE, APPROVAL_ANSWERED, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord,
     ApprovalState, ApprovalStatus, ApprovalStore, Asked, ConsumeError, CreateApprovalError,
     FindApprovalError, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED, Grant, GrantId, GrantPlace, GrantQuery,
     GrantStore, GrantTarget, MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES, NewApproval, NewGrant, Preview, Reach,

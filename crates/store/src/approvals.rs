@@ -41,6 +41,11 @@ pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
 /// The largest arguments that are kept whole, in bytes of JSON. A call that has larger ones can be denied and not allowed.
 pub const MAX_WHOLE_BYTES: usize = 256 * 1024;
 
+/// How long after its deadline a question that nobody answered can still be answered for a later call.
+pub const ANSWERABLE: Duration = Duration::from_hours(24);
+/// The most questions of which the arguments are wiped at once.
+pub(crate) const MOST_WIPED: usize = 64;
+
 /// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,11 +137,17 @@ pub struct ApprovalReason {
 }
 
 impl NewApproval {
-    /// Leaves nothing of the arguments but the digest.
+    /// Returns whether it still has something of the arguments.
+    pub(crate) fn has_arguments(&self) -> bool {
+        !self.preview.is_null() || self.whole.is_some() || self.starts.is_some()
+    }
+
+    /// Leaves nothing of the arguments but the digest. What is shown to nobody can't be allowed any more.
     pub(crate) fn forget_arguments(&mut self) {
         self.preview = Json::default();
         self.whole = None;
         self.starts = None;
+        self.unseen = true;
     }
 
     /// Returns whether the call runs if nobody answers in time: only if its author says so, and nothing of it was hidden from
@@ -475,7 +486,8 @@ pub trait ApprovalStore {
         now: Timestamp,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
-    /// Ends the approvals whose deadline has passed. Returns what ended now.
+    /// Ends the approvals whose deadline has passed. Returns what ended now. Of those that no answer can count for any
+    /// more (used up, or over for [`ANSWERABLE`]) the arguments are wiped, some at a time.
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
 
     /// Ends an approval that nobody has answered, because whoever asked has waited as long as it may, whatever the

@@ -44,9 +44,10 @@ pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
 };
 pub use approvals::{
-    Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
-    ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES,
-    NewApproval, Preview, Reach, ResolveError, Resolved, StartedProcess, Starts, TouchedPath, preview,
+    ANSWERABLE, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
+    ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES,
+    MAX_WHOLE_BYTES, NewApproval, Preview, Reach, ResolveError, Resolved, StartedProcess, Starts,
+    TouchedPath, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,

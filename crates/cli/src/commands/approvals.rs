@@ -5,7 +5,9 @@ mod starts;
 use std::time::Duration;
 
 use backstop::hooks::{Decision, Severity};
-use backstop::store::{Allowance, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp};
+use backstop::store::{
+    ANSWERABLE, Allowance, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp,
+};
 use serde_json::json;
 
 use super::answerer;
@@ -17,9 +19,6 @@ use crate::session::Surroundings;
 
 /// The most rows of a list.
 const LISTED: usize = 200;
-
-/// How long a question that nobody answered is still listed: as long as somebody may want its call allowed.
-const STILL_WANTED: Duration = Duration::from_hours(24);
 
 /// What is asked.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
 
 /// Whether an answer would count: the call waits, or it was refused because nobody answered, and may be made again.
 fn is_open(record: &ApprovalRecord, now: Timestamp) -> bool {
-    let end = record.request.expires_at.after(STILL_WANTED);
+    let end = record.request.expires_at.after(ANSWERABLE);
     match record.state {
         ApprovalState::Pending => true,
         ApprovalState::Unattended { .. } | ApprovalState::TimedOut { .. } => now <= end,

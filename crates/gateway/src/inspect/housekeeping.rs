@@ -27,7 +27,9 @@ impl Housekeeping {
         tokio::spawn(async move {
             let decisions = engine.store().prune_decisions(now.before(DECISIONS_LAST)).await;
             let budgets = engine.store().prune_budgets(now).await;
-            for error in [decisions.err(), budgets.err()].into_iter().flatten() {
+            // Also of questions that nobody can answer any more.
+            let questions = engine.answer_store().expire_approvals(now).await.map(drop);
+            for error in [decisions.err(), budgets.err(), questions.err()].into_iter().flatten() {
                 tracing::warn!(%error, "what is over could not be forgotten");
             }
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backstop_hooks::{Decision, Digest};
 
 use super::{
-    Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
+    ANSWERABLE, Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
     MAX_APPROVAL_BYTES, NewApproval, Reach, ResolveError,
 };
 use crate::Timestamp;
@@ -74,6 +74,17 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     }
 }
 
+/// Whether no answer can count any more, so that nobody needs to be shown the arguments.
+pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool {
+    match record.state {
+        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => true,
+        ApprovalState::Pending | ApprovalState::Allowed(_) => false,
+        ApprovalState::Unattended { .. }
+        | ApprovalState::TimedOut { .. }
+        | ApprovalState::Cancelled { .. } => now > record.request.expires_at.after(ANSWERABLE),
+    }
+}
+
 /// Whoever asked does not wait any longer.
 pub(crate) fn end_waiting(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     match record.state {
@@ -117,6 +128,7 @@ pub(crate) fn allow_later(
     let waiting = record.state == ApprovalState::Pending && !record.request.is_over(now);
     let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
     match record.state {
+        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => Step::stay(Err(already(record))),
         _ if !offers(record, Decision::AllowOnce) => {
             Step::stay(Err(not_offered(record, Decision::AllowOnce)))
         }
@@ -131,9 +143,7 @@ pub(crate) fn allow_later(
         ApprovalState::Allowed(Allowance { decision: Decision::AllowOnce, .. }) => {
             Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
         }
-        ApprovalState::Allowed(_) | ApprovalState::Used { .. } | ApprovalState::Denied { .. } => {
-            Step::stay(Err(already(record)))
-        }
+        ApprovalState::Allowed(_) => Step::stay(Err(already(record))),
     }
 }
 

@@ -112,6 +112,11 @@ impl ApprovalStore for MemoryStore {
     }
 
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
+        for record in &mut self.state().approvals {
+            if record.request.has_arguments() && machine::is_past_answering(record, now) {
+                record.request.forget_arguments();
+            }
+        }
         Ok(self.step_all(|record| Some(machine::expire(record, now))))
     }
 

@@ -10,9 +10,9 @@ use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, 
 use super::{audit, lookout, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
-use crate::approvals::{code, wait};
+use crate::approvals::{MOST_WIPED, code, wait};
 use crate::{
-    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
+    ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
     CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, StoreErrorKind,
     Timestamp, Uptime,
 };
@@ -114,6 +114,7 @@ impl ApprovalStore for SqliteStore {
     }
 
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
+        self.wipe_arguments(now).await?;
         // Looking costs less than writing, and mostly there is nothing.
         let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now)?)).await;
         if found?.is_empty() {
@@ -205,7 +206,40 @@ impl ApprovalStore for SqliteStore {
     }
 }
 
+/// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
+const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
+                              OR (status IN ('unattended', 'timed-out', 'cancelled') AND expires_at < ?1)) LIMIT ?2";
+
 impl SqliteStore {
+    /// Wipes arguments that nobody needs to be shown any more.
+    async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
+        let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
+        let sql = format!("SELECT id FROM approvals {PAST_ANSWERING}");
+        let past: Result<Vec<String>, StoreError> = self
+            .database
+            .read(move |db| {
+                let mut statement = db.prepare_cached(&sql)?;
+                let ids = statement.query_map(params![before, most], |row| row.get(0))?;
+                Ok(ids.collect::<Result<_, _>>()?)
+            })
+            .await;
+        let past = past?;
+        if past.is_empty() {
+            return Ok(());
+        }
+        let wiped = self.database.erase::<_, StoreError>(move |db| {
+            for id in past {
+                let Some(mut record) = find(db, &id.into())? else { continue };
+                if machine::is_past_answering(&record, now) {
+                    record.request.forget_arguments();
+                    rewrite(db, &record)?;
+                }
+            }
+            Ok(())
+        });
+        wiped.await.map(drop)
+    }
+
     /// Writes a request anew, and wipes what it said before. Returns the record as it is then.
     async fn rewrite(
         &self,
@@ -216,10 +250,7 @@ impl SqliteStore {
         let rewritten = self.database.erase::<_, StoreError>(move |db| {
             let Some(mut record) = find(db, &id)? else { return Ok(None) };
             change(&mut record.request);
-            texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&id.as_str()])?;
-            let json = to_json(&record.request)?;
-            let sql = "UPDATE approvals SET text = ?2 WHERE id = ?1";
-            db.prepare_cached(sql)?.execute(params![id.as_str(), texts::put(db, &json)?])?;
+            rewrite(db, &record)?;
             Ok(Some(record))
         });
         Ok(rewritten.await?.0)
@@ -288,6 +319,16 @@ impl SqliteStore {
             StoreError::because(&self.path().display().to_string(), StoreErrorKind::Stopped, error)
         })
     }
+}
+
+/// Writes the request of a record anew, and wipes what it said before.
+fn rewrite(db: &Connection, record: &ApprovalRecord) -> rusqlite::Result<()> {
+    texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&record.id.as_str()])?;
+    let json = to_json(&record.request)?;
+    let sql = "UPDATE approvals SET text = ?2, has_arguments = ?3 WHERE id = ?1";
+    let has_arguments = record.request.has_arguments();
+    db.prepare_cached(sql)?.execute(params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
+    Ok(())
 }
 
 fn free_code(db: &Connection) -> rusqlite::Result<String> {

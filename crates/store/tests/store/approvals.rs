@@ -29,6 +29,7 @@ over_all_forms!(
     waiting_ends_with_the_answer_or_the_deadline,
     who_asked_ends_the_waiting_whatever_the_clock_says,
     an_erased_preview_leaves_the_digest,
+    arguments_are_wiped_once_no_answer_can_count,
     a_call_that_comes_twice_is_one_question,
     of_what_was_denied_no_words_are_kept,
     what_was_shown_in_part_is_not_allowed_before_it_is_shown_whole,
@@ -302,6 +303,35 @@ async fn an_erased_preview_leaves_the_digest(store: &dyn Store) {
     assert!(left.preview.is_null());
     assert_eq!(left.digest, digest("ls"));
     assert!(!store.erase_preview(&"nope".into()).await.unwrap());
+}
+
+async fn arguments_are_wiped_once_no_answer_can_count(store: &dyn Store) {
+    let used = ask(store, "ls").await;
+    store.resolve_approval(&used.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    let waits = ask(store, "pwd").await;
+    let over = ask(store, "id").await;
+    store.cancel_approval(&over.id, at(1_500)).await.unwrap();
+    let shown = async |record: &ApprovalRecord| {
+        let request = store.approval(&record.id).await.unwrap().unwrap().request;
+        (!request.preview.is_null(), request.unseen)
+    };
+    store.expire_approvals(at(1_600)).await.unwrap();
+    assert_eq!(shown(&used).await, (true, false), "it is allowed, and not begun");
+    store.consume_approval(&used.id, &digest("ls"), at(1_600)).await.unwrap();
+    store.expire_approvals(at(1_700)).await.unwrap();
+    assert_eq!(shown(&used).await, (false, true));
+    assert_eq!(shown(&waits).await, (true, false));
+    assert_eq!(shown(&over).await, (true, false), "it may still be allowed for a later call");
+    let day = at(2_000).after(Duration::from_hours(24));
+    store.expire_approvals(day).await.unwrap();
+    assert_eq!(shown(&over).await, (true, false));
+    store.expire_approvals(day.after(Duration::from_millis(1))).await.unwrap();
+    assert_eq!(shown(&over).await, (false, true));
+    // What nobody can be shown nobody can allow.
+    let blind = store.allow_later(&over.id, "ann", HOUR, day).await;
+    assert!(matches!(blind, Err(ResolveError::Unseen { .. })));
+    let kept = store.approval(&used.id).await.unwrap().unwrap();
+    assert_eq!((kept.request.digest, kept.state.status()), (digest("ls"), ApprovalStatus::Used));
 }
 
 #[tokio::test]
