@@ -33,7 +33,7 @@ fn who(by: &str) -> String {
 pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<NewAuditEntry> {
     let (decision, at, by) = match state {
         ApprovalState::Allowed(allowance) => (allowance.decision, allowance.at, &allowance.by),
-        ApprovalState::Denied { at, by } => (Decision::Deny, *at, by),
+        ApprovalState::Denied { at, by, .. } => (Decision::Deny, *at, by),
         _ => return None,
     };
     let request = &record.request;
@@ -60,7 +60,7 @@ pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     };
     let body = json!({
         "grant": grant.id, "tool": given.tool_name.canonical(), "hook": given.question.hook,
-        "rules": given.question.rules, "covers": target, "until": given.expires_at, "by": who(&given.created_by),
+        "rules": given.question.rules, "covers": target, "until": given.expires_at, "times": given.most_uses, "by": who(&given.created_by),
     });
     NewAuditEntry {
         at: given.created_at,

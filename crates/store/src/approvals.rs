@@ -220,6 +220,9 @@ pub enum ApprovalState {
         at: Timestamp,
         /// Who.
         by: String,
+        /// What the model is told with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        word: Option<Text>,
     },
     /// Nobody could be asked.
     Unattended {
@@ -287,6 +290,15 @@ named! {
 }
 
 impl ApprovalState {
+    /// Returns which person brought it about, if one did.
+    pub fn by(&self) -> Option<&str> {
+        match self {
+            Self::Allowed(allowance) | Self::Used { allowance, .. } => Some(&allowance.by),
+            Self::Denied { by, .. } => Some(by),
+            Self::Pending | Self::Unattended { .. } | Self::TimedOut { .. } | Self::Cancelled { .. } => None,
+        }
+    }
+
     /// Returns the state as a word.
     pub fn status(&self) -> ApprovalStatus {
         match self {
@@ -298,6 +310,35 @@ impl ApprovalState {
             Self::TimedOut { .. } => ApprovalStatus::TimedOut,
             Self::Cancelled { .. } => ApprovalStatus::Cancelled,
         }
+    }
+}
+
+/// The most characters of what a person says with a denial.
+pub const MAX_WORD_CHARS: usize = 512;
+
+/// A person's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonsAnswer {
+    pub(crate) decision: Decision,
+    pub(crate) word: Option<Text>,
+    pub(crate) by: String,
+    pub(crate) at: Timestamp,
+}
+
+impl PersonsAnswer {
+    /// Creates an answer; `by` says who gives it.
+    pub fn new(decision: Decision, by: impl Into<String>, at: Timestamp) -> Self {
+        Self { decision, word: None, by: by.into(), at }
+    }
+
+    /// Sets what the model is told, if the answer is a denial: one line, cut to [`MAX_WORD_CHARS`].
+    #[must_use]
+    pub fn with_word(mut self, word: &str) -> Self {
+        let line = word.split(|c: char| c.is_whitespace() || c.is_control()).filter(|part| !part.is_empty());
+        let line = line.collect::<Vec<_>>().join(" ");
+        let cut: String = line.chars().take(MAX_WORD_CHARS).collect();
+        self.word = (self.decision == Decision::Deny && !cut.is_empty()).then(|| cut.into());
+        self
     }
 }
 
@@ -369,12 +410,14 @@ pub enum ResolveError {
     #[error("there is no approval `{0}`")]
     Unknown(ApprovalId),
     /// Another answer, the deadline or the end of the run came first.
-    #[error("approval `{code}` is already {status}")]
+    #[error("approval `{code}` is already {status}{}", by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default())]
     AlreadyResolved {
         /// Its code.
         code: String,
         /// Its state.
         status: ApprovalStatus,
+        /// Who was first, if that was a person.
+        by: Option<String>,
     },
     /// The hooks that asked did not offer that answer.
     #[error("approval `{code}` can't be answered with {}", word(*decision))]
@@ -465,15 +508,21 @@ pub trait ApprovalStore {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
-    /// Records a human's answer, also in the audit trail. Repeating the same answer is not an error. For a denied call
-    /// only the digest and the rules are kept.
+    /// Records a human's answer, also in the audit trail. Repeating the same answer is not an error; another one is, and says
+    /// who was first. For a denied call only the digest, the rules and the human's word are kept.
+    async fn answer_approval(&self, id: &ApprovalId, answer: PersonsAnswer)
+    -> Result<Resolved, ResolveError>;
+
+    /// As [`answer_approval`](Self::answer_approval), without a word.
     async fn resolve_approval(
         &self,
         id: &ApprovalId,
         decision: Decision,
         by: &str,
         now: Timestamp,
-    ) -> Result<Resolved, ResolveError>;
+    ) -> Result<Resolved, ResolveError> {
+        self.answer_approval(id, PersonsAnswer::new(decision, by, now)).await
+    }
 
     /// Cancels an approval that nobody has answered. Returns its new state.
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError>;

@@ -74,6 +74,9 @@ pub struct NewGrant {
     pub created_at: Timestamp,
     /// The last moment at which it applies.
     pub expires_at: Timestamp,
+    /// How often it can answer; without end if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_uses: Option<u64>,
 }
 
 /// Where a grant applies: a call from any other place is asked about. A missing part must be missing there, too.
@@ -182,11 +185,17 @@ pub struct GrantQuery {
 }
 
 impl Grant {
+    /// Returns whether it has answered as often as it can.
+    pub fn is_used_up(&self) -> bool {
+        self.granted.most_uses.is_some_and(|most| self.uses >= most)
+    }
+
     /// Returns whether the grant applies at `now` and covers the question.
     pub fn covers(&self, query: &GrantQuery, now: Timestamp) -> bool {
         let granted = &self.granted;
         self.revoked_at.is_none()
             && now <= granted.expires_at
+            && !self.is_used_up()
             && granted.agent == query.agent
             && granted.tool_name == query.tool_name
             && granted.place == query.place

@@ -46,8 +46,8 @@ pub use answered::{
 pub use approvals::{
     ANSWERABLE, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
     ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES,
-    MAX_WHOLE_BYTES, NewApproval, Preview, Reach, ResolveError, Resolved, StartedProcess, Starts,
-    TouchedPath, preview,
+    MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, PersonsAnswer, Preview, Reach, ResolveError, Resolved,
+    StartedProcess, Starts, TouchedPath, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,

@@ -1,5 +1,6 @@
 //! `backstop approvals`, `backstop allow-once`, `backstop grants`.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
@@ -39,6 +40,9 @@ enum ApprovalsCommand {
     Deny {
         /// Its code, its id, or the beginning of its id
         name: String,
+        /// What the model is told with it, such as what to do instead; at most 512 characters
+        #[arg(long, value_name = "TEXT")]
+        say: Option<String>,
     },
 }
 
@@ -52,6 +56,9 @@ struct ApproveArgs {
     /// How long "from now on" lasts, such as `8h` or `7d` [default: 30d]
     #[arg(long = "for", value_name = "DURATION", requires = "always", value_parser = duration::parse)]
     ttl: Option<Duration>,
+    /// For how many more calls "from now on" lasts, after the one that waits [default: without end]
+    #[arg(long, value_name = "NUMBER", requires = "always")]
+    times: Option<NonZeroU64>,
     /// What is allowed from now on, in the same workspace, for the same requester and by the same rules: this very call,
     /// calls of the same program and subcommand, or what these rules ask about
     #[arg(long, value_name = "SCOPE", requires = "always", default_value = "call")]
@@ -71,7 +78,7 @@ impl ApprovalsArgs {
             ApprovalsCommand::List { all } => Settings::List { all },
             ApprovalsCommand::Show { name, whole } => Settings::Show { name, whole },
             ApprovalsCommand::Approve(args) => args.lower(),
-            ApprovalsCommand::Deny { name } => Settings::Deny { name },
+            ApprovalsCommand::Deny { name, say } => Settings::Deny { name, word: say },
         })
     }
 }
@@ -83,7 +90,7 @@ impl ApproveArgs {
             ScopeArg::Program => Scope::Program,
             ScopeArg::Rule => Scope::Rule,
         };
-        let always = self.always.then_some(Always { scope, ttl: self.ttl });
+        let always = self.always.then_some(Always { scope, ttl: self.ttl, times: self.times });
         Settings::Approve { name: self.name, always }
     }
 }

@@ -29,8 +29,8 @@ pub(crate) enum Settings {
     Show { name: String, whole: bool },
     /// Allow the call that waits.
     Approve { name: String, always: Option<Always> },
-    /// Deny it.
-    Deny { name: String },
+    /// Deny it, with a word to the model.
+    Deny { name: String, word: Option<String> },
     /// Allow one later call.
     AllowLater { name: String, ttl: Duration },
 }
@@ -45,14 +45,14 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         }
         Settings::Show { name, whole } => show(&answers, &name, whole, output).await?,
         Settings::Approve { name, always: None } => {
-            answer(&answers, &name, Decision::AllowOnce, output).await?;
+            answer(&answers, &name, Decision::AllowOnce, None, output).await?;
         }
         Settings::Approve { name, always: Some(always) } => {
             let (place, record) = answers.find(&name).await?;
             let (record, grants) = place.always(&record.id, always, who()).await?;
             tell(&record, output, Some(&grants))?;
         }
-        Settings::Deny { name } => answer(&answers, &name, Decision::Deny, output).await?,
+        Settings::Deny { name, word } => answer(&answers, &name, Decision::Deny, word, output).await?,
         Settings::AllowLater { name, ttl } => {
             let (place, record) = answers.find(&name).await?;
             tell(&place.allow_later(&record.id, ttl, who()).await?, output, None)?;
@@ -226,7 +226,10 @@ fn state(record: &ApprovalRecord, now: Timestamp) -> String {
         ApprovalState::Used { allowance, used_at } => {
             format!("{}, used {}", allowed(allowance, now), ago(*used_at, now))
         }
-        ApprovalState::Denied { at, by } => format!("denied by {} {}", plain(by), ago(*at, now)),
+        ApprovalState::Denied { at, by, word } => {
+            let word = word.as_ref().map(|word| format!(": {}", one_line(word, 120)));
+            format!("denied by {} {}{}", plain(by), ago(*at, now), word.unwrap_or_default())
+        }
         ApprovalState::Unattended { .. } => {
             format!("nobody could be asked; `backstop allow-once {}` allows it", record.code)
         }
@@ -255,9 +258,15 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-async fn answer(answers: &Answers, name: &str, decision: Decision, output: &Output) -> Result<(), Error> {
+async fn answer(
+    answers: &Answers,
+    name: &str,
+    decision: Decision,
+    word: Option<String>,
+    output: &Output,
+) -> Result<(), Error> {
     let (place, record) = answers.find(name).await?;
-    tell(&place.answer(&record.id, decision, who()).await?, output, None)
+    tell(&place.answer(&record.id, decision, word, who()).await?, output, None)
 }
 
 fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> Result<(), Error> {
@@ -273,7 +282,13 @@ fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> R
     output.text(&format!("{}: {} ({title})", record.code, state(record, now)))?;
     for grant in grants.unwrap_or_default() {
         let end = grant.granted.expires_at;
-        output.say(&format!("granted until {end}; `backstop grants revoke {}` takes it back", grant.id));
+        let times = match grant.granted.most_uses {
+            Some(1) => " for one more call".to_owned(),
+            Some(most) => format!(" for {most} more calls"),
+            None => String::new(),
+        };
+        output
+            .say(&format!("granted{times} until {end}; `backstop grants revoke {}` takes it back", grant.id));
     }
     Ok(())
 }

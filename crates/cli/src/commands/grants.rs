@@ -59,7 +59,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
 }
 
 fn is_in_force(grant: &Grant, now: Timestamp) -> bool {
-    grant.revoked_at.is_none() && now <= grant.granted.expires_at
+    grant.revoked_at.is_none() && now <= grant.granted.expires_at && !grant.is_used_up()
 }
 
 fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
@@ -74,6 +74,7 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
     };
     let ends = match grant.revoked_at {
         Some(_) => "revoked".to_owned(),
+        None if grant.is_used_up() => "used up".to_owned(),
         None => format!("{} ({})", in_future(now, granted.expires_at), granted.expires_at),
     };
     let place = [&granted.place.workspace, &granted.place.requester, &granted.place.channel];
@@ -85,7 +86,10 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
         one_line(&place.join(" "), 60),
         ago(granted.created_at, now),
         ends,
-        grant.uses.to_string(),
+        match granted.most_uses {
+            Some(most) => format!("{} of {most}", grant.uses),
+            None => grant.uses.to_string(),
+        },
         one_line(&granted.title, 60),
     ]
 }

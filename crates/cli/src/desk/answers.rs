@@ -1,10 +1,12 @@
 //! What a desk does with its questions.
 
+use std::num::NonZeroU64;
+
 use backstop::engine::ApprovalSettings;
 use backstop::hooks::{ApprovalId, Decision};
 use backstop::store::{
     AnswerStore, ApprovalFilter, ApprovalReason, ApprovalRecord, Asked, FindApprovalError, GrantTarget,
-    NewGrant, Timestamp,
+    NewGrant, PersonsAnswer, Timestamp,
 };
 
 use super::{Always, MOST_LISTED, Reply, Request, Scope};
@@ -28,8 +30,9 @@ pub(super) async fn answer(store: &dyn AnswerStore, request: Request) -> Result<
             Some(record) => Reply::Question(record.into()),
             None => Reply::Unknown,
         },
-        Request::Answer { id, decision, by } => {
-            Reply::Question(store.resolve_approval(&id, decision, &by, now).await?.record.into())
+        Request::Answer { id, decision, word, by } => {
+            let answer = PersonsAnswer::new(decision, by, now).with_word(&word.unwrap_or_default());
+            Reply::Question(store.answer_approval(&id, answer).await?.record.into())
         }
         Request::Always { id, always, by } => approve_always(store, &id, always, &by).await?,
         Request::Later { id, ttl, by } => {
@@ -112,5 +115,6 @@ fn grant(
         created_by: by.to_owned(),
         created_at: now,
         expires_at: now.after(always.ttl.unwrap_or(ApprovalSettings::default().grant_ttl)),
+        most_uses: always.times.map(NonZeroU64::get),
     })
 }

@@ -110,9 +110,10 @@ impl Place {
         &self,
         id: &ApprovalId,
         decision: Decision,
+        word: Option<String>,
         by: String,
     ) -> Result<ApprovalRecord, Error> {
-        self.question(Request::Answer { id: id.clone(), decision, by }).await
+        self.question(Request::Answer { id: id.clone(), decision, word, by }).await
     }
 
     /// Allows one later call.

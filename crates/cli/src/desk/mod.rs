@@ -21,6 +21,7 @@ mod answers;
 mod client;
 mod server;
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub(crate) struct Always {
     pub(crate) scope: Scope,
     /// How long; the engine's default if `None`.
     pub(crate) ttl: Option<Duration>,
+    /// How often; without end if `None`.
+    pub(crate) times: Option<NonZeroU64>,
 }
 
 /// What is allowed from now on.
@@ -71,7 +74,7 @@ enum Request {
     /// All of its arguments were shown.
     Seen { id: ApprovalId },
     /// The answer to the call that waits.
-    Answer { id: ApprovalId, decision: Decision, by: String },
+    Answer { id: ApprovalId, decision: Decision, word: Option<String>, by: String },
     /// The same, and from now on.
     Always { id: ApprovalId, always: Always, by: String },
     /// An answer to one later call.

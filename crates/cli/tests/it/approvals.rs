@@ -62,19 +62,25 @@ fn an_answer_from_another_process_lets_the_call_run_once() {
     assert!(ran(&user));
     let again = user.run(&["approvals", "deny", &code(&approval)]);
     assert_eq!(again.code, Some(1), "the first answer counts: {}", again.whole());
+    assert!(again.whole().contains("is already used by "), "{}", again.whole());
     assert_eq!(model.stop().code, Some(0));
 }
 
 #[test]
 fn a_denial_is_told_to_the_model_and_nothing_runs() {
     let user = User::new();
-    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
-    let told =
-        serde_json::json!({"expect": {"tool_result_contains": "denied by a human"}, "text": "all right"});
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let command = format!("{ASKED} # {token}");
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": command}}]});
+    let told = serde_json::json!({
+        "expect": {"tool_result_contains": "the human says: use the copy"}, "text": "all right",
+    });
     let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
     user.configure(&model.config(""));
     let child = agent(&user, &["--wait-approvals"]);
-    user.run(&["approvals", "deny", &code(&waiting(&user))]).succeeded();
+    let asked = waiting(&user);
+    assert!(!asked.to_string().contains(&token) && asked["masked"] == 1, "{asked}");
+    user.run(&["approvals", "deny", &code(&asked), "--say", "use the copy"]).succeeded();
     assert_eq!(done(child).succeeded().out, "all right\n");
     assert!(!ran(&user));
     assert_eq!(model.stop().code, Some(0));

@@ -252,10 +252,14 @@ impl Approvals {
                 let text = format!("{why}{}\n{BY_A_PERSON}", told(requests));
                 Some(Reason::fixed("approval.timed-out", text))
             }
-            Resolution::Deny => Some(Reason::fixed(
-                "approval.denied",
-                format!("denied by a human: {title}. the tool call did not run"),
-            )),
+            Resolution::Deny => {
+                let word = match &record.state {
+                    ApprovalState::Denied { word: Some(word), .. } => format!("\nthe human says: {word}"),
+                    _ => String::new(),
+                };
+                let text = format!("denied by a human: {title}. the tool call did not run{word}");
+                Some(Reason::fixed("approval.denied", text))
+            }
             Resolution::Cancelled => {
                 Some(Reason::fixed("approval.cancelled", format!("approval cancelled: {title}")))
             }
@@ -303,6 +307,7 @@ impl Approvals {
                     created_by: allowance.by.clone(),
                     created_at: now,
                     expires_at: now.after(self.settings.grant_ttl),
+                    most_uses: None,
                 })
                 .await?;
         }

@@ -9,13 +9,15 @@ use backstop_hooks::{
     ToolName,
 };
 use backstop_store::{
-    ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, Store, Timestamp,
+    ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, PersonsAnswer, Store, Timestamp,
 };
 
 use crate::support::*;
 
 over_both_stores! {
     the_asker_answers,
+    a_word_with_a_denial_reaches_the_model,
+    a_grant_for_some_calls_answers_that_many,
     another_terminal_answers_while_an_asker_waits,
     another_terminal_answers_where_nobody_sits,
     silence_denies_or_allows_as_asked,
@@ -81,6 +83,28 @@ async fn elsewhere(store: Arc<dyn Store>, attendance: Attendance) {
         assert_eq!(verdict.permit.is_ok(), runs);
         assert_eq!(told(&heard), [said.into()]);
     }
+}
+
+async fn a_word_with_a_denial_reaches_the_model(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let call = tokio::spawn(async move { permit(&engine, "ls", &Attendance::Queue).await });
+    let row = pending(&store).await;
+    let answer =
+        PersonsAnswer::new(Decision::Deny, "ann", Timestamp::now()).with_word("list the copy instead");
+    store.answer_approval(&row.id, answer).await.unwrap();
+    let told = reason(&call.await.unwrap());
+    assert!(told.ends_with("did not run\nthe human says: list the copy instead"), "{told}");
+    assert!(!told.contains("ann"), "who it was is for the record");
+}
+
+async fn a_grant_for_some_calls_answers_that_many(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let twice = NewGrant { most_uses: Some(2), ..granted("asks", in_an_hour()) };
+    store.add_grant(twice).await.unwrap();
+    for _ in 0..2 {
+        permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+    }
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
 }
 
 async fn another_terminal_answers_while_an_asker_waits(store: Arc<dyn Store>) {
@@ -255,6 +279,7 @@ fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
         created_by: "me".to_owned(),
         created_at: Timestamp::from_millis(0),
         expires_at,
+        most_uses: None,
     }
 }
 

@@ -134,6 +134,7 @@ fn grant_for(hook: &str) -> NewGrant {
         created_by: "me".to_owned(),
         created_at: Timestamp::from_millis(0),
         expires_at: Timestamp::now().after(Duration::from_secs(3_600)),
+        most_uses: None,
     }
 }
 

@@ -6,7 +6,7 @@ use backstop_hooks::{Decision, Digest};
 
 use super::{
     ANSWERABLE, Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
-    MAX_APPROVAL_BYTES, NewApproval, Reach, ResolveError,
+    MAX_APPROVAL_BYTES, NewApproval, PersonsAnswer, Reach, ResolveError,
 };
 use crate::Timestamp;
 
@@ -37,12 +37,8 @@ pub(crate) fn encoded(request: &NewApproval) -> Result<String, CreateApprovalErr
 }
 
 /// A human answers. `Ok(first)` says whether the answer is new.
-pub(crate) fn resolve(
-    record: &ApprovalRecord,
-    decision: Decision,
-    by: &str,
-    now: Timestamp,
-) -> Step<Result<bool, ResolveError>> {
+pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<Result<bool, ResolveError>> {
+    let PersonsAnswer { decision, ref by, at: now, .. } = *answer;
     if record.state != ApprovalState::Pending {
         let repeated = given_answer(&record.state) == Some(decision);
         return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
@@ -53,7 +49,11 @@ pub(crate) fn resolve(
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
-    Step::become_(answered(decision, by, now, Reach::WaitingCall), Ok(true))
+    let state = match answered(decision, by, now, Reach::WaitingCall) {
+        ApprovalState::Denied { at, by, .. } => ApprovalState::Denied { at, by, word: answer.word.clone() },
+        allowed => allowed,
+    };
+    Step::become_(state, Ok(true))
 }
 
 /// The run that asked is over.
@@ -184,7 +184,7 @@ fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
 
 fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> ApprovalState {
     match decision {
-        Decision::Deny => ApprovalState::Denied { at, by: by.to_owned() },
+        Decision::Deny => ApprovalState::Denied { at, by: by.to_owned(), word: None },
         Decision::AllowOnce | Decision::AllowAlways => {
             ApprovalState::Allowed(Allowance { decision, at, by: by.to_owned(), reach })
         }
@@ -204,7 +204,8 @@ fn given_answer(state: &ApprovalState) -> Option<Decision> {
 }
 
 fn already(record: &ApprovalRecord) -> ResolveError {
-    ResolveError::AlreadyResolved { code: record.code.clone(), status: record.state.status() }
+    let by = record.state.by().map(str::to_owned);
+    ResolveError::AlreadyResolved { code: record.code.clone(), status: record.state.status(), by }
 }
 
 fn not_offered(record: &ApprovalRecord, decision: Decision) -> ResolveError {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{ApprovalId, Decision, Digest, RunId, SessionId};
+use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 
 use super::MemoryStore;
 use crate::answered;
@@ -9,8 +9,8 @@ use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
     AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, ResolveError, Resolved, StoreError,
-    StoreErrorKind, Timestamp,
+    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, PersonsAnswer, ResolveError,
+    Resolved, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The most questions that a process keeps which keeps nothing else.
@@ -73,15 +73,13 @@ impl ApprovalStore for MemoryStore {
         Ok(state.approvals.iter().rev().filter(passes).take(limit).cloned().collect())
     }
 
-    async fn resolve_approval(
+    async fn answer_approval(
         &self,
         id: &ApprovalId,
-        decision: Decision,
-        by: &str,
-        now: Timestamp,
+        answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
         let _turn = self.answering.lock().await;
-        let step = |record: &ApprovalRecord| machine::resolve(record, decision, by, now);
+        let step = |record: &ApprovalRecord| machine::resolve(record, &answer);
         self.announce(self.announced(id, step)).await?;
         let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         if let ApprovalState::Denied { .. } = record.state

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_hooks::{ApprovalId, Decision, Digest, RunId, SessionId};
+use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
@@ -13,8 +13,8 @@ use crate::approvals::machine::{self, Step};
 use crate::approvals::{MOST_WIPED, code, wait};
 use crate::{
     ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, ResolveError, Resolved, StoreError, StoreErrorKind,
-    Timestamp, Uptime,
+    CreateApprovalError, FindApprovalError, NewApproval, PersonsAnswer, ResolveError, Resolved, StoreError,
+    StoreErrorKind, Timestamp, Uptime,
 };
 
 #[async_trait]
@@ -73,15 +73,12 @@ impl ApprovalStore for SqliteStore {
         self.database.read(move |db| Ok(select(db, clause, &[&limit_of(limit)])?)).await
     }
 
-    async fn resolve_approval(
+    async fn answer_approval(
         &self,
         id: &ApprovalId,
-        decision: Decision,
-        by: &str,
-        now: Timestamp,
+        answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
-        let by = by.to_owned();
-        let step = move |record: &ApprovalRecord| machine::resolve(record, decision, &by, now);
+        let step = move |record: &ApprovalRecord| machine::resolve(record, &answer);
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         let first = answer?;

@@ -5,8 +5,8 @@ use backstop_hooks::{Decision, Severity, TimeoutBehavior};
 use backstop_store::{
     APPROVAL_ANSWERED, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
     ApprovalStatus, ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError, Deletion,
-    DeletionCause, FindApprovalError, MAX_APPROVAL_BYTES, MemoryStore, NewApproval, ResolveError,
-    RetentionStore as _, SessionStore as _, SqliteStore, Store, Timestamp,
+    DeletionCause, FindApprovalError, MAX_APPROVAL_BYTES, MAX_WORD_CHARS, MemoryStore, NewApproval,
+    PersonsAnswer, ResolveError, RetentionStore as _, SessionStore as _, SqliteStore, Store, Timestamp,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -17,6 +17,7 @@ over_all_forms!(
     a_question_is_found_by_id_code_and_prefix,
     lists_are_newest_first_and_filtered,
     the_first_answer_wins,
+    a_denial_brings_a_word_along,
     only_what_was_offered_counts,
     a_late_answer_does_not_count,
     an_allowance_is_used_once_and_for_its_call_only,
@@ -99,6 +100,32 @@ async fn the_first_answer_wins(store: &dyn Store) {
     assert!(matches!(other, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Allowed, .. })));
     let unknown = store.resolve_approval(&"nope".into(), Decision::Deny, "bob", at(1_600)).await;
     assert!(matches!(unknown, Err(ResolveError::Unknown(_))));
+}
+
+async fn a_denial_brings_a_word_along(store: &dyn Store) {
+    let asked = ask(store, "ls").await;
+    let deny = |word: &str, by: &str| PersonsAnswer::new(Decision::Deny, by, at(1_500)).with_word(word);
+    let first = store.answer_approval(&asked.id, deny(" use\n\u{1b}the  copy ", "ann")).await.unwrap();
+    let state =
+        ApprovalState::Denied { at: at(1_500), by: "ann".to_owned(), word: Some("use the copy".into()) };
+    assert_eq!((first.first, &first.record.state), (true, &state));
+    // The same answer with other words is the same answer, and the first counts.
+    let again = store.answer_approval(&asked.id, deny("never", "bob")).await.unwrap();
+    assert_eq!((again.first, &again.record.state), (false, &state));
+    let other = store.resolve_approval(&asked.id, Decision::AllowOnce, "bob", at(1_600)).await.unwrap_err();
+    assert!(other.to_string().ends_with("is already denied by ann"), "{other}");
+    let long = ask(store, "id").await;
+    let long = store.answer_approval(&long.id, deny(&"é".repeat(9_000), "ann")).await.unwrap();
+    let ApprovalState::Denied { word: Some(word), .. } = long.record.state else { panic!() };
+    assert_eq!(word.chars().count(), MAX_WORD_CHARS);
+    // What allows says nothing to the model.
+    let allowed = ask(store, "pwd").await;
+    let allow = PersonsAnswer::new(Decision::AllowOnce, "ann", at(1_500)).with_word("go on");
+    let allowed = store.answer_approval(&allowed.id, allow).await.unwrap();
+    assert_eq!(allowed.record.state.by(), Some("ann"));
+    let late =
+        store.resolve_approval(&allowed.record.id, Decision::Deny, "bob", at(1_600)).await.unwrap_err();
+    assert!(late.to_string().ends_with("is already allowed by ann"), "{late}");
 }
 
 async fn only_what_was_offered_counts(store: &dyn Store) {

@@ -7,6 +7,7 @@ use backstop_store::{
 use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
+    a_grant_answers_as_often_as_it_says,
     a_grant_covers_its_scope_only,
     a_grant_answers_no_other_question,
     a_grant_of_a_program_covers_its_calls,
@@ -41,6 +42,7 @@ fn grant(target: GrantTarget) -> NewGrant {
         created_by: "ann".to_owned(),
         created_at: at(1),
         expires_at: at(100),
+        most_uses: None,
     }
 }
 
@@ -89,6 +91,17 @@ async fn a_grant_covers_its_scope_only(store: &dyn Store) {
     for other in others().into_iter().chain([other_call]) {
         assert_eq!(store.find_grant(&other, at(50)).await.unwrap(), None, "{other:?}");
     }
+}
+
+async fn a_grant_answers_as_often_as_it_says(store: &dyn Store) {
+    store.add_grant(NewGrant { most_uses: Some(2), ..grant(of_call()) }).await.unwrap();
+    for used in 1..=2 {
+        assert!(store.find_grant(&query(), at(50)).await.unwrap().is_some(), "looking is no use");
+        let grant = store.use_grant(&query(), at(50)).await.unwrap().unwrap();
+        assert_eq!((grant.uses, grant.is_used_up()), (used, used == 2));
+    }
+    assert_eq!(store.use_grant(&query(), at(50)).await.unwrap(), None);
+    assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), None);
 }
 
 /// Where a hook names no rules, its question is the one of the same title.
