@@ -57,6 +57,7 @@ pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
         GrantTarget::Call { digest } => json!({ "call": digest }),
         GrantTarget::Program { .. } => json!("program"),
         GrantTarget::Rule => json!("rule"),
+        GrantTarget::Amount { argument, most, .. } => json!({ "sumOf": argument, "most": most }),
     };
     let body = json!({
         "grant": grant.id, "tool": given.tool_name.canonical(), "hook": given.question.hook,

@@ -34,7 +34,7 @@ use std::time::Duration;
 pub use self::preview::{Preview, preview};
 pub use self::starts::{StartedProcess, Starts, TouchedPath};
 use crate::names::named;
-use crate::{GrantPlace, StoreError, Timestamp, Uptime};
+use crate::{AmountArgument, GrantPlace, StoreError, Timestamp, Uptime};
 
 /// The largest request that is kept, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
 pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
@@ -101,6 +101,9 @@ pub struct NewApproval {
     /// What the call would start, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Starts>,
+    /// Those arguments that are amounts, for answers that hold up to a sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amounts: Vec<AmountArgument>,
     /// What the human can answer. Deny is always offered.
     pub allowed_decisions: Vec<Decision>,
     /// When it was asked.
@@ -147,6 +150,7 @@ impl NewApproval {
         self.preview = Json::default();
         self.whole = None;
         self.starts = None;
+        self.amounts = Vec::new();
         self.unseen = true;
     }
 

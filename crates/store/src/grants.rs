@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use backstop_hooks::{AgentId, Digest, HookId, OwnerId, RuleId, Severity, Text, ToolName};
 use serde::{Deserialize, Serialize};
 
-use crate::{StoreError, Timestamp};
+use crate::{Amount, AmountArgument, StoreError, Timestamp};
 
 /// One grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -138,6 +138,16 @@ pub enum GrantTarget {
     },
     /// Calls that these rules ask about, in a workspace.
     Rule,
+    /// Calls that differ from the one that was asked about in this argument alone, as long as its amounts add up to no more
+    /// than `most`.
+    Amount {
+        /// The argument.
+        argument: String,
+        /// The greatest sum.
+        most: Amount,
+        /// The digest of the call without the argument.
+        without: Digest,
+    },
 }
 
 /// A grant of an earlier version, which was not bound to a place and no longer applies.
@@ -165,6 +175,9 @@ pub struct Grant {
     pub revoked_at: Option<Timestamp>,
     /// How often it answered a hook.
     pub uses: u64,
+    /// What the calls amount to that it answered, if it is bound to a sum.
+    #[serde(default)]
+    pub spent: Amount,
 }
 
 /// A hook that asks about a call.
@@ -182,9 +195,27 @@ pub struct GrantQuery {
     pub question: Asked,
     /// The program and subcommand that all of it is about, where there is one.
     pub program: Option<Vec<String>>,
+    /// The arguments of the call that are amounts.
+    pub amounts: Vec<AmountArgument>,
 }
 
 impl Grant {
+    /// Returns what is spent if it answers for this call too; `None` if the call is not one of those it is for.
+    fn spent_with(&self, query: &GrantQuery) -> Option<Amount> {
+        let GrantTarget::Amount { argument, without, .. } = &self.granted.target else {
+            return Some(self.spent);
+        };
+        let of_call =
+            query.amounts.iter().find(|one| one.argument == *argument && one.without == *without)?;
+        Some(self.spent.plus(of_call.amount))
+    }
+
+    /// Counts that it answered for this call.
+    pub(crate) fn count(&mut self, query: &GrantQuery) {
+        self.uses = self.uses.saturating_add(1);
+        self.spent = self.spent_with(query).unwrap_or(self.spent);
+    }
+
     /// Returns whether it has answered as often as it can.
     pub fn is_used_up(&self) -> bool {
         self.granted.most_uses.is_some_and(|most| self.uses >= most)
@@ -208,6 +239,9 @@ impl Grant {
                         && query.program.as_ref() == Some(words)
                 }
                 GrantTarget::Rule => granted.place.workspace.is_some() && !granted.question.rules.is_empty(),
+                GrantTarget::Amount { most, .. } => {
+                    self.spent_with(query).is_some_and(|spent| spent <= *most)
+                }
             }
     }
 }

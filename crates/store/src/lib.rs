@@ -16,6 +16,7 @@
 //! The caller always supplies the time, so that a decision and its record carry the same moment.
 
 mod access_tokens;
+mod amount;
 mod answered;
 mod approvals;
 mod audit;
@@ -40,6 +41,7 @@ pub use access_tokens::{
     MAX_ACCESS_TOKENS, NewAccessToken, Replaced, UnreadableAccessToken, access_token_digest,
     holds_access_token,
 };
+pub use amount::{Amount, AmountArgument, NotAnAmount};
 pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
 };

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use backstop::store::{Amount, NotAnAmount};
 use clap::{Subcommand, ValueEnum};
 
 use super::duration;
@@ -63,6 +64,23 @@ struct ApproveArgs {
     /// calls of the same program and subcommand, or what these rules ask about
     #[arg(long, value_name = "SCOPE", requires = "always", default_value = "call")]
     scope: ScopeArg,
+    /// Instead of a scope: calls with other amounts in this argument, as long as these add up to no more than the sum, after the
+    /// call that waits. All else of them is the same
+    #[arg(long, value_name = "ARGUMENT=SUM", requires = "always", conflicts_with = "scope", value_parser = up_to)]
+    up_to: Option<UpTo>,
+}
+
+/// An argument, and the sum of its amounts.
+#[derive(Clone, Debug)]
+struct UpTo {
+    argument: String,
+    most: Amount,
+}
+
+fn up_to(text: &str) -> Result<UpTo, String> {
+    let (argument, most) = text.rsplit_once('=').ok_or("write it as `amount=100`")?;
+    let most = most.parse().map_err(|error: NotAnAmount| error.to_string())?;
+    Ok(UpTo { argument: argument.to_owned(), most })
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -85,10 +103,11 @@ impl ApprovalsArgs {
 
 impl ApproveArgs {
     fn lower(self) -> Settings {
-        let scope = match self.scope {
-            ScopeArg::Call => Scope::Call,
-            ScopeArg::Program => Scope::Program,
-            ScopeArg::Rule => Scope::Rule,
+        let scope = match (self.up_to, self.scope) {
+            (Some(UpTo { argument, most }), _) => Scope::UpTo { argument, most },
+            (None, ScopeArg::Call) => Scope::Call,
+            (None, ScopeArg::Program) => Scope::Program,
+            (None, ScopeArg::Rule) => Scope::Rule,
         };
         let always = self.always.then_some(Always { scope, ttl: self.ttl, times: self.times });
         Settings::Approve { name: self.name, always }

@@ -154,6 +154,11 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
             if request.masked == 1 { "1 secret is" } else { &format!("{} secrets are", request.masked) };
         text.push_str(&format!("  {}\n", paint.with(Style::Notice, format!("{secrets} masked"))));
     }
+    if !request.amounts.is_empty() {
+        let amounts =
+            request.amounts.iter().map(|one| format!("{} {}", one_line(&one.argument, 40), one.amount));
+        text.push_str(&format!("  amounts: {}\n", amounts.collect::<Vec<_>>().join(", ")));
+    }
     text.push_str(&request.starts.as_ref().map(starts::told).unwrap_or_default());
     text.push_str(&whence(request));
     for reason in &request.reasons {

@@ -71,6 +71,9 @@ fn row(grant: &Grant, now: Timestamp) -> Vec<String> {
             let rules: Vec<&str> = granted.question.rules.iter().map(RuleId::as_str).collect();
             format!("the rule {}", one_line(&rules.join(", "), 60))
         }
+        GrantTarget::Amount { argument, most, .. } => {
+            format!("{} of {most} in `{}`", grant.spent, one_line(argument, 40))
+        }
     };
     let ends = match grant.revoked_at {
         Some(_) => "revoked".to_owned(),

@@ -34,7 +34,7 @@ pub(super) async fn answer(store: &dyn AnswerStore, request: Request) -> Result<
             let answer = PersonsAnswer::new(decision, by, now).with_word(&word.unwrap_or_default());
             Reply::Question(store.answer_approval(&id, answer).await?.record.into())
         }
-        Request::Always { id, always, by } => approve_always(store, &id, always, &by).await?,
+        Request::Always { id, always, by } => approve_always(store, &id, &always, &by).await?,
         Request::Later { id, ttl, by } => {
             Reply::Question(store.allow_later(&id, &by, ttl, now).await?.into())
         }
@@ -48,7 +48,7 @@ pub(super) async fn answer(store: &dyn AnswerStore, request: Request) -> Result<
 async fn approve_always(
     store: &dyn AnswerStore,
     id: &ApprovalId,
-    always: Always,
+    always: &Always,
     by: &str,
 ) -> Result<Reply, Error> {
     let Some(record) = store.approval(id).await? else { return Ok(Reply::Unknown) };
@@ -77,7 +77,7 @@ async fn approve_always(
 fn grant(
     record: &ApprovalRecord,
     reason: &ApprovalReason,
-    always: Always,
+    always: &Always,
     by: &str,
 ) -> Result<NewGrant, Error> {
     let request = &record.request;
@@ -87,7 +87,7 @@ fn grant(
             plain(reason.hook.as_str())
         ))
     };
-    let target = match always.scope {
+    let target = match &always.scope {
         Scope::Call => GrantTarget::Call { digest: request.digest },
         Scope::Program => match &reason.program {
             Some(words) => GrantTarget::Program { words: words.clone() },
@@ -96,6 +96,12 @@ fn grant(
         Scope::Rule if reason.rules.is_empty() => return Err(failed("it names no rule")),
         Scope::Rule if request.place.workspace.is_none() => return Err(failed("the call has no workspace")),
         Scope::Rule => GrantTarget::Rule,
+        Scope::UpTo { argument, most } => {
+            let named = request.amounts.iter().find(|one| one.argument == *argument);
+            let without =
+                named.ok_or_else(|| failed(&format!("`{}` is no amount in it", plain(argument))))?.without;
+            GrantTarget::Amount { argument: argument.clone(), most: *most, without }
+        }
     };
     let question = Asked {
         owner: reason.owner.clone(),

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{ApprovalRecord, Grant, GrantId, VoidGrant};
+use backstop::store::{Amount, ApprovalRecord, Grant, GrantId, VoidGrant};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::Answers;
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_LISTED: usize = 1_000;
 
 /// An answer that holds from now on.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Always {
     pub(crate) scope: Scope,
     /// How long; the engine's default if `None`.
@@ -52,7 +52,7 @@ pub(crate) struct Always {
 }
 
 /// What is allowed from now on.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
     /// This very call.
@@ -61,6 +61,8 @@ pub(crate) enum Scope {
     Program,
     /// What the same rules ask about in this workspace.
     Rule,
+    /// Calls with another amount in this argument, up to a sum.
+    UpTo { argument: String, most: Amount },
 }
 
 /// What is asked of a desk.

@@ -144,6 +144,36 @@ fn always_holds_until_it_is_revoked() {
     user.run(&["audit", "verify"]).succeeded();
 }
 
+/// The only amount that a tool of the agent's takes is a time.
+#[test]
+fn an_answer_up_to_a_sum_allows_calls_within_it() {
+    let user = User::new();
+    let turn = |millis: u32| {
+        let arguments = serde_json::json!({"command": ASKED, "timeout_ms": millis});
+        let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": arguments}]});
+        format!("{call}\n{}\n", serde_json::json!({"text": "finished"}))
+    };
+    let model = ModelServer::start(&user, &[9_000, 20_000, 20_001, 19_999].map(turn).concat());
+    user.configure(&model.config(""));
+    let child = agent(&user, &["--wait-approvals"]);
+    let asked = waiting(&user);
+    assert_eq!(asked["amounts"][0]["amount"], "9000", "{asked:#}");
+    let approve =
+        |up_to: &str| user.run(&["approvals", "approve", &code(&asked), "--always", "--up-to", up_to]);
+    assert!(approve("command=1").whole().contains("`command` is no amount in it"));
+    assert!(approve("timeout_ms=-1").whole().contains("an amount is a number"));
+    approve("timeout_ms=40000").succeeded();
+    done(child).succeeded();
+    for runs in [true, false, true] {
+        std::fs::remove_file(user.work().join("ran.txt")).unwrap_or_default();
+        done(agent(&user, &[])).succeeded();
+        assert_eq!(ran(&user), runs);
+    }
+    let grants = user.run(&["grants", "list"]).succeeded().out;
+    assert!(grants.contains("39999 of 40000 in `timeout_ms`"), "{grants}");
+    assert_eq!(model.stop().code, Some(0));
+}
+
 #[test]
 fn an_answer_that_does_not_count_leaves_no_grant() {
     let (user, _model) = scene(1);

@@ -9,8 +9,12 @@ use backstop_hooks::{
     TimeoutBehavior,
 };
 use backstop_store::{
-    AllowanceScope, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval, Timestamp, Uptime,
+    AllowanceScope, Amount, AmountArgument, ApprovalReason, Asked, GrantPlace, GrantQuery, NewApproval,
+    Timestamp, Uptime,
 };
+use serde_json::Value;
+
+use crate::tool_call::tool_call_digest;
 
 /// Returns the session under which calls without one are asked about.
 pub(crate) fn session_of(session: Option<&SessionId>) -> SessionId {
@@ -60,6 +64,7 @@ pub(super) fn question(
         unseen: true,
         masked: 0,
         starts: None,
+        amounts: if sealed { Vec::new() } else { amounts_of(event) },
         allowed_decisions: offered.collect(),
         created_at: now,
         expires_at: now.after(timeout),
@@ -82,9 +87,10 @@ fn workspace_of(call: &CallContext) -> Option<String> {
 /// Returns where a grant that comes of a call counts.
 fn place_of(call: &CallContext) -> GrantPlace {
     let named = |parts: &[Option<&String>]| {
-        parts.iter().any(Option::is_some).then(|| {
-            serde_json::Value::from_iter(parts.iter().map(|part| part.map(String::as_str))).to_string()
-        })
+        parts
+            .iter()
+            .any(Option::is_some)
+            .then(|| Value::from_iter(parts.iter().map(|part| part.map(String::as_str))).to_string())
     };
     let requester = call
         .requester
@@ -119,6 +125,38 @@ fn program_of(request: &ApprovalRequest) -> Option<Vec<String>> {
     });
     let first = programs.next()??;
     programs.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+/// Most arguments that are looked at for an amount, and the most bytes of all arguments.
+const MOST_AMOUNTS: usize = 8;
+const MOST_AMOUNT_BYTES: usize = 64 * 1024;
+
+/// Returns the arguments that are amounts: numbers, or texts that are nothing else. Only the outermost, which are what people name.
+fn amounts_of(event: &ToolCallEvent) -> Vec<AmountArgument> {
+    let amount = |value: &Value| match value {
+        Value::Number(number) => number.to_string().parse().ok(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let found: Vec<(String, Amount)> = event
+        .params
+        .iter()
+        .filter_map(|(argument, value)| Some((argument.clone(), amount(value)?)))
+        .take(MOST_AMOUNTS)
+        .collect();
+    if found.is_empty() || event.params.to_value().to_string().len() > MOST_AMOUNT_BYTES {
+        return Vec::new();
+    }
+    let without = |argument: &str| {
+        let mut rest = event.clone();
+        rest.params.make_mut().remove(argument);
+        tool_call_digest(&rest)
+    };
+    let of_call = |(argument, amount): (String, Amount)| {
+        let without = without(&argument);
+        AmountArgument { argument, amount, without }
+    };
+    found.into_iter().map(of_call).collect()
 }
 
 /// Most requests whose reasons are told; a human sees all with `backstop approvals show`.
@@ -174,6 +212,7 @@ pub(super) fn query_of(request: &ApprovalRequest, question: &NewApproval) -> Gra
         digest: question.digest,
         question: asked_of(request),
         program: program_of(request),
+        amounts: question.amounts.clone(),
     }
 }
 

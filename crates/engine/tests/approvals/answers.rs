@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{Attendance, BlockCause, Verdict, tool_call_digest};
+use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, Ground, Requester, Resolution, Severity, TimeoutBehavior,
     ToolName,
 };
 use backstop_store::{
-    ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, PersonsAnswer, Store, Timestamp,
+    AmountArgument, ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, PersonsAnswer,
+    Store, Timestamp,
 };
 
 use crate::support::*;
@@ -17,6 +19,7 @@ use crate::support::*;
 over_both_stores! {
     the_asker_answers,
     a_word_with_a_denial_reaches_the_model,
+    a_grant_up_to_a_sum_answers_for_amounts_within_it,
     a_grant_for_some_calls_answers_that_many,
     another_terminal_answers_while_an_asker_waits,
     another_terminal_answers_where_nobody_sits,
@@ -105,6 +108,28 @@ async fn a_grant_for_some_calls_answers_that_many(store: Arc<dyn Store>) {
         permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
     }
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn a_grant_up_to_a_sum_answers_for_amounts_within_it(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let pay = async |amount: serde_json::Value, to: &str| {
+        let params = serde_json::json!({ "amount": amount, "to": to, "fee": "0.5" });
+        let event = ToolCallEvent::new("pay", backstop_hooks::Params::from_value(params).unwrap());
+        engine.permit_tool_call(event, &context(), &Attendance::Nobody).await.permit.is_ok()
+    };
+    assert!(!pay(5.into(), "ann").await);
+    let asked = rows(&store).await.remove(0).request;
+    let named: Vec<_> =
+        asked.amounts.iter().map(|one| (one.argument.as_str(), one.amount.to_string())).collect();
+    assert_eq!(named, [("amount", "5".to_owned()), ("fee", "0.5".to_owned())]);
+    let AmountArgument { argument, without, .. } = asked.amounts[0].clone();
+    let target = GrantTarget::Amount { argument, without, most: "10".parse().unwrap() };
+    let tool_name = "pay".into();
+    store.add_grant(NewGrant { target, tool_name, ..granted("asks", in_an_hour()) }).await.unwrap();
+    assert!(!pay((-1).into(), "ann").await && !pay(1e300.into(), "ann").await, "those are no amounts");
+    assert!(!pay(1.into(), "bob").await, "that is another call");
+    assert!(pay(serde_json::json!(7.5), "ann").await && !pay(serde_json::json!(2.51), "ann").await);
+    assert!(pay("2.50".into(), "ann").await && !pay(serde_json::json!(0.01), "ann").await);
 }
 
 async fn another_terminal_answers_while_an_asker_waits(store: Arc<dyn Store>) {

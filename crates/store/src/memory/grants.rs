@@ -2,12 +2,18 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::answered;
-use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
+use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
 
 #[async_trait]
 impl GrantStore for MemoryStore {
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
-        let grant = Grant { id: GrantId::random(), granted: grant, revoked_at: None, uses: 0 };
+        let grant = Grant {
+            id: GrantId::random(),
+            granted: grant,
+            revoked_at: None,
+            uses: 0,
+            spent: Amount::default(),
+        };
         let said = answered::granted(&grant);
         if self.trail.is_some() {
             self.announce(Some(said)).await?;
@@ -28,7 +34,7 @@ impl GrantStore for MemoryStore {
         let mut state = self.state();
         let grant = state.grants.iter_mut().find(|grant| grant.covers(query, now));
         Ok(grant.map(|grant| {
-            grant.uses = grant.uses.saturating_add(1);
+            grant.count(query);
             grant.clone()
         }))
     }

@@ -1,15 +1,21 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::row::{AsJson, Count, id as id_column, json, limit as limit_of};
+use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of};
 use super::{SqliteStore, audit};
 use crate::answered;
-use crate::{Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
+use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
 
 #[async_trait]
 impl GrantStore for SqliteStore {
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
-        let grant = Grant { id: GrantId::random(), granted: grant, revoked_at: None, uses: 0 };
+        let grant = Grant {
+            id: GrantId::random(),
+            granted: grant,
+            revoked_at: None,
+            uses: 0,
+            spent: Amount::default(),
+        };
         self.database
             .write(move |db| {
                 let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
@@ -33,9 +39,10 @@ impl GrantStore for SqliteStore {
         self.database
             .write(move |db| {
                 let Some(mut grant) = covering(db, &query, now)? else { return Ok(None) };
-                grant.uses = grant.uses.saturating_add(1);
-                let sql = "UPDATE grants SET uses = ?2 WHERE id = ?1";
-                db.prepare_cached(sql)?.execute(params![grant.id.as_str(), Count(grant.uses)])?;
+                grant.count(&query);
+                let sql = "UPDATE grants SET uses = ?2, spent = ?3 WHERE id = ?1";
+                let values = params![grant.id.as_str(), Count(grant.uses), grant.spent.to_string()];
+                db.prepare_cached(sql)?.execute(values)?;
                 Ok(Some(grant))
             })
             .await
@@ -105,5 +112,6 @@ fn grant_of(row: &Row<'_>) -> rusqlite::Result<Grant> {
         granted: json(row, "granted")?,
         revoked_at: row.get("revoked_at")?,
         uses: row.get::<_, Count>("uses")?.0,
+        spent: row.get::<_, Word<Amount>>("spent")?.0,
     })
 }

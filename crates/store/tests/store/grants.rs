@@ -1,12 +1,13 @@
 use backstop_hooks::{Decision, Severity};
 use backstop_store::{
-    APPROVAL_ANSWERED, Asked, AuditFilter, GRANT_GIVEN, GRANT_REVOKED, GrantId, GrantPlace, GrantQuery,
-    GrantTarget, NewGrant, Store,
+    APPROVAL_ANSWERED, Amount, AmountArgument, Asked, AuditFilter, GRANT_GIVEN, GRANT_REVOKED, GrantId,
+    GrantPlace, GrantQuery, GrantTarget, NewGrant, Store,
 };
 
 use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
+    a_grant_up_to_a_sum_ends_with_it,
     a_grant_answers_as_often_as_it_says,
     a_grant_covers_its_scope_only,
     a_grant_answers_no_other_question,
@@ -58,6 +59,7 @@ fn query() -> GrantQuery {
         digest: digest("git push"),
         question: asked(),
         program: Some(vec!["git".to_owned(), "push".to_owned()]),
+        amounts: Vec::new(),
     }
 }
 
@@ -102,6 +104,33 @@ async fn a_grant_answers_as_often_as_it_says(store: &dyn Store) {
     }
     assert_eq!(store.use_grant(&query(), at(50)).await.unwrap(), None);
     assert_eq!(store.find_grant(&query(), at(50)).await.unwrap(), None);
+}
+
+async fn a_grant_up_to_a_sum_ends_with_it(store: &dyn Store) {
+    let most: Amount = "20".parse().unwrap();
+    let (argument, without) = ("amount".to_owned(), digest("pay"));
+    let target = GrantTarget::Amount { argument: argument.clone(), most, without };
+    store.add_grant(grant(target)).await.unwrap();
+    let of = |argument: &str, amount: &str, without: &str| {
+        let (argument, amount) = (argument.to_owned(), amount.parse().unwrap());
+        let amounts = vec![AmountArgument { argument, amount, without: digest(without) }];
+        GrantQuery { amounts, digest: digest("this very call"), ..query() }
+    };
+    let uses = async |query: GrantQuery| store.use_grant(&query, at(50)).await.unwrap();
+    for other in [of("amount", "1", "pay somebody else"), of("fee", "1", "pay"), query()] {
+        assert_eq!(uses(other).await, None);
+    }
+    assert_eq!(uses(of("amount", "20.000000001", "pay")).await, None, "one call alone is too much");
+    assert_eq!(uses(of("amount", "19.99", "pay")).await.unwrap().spent.to_string(), "19.99");
+    assert_eq!(uses(of("amount", "0.02", "pay")).await, None, "together they are too much");
+    let last = uses(of("amount", "0.01", "pay")).await.unwrap();
+    assert_eq!((last.spent, last.uses), (most, 2), "the bound itself is in");
+    assert_eq!(uses(of("amount", "0.000000001", "pay")).await, None);
+    assert_eq!(store.grants(9).await.unwrap()[0].spent, most);
+    for mut other in others() {
+        other.amounts = of("amount", "0", "pay").amounts;
+        assert_eq!(uses(other.clone()).await, None, "{other:?}");
+    }
 }
 
 /// Where a hook names no rules, its question is the one of the same title.

@@ -120,6 +120,7 @@ pub(crate) fn question(command: &str) -> NewApproval {
         unseen: false,
         masked: 0,
         starts: None,
+        amounts: Vec::new(),
         allowed_decisions: vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny],
         created_at: at(1_000),
         expires_at: at(2_000),
