@@ -4,6 +4,7 @@
 //! and fails on any difference, so that the reference can't drift from the code. To add a reference, add
 //! a generator to [`GENERATORS`].
 
+mod api;
 mod cases;
 mod clients;
 mod command_line;
@@ -41,6 +42,7 @@ struct Generator {
 const GENERATORS: &[Generator] = &[
     Generator { folder: Some("docs/reference/hook-points"), files: hook_points::files },
     Generator { folder: None, files: configuration::files },
+    Generator { folder: None, files: api::files },
     Generator { folder: None, files: cases::files },
     Generator { folder: None, files: command_line::files },
     Generator { folder: None, files: clients::files },

@@ -6,7 +6,7 @@ pub use backstop_gateway::{
     Exchange, Family, Gateway, Interceptor, Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers,
     Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota,
     Quotas, Readiness, Recorder, Renewed, RequestPart, RequestRecord, RequestSink, Settings, StartError,
-    Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word,
+    Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word, openapi,
 };
 
 /// Inspection of live traffic by hooks.

@@ -31,11 +31,11 @@ pub use backstop_store::{
     SessionStore, TranscriptError, TranscriptStore, UnansweredCall, unanswered_calls,
 };
 
-// Access tokens of agents for gateways.
+// Access tokens of agents and people for gateways.
 pub use backstop_store::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_LEN, ACCESS_TOKEN_REVOKED, AccessToken, AccessTokenId,
     AccessTokenList, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS, NewAccessToken, Replaced,
-    UnreadableAccessToken, access_token_digest, holds_access_token,
+    Scope, UnreadableAccessToken, access_token_digest, holds_access_token,
 };
 
 // What plugins keep with a conversation.

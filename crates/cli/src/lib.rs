@@ -26,6 +26,7 @@ use backstop::process::{adopt_orphans, end_descendants};
 use clap::error::ErrorKind;
 
 pub use backstop::all_hosts;
+pub use backstop::gateway::openapi;
 pub use commands::cases::schema as case_schema;
 pub use commands::clients::guide::page as clients_page;
 pub use exit::Exit;

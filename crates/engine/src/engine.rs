@@ -107,6 +107,7 @@ impl EngineBuilder {
     pub fn build(self) -> Engine {
         let registry = Arc::new(Registry::new(self.snapshot));
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let answers_apart = self.answer_store.is_some();
         Engine(Arc::new(Inner {
             interceptors: Interceptors::new(Arc::clone(&registry)),
             registry,
@@ -118,6 +119,7 @@ impl EngineBuilder {
             store,
             answers: Answers::default(),
             shared_decisions: self.shared_decisions,
+            answers_apart,
         }))
     }
 }
@@ -136,6 +138,7 @@ struct Inner {
     approvals: Approvals,
     answers: Answers,
     shared_decisions: bool,
+    answers_apart: bool,
 }
 
 /// The pipeline. Cheap to clone; all clones are one engine.
@@ -203,6 +206,12 @@ impl Engine {
     /// Returns the store of questions, answers and grants.
     pub fn answer_store(&self) -> &Arc<dyn AnswerStore> {
         &self.0.approvals.store
+    }
+
+    /// Returns whether questions, answers and grants are kept [apart from the store](EngineBuilder::answer_store), and rows of the
+    /// store answer nothing.
+    pub fn keeps_answers_apart(&self) -> bool {
+        self.0.answers_apart
     }
 
     /// Returns how often the hooks have changed. What was judged under another number may be judged otherwise now; a caller that

@@ -1,4 +1,4 @@
-//! Access tokens: tokens of agents that are kept in the store, with an end.
+//! Access tokens: tokens of agents and people that are kept in the store, with an end.
 //!
 //! Laws:
 //!
@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, Digest};
 use backstop_store::{
-    AccessToken, AccessTokenId, AccessTokenList, Store, Timestamp, UnreadableAccessToken, access_token_digest,
+    AccessToken, AccessTokenId, AccessTokenList, Scope, Store, Timestamp, UnreadableAccessToken,
+    access_token_digest,
 };
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
@@ -69,13 +70,24 @@ impl ReadAt {
 
 struct Known {
     digest: Digest,
-    agent: AgentId,
+    agent: Option<AgentId>,
     user: Option<Arc<str>>,
+    scopes: Arc<[Scope]>,
     ends_at: Timestamp,
     ended: watch::Sender<bool>,
 }
 
-/// Whose a token is.
+/// Whose a token for the API is, and what it allows there.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) id: AccessTokenId,
+    pub(crate) agent: Option<AgentId>,
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) scopes: Arc<[Scope]>,
+    pub(crate) life: TokenLife,
+}
+
+/// Whose a token for the proxy is.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) agent: AgentId,
@@ -119,8 +131,18 @@ impl TokenLife {
 }
 
 impl AccessTokens {
-    /// Returns whose token was presented, if it counts now.
+    /// Returns whose token was presented, if it counts now and is one for the proxy.
     pub(crate) fn holder(&self, given: &[u8]) -> Option<Held> {
+        let Holder { agent, user, scopes, life, .. } = self.counting(given)?;
+        Some(Held { agent: agent.filter(|_| scopes.is_empty())?, user, life })
+    }
+
+    /// Returns whose token was presented, if it counts now and is one for the API.
+    pub(crate) fn api_holder(&self, given: &[u8]) -> Option<Holder> {
+        self.counting(given).filter(|holder| !holder.scopes.is_empty())
+    }
+
+    fn counting(&self, given: &[u8]) -> Option<Holder> {
         let id = AccessTokenId::in_token(given)?;
         let given = access_token_digest(str::from_utf8(given).ok()?);
         let now = Timestamp::now();
@@ -135,7 +157,8 @@ impl AccessTokens {
                 return None;
             }
             let life = TokenLife(Life::Told(token.ended.subscribe()));
-            Held { agent: token.agent.clone(), user: token.user.clone(), life }
+            let (agent, user, scopes) = (token.agent.clone(), token.user.clone(), Arc::clone(&token.scopes));
+            Holder { id: id.clone(), agent, user, scopes, life }
         };
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
         Some(held)
@@ -187,7 +210,7 @@ impl AccessTokens {
     /// Takes the tokens that count now. What is not among them has ended.
     fn set(&self, counting: Vec<AccessToken>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let agents = counting.iter().map(|token| token.made.agent.clone());
+        let agents = counting.iter().filter_map(|token| token.made.agent.clone());
         self.agents.write().unwrap_or_else(PoisonError::into_inner).extend(agents);
         let ids: HashSet<&AccessTokenId> = counting.iter().map(|token| &token.made.id).collect();
         known.retain(|id, token| {
@@ -203,6 +226,7 @@ impl AccessTokens {
                 digest: made.digest,
                 agent: made.agent,
                 user: made.user.map(Arc::from),
+                scopes: made.scopes.into(),
                 ends_at,
                 ended: watch::Sender::new(false),
             });

@@ -45,6 +45,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstop_engine::Engine;
 use backstop_hooks::AgentId;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, response};
@@ -71,6 +72,11 @@ pub trait Interceptor: Send + Sync + 'static {
     /// Whether sound and pictures of a session pass, in which nobody can judge anything.
     fn passes_media(&self) -> bool {
         true
+    }
+
+    /// Returns the hooks, where there are any: programs can have events judged by them over the API.
+    fn engine(&self) -> Option<&Engine> {
+        None
     }
 
     /// Finds out whether requests can be judged now, and what comes of it kept. Operators ask, and whoever balances load.

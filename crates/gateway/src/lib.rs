@@ -73,7 +73,7 @@ pub use quota::{Quota, Quotas};
 pub use record::{
     Label, Maker, Outcome, ProviderCall, Recorder, RequestPart, RequestRecord, RequestSink, Word,
 };
-pub use server::{Gateway, Observers};
+pub use server::{Gateway, Observers, openapi};
 pub use settings::{
     AwsCredentials, Cloud, Credential, Limits, ModelRoute, Pem, Pricing, Provider, Proxies, Settings,
     Timeouts, Tls, Trust, WebSockets,

@@ -7,7 +7,9 @@
 //!
 //! - *A token counts between its creation and its end.* It ends when it expires or is revoked, whichever comes first, and
 //!   nothing makes it count again. Every token expires.
-//! - *A token belongs to one agent.* Whoever presents it is that agent and nobody else.
+//! - *A token belongs to one agent, or to one person.* Whoever presents it is that agent or person and nobody else. One of an agent uses
+//!   the proxy, or asks the API for decisions ([`Scope::Judge`]); one of a person answers and reads there. None does both: who is
+//!   judged answers nothing.
 //! - *What can't be read does not count*, and nothing else suffers from it.
 //! - *The trail says who made and who revoked it*, in the transaction that does so.
 
@@ -19,6 +21,7 @@ use backstop_hooks::{AgentId, Digest, Secret};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::names::named;
 use crate::{StoreError, Timestamp};
 
 /// How every token begins.
@@ -77,6 +80,25 @@ pub fn access_token_digest(token: &str) -> Digest {
     Digest::of_text(ROLE, token)
 }
 
+named! {
+    /// What a token allows at the API. Without any, it opens the proxy for its agent and nothing of the API.
+    pub enum Scope {
+        /// To have events judged, for an agent.
+        Judge = "judge",
+        /// To answer questions and to revoke grants, for a person.
+        Approve = "approve",
+        /// To read what there is, for a person.
+        Read = "read",
+        /// To change the configuration, plugins and tokens, for a person.
+        Admin = "admin",
+    }
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Judge, Self::Approve, Self::Read, Self::Admin];
+}
+
 /// What is stored of a new token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,11 +107,15 @@ pub struct NewAccessToken {
     pub id: AccessTokenId,
     /// Its digest, as [`access_token_digest`] returns it.
     pub digest: Digest,
-    /// The agent that it belongs to.
-    pub agent: AgentId,
-    /// The user on whose behalf that agent asks, if it is only one.
+    /// The agent that it belongs to; `None` for a token of a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The user on whose behalf that agent asks, if it is only one; the person to whom a token without an agent belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// What it allows at the API.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Scope>,
     /// What it is for, in the words of whoever made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -105,8 +131,52 @@ pub struct NewAccessToken {
 }
 
 impl NewAccessToken {
-    /// Makes a token for an agent that counts for `span` from `now` on. The token itself is returned here and nowhere else.
+    /// Makes a token of an agent for the proxy that counts for `span` from `now` on. The token itself is returned here and nowhere else.
     pub fn make(agent: AgentId, by: String, now: Timestamp, span: Duration) -> (Secret, Self) {
+        Self::fresh(Some(agent), by, now, span)
+    }
+
+    /// Makes a token of a person with these scopes, as [`make`](Self::make) does for an agent.
+    pub fn make_for_person(
+        user: String,
+        scopes: Vec<Scope>,
+        by: String,
+        now: Timestamp,
+        span: Duration,
+    ) -> (Secret, Self) {
+        let (token, made) = Self::fresh(None, by, now, span);
+        (token, Self { user: Some(user), scopes, ..made })
+    }
+
+    /// Returns whether it is a token of an agent or of a person, and allows nothing that is the other's.
+    pub fn is_sound(&self) -> bool {
+        let holder = (self.agent.is_some(), self.user.is_some());
+        match (self.scopes.as_slice(), holder) {
+            ([] | [Scope::Judge], (true, _)) => true,
+            ([], _) | (_, (true, _) | (false, false)) => false,
+            (scopes, (false, true)) => !scopes.contains(&Scope::Judge),
+        }
+    }
+
+    /// Returns whom it belongs to, for people.
+    pub fn holder(&self) -> String {
+        match (&self.agent, &self.user) {
+            (Some(agent), _) => format!("agent `{agent}`"),
+            (None, Some(user)) => format!("user `{user}`"),
+            (None, None) => "nobody".to_owned(),
+        }
+    }
+
+    /// Returns whether one may take the place of the other: they belong to the same and allow the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let whose = |token: &Self| match &token.agent {
+            Some(agent) => (Some(agent.clone()), None),
+            None => (None, token.user.clone()),
+        };
+        whose(self) == whose(other) && self.scopes == other.scopes
+    }
+
+    fn fresh(agent: Option<AgentId>, by: String, now: Timestamp, span: Duration) -> (Secret, Self) {
         let random = || Uuid::new_v4().simple().to_string();
         let id: String = random().chars().take(ID_LEN).collect();
         let token = format!("{PREFIX}{id}_{}{}", random(), random());
@@ -115,6 +185,7 @@ impl NewAccessToken {
             digest: access_token_digest(&token),
             agent,
             user: None,
+            scopes: Vec::new(),
             note: None,
             replaces: None,
             created_by: by,
@@ -188,14 +259,19 @@ pub enum AddAccessTokenError {
     /// There are [`MAX_ACCESS_TOKENS`].
     #[error("{MAX_ACCESS_TOKENS} access tokens count already\nhint: revoke some of them")]
     TooMany,
-    /// What it would replace does not count, or is another agent's.
-    #[error("agent `{agent}` has no access token `{id}` that counts")]
+    /// What it would replace does not count, is somebody else's, or allows something else.
+    #[error("{holder} has no access token `{id}` that counts and allows the same")]
     NothingToReplace {
-        /// The agent of the new token.
-        agent: AgentId,
+        /// Whom the new token belongs to.
+        holder: String,
         /// The id of what it would replace.
         id: AccessTokenId,
     },
+    /// It would belong to nobody, or to an agent and allow what people do.
+    #[error(
+        "a token belongs to an agent, which may judge, or to a person, who may approve, read and administer"
+    )]
+    Mixed,
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),

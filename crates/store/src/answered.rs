@@ -82,7 +82,7 @@ pub(crate) fn revoked(grant: &Grant, by: &str, at: Timestamp) -> NewAuditEntry {
 pub(crate) fn token_created(token: &AccessToken) -> NewAuditEntry {
     let made = &token.made;
     let body = json!({
-        "token": made.id, "agent": made.agent, "user": made.user, "until": token.ends_at, "replaces": made.replaces,
+        "token": made.id, "agent": made.agent, "user": made.user, "scopes": made.scopes, "until": token.ends_at, "replaces": made.replaces,
         "by": who(&made.created_by),
     });
     let kind = ACCESS_TOKEN_CREATED.to_owned();

@@ -38,7 +38,7 @@ mod transcript;
 
 pub use access_tokens::{
     ACCESS_TOKEN_LEN, AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError,
-    MAX_ACCESS_TOKENS, NewAccessToken, Replaced, UnreadableAccessToken, access_token_digest,
+    MAX_ACCESS_TOKENS, NewAccessToken, Replaced, Scope, UnreadableAccessToken, access_token_digest,
     holds_access_token,
 };
 pub use amount::{Amount, AmountArgument, NotAnAmount};

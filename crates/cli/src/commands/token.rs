@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backstop::hooks::AgentId;
 use backstop::store::{
-    AccessToken, AccessTokenId, AccessTokenList, AddAccessTokenError, NewAccessToken, Replaced, Store,
+    AccessToken, AccessTokenId, AccessTokenList, AddAccessTokenError, NewAccessToken, Replaced, Scope, Store,
     Timestamp,
 };
 use serde_json::{Value, json};
@@ -37,8 +37,10 @@ pub(crate) enum Settings {
 /// A token to be made.
 #[derive(Debug)]
 pub(crate) struct New {
-    pub(crate) agent: String,
+    pub(crate) agent: Option<String>,
     pub(crate) user: Option<String>,
+    /// What it allows at the API, once each.
+    pub(crate) scopes: Vec<Scope>,
     pub(crate) span: Duration,
     pub(crate) note: Option<String>,
     /// The token that it replaces, and how long that still counts.
@@ -68,8 +70,16 @@ async fn create(store: &dyn Store, new: New, output: &Output) -> Result<(), Erro
     check(&new)?;
     let now = Timestamp::now();
     let by = who("the command line");
-    let (token, mut made) = NewAccessToken::make(AgentId::new(new.agent), by, now, new.span);
-    (made.user, made.note) = (new.user, new.note);
+    let (token, mut made) = match (new.agent, new.user) {
+        (Some(agent), user) => {
+            let (token, made) = NewAccessToken::make(AgentId::new(agent), by, now, new.span);
+            (token, NewAccessToken { user, scopes: new.scopes, ..made })
+        }
+        (None, user) => {
+            NewAccessToken::make_for_person(user.unwrap_or_default(), new.scopes, by, now, new.span)
+        }
+    };
+    made.note = new.note;
     if let Some(name) = new.replaces {
         let old = find(store, &name).await?;
         made.replaces = Some(Replaced { id: old.made.id, ends_at: now.after(new.overlap) });
@@ -88,21 +98,25 @@ async fn create(store: &dyn Store, new: New, output: &Output) -> Result<(), Erro
     output.text(token.expose())?;
     let ends = format!("{} ({})", in_future(now, stored.ends_at), stored.ends_at);
     output.say(&format!(
-        "token {} of agent `{}` ends {ends}; it is not shown again",
-        stored.made.id, stored.made.agent
+        "token {} of {} ends {ends}; it is not shown again",
+        stored.made.id,
+        stored.made.holder()
     ));
     Ok(())
 }
 
 fn check(new: &New) -> Result<(), Error> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte);
-    if new.agent.is_empty() || new.agent.len() > LONGEST_NAME || !new.agent.bytes().all(is_name) {
+    if let Some(agent) = &new.agent
+        && (agent.is_empty() || agent.len() > LONGEST_NAME || !agent.bytes().all(is_name))
+    {
         let problem = format!(
             "`{}` is no name of an agent\nhint: up to {LONGEST_NAME} letters, digits and `-_.:@`",
-            one_line(&new.agent, LONGEST_NAME)
+            one_line(agent, LONGEST_NAME)
         );
         return Err(Error::Usage(problem));
     }
+    check_holder(new)?;
     let is_user = |user: &String| {
         (1..=LONGEST_USER).contains(&user.len()) && !user.chars().any(char::is_control) && user.trim() == user
     };
@@ -116,6 +130,21 @@ fn check(new: &New) -> Result<(), Error> {
         return Err(Error::Usage(format!("`--note` has more than {LONGEST_NOTE} characters")));
     }
     Ok(())
+}
+
+/// Who is judged answers nothing, so no token does both.
+fn check_holder(new: &New) -> Result<(), Error> {
+    let problem = match (&new.agent, &new.user, new.scopes.as_slice()) {
+        (Some(_), _, [] | [Scope::Judge]) => return Ok(()),
+        (None, Some(_), [_, ..]) if !new.scopes.contains(&Scope::Judge) => return Ok(()),
+        (Some(_), ..) => "an agent's token opens the proxy, or has the scope `judge` alone",
+        (None, _, scopes) if scopes.contains(&Scope::Judge) => "the scope `judge` is for an agent",
+        (None, _, []) => "a token belongs to an agent, or it has scopes and belongs to a user",
+        (None, ..) => "these scopes are for a person",
+    };
+    Err(Error::Usage(format!(
+        "{problem}\nhint: `--agent NAME`, `--agent NAME --scope judge`, or `--user NAME --scope approve --scope read`"
+    )))
 }
 
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
@@ -138,7 +167,7 @@ async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error
         output.say("no access token counts\nhint: `backstop token create --agent NAME` makes one");
         return Ok(());
     }
-    let heads = ["id", "agent", "user", "made", "ends", "last used", "note"];
+    let heads = ["id", "agent", "user", "scopes", "made", "ends", "last used", "note"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(tokens.iter().map(|token| row(token, now)));
     Ok(output.text(&table(&rows))?)
@@ -161,8 +190,9 @@ fn row(token: &AccessToken, now: Timestamp) -> Vec<String> {
     };
     vec![
         made.id.to_string(),
-        one_line(made.agent.as_str(), 40),
+        one_line(made.agent.as_ref().map_or("", AgentId::as_str), 40),
         one_line(made.user.as_deref().unwrap_or_default(), 40),
+        made.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "),
         ago(made.created_at, now),
         ends,
         token.last_used_at.map_or_else(|| "never".to_owned(), |at| ago(at, now)),
@@ -174,7 +204,7 @@ fn row(token: &AccessToken, now: Timestamp) -> Vec<String> {
 fn shown(token: &AccessToken, now: Timestamp) -> Value {
     let made = &token.made;
     json!({
-        "id": made.id, "agent": made.agent, "user": made.user, "note": made.note, "replaces": made.replaces.as_ref().map(|old| &old.id),
+        "id": made.id, "agent": made.agent, "user": made.user, "scopes": made.scopes, "note": made.note, "replaces": made.replaces.as_ref().map(|old| &old.id),
         "createdBy": made.created_by, "createdAt": made.created_at, "endsAt": token.ends_at,
         "revokedAt": token.revoked_at, "lastUsedAt": token.last_used_at, "counts": token.counts(now),
     })
@@ -188,7 +218,7 @@ async fn revoke(store: &dyn Store, name: &str, output: &Output) -> Result<(), Er
     if output.is_json() {
         return Ok(output.json(&shown(&revoked, now))?);
     }
-    Ok(output.text(&format!("revoked: token {} of agent `{}`", revoked.made.id, revoked.made.agent))?)
+    Ok(output.text(&format!("revoked: token {} of {}", revoked.made.id, revoked.made.holder()))?)
 }
 
 /// The token whose id begins with `name`. A whole token will do, too.

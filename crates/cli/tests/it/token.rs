@@ -100,3 +100,39 @@ fn a_token_opens_the_gateway_until_it_is_revoked() {
     interrupt(&child);
     assert_eq!(done(child).code, Some(0));
 }
+
+#[test]
+fn a_token_for_the_api_is_an_agents_or_a_persons_and_never_both() {
+    let user = User::new();
+    let made =
+        user.run(&["--json", "token", "create", "--user", "ann", "--scope", "approve", "--scope", "read"]);
+    let made = made.succeeded().json();
+    assert_eq!((&made["agent"], &made["user"]), (&serde_json::Value::Null, &"ann".into()));
+    assert_eq!(made["scopes"], serde_json::json!(["approve", "read"]));
+    assert_eq!(created(&user, &["--scope", "judge"])["scopes"], serde_json::json!(["judge"]));
+    let listed = user.run(&["token", "list"]).succeeded();
+    assert!(listed.out.contains("approve read") && listed.out.contains("judge"), "{}", listed.whole());
+    for wrong in [
+        &["--user", "ann"][..],
+        &["--user", "ann", "--scope", "judge"],
+        &["--agent", "a", "--scope", "approve"],
+        &["--agent", "a", "--user", "ann", "--scope", "read"],
+        &["--agent", "a", "--scope", "judge", "--scope", "approve"],
+        &["--user", "ann", "--scope", "judge", "--scope", "approve"],
+        &["--scope", "read"],
+        &["--scope", "all", "--user", "ann"],
+        &[],
+    ] {
+        let done = user.run(&[&["token", "create"], wrong].concat());
+        assert_eq!((done.code, done.out.as_str()), (Some(2), ""), "{wrong:?}: {}", done.whole());
+    }
+    // What replaces a token allows no more than that did.
+    let id = made["id"].as_str().unwrap();
+    for other in [
+        &["--user", "ann", "--scope", "admin"][..],
+        &["--user", "bob", "--scope", "approve", "--scope", "read"],
+    ] {
+        let done = user.run(&[&["token", "create", "--replaces", id], other].concat());
+        assert_eq!(done.code, Some(1), "{other:?}: {}", done.whole());
+    }
+}

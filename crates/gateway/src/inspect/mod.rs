@@ -287,6 +287,10 @@ impl Interceptor for Hooks {
         self.0.active_hooks().decides()
     }
 
+    fn engine(&self) -> Option<&Engine> {
+        Some(&self.0.engine)
+    }
+
     fn withholds(&self, agent: Option<&AgentId>, words: &[&str]) -> Vec<usize> {
         let Some(gates) = self.0.active_hooks().gates(&self.0.settings) else { return Vec::new() };
         let call = CallContext { agent_id: agent.cloned(), ..CallContext::default() };

@@ -62,6 +62,15 @@ impl Judging {
         if is_large { self.in_steps(judged).await } else { judged.await }
     }
 
+    /// Judges something of that many bytes.
+    pub(super) async fn sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        if bytes < LARGE { work.await } else { self.in_steps(work).await }
+    }
+
     /// Does work that waits for nothing in a place of its own.
     pub(super) async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let place = Arc::clone(&self.0).acquire_owned().await;

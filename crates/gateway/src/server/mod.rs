@@ -10,6 +10,7 @@
 //! and a second later everything is dropped, and the providers' connections with it.
 
 mod answer;
+mod api;
 mod asking;
 mod driver;
 mod ending;
@@ -58,6 +59,8 @@ use crate::route::Routes;
 use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 
 pub(crate) use answer::is_event_stream;
+use api::Api;
+pub use api::openapi;
 use ending::Ending;
 use judging::Judging;
 use load::{Load, Visitors};
@@ -164,6 +167,7 @@ struct Lasting {
     ending: Ending,
     judging: Judging,
     operators: Arc<Operators>,
+    api: Arc<Api>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
     callers: Arc<Asked>,
@@ -191,6 +195,7 @@ pub(crate) struct Shared {
     /// Whether operators are answered at an address of their own, and not at that of the proxy.
     has_operators_door: bool,
     operators: Arc<Operators>,
+    api: Arc<Api>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
     quotas: Quotas,
@@ -212,7 +217,7 @@ impl Shared {
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
         let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
-        let Lasting { load, numbers, asked, ending, judging, operators, sinks, access_tokens, callers } =
+        let Lasting { load, numbers, asked, ending, judging, operators, api, sinks, access_tokens, callers } =
             lasting;
         let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
         Ok(Self {
@@ -237,6 +242,7 @@ impl Shared {
             has_operators_door: settings.operators_listen.is_some(),
             access: Access::new(settings.operator_token.as_ref()),
             operators,
+            api,
             sinks,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
         })
@@ -279,6 +285,7 @@ impl Gateway {
             ending,
             judging: Judging::default(),
             operators,
+            api: Arc::default(),
             sinks: sinks.into(),
             access_tokens: Arc::default(),
             callers: Arc::default(),
@@ -331,6 +338,7 @@ impl Gateway {
             ending: old.ending.clone(),
             judging: old.judging.clone(),
             operators: Arc::clone(&old.operators),
+            api: Arc::clone(&old.api),
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
             callers: Arc::clone(&old.callers),

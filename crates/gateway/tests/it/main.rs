@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod api;
 mod clouds;
 mod credentials;
 mod exchange;

@@ -9,6 +9,9 @@ use crate::{
 #[async_trait]
 impl AccessTokenStore for MemoryStore {
     async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError> {
+        if !made.is_sound() {
+            return Err(AddAccessTokenError::Mixed);
+        }
         let now = made.created_at;
         let mut state = self.state();
         if state.access_tokens.iter().filter(|token| token.counts(now)).count() >= MAX_ACCESS_TOKENS {
@@ -21,11 +24,11 @@ impl AccessTokenStore for MemoryStore {
             return Ok(token);
         };
         let is_it = |old: &AccessToken| {
-            old.made.id == replaced.id && old.counts(now) && old.made.agent == token.made.agent
+            old.made.id == replaced.id && old.counts(now) && old.made.is_like(&token.made)
         };
         let Some(at) = state.access_tokens.iter().position(is_it) else {
-            let (agent, id) = (token.made.agent.clone(), replaced.id.clone());
-            return Err(AddAccessTokenError::NothingToReplace { agent, id });
+            let (holder, id) = (token.made.holder(), replaced.id.clone());
+            return Err(AddAccessTokenError::NothingToReplace { holder, id });
         };
         state.tell(answered::token_created(&token))?;
         if let Some(old) = state.access_tokens.get_mut(at) {

@@ -73,6 +73,9 @@ impl AccessTokenStore for SqliteStore {
 }
 
 fn add(db: &Connection, made: NewAccessToken) -> Result<AccessToken, Fault<AddAccessTokenError>> {
+    if !made.is_sound() {
+        return Err(Fault::Refused(AddAccessTokenError::Mixed));
+    }
     let now = made.created_at;
     let sql = "SELECT count(*) FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
     let counting: i64 = db.prepare_cached(sql)?.query_row([now], |row| row.get(0))?;
@@ -81,9 +84,9 @@ fn add(db: &Connection, made: NewAccessToken) -> Result<AccessToken, Fault<AddAc
     }
     if let Some(replaced) = &made.replaces {
         let old = find(db, &replaced.id)?;
-        if !old.is_some_and(|old| old.counts(now) && old.made.agent == made.agent) {
-            let (agent, id) = (made.agent, replaced.id.clone());
-            return Err(Fault::Refused(AddAccessTokenError::NothingToReplace { agent, id }));
+        if !old.is_some_and(|old| old.counts(now) && old.made.is_like(&made)) {
+            let (holder, id) = (made.holder(), replaced.id.clone());
+            return Err(Fault::Refused(AddAccessTokenError::NothingToReplace { holder, id }));
         }
         let sql = "UPDATE access_tokens SET ends_at = min(ends_at, ?2) WHERE id = ?1";
         db.prepare_cached(sql)?.execute(params![replaced.id.as_str(), replaced.ends_at])?;
@@ -120,7 +123,8 @@ fn listed(mut rows: Rows<'_>) -> rusqlite::Result<AccessTokenList> {
 
 fn token_of(row: &Row<'_>) -> rusqlite::Result<AccessToken> {
     let made: NewAccessToken = json(row, "made")?;
-    if row.get_ref("id")?.as_str().ok() != Some(made.id.as_str()) {
+    // What would be both an agent's and a person's was not made here.
+    if row.get_ref("id")?.as_str().ok() != Some(made.id.as_str()) || !made.is_sound() {
         return Err(rusqlite::Error::InvalidQuery);
     }
     Ok(AccessToken {

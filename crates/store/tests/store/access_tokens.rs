@@ -3,7 +3,7 @@ use std::time::Duration;
 use backstop_hooks::AgentId;
 use backstop_store::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_LEN, ACCESS_TOKEN_REVOKED, AccessTokenId, AddAccessTokenError,
-    AuditFilter, NewAccessToken, Replaced, Store, access_token_digest, holds_access_token,
+    AuditFilter, NewAccessToken, Replaced, Scope, Store, access_token_digest, holds_access_token,
 };
 
 use crate::support::{at, over_all_forms};
@@ -13,6 +13,7 @@ over_all_forms!(
     a_token_that_is_replaced_ends_and_only_its_own_agent_replaces_it,
     who_made_and_revoked_a_token_is_in_the_trail_and_the_token_is_not,
     when_a_token_was_used_only_moves_forward,
+    no_token_is_an_agents_and_answers,
 );
 
 fn made(agent: &str) -> NewAccessToken {
@@ -82,6 +83,28 @@ async fn who_made_and_revoked_a_token_is_in_the_trail_and_the_token_is_not(store
     assert!(!all.contains(secret) && !all.contains(token.expose()));
     let trail: Vec<String> = entries.iter().map(|entry| entry.body.to_value().to_string()).collect();
     assert!(!trail.concat().contains(&made.digest.to_string()));
+}
+
+async fn no_token_is_an_agents_and_answers(store: &dyn Store) {
+    let sets = (0_u8..16).map(|bits| {
+        let has = |place: usize| bits & (1 << place) != 0;
+        Scope::ALL.into_iter().enumerate().filter(|(place, _)| has(*place)).map(|(_, scope)| scope).collect()
+    });
+    for scopes in sets.collect::<Vec<Vec<Scope>>>() {
+        for (agent, user) in [(true, true), (true, false), (false, true), (false, false)] {
+            let new = NewAccessToken {
+                agent: agent.then(|| "a".into()),
+                user: user.then(|| "u".to_owned()),
+                scopes: scopes.clone(),
+                ..made("a")
+            };
+            let of_agent = agent && scopes.iter().all(|scope| *scope == Scope::Judge);
+            let of_person = !agent && user && !scopes.is_empty() && !scopes.contains(&Scope::Judge);
+            let added = store.add_access_token(new.clone()).await;
+            assert_eq!(added.is_ok(), of_agent || of_person, "{new:?}");
+            assert!(added.is_ok() || matches!(added, Err(AddAccessTokenError::Mixed)));
+        }
+    }
 }
 
 async fn when_a_token_was_used_only_moves_forward(store: &dyn Store) {

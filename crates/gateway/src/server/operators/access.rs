@@ -5,10 +5,10 @@
 //! its operator does, and it holds the process's token.
 
 use backstop_hooks::Secret;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 use subtle::ConstantTimeEq as _;
 
-use crate::auth::bearer;
+use super::bearer_of;
 
 /// Knows operators.
 pub(in crate::server) struct Access {
@@ -35,9 +35,7 @@ impl Access {
     /// [`Denied`], if it is not.
     pub(in crate::server) fn check(&self, headers: &HeaderMap) -> Result<(), Denied> {
         let token = self.token.as_ref().ok_or(Denied::Closed)?;
-        let mut all = headers.get_all(header::AUTHORIZATION).iter();
-        // Of two, one reader takes the first and another the last.
-        let given = all.next().filter(|_| all.next().is_none()).and_then(bearer).ok_or(Denied::Token)?;
+        let given = bearer_of(headers).ok_or(Denied::Token)?;
         let fits = bool::from(token.expose().as_bytes().ct_eq(given));
         if fits { Ok(()) } else { Err(Denied::Token) }
     }
@@ -51,6 +49,8 @@ impl std::fmt::Debug for Access {
 
 #[cfg(test)]
 mod tests {
+    use http::header;
+
     use super::*;
 
     #[test]

@@ -1,4 +1,5 @@
-//! Pages for operators on the gateway's own address, or on one of their own ([`Settings::operators_listen`](crate::Settings)): `/-/health`, `/-/ready`, `/-/metrics`.
+//! Pages for operators on the gateway's own address, or on one of their own ([`Settings::operators_listen`](crate::Settings)): `/-/health`, `/-/ready`,
+//! `/-/metrics`, and the [API](super::api) below `/-/v1`.
 //!
 //! Laws:
 //!
@@ -6,7 +7,7 @@
 //!   (see [`auth`](crate::auth)).
 //! - *Nobody learns more than they may.* Whoever can connect may be a watched agent, or a page in a browser. Without the operators'
 //!   token ([`access`]) an answer carries one bit, as its status. Tokens of agents and of the process, which agents hold, give no
-//!   access here. Pages of other sites get no answer, at any address
+//!   access here; what the API's tokens open is said there. Pages of other sites get no answer, at any address
 //!   ([`Authenticator::knows_operators_host`](crate::auth::Authenticator::knows_operators_host)).
 //! - *A full gateway can be inspected*: the limits of the proxy do not count requests to these pages. What operators are shown has a
 //!   limit of its own ([`MOST_SHOWN`]), which requests without the token can't use up.
@@ -22,14 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
+use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-pub(super) use self::access::Access;
-use self::problem::Problem;
+pub(super) use self::access::{Access, Denied};
+pub(super) use self::problem::Problem;
 use self::readiness::Probe;
 use super::Shared;
 use super::answer::AnswerBody;
+use super::api;
+use crate::auth::bearer;
 use crate::exchange::NotReady;
 use crate::identity::KeyState;
 use crate::metrics::{Format, Metrics, Now};
@@ -60,7 +64,18 @@ impl Operators {
 }
 
 /// Answers a request whose path is [for operators](crate::auth::is_for_operators).
-pub(super) async fn answer(shared: &Shared, head: &request::Parts) -> Response<AnswerBody> {
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    head: request::Parts,
+    body: Incoming,
+) -> Response<AnswerBody> {
+    if api::is_below(head.uri.path()) {
+        return told_once(match shared.auth.knows_operators_host(&head) {
+            true => Box::pin(api::answer(shared, head, body)).await,
+            false => Problem::host().response(),
+        });
+    }
+    let head = &head;
     let answered = match asked(shared, head) {
         Ok(Page::Health) => Ok(status("ok")),
         Ok(Page::Ready) => ready(shared, head).await,
@@ -153,7 +168,14 @@ fn status(status: &str) -> Response<AnswerBody> {
     told(StatusCode::OK, "application/json", json!({ "status": status }).to_string())
 }
 
-fn told(status: StatusCode, kind: &'static str, body: String) -> Response<AnswerBody> {
+/// Returns what a request's only `authorization: Bearer` holds.
+pub(super) fn bearer_of(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    // Of two, one reader takes the first and another the last.
+    all.next().filter(|_| all.next().is_none()).and_then(bearer)
+}
+
+pub(super) fn told(status: StatusCode, kind: &'static str, body: String) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::whole(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

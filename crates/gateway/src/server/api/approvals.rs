@@ -1,0 +1,267 @@
+//! Questions to people, and their answers.
+//!
+//! The rules are those of `backstop approvals`: the first answer counts, deny can always be answered, what has parts that nobody was
+//! shown can't be allowed before they were, and where answers are kept apart from the database (`agent.approvals.strict`) they are
+//! given at the process that asks, by people whom it can see, and not here: tokens are rows of that database.
+
+use backstop_hooks::{
+    AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Text, ToolCallId,
+};
+use backstop_store::{
+    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ResolveError, Timestamp,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::operators::Problem;
+use super::asked::{Answer, Asked, Empty, Number, limit};
+
+/// Which questions.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// `pending` for those that nobody has answered yet, which is what an absent one means, or `all`.
+    #[serde(default)]
+    state: Filter,
+    /// The most questions, from 1 to 1000; 100 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "ApprovalFilter")]
+enum Filter {
+    #[default]
+    Pending,
+    All,
+}
+
+/// Questions.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Approvals {
+    approvals: Vec<Approval>,
+}
+
+/// A question to a person. Its code is not here: whoever holds it could answer elsewhere.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Approval {
+    id: ApprovalId,
+    /// `pending`, `allowed`, `used`, `denied`, `unattended`, `timed-out` or `cancelled`.
+    status: &'static str,
+    agent: AgentId,
+    session_id: SessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
+    tool_call_id: ToolCallId,
+    /// The tool.
+    tool: String,
+    /// The name by which it was called, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    called_as: Option<String>,
+    /// The digest of the call; an answer counts for this call alone.
+    digest: Digest,
+    title: Text,
+    description: Text,
+    severity: Severity,
+    /// Who asks, and why.
+    reasons: Vec<Reason>,
+    /// The arguments, shortened for display.
+    arguments: Json,
+    /// Whether a part of them was shown to nobody: then the call can be denied, and allowed only once all was shown.
+    unseen: bool,
+    allowed_decisions: Vec<Decision>,
+    /// In Unix milliseconds.
+    created_at: i64,
+    /// The last moment at which an answer counts, in Unix milliseconds.
+    expires_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<Answered>,
+}
+
+/// Why a hook asks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ApprovalReason")]
+struct Reason {
+    hook: HookId,
+    title: Text,
+    description: Text,
+    severity: Severity,
+    rules: Vec<RuleId>,
+}
+
+/// Who answered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ApprovalAnswered")]
+struct Answered {
+    decision: Decision,
+    by: String,
+    /// In Unix milliseconds.
+    at: i64,
+}
+
+/// All arguments of a call.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WholeApproval")]
+pub(super) struct Whole {
+    approval: Approval,
+    /// All of the arguments, where they were kept and are not all in `approval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<Json>,
+}
+
+/// An answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ApprovalAnswer")]
+pub(super) struct Given {
+    /// What is answered.
+    decision: Once,
+    /// The digest of the call that the person saw. An answer to another call is refused.
+    digest: Digest,
+}
+
+/// What can be answered here. What is allowed for good is granted on the machine itself.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnswerWord")]
+enum Once {
+    /// This call, once.
+    AllowOnce,
+    /// No.
+    Deny,
+}
+
+impl Approval {
+    fn of(record: &ApprovalRecord) -> Self {
+        let request = &record.request;
+        let answered = match &record.state {
+            ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(Answered {
+                decision: allowance.decision,
+                by: allowance.by.clone(),
+                at: millis(allowance.at),
+            }),
+            ApprovalState::Denied { at, by, .. } => {
+                Some(Answered { decision: Decision::Deny, by: by.clone(), at: millis(*at) })
+            }
+            ApprovalState::Pending
+            | ApprovalState::Unattended { .. }
+            | ApprovalState::TimedOut { .. }
+            | ApprovalState::Cancelled { .. } => None,
+        };
+        Self {
+            id: record.id.clone(),
+            status: record.state.status().as_str(),
+            agent: request.agent.clone(),
+            session_id: request.session.clone(),
+            run_id: request.run.clone(),
+            tool_call_id: request.call.clone(),
+            tool: request.tool_name.canonical().to_owned(),
+            called_as: request.tool_name.called_as().map(str::to_owned),
+            digest: request.digest,
+            title: request.title.clone(),
+            description: request.description.clone(),
+            severity: request.severity,
+            reasons: request.reasons.iter().map(Reason::of).collect(),
+            arguments: request.preview.clone(),
+            unseen: request.unseen,
+            allowed_decisions: request.allowed_decisions.clone(),
+            created_at: millis(request.created_at),
+            expires_at: millis(request.expires_at),
+            answered,
+        }
+    }
+}
+
+impl Reason {
+    fn of(reason: &ApprovalReason) -> Self {
+        Self {
+            hook: reason.hook.clone(),
+            title: reason.title.clone(),
+            description: reason.description.clone(),
+            severity: reason.severity,
+            rules: reason.rules.iter().cloned().collect(),
+        }
+    }
+}
+
+/// A moment, in Unix milliseconds.
+pub(super) fn millis(at: Timestamp) -> i64 {
+    at.as_millis()
+}
+
+/// Lists questions.
+pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<Approvals>, Problem> {
+    let store = asked.engine()?.answer_store();
+    store.expire_approvals(Timestamp::now()).await.map_err(|_| Problem::store())?;
+    let filter = match which.state {
+        Filter::Pending => ApprovalFilter::Pending,
+        Filter::All => ApprovalFilter::All,
+    };
+    let records = store.approvals(filter, limit(which.limit)?).await.map_err(|_| Problem::store())?;
+    Ok(Approvals { approvals: records.iter().map(Approval::of).collect() }.into())
+}
+
+/// Returns the question that the path names, by its whole id.
+async fn record(asked: &Asked) -> Result<ApprovalRecord, Problem> {
+    let store = asked.engine()?.answer_store();
+    let found = store.approval(&ApprovalId::new(asked.name())).await.map_err(|_| Problem::store())?;
+    found.ok_or(Problem::no_approval())
+}
+
+/// Returns a question.
+pub(super) async fn get(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Approval>, Problem> {
+    Ok(Approval::of(&record(&asked).await?).into())
+}
+
+/// Shows all of the arguments to a person, so that the call can be allowed.
+pub(super) async fn whole(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Whole>, Problem> {
+    let found = record(&asked).await?;
+    let engine = asked.engine()?;
+    if engine.keeps_answers_apart() {
+        return Err(Problem::strict());
+    }
+    let Some(whole) = found.request.whole.clone() else {
+        return Ok(Whole { approval: Approval::of(&found), whole: None }.into());
+    };
+    let seen = engine.answer_store().mark_seen(&found.id).await.map_err(|_| Problem::store())?;
+    Ok(Whole { approval: Approval::of(seen.as_ref().unwrap_or(&found)), whole: Some(whole) }.into())
+}
+
+/// Answers a question.
+pub(super) async fn answer(asked: Asked, _: Empty, given: Given) -> Result<Answer<Approval>, Problem> {
+    let found = record(&asked).await?;
+    let engine = asked.engine()?;
+    if engine.keeps_answers_apart() {
+        return Err(Problem::strict());
+    }
+    // INVARIANT (what the human saw): an answer says which call it is about.
+    if found.request.digest != given.digest {
+        return Err(Problem::other_call());
+    }
+    let decision = match given.decision {
+        Once::AllowOnce => Decision::AllowOnce,
+        Once::Deny => Decision::Deny,
+    };
+    let by = asked.caller.name();
+    let store = engine.answer_store();
+    match store.resolve_approval(&found.id, decision, &by, Timestamp::now()).await {
+        Ok(resolved) => Ok(Approval::of(&resolved.record).into()),
+        Err(ResolveError::Unknown(_)) => Err(Problem::no_approval()),
+        Err(ResolveError::Store(_)) => Err(Problem::store()),
+        Err(ResolveError::AlreadyResolved { status, .. }) => {
+            Err(Problem::conflict(format!("the question is already {status}")))
+        }
+        Err(ResolveError::Expired { at, .. }) => {
+            Err(Problem::conflict(format!("the question expired at {at}")))
+        }
+        Err(ResolveError::NotOffered { .. }) => {
+            Err(Problem::conflict("the hooks that asked did not offer this answer".to_owned()))
+        }
+        Err(ResolveError::Unseen { .. }) => Err(Problem::conflict(
+            "a part of the arguments was shown to nobody yet: `POST ../whole` shows all of them".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,169 @@
+//! Decisions that wait for a human, and those that were made: kept until whoever asked has read them.
+//!
+//! A decision is judged in a task of its own. The task ends with the question: by an answer, by the question's deadline, or because
+//! it was cancelled; a connection that breaks ends nothing. The law: *a permit is used where it is read.* What hooks judged by besides
+//! the call is looked at once more when the decision is read first, and not when the human answered.
+//!
+//! Limits: [`MOST`] decisions at once, each read within [`KEPT`] after it was made.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backstop_engine::{AskFuture, Asker, ToolVerdict};
+use backstop_store::ApprovalRecord;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use super::super::operators::Problem;
+use super::judge::{Judgement, Question};
+
+/// How many decisions there may be.
+const MOST: usize = 10_000;
+/// How long a decision is kept that was made.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// How far a decision is.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    /// Hooks judge.
+    Judging,
+    /// A human is asked.
+    Asked(Box<Question>),
+    /// It is made.
+    Made(Arc<Made>, Instant),
+}
+
+/// A decision that was made.
+#[derive(Debug)]
+pub(super) struct Made(Mutex<Reading>);
+
+#[derive(Debug)]
+enum Reading {
+    Fresh(Box<ToolVerdict>),
+    Read(Box<Judgement>),
+    /// Somebody reads it for the first time, and broke.
+    Lost,
+}
+
+impl Made {
+    pub(super) fn new(verdict: ToolVerdict) -> Self {
+        Self(Mutex::new(Reading::Fresh(Box::new(verdict))))
+    }
+
+    /// Returns what was decided. The first time, the permit is used.
+    pub(super) fn read(&self) -> Result<Judgement, Problem> {
+        let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
+            Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
+            Reading::Read(judgement) => *judgement,
+            Reading::Lost => return Err(Problem::failed()),
+        };
+        *reading = Reading::Read(Box::new(judgement.clone()));
+        Ok(judgement)
+    }
+}
+
+/// Sees the question, and answers nothing: people do that elsewhere.
+pub(super) struct Watcher(pub(super) watch::Sender<Stage>);
+
+impl Asker for Watcher {
+    fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a> {
+        self.0.send_replace(Stage::Asked(Box::new(Question::of(record))));
+        Box::pin(std::future::pending())
+    }
+
+    fn name(&self) -> &str {
+        "the API"
+    }
+}
+
+/// The decisions that are pending or kept.
+#[derive(Debug, Default)]
+pub(super) struct Decisions(Mutex<HashMap<String, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    whose: String,
+    stage: watch::Receiver<Stage>,
+    task: AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // What was made has ended by itself. What is given up cancels its question.
+        self.task.abort();
+    }
+}
+
+/// A decision whose task ends when it is dropped, unless it is kept.
+pub(super) struct UnderWay {
+    pub(super) stage: watch::Receiver<Stage>,
+    pub(super) task: Option<AbortHandle>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// Waits until a decision is made, or until a human is asked and `patience` is over.
+pub(super) async fn wait(stage: &mut watch::Receiver<Stage>, patience: Duration) -> Result<Stage, Problem> {
+    let settled = |stage: &Stage| !matches!(stage, Stage::Judging);
+    let made = |stage: &Stage| matches!(stage, Stage::Made(..));
+    let gone = |_| Problem::failed();
+    let first = stage.wait_for(settled).await.map_err(gone)?.clone();
+    if patience.is_zero() || made(&first) {
+        return Ok(first);
+    }
+    match timeout(patience, stage.wait_for(made)).await {
+        Ok(made) => made.map(|stage| stage.clone()).map_err(gone),
+        Err(_) => Ok(first),
+    }
+}
+
+impl Decisions {
+    /// Keeps a decision that is not made yet, and returns its id.
+    pub(super) fn keep(&self, whose: String, mut under_way: UnderWay) -> Result<String, Problem> {
+        let mut all = self.all();
+        if all.len() >= MOST {
+            return Err(Problem::api_busy());
+        }
+        let Some(task) = under_way.task.take() else { return Err(Problem::failed()) };
+        let id = Uuid::new_v4().simple().to_string();
+        all.insert(id.clone(), Entry { whose, stage: under_way.stage.clone(), task });
+        Ok(id)
+    }
+
+    /// Returns how far somebody's decision is.
+    pub(super) fn find(&self, whose: &str, id: &str) -> Result<watch::Receiver<Stage>, Problem> {
+        let all = self.all();
+        // That another agent has one of this id is nobody's business.
+        let entry = all.get(id).filter(|entry| entry.whose == whose).ok_or(Problem::no_decision())?;
+        Ok(entry.stage.clone())
+    }
+
+    /// Gives a decision up.
+    pub(super) fn give_up(&self, whose: &str, id: &str) -> Result<(), Problem> {
+        self.find(whose, id)?;
+        self.all().remove(id);
+        Ok(())
+    }
+
+    /// The decisions, without those that nobody came for.
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        all.retain(|_, entry| match &*entry.stage.borrow() {
+            Stage::Made(_, at) => now.duration_since(*at) < KEPT,
+            // The task is gone without a decision: the process ends.
+            Stage::Judging | Stage::Asked(_) => !entry.task.is_finished(),
+        });
+        all
+    }
+}

@@ -1,0 +1,81 @@
+//! Which points are judged here, and whose an event is.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use backstop_hooks::points::context_schema;
+use backstop_hooks::{AgentId, CallContext, Digest, PointId, SessionId, SessionKey};
+use serde_json::{Map, Value, json};
+
+use super::super::operators::Problem;
+use super::asked::without_values;
+use crate::access::Holder;
+
+/// The keys of each point's event.
+static EVENT_KEYS: LazyLock<BTreeMap<PointId, Vec<String>>> =
+    LazyLock::new(|| points().map(|point| (point, keys_of(&json!(point.event_schema())))).collect());
+/// The keys of a context.
+static CONTEXT_KEYS: LazyLock<Vec<String>> = LazyLock::new(|| keys_of(&json!(context_schema())));
+
+/// The points whose events can be sent: all but those of this server's own life, and the gates that a tool call passes together at
+/// `before_tool_call`.
+pub(super) fn points() -> impl Iterator<Item = PointId> {
+    PointId::ALL.iter().copied().filter(|point| {
+        !matches!(
+            point,
+            PointId::ToolBefore
+                | PointId::TrustedToolPolicy
+                | PointId::GatewayStart
+                | PointId::GatewayStop
+                | PointId::BeforeInstall
+        )
+    })
+}
+
+fn keys_of(schema: &Value) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|keys| keys.keys().cloned()).collect()
+}
+
+/// Refuses an event with keys that nobody would read: its sender means something that no hook is told.
+pub(super) fn check_event(point: PointId, event: &Map<String, Value>) -> Result<(), Problem> {
+    let known = EVENT_KEYS.get(&point).map_or(&[][..], Vec::as_slice);
+    check("event", event, known)
+}
+
+fn check(what: &str, given: &Map<String, Value>, known: &[String]) -> Result<(), Problem> {
+    match given.keys().find(|key| !known.contains(key)) {
+        Some(_) => {
+            Err(Problem::body(format!("`{what}` has a key that is not known; it knows {}", known.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns whose an event is. The agent is the token's, and names of its sessions are its own: their digests stand for them, since
+/// receipts and questions repeat them.
+pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Result<CallContext, Problem> {
+    let given = given.unwrap_or_default();
+    check("context", &given, &CONTEXT_KEYS)?;
+    let given: CallContext = serde_json::from_value(Value::Object(given)).map_err(|error| {
+        Problem::body(format!("`context` can't be read: {}", without_values(&error.to_string())))
+    })?;
+    let is_other = given.agent_id.as_ref().is_some_and(|named| Some(named) != holder.agent.as_ref());
+    if is_other {
+        return Err(Problem::agent());
+    }
+    let user = holder.user.as_deref();
+    let own = |kind: &str, name: Option<&str>| {
+        let agent = holder.agent.as_ref().map(AgentId::as_str);
+        format!("api-{}", Digest::of(kind, &(agent, user, name)).prefix(32))
+    };
+    let session = own("api_session", given.session_id.as_ref().map(SessionId::as_str));
+    let key = given.session_key.as_ref().map(SessionKey::as_str);
+    let key = own("api_conversation", key.or(given.session_id.as_ref().map(SessionId::as_str)));
+    Ok(CallContext {
+        agent_id: holder.agent.clone(),
+        session_id: Some(SessionId::new(session)),
+        session_key: Some(SessionKey::new(key)),
+        ..given
+    })
+}

@@ -1,0 +1,85 @@
+//! What was allowed for good.
+
+use backstop_hooks::{AgentId, HookId, RuleId, Text};
+use backstop_store::{Grant, GrantId, GrantTarget, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::operators::Problem;
+use super::approvals::millis;
+use super::asked::{Answer, Asked, Empty, Page, limit};
+
+/// Grants.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Grants {
+    grants: Vec<Granted>,
+}
+
+/// A grant.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Grant")]
+pub(super) struct Granted {
+    id: String,
+    agent: AgentId,
+    /// The tool, by the name that was meant.
+    tool: String,
+    /// The folder in which it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
+    hook: HookId,
+    rules: Vec<RuleId>,
+    /// `call`, `program`, `rule` or `amount`.
+    covers: &'static str,
+    /// The question that was answered.
+    title: Text,
+    by: String,
+    /// In Unix milliseconds, as all times here.
+    created_at: i64,
+    expires_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<i64>,
+    uses: u64,
+}
+
+impl Granted {
+    fn of(grant: &Grant) -> Self {
+        let given = &grant.granted;
+        Self {
+            id: grant.id.to_string(),
+            agent: given.agent.clone(),
+            tool: given.tool_name.called().to_owned(),
+            workspace: given.place.workspace.clone(),
+            hook: given.question.hook.clone(),
+            rules: given.question.rules.iter().cloned().collect(),
+            covers: match given.target {
+                GrantTarget::Call { .. } => "call",
+                GrantTarget::Program { .. } => "program",
+                GrantTarget::Rule => "rule",
+                GrantTarget::Amount { .. } => "amount",
+            },
+            title: given.title.clone(),
+            by: given.created_by.clone(),
+            created_at: millis(given.created_at),
+            expires_at: millis(given.expires_at),
+            revoked_at: grant.revoked_at.map(millis),
+            uses: grant.uses,
+        }
+    }
+}
+
+/// Lists grants.
+pub(super) async fn list(asked: Asked, page: Page, _: Empty) -> Result<Answer<Grants>, Problem> {
+    let store = asked.engine()?.answer_store();
+    let grants = store.grants(limit(page.limit)?).await.map_err(|_| Problem::store())?;
+    Ok(Grants { grants: grants.iter().map(Granted::of).collect() }.into())
+}
+
+/// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.
+pub(super) async fn revoke(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Granted>, Problem> {
+    let store = asked.engine()?.answer_store();
+    let by = asked.caller.name();
+    let revoked = store.revoke_grant(&GrantId::new(asked.name()), &by, Timestamp::now()).await;
+    let grant = revoked.map_err(|_| Problem::store())?.ok_or(Problem::no_grant())?;
+    Ok(Granted::of(&grant).into())
+}
