@@ -289,7 +289,7 @@ async fn tool_call(
     let hooks = Arc::clone(&asked.shared.interceptor);
     let (places, size) = (asked.shared.judging.clone(), asked.body.len());
     let judging = tokio::spawn(async move {
-        let permitting = async move { engine.permit_tool_call(event, &context, &attendance).await };
+        let permitting = Box::pin(async move { engine.permit_tool_call(event, &context, &attendance).await });
         let verdict = places.sized(size, permitting).await;
         sender.send_replace(Stage::Made(Arc::new(Made::new(verdict)), Instant::now()));
         drop(hooks);
