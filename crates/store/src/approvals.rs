@@ -43,9 +43,6 @@ pub const MAX_WHOLE_BYTES: usize = 256 * 1024;
 
 /// How long after its deadline a question that nobody answered can still be answered for a later call.
 pub const ANSWERABLE: Duration = Duration::from_hours(24);
-/// The most questions of which the arguments are wiped at once.
-pub(crate) const MOST_WIPED: usize = 64;
-
 /// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

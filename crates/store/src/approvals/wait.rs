@@ -26,6 +26,7 @@ pub(crate) struct Seats(Mutex<Taken>);
 struct Taken {
     by: HashMap<ApprovalId, watch::Sender<()>>,
     /// Somebody looks for answers of other processes.
+    #[cfg(feature = "sqlite")]
     is_watched: bool,
 }
 

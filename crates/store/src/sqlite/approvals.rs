@@ -10,12 +10,15 @@ use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, 
 use super::{audit, lookout, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
-use crate::approvals::{MOST_WIPED, code, wait};
+use crate::approvals::{code, wait};
 use crate::{
     ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
     CreateApprovalError, FindApprovalError, NewApproval, PersonsAnswer, ResolveError, Resolved, StoreError,
     StoreErrorKind, Timestamp, Uptime,
 };
+
+/// The most questions of which the arguments are wiped at once.
+const MOST_WIPED: usize = 64;
 
 #[async_trait]
 impl ApprovalStore for SqliteStore {
