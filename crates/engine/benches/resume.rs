@@ -35,6 +35,10 @@ async fn main() {
     if let Ok(path) = std::env::var(DATABASE) {
         return other_process(Path::new(&path)).await;
     }
+    // Test runners list and run what they find; only `cargo bench` says this.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
     println!("from the answer on disk to the permit, {ROUNDS} rounds");
     println!("{:<44} {:>9} {:>9} {:>9}", "answered by", "median", "p99", "longest");
     for waiting in [1, MANY] {
