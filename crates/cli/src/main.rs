@@ -3,12 +3,6 @@
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
-
-/// Gives memory back to the system when load is over; the allocator of glibc keeps what its threads once needed.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 fn main() -> ExitCode {
     backstop_cli::main()
 }
