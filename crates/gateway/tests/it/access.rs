@@ -193,8 +193,9 @@ async fn where_the_tokens_can_not_be_read_none_opens() {
     let gateway = gateway(reading(&upstream, &store)).await;
     let request = post("/v1/messages", "{}");
     assert_eq!(status(&gateway, &with_token(&token, &request)).await, 200);
-    for file in std::fs::read_dir(folder.path()).unwrap() {
-        std::fs::write(file.unwrap().path(), "no database ".repeat(1_000)).unwrap();
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.is_file()) {
+        std::fs::write(file, "no database ".repeat(1_000)).unwrap();
     }
     within(async {
         while status(&gateway, &with_token(&token, &request)).await == 200 {
