@@ -13,7 +13,6 @@ mod assign;
 pub(crate) mod blocks;
 mod format;
 mod formats;
-mod literals;
 mod login;
 mod open;
 pub(crate) mod published;
@@ -23,13 +22,14 @@ mod worded;
 
 use std::sync::LazyLock;
 
+use aho_corasick::{AhoCorasick, MatchKind};
+
 use crate::entry::Proof;
 use crate::span::{Class, Evidence, Span};
 use crate::text::{ALNUM, ByteSet, DOT, EQUALS, PLUS_SLASH, TOKEN_MARK, URL64, at, before, cut, inside_word};
 use assign::Name;
 use format::{Inner, Judged};
 use formats::FORMATS;
-use literals::{Hit, Literals};
 use login::Login;
 use worded::Worded;
 
@@ -101,7 +101,7 @@ const WORD_BYTES: ByteSet = URL64.or(DOT).or(PLUS_SLASH).or(EQUALS).or(TOKEN_MAR
 /// The tables of the secret detectors, built once.
 #[derive(Debug)]
 pub(crate) struct Secrets {
-    anchors: Literals,
+    anchors: AhoCorasick,
     meanings: Vec<Anchor>,
     formats: Vec<Format>,
     /// Formats by the first two bytes of their prefix, as places in `formats`.
@@ -158,7 +158,8 @@ impl Secrets {
                 Some(Search::Words) | None => {}
             }
         }
-        let anchors = Literals::of(&words.literals)?;
+        let anchors =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&words.literals).ok()?;
         let worded = Worded::of(&formats);
         let meanings = words.meanings;
         Some(Self { anchors, meanings, formats, by_prefix, by_prefix_end, by_digit, worded })
@@ -171,8 +172,9 @@ impl Secrets {
 
     /// What the anchors in `text` lead to.
     pub(crate) fn at_anchors(&self, text: &[u8], found: &mut Vec<Span>) {
-        for Hit { literal, start, end } in self.anchors.find(text) {
-            let Some(&anchor) = self.meanings.get(literal) else { continue };
+        for hit in self.anchors.find_iter(text) {
+            let Some(&anchor) = self.meanings.get(hit.pattern().as_usize()) else { continue };
+            let (start, end) = (hit.start(), hit.end());
             let span = match anchor {
                 Anchor::Name(Name::Password) => {
                     let netrc = login::netrc(text, start, end);

@@ -5,7 +5,6 @@
 //! format added to them is held back automatically.
 
 use super::blocks::WRAPPED_ARMOUR;
-use super::literals::Hit;
 use super::{Anchor, Secrets, WORD_BYTES, assign, bucket, login, webhook};
 use crate::template::may_go_on;
 use crate::text::{ALNUM, SPACE, at, before, cut};
@@ -61,16 +60,16 @@ impl Secrets {
     /// A value behind a name, and a password behind a user.
     fn assigned(&self, text: &[u8]) -> Option<usize> {
         let from = text.len().saturating_sub(REACH);
-        let open = |hit: Hit| {
-            let (start, end) = (from + hit.start, from + hit.end);
-            match *self.meanings.get(hit.literal)? {
+        let open = |hit: aho_corasick::Match| {
+            let (start, end) = (from + hit.start(), from + hit.end());
+            match *self.meanings.get(hit.pattern().as_usize())? {
                 Anchor::Name(name) => assign::open(text, name, start, end),
                 Anchor::Url => login::open_url(text, start),
                 Anchor::Login(login) => login::open(text, login, end),
                 _ => None,
             }
         };
-        self.anchors.find(cut(text, from, text.len())).filter_map(open).min()
+        self.anchors.find_iter(cut(text, from, text.len())).filter_map(open).min()
     }
 }
 

@@ -5,7 +5,7 @@
 //! letters with digits inside a word. A random string keeps using the other half. The share of such
 //! *odd pairs* separates the two far better than entropy does on strings of 16 to 40 characters.
 
-use super::super::text::{ANY_HEX, DIGIT, LETTER, LOWER, UPPER, cut};
+use super::super::text::{ANY_HEX, DIGIT, LETTER, LOWER, UPPER, contains_folded};
 
 /// For each first letter the second letters that are usual in English and in source code, one bit each.
 const USUAL_PAIRS: [u32; 26] = [
@@ -91,7 +91,7 @@ pub(super) fn is_random(value: &[u8]) -> bool {
 
 /// Returns how far `value` is above (1 and more) or below the line between random and written.
 pub(super) fn randomness(value: &[u8]) -> f32 {
-    let value = cut(value, 0, value.len().min(MOST_JUDGED));
+    let value = super::super::text::cut(value, 0, value.len().min(MOST_JUDGED));
     let pairs = value.windows(2).filter(|pair| pair.iter().all(u8::is_ascii_alphanumeric));
     let (mut seen, mut joints, mut odd) = (0_u16, 0_u16, 0_u16);
     for pair in pairs {
@@ -155,24 +155,8 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         return true;
     }
     longest_repeat(value) >= 8.min(value.len() / 2).max(4)
-        || has_placeholder_word(value)
+        || PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word))
         || starts_as_reference(value)
-}
-
-/// How long a random stretch is that no word beside it makes a placeholder: shorter than any token whose prefix may be glued to another
-/// word.
-const RANDOM_STRETCH: usize = 20;
-
-/// Returns whether a value has a word of a placeholder. A word glued to a token takes nothing away from the token.
-fn has_placeholder_word(value: &[u8]) -> bool {
-    let Some((start, end)) = PLACEHOLDER_WORDS.iter().find_map(|word| {
-        let start = value.windows(word.len()).position(|window| window.eq_ignore_ascii_case(word))?;
-        Some((start, start + word.len()))
-    }) else {
-        return false;
-    };
-    let is_token = |piece: &[u8]| piece.len() >= RANDOM_STRETCH && is_random(piece);
-    !is_token(cut(value, 0, start)) && !is_token(cut(value, end, value.len()))
 }
 
 /// What stands behind the prefix of a published format where no token stands.
@@ -189,7 +173,7 @@ pub(super) enum Filler {
 /// Returns whether what follows the prefix of a published format is filler. Milder than [`is_placeholder`], since the
 /// prefix alone already makes a token likely.
 pub(super) fn filler(value: &[u8]) -> Filler {
-    if has_placeholder_word(value) {
+    if PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word)) {
         Filler::Words
     } else if longest_repeat(value) * 2 >= value.len() || entropy(value) < 1.5 {
         Filler::Repeated
