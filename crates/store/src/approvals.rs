@@ -143,7 +143,7 @@ impl NewApproval {
     }
 
     /// Leaves nothing of the arguments but the digest. What is shown to nobody can't be allowed any more.
-    pub(crate) fn forget_arguments(&mut self) {
+    pub fn forget_arguments(&mut self) {
         self.preview = Json::default();
         self.whole = None;
         self.starts = None;
@@ -252,6 +252,9 @@ pub struct Allowance {
     pub at: Timestamp,
     /// Who allowed it.
     pub by: String,
+    /// Whether grants were written with the answer, as bounded as the person wanted them: the call that asked adds none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_grants: bool,
     /// Which call may use it: the waiting call, or one later call with the same digest.
     #[serde(flatten)]
     pub reach: Reach,
@@ -324,12 +327,19 @@ pub struct PersonsAnswer {
     pub(crate) word: Option<Text>,
     pub(crate) by: String,
     pub(crate) at: Timestamp,
+    pub(crate) has_grants: bool,
 }
 
 impl PersonsAnswer {
     /// Creates an answer; `by` says who gives it.
     pub fn new(decision: Decision, by: impl Into<String>, at: Timestamp) -> Self {
-        Self { decision, word: None, by: by.into(), at }
+        Self { decision, word: None, by: by.into(), at, has_grants: false }
+    }
+
+    /// Says that grants were written with the answer, so that the call that asked adds none.
+    #[must_use]
+    pub fn with_grants(self) -> Self {
+        Self { has_grants: true, ..self }
     }
 
     /// Sets what the model is told, if the answer is a denial: one line, cut to [`MAX_WORD_CHARS`].

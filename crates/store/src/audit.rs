@@ -255,6 +255,11 @@ pub struct AuditReport {
     pub checkpoints: AuditCheckpoints,
     /// How many times a crash tore an entry, which was cut off.
     pub recovered: u64,
+    /// How many gaps, processes, crashes and steps back there are besides those that the lists name.
+    pub unnamed: u64,
+    /// Whether it ends with something that is no entry: a writer is at work, a crash tore the last one, or somebody changed it. What
+    /// stands behind can't be read.
+    pub torn: bool,
 }
 
 /// The checkpoints of a trail.
@@ -262,6 +267,8 @@ pub struct AuditReport {
 pub struct AuditCheckpoints {
     /// How many there are.
     pub count: u64,
+    /// How many there are besides that can't be read.
+    pub torn: u64,
     /// How many entries the newest one covers.
     pub covered: u64,
     /// The key that signs them, as others need it; `None` where it was not at hand, so that signatures were not checked.

@@ -173,6 +173,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Only who holds the lock writes, so a draft that is there was left by a crash.
     let mut file = options().write(true).create(true).truncate(true).open(&draft)?;
     file.write_all(bytes)?;
+    // A name that a power failure leaves without its bytes would be taken for a damaged file.
+    file.sync_all()?;
     fs::rename(&draft, path)
 }
 

@@ -16,35 +16,57 @@
 //! told of by an entry. Each process numbers its entries from one, so that what was lost shows as missing numbers, and what a killed process
 //! took along as a start without a stop. Nothing ever changes a full tile, a checkpoint or an entry, but pruning, which is told of first.
 //!
+//! Without the feature `files` there are entries and the tree over them, for a log that is kept elsewhere.
+//!
 //! Limits: whoever can write the folder *and* read the key can write another log, with another history. Only a checkpoint that was kept
 //! where they can't reach it shows that. The lock is the operating system's (`flock`), so the folder belongs on a local disk.
 
 mod entry;
+#[cfg(feature = "files")]
 mod error;
+#[cfg(feature = "files")]
 mod files;
+#[cfg(feature = "files")]
 mod frame;
+#[cfg(feature = "files")]
 mod log;
 pub mod merkle;
+#[cfg(feature = "files")]
 mod note;
+#[cfg(feature = "files")]
 mod proof;
+#[cfg(feature = "files")]
 mod prune;
+#[cfg(feature = "files")]
 mod reader;
+#[cfg(feature = "files")]
 mod tail;
+#[cfg(feature = "files")]
 mod verify;
+#[cfg(feature = "files")]
 mod writer;
 
 pub use entry::{
     Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_RECOVERED, KIND_ROTATED,
     KIND_START, KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
 };
+#[cfg(feature = "files")]
 pub use error::TrailError;
+#[cfg(feature = "files")]
 pub use frame::Frame;
+#[cfg(feature = "files")]
 pub use log::{Extent, Log, Options, now};
+#[cfg(feature = "files")]
 pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey};
+#[cfg(feature = "files")]
 pub use proof::Proof;
+#[cfg(feature = "files")]
 pub use prune::Tombstone;
+#[cfg(feature = "files")]
 pub use reader::Reader;
+#[cfg(feature = "files")]
 pub use verify::{Backwards, Process, Report, Trust, VerifyError, Wrong, verify, verify_each};
+#[cfg(feature = "files")]
 pub use writer::{Appended, Waiting, Writer, Written};
 
 /// How many hashes a full tile has.

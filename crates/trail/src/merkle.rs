@@ -4,7 +4,7 @@
 //! at the largest power of two below `n`, so what is left of the right edge never changes when entries are added: [`Frontier`] keeps only
 //! that edge. [`Subtrees`] gives the roots of complete subtrees, from which both kinds of proof are put together.
 
-use ring::digest::{Context, SHA256, digest};
+use sha2::{Digest as _, Sha256};
 
 use crate::TILE;
 
@@ -16,34 +16,17 @@ pub type Hash = [u8; HASH_BYTES];
 
 /// Returns the root of the tree over no entries.
 pub fn empty_root() -> Hash {
-    of(digest(&SHA256, b"").as_ref())
+    Sha256::digest(b"").into()
 }
 
 /// Returns the hash of an entry.
 pub fn leaf_hash(entry: &[u8]) -> Hash {
-    let mut context = Context::new(&SHA256);
-    context.update(&[0]);
-    context.update(entry);
-    of(context.finish().as_ref())
+    Sha256::new().chain_update([0]).chain_update(entry).finalize().into()
 }
 
 /// Returns the hash of a node with these children.
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
-    let mut input = [1; 1 + 2 * HASH_BYTES];
-    let (_, children) = input.split_at_mut(1);
-    let (first, second) = children.split_at_mut(HASH_BYTES);
-    first.copy_from_slice(left);
-    second.copy_from_slice(right);
-    of(digest(&SHA256, &input).as_ref())
-}
-
-/// Copies a SHA-256, which has the length that it has.
-fn of(bytes: &[u8]) -> Hash {
-    let mut hash = [0; HASH_BYTES];
-    for (to, from) in hash.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    hash
+    Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
 /// 256 hashes of one height: the unit in which a tree is kept.
@@ -126,6 +109,7 @@ impl Frontier {
     }
 
     /// Writes the edge down, so that it can be [read](Self::decode) again.
+    #[cfg(feature = "files")]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.size.to_le_bytes());
         for row in std::iter::once(&self.roots).chain(&self.open) {
@@ -135,6 +119,7 @@ impl Frontier {
     }
 
     /// Reads an edge that was written down; `None` for anything else.
+    #[cfg(feature = "files")]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (size, mut rest) = bytes.split_first_chunk::<8>()?;
         let size = u64::from_le_bytes(*size);
@@ -158,6 +143,7 @@ impl Frontier {
 }
 
 /// Reads hashes that lie one after the other; `None` if a part of one is left.
+#[cfg(feature = "files")]
 pub(crate) fn hashes(bytes: &[u8]) -> Option<Vec<Hash>> {
     let (hashes, rest) = bytes.as_chunks::<HASH_BYTES>();
     rest.is_empty().then(|| hashes.to_vec())
@@ -427,6 +413,7 @@ mod tests {
             }
         }
 
+        #[cfg(feature = "files")]
         #[test]
         fn an_edge_is_read_as_it_was_written(size in 0..2000_u64, more in 0..600_u64) {
             let leaves = leaves(size + more);

@@ -4,7 +4,7 @@
 //! tombstones that a checkpoint covers: an entry that is gone without a tombstone was taken away by somebody else.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::ops::{ControlFlow, Range};
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,8 @@ fn rewrite_all(files: &Files, ranges: &[Range<u64>]) -> Result<(), TrailError> {
     Ok(())
 }
 
+const TORN: &str = "something in it is no entry; `audit verify` says where";
+
 fn rewrite(files: &Files, first: u64, is_last: bool, ranges: &[Range<u64>]) -> Result<(), TrailError> {
     let path = files.segment(first);
     let kept = if is_last { kept_frontier(files, first) } else { None };
@@ -115,7 +117,13 @@ fn rewrite(files: &Files, first: u64, is_last: bool, ranges: &[Range<u64>]) -> R
         let mut frames = Frames::from(File::open(&path)?, 0)?;
         let mut file = BufWriter::new(options().write(true).create(true).truncate(true).open(&draft)?);
         let (mut index, mut bytes, mut places, mut frame) = (first, 0_u64, vec![0_u64], Vec::new());
-        while let Next::Frame(found) = frames.next()? {
+        loop {
+            let found = match frames.next()? {
+                Next::Frame(found) => found,
+                Next::End => break,
+                // INVARIANT (nothing goes but what is to go): what stands behind can't be read, and would be lost.
+                Next::Torn => return Err(io::Error::new(io::ErrorKind::InvalidData, TORN)),
+            };
             let after = ranges.partition_point(|range| range.end <= index);
             let goes = ranges.get(after).is_some_and(|range| range.contains(&index));
             frame.clear();

@@ -152,7 +152,9 @@ impl Tail {
     /// Keeps where the last full tile ends, so that whoever opens the log reads on from there.
     fn keep_place(&self, files: &Files) -> Result<(), TrailError> {
         let path = files.places(self.first);
-        let row = (self.frontier.size() - self.first) / TILE;
+        // A segment whose name says another beginning than its entries have is read from there.
+        let rows = self.frontier.size().checked_sub(self.first).map(|entries| entries / TILE);
+        let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
         let noted = options().write(true).create(true).truncate(false).open(&path).and_then(|mut places| {
             places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
             places.write_all(&self.bytes.to_le_bytes())

@@ -54,6 +54,8 @@ pub struct Report {
     pub root: Hash,
     /// How many checkpoints it has.
     pub checkpoints: u64,
+    /// How many checkpoints there are besides that can't be read.
+    pub torn_checkpoints: u64,
     /// How many entries the newest checkpoint of the log covers.
     pub covered: u64,
     /// How many entries the newest checkpoint covers that was kept elsewhere; `None` if none was given.
@@ -74,6 +76,8 @@ pub struct Report {
     pub wrong_tiles: u64,
     /// The entries that are older than one before them, by more than the tolerance; the first hundred.
     pub backwards: Vec<Backwards>,
+    /// How many processes, entries behind a crash and older entries there are besides those that are named.
+    pub unnamed: u64,
 }
 
 /// An entry that is older than one before it.
@@ -94,6 +98,8 @@ pub struct Process {
     pub process: String,
     /// Numbers that are missing; the first hundred ranges.
     pub missing: Vec<Range<u64>>,
+    /// How many numbers are missing, in all ranges.
+    pub lost: u64,
     /// The number of its last entry.
     pub last: u64,
     /// Whether it said that it begins.
@@ -210,7 +216,7 @@ pub fn verify_each(
 ) -> Result<Report, VerifyError> {
     let origin = log.origin()?.unwrap_or_default();
     // Whoever appends between the two is seen by the second one only, which is read more: nothing that a checkpoint covers is missed.
-    let (own, _) = log.checkpoints()?;
+    let (own, torn_checkpoints) = log.checkpoints()?;
     let newest = log.checkpoint()?;
     let notes = own.iter().chain(newest.as_ref()).map(|note| (note, false));
     let notes: Vec<_> = notes.chain(trust.kept.iter().map(|note| (note, true))).collect();
@@ -232,6 +238,7 @@ pub fn verify_each(
         size: walk.frontier.size(),
         root: walk.frontier.root(),
         checkpoints: own.len() as u64,
+        torn_checkpoints,
         covered: covered(false).unwrap_or(0),
         witnessed: covered(true),
         key,
@@ -242,6 +249,7 @@ pub fn verify_each(
         torn: walk.torn,
         wrong_tiles: walk.wrong_tiles,
         backwards: walk.backwards,
+        unnamed: walk.unnamed,
     })
 }
 
@@ -282,6 +290,7 @@ struct Walk<'d> {
     latest: i64,
     tolerance: i64,
     backwards: Vec<Backwards>,
+    unnamed: u64,
 }
 
 /// What is known of a process that may still write.
@@ -290,6 +299,7 @@ struct Alive {
     last: u64,
     started: bool,
     missing: Vec<Range<u64>>,
+    lost: u64,
     /// How many entries had been pruned before its last one.
     pruned: u64,
 }
@@ -316,6 +326,7 @@ impl<'d> Walk<'d> {
             latest: i64::MIN,
             tolerance,
             backwards: Vec::new(),
+            unnamed: 0,
         }
     }
 
@@ -424,13 +435,14 @@ impl<'d> Walk<'d> {
     ) -> Option<()> {
         let envelope = Envelope::read(bytes)?;
         visit(index, &envelope, bytes);
-        if envelope.at.saturating_add(self.tolerance) < self.latest && self.backwards.len() < MOST_NAMED {
-            self.backwards.push(Backwards { index, at: envelope.at, after: self.latest });
+        if envelope.at.saturating_add(self.tolerance) < self.latest {
+            let backwards = Backwards { index, at: envelope.at, after: self.latest };
+            named(&mut self.backwards, backwards, &mut self.unnamed);
         }
         self.latest = self.latest.max(envelope.at);
         self.count(index, &envelope);
         match &*envelope.kind {
-            KIND_RECOVERED if self.recovered.len() < MOST_NAMED => self.recovered.push(index),
+            KIND_RECOVERED => named(&mut self.recovered, index, &mut self.unnamed),
             KIND_TOMBSTONE => {
                 let tombstone = Tombstone::deserialize(Entry::read(bytes)?.body).ok()?;
                 // Nothing can have been pruned that was not there yet.
@@ -456,6 +468,7 @@ impl<'d> Walk<'d> {
         let jump = envelope.n - expected;
         if jump > self.gone - alive.pruned {
             self.missing = self.missing.saturating_add(jump);
+            alive.lost = alive.lost.saturating_add(jump);
             if alive.missing.len() < MOST_NAMED {
                 alive.missing.push(expected..envelope.n);
             }
@@ -471,10 +484,8 @@ impl<'d> Walk<'d> {
     }
 
     fn name(&mut self, process: String, alive: Alive, stopped: bool) {
-        if self.named.len() < MOST_NAMED {
-            let Alive { last, started, missing, pruned: _ } = alive;
-            self.named.push(Process { process, missing, last, started, stopped });
-        }
+        let Alive { last, started, missing, lost, pruned: _ } = alive;
+        named(&mut self.named, Process { process, missing, lost, last, started, stopped }, &mut self.unnamed);
     }
 
     fn finish(mut self) -> Result<Self, VerifyError> {
@@ -516,6 +527,11 @@ impl<'d> Walk<'d> {
         }
         Ok(self)
     }
+}
+
+/// Names one more, or counts it where enough are named.
+fn named<T>(list: &mut Vec<T>, one: T, unnamed: &mut u64) {
+    if list.len() < MOST_NAMED { list.push(one) } else { *unnamed += 1 }
 }
 
 /// Returns the place of the first hash that is not what is known.

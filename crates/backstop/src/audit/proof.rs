@@ -54,8 +54,12 @@ pub fn check_audit_proof(path: &Path, key: &str) -> Result<ProvedEntry, ProofErr
     let failed = |source| ProofError::File { path: path.to_path_buf(), source };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_PROOF_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-    // What is no text, or was cut, is no proof either.
+    file.take(MAX_PROOF_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_PROOF_BYTES {
+        let kind = std::io::ErrorKind::FileTooLarge;
+        return Err(failed(std::io::Error::new(kind, format!("it is larger than {MAX_PROOF_BYTES} bytes"))));
+    }
+    // What is no text is no proof either.
     let proof: Proof = String::from_utf8(bytes).unwrap_or_default().parse()?;
     let key: VerifierKey = key.parse()?;
     let entry = proof.entry.as_ref().ok_or(ProofError::NoEntry)?;

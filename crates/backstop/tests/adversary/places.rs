@@ -29,6 +29,7 @@ const HOME: &[&str] = &[
     ".kiro/hooks/backstop.json",
     ".config/backstop/backstop.yaml",
     ".local/share/backstop/backstop.db",
+    ".local/share/backstop/backstop.trail/entries/0000000000000000.log",
     ".local/share/backstop/plugins/trust.json",
     ".local/share/backstop/plugins/code/mine/0/hook.sh",
     ".local/share/backstop/audit.key",

@@ -123,8 +123,19 @@ async fn verify(
 
 /// Returns what is missing in a trail, and what can't be told.
 fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
-    let AuditReport { head, pruned, gaps, lost: _, missing, processes, backwards, checkpoints, recovered } =
-        report;
+    let AuditReport {
+        head,
+        pruned,
+        gaps,
+        lost: _,
+        missing,
+        processes,
+        backwards,
+        checkpoints,
+        recovered,
+        unnamed,
+        torn,
+    } = report;
     let mut notices = Vec::new();
     if checkpoints.count > 0 && checkpoints.key.is_none() {
         notices.push("the signatures of its checkpoints were not checked: the key can't be read".to_owned());
@@ -152,6 +163,22 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
     notices.extend(backwards.iter().map(|AuditStep { seq, at, after }| {
         format!("time runs backwards at entry {seq}: {at}, after {after}")
     }));
+    if *unnamed > 0 {
+        notices.push(format!("{unnamed} more gaps, processes, crashes or steps back are not named"));
+    }
+    if *torn {
+        let why = "it ends with something that is no entry: a writer is at work, a crash tore the last one, or somebody changed it; what stands behind can't be read";
+        notices.push(why.to_owned());
+    }
+    let uncovered = head.seq.saturating_sub(checkpoints.covered);
+    if uncovered > 0 && !is_compared {
+        notices.push(format!(
+            "no checkpoint covers the last {uncovered} entries: whether they were changed can't be told"
+        ));
+    }
+    if checkpoints.torn > 0 {
+        notices.push(format!("{} checkpoints can't be read", checkpoints.torn));
+    }
     notices
 }
 

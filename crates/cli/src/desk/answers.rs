@@ -52,8 +52,7 @@ async fn approve_always(
     by: &str,
 ) -> Result<Reply, Error> {
     let Some(record) = store.approval(id).await? else { return Ok(Reply::Unknown) };
-    // The grants come first: the call that waits goes on the moment its question is answered, and writes a
-    // grant of its own only where none covers it.
+    // The grants come first: the call that waits goes on the moment its question is answered, and an equal one may follow at once.
     if !record.request.allowed_decisions.contains(&Decision::AllowAlways) {
         return Err(Error::Failed(format!("approval `{}` can't be answered with allow-always", record.code)));
     }
@@ -62,13 +61,16 @@ async fn approve_always(
         let grant = grant(&record, reason, always, by)?;
         grants.push(store.add_grant(grant).await?);
     }
-    match store.resolve_approval(&record.id, Decision::AllowAlways, by, Timestamp::now()).await {
+    let answer = PersonsAnswer::new(Decision::AllowAlways, by, Timestamp::now()).with_grants();
+    match store.answer_approval(&record.id, answer).await {
         Ok(resolved) => Ok(Reply::Granted(resolved.record.into(), grants)),
         Err(error) => {
+            // All of them, also where one can't be revoked.
+            let mut failed = None;
             for grant in &grants {
-                store.revoke_grant(&grant.id, by, Timestamp::now()).await?;
+                failed = store.revoke_grant(&grant.id, by, Timestamp::now()).await.err().or(failed);
             }
-            Err(error.into())
+            Err(failed.map_or(error.into(), Error::from))
         }
     }
 }

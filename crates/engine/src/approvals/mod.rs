@@ -284,7 +284,8 @@ impl Approvals {
         Ok(Answered::allowed(resolution, record))
     }
 
-    /// Writes an allow-always down, for each who asked, unless another call of the same kind was answered so meanwhile.
+    /// Writes an allow-always down, for each who asked, unless another call of the same kind was answered so meanwhile, or whoever
+    /// answered has written down how far it reaches: a call that is beyond that adds nothing to it.
     async fn grant(
         &self,
         record: &ApprovalRecord,
@@ -292,6 +293,9 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let ApprovalState::Allowed(allowance) = &record.state else { return Ok(()) };
+        if allowance.has_grants {
+            return Ok(());
+        }
         for query in &asking.queries {
             if self.store.find_grant(query, now).await?.is_some() {
                 continue;

@@ -10,8 +10,8 @@ use backstop_hooks::{
     ToolName,
 };
 use backstop_store::{
-    AmountArgument, ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant, PersonsAnswer,
-    Store, Timestamp,
+    AmountArgument, ApprovalFilter, ApprovalRecord, ApprovalStatus, Asked, GrantPlace, GrantTarget, NewGrant,
+    PersonsAnswer, Store, Timestamp,
 };
 
 use crate::support::*;
@@ -21,6 +21,7 @@ over_both_stores! {
     a_word_with_a_denial_reaches_the_model,
     a_grant_up_to_a_sum_answers_for_amounts_within_it,
     a_grant_for_some_calls_answers_that_many,
+    an_answer_that_comes_with_grants_adds_none,
     another_terminal_answers_while_an_asker_waits,
     another_terminal_answers_where_nobody_sits,
     silence_denies_or_allows_as_asked,
@@ -130,6 +131,27 @@ async fn a_grant_up_to_a_sum_answers_for_amounts_within_it(store: Arc<dyn Store>
     assert!(!pay(1.into(), "bob").await, "that is another call");
     assert!(pay(serde_json::json!(7.5), "ann").await && !pay(serde_json::json!(2.51), "ann").await);
     assert!(pay("2.50".into(), "ann").await && !pay(serde_json::json!(0.01), "ann").await);
+}
+
+/// The call that waits is beyond what the person wrote down, and nothing of its own is added to that.
+async fn an_answer_that_comes_with_grants_adds_none(store: Arc<dyn Store>) {
+    for has_grants in [true, false] {
+        let command = if has_grants { "ls a" } else { "ls b" };
+        let (engine, _) = asking(Arc::clone(&store), request());
+        let call = tokio::spawn(async move { permit(&engine, command, &Attendance::Queue).await });
+        let id = loop {
+            let pending = store.approvals(ApprovalFilter::Pending, 9).await.unwrap();
+            if let Some(record) = pending.first() {
+                break record.id.clone();
+            }
+            tokio::task::yield_now().await;
+        };
+        let answer = PersonsAnswer::new(Decision::AllowAlways, "a person", Timestamp::now());
+        let answer = if has_grants { answer.with_grants() } else { answer };
+        store.answer_approval(&id, answer).await.unwrap();
+        assert!(call.await.unwrap().permit.is_ok());
+        assert_eq!(store.grants(9).await.unwrap().is_empty(), has_grants);
+    }
 }
 
 async fn another_terminal_answers_while_an_asker_waits(store: Arc<dyn Store>) {

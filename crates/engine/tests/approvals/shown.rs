@@ -23,7 +23,7 @@ struct Word;
 impl Masker for Word {
     fn mask(&self, value: &mut Value) -> usize {
         let text = value.to_string();
-        *value = serde_json::from_str(&text.replace("hunter2", "***")).unwrap();
+        *value = serde_json::from_str(&text.replace("hunter2", "*******")).unwrap();
         text.matches("hunter2").count()
     }
 }
@@ -77,11 +77,11 @@ async fn secrets_are_masked_wherever_people_would_read_them(store: Arc<dyn Store
         let said = serde_json::to_string(&row).unwrap();
         assert!(!said.contains("hunter2"), "{said}");
         let shown = row.request.whole.as_ref().unwrap_or(&row.request.preview).to_value();
-        assert_eq!(shown, json!({ "command": command.replace("hunter2", "***") }));
-        assert_eq!((row.request.masked, row.request.title.as_str()), (1, "Say ***?"));
-        assert_eq!(row.request.reasons[0].description, "It says ***.");
+        assert_eq!(shown, json!({ "command": command.replace("hunter2", "*******") }));
+        assert_eq!((row.request.masked, row.request.title.as_str()), (1, "Say *******?"));
+        assert_eq!(row.request.reasons[0].description, "It says *******.");
         let starts = row.request.starts.unwrap();
-        assert_eq!(starts.processes[0].words[0].as_str(), command.replace("hunter2", "***"));
+        assert_eq!(starts.processes[0].words[0].as_str(), command.replace("hunter2", "*******"));
         // The answer is about the call with the secret in it.
         let digest = backstop_engine::tool_call_digest(&exec(&command));
         assert_eq!(row.request.digest, digest);

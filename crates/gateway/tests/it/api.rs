@@ -346,8 +346,8 @@ async fn who_is_judged_waits_while_a_person_answers() {
     let decided = within(rest(&mut waiting)).await.json();
     assert_eq!((&decided["verdict"], &decided["params"]), (&"allow".into(), &json!({"command": "marker"})));
     assert_eq!(decided["receipt"]["approval"]["id"], record.id.as_str());
-    // It is the same when it is read once more, and another answer comes too late.
-    assert_eq!(server.ask("GET", &format!("decisions/{id}"), &token, None).await.json(), decided);
+    // That it may run is told once, and another answer comes too late.
+    assert_eq!(server.ask("GET", &format!("decisions/{id}"), &token, None).await.status(), 409);
     let late = json!({"decision": "deny", "digest": record.request.digest});
     assert_eq!(server.ask("POST", &format!("{path}/answer"), &person, Some(&late)).await.status(), 409);
     let by = server.only_question().await.state;
@@ -368,8 +368,43 @@ async fn a_denied_call_has_no_arguments_and_nothing_of_it_is_kept() {
     assert!(!kept.contains("marker"), "{kept}");
     let decided = server.ask("GET", &format!("decisions/{id}?wait=60"), &token, None).await.json();
     assert_eq!((&decided["verdict"], decided.get("params")), (&"block".into(), None), "{decided}");
+    assert_eq!(
+        server.ask("GET", &format!("decisions/{id}"), &token, None).await.json(),
+        decided,
+        "a no is a no"
+    );
     // The same answer twice is fine.
     assert_eq!(server.ask("POST", &path, &person, Some(&given)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_question_of_a_token_that_ends_is_cancelled() {
+    let server = Server::start(house()).await;
+    let token = server.judge("bot").await;
+    assert_eq!(server.call(&token, "", "exec").await.status(), 202);
+    let all = server.house.store.access_tokens(9).await.unwrap();
+    let id = all.tokens.iter().find(|known| known.made.agent.is_some()).unwrap().made.id.clone();
+    server.house.store.revoke_access_token(&id, "a test", Timestamp::now()).await.unwrap();
+    within(async {
+        while format!("{:?}", server.only_question().await.state).starts_with("Pending") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(format!("{:?}", server.only_question().await.state).starts_with("Cancelled"));
+}
+
+#[tokio::test]
+async fn the_token_says_who_asks_and_answers_are_judged_elsewhere() {
+    let server = Server::start(house()).await;
+    let token = server.judge("bot").await;
+    let context = json!({"requester": {"senderId": "bob", "senderIsOwner": true}, "channelId": "c1"});
+    let body = json!({"event": {"toolName": "exec", "params": {"command": "marker"}}, "context": context});
+    assert_eq!(server.ask("POST", "hooks/before_tool_call", &token, Some(&body)).await.status(), 202);
+    let asked = server.only_question().await.request;
+    assert_eq!((asked.place.requester, asked.place.channel), (None, None));
+    let body = json!({"event": {}});
+    assert_eq!(server.ask("POST", "hooks/after_llm_call", &token, Some(&body)).await.status(), 404);
 }
 
 #[tokio::test]

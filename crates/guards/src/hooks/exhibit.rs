@@ -88,7 +88,7 @@ impl List {
         for word in words {
             for (at, _) in word.match_indices("://") {
                 let rest = word.get(at + 3..).unwrap_or_default();
-                let authority = rest.split(['/', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
+                let authority = rest.split(['/', '\\', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
                 let host = authority.rsplit('@').next().unwrap_or_default();
                 if !host.is_empty() && self.hosts.insert(host.to_owned()) {
                     push(&mut self.starts.hosts, cut(host), &mut self.starts.more);

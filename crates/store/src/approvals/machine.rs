@@ -51,7 +51,10 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     }
     let state = match answered(decision, by, now, Reach::WaitingCall) {
         ApprovalState::Denied { at, by, .. } => ApprovalState::Denied { at, by, word: answer.word.clone() },
-        allowed => allowed,
+        ApprovalState::Allowed(allowance) => {
+            ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
+        }
+        other => other,
     };
     Step::become_(state, Ok(true))
 }
@@ -108,6 +111,7 @@ pub(crate) fn consume(
             decision: Decision::AllowOnce,
             at: *at,
             by: "timeout".to_owned(),
+            has_grants: false,
             reach: Reach::WaitingCall,
         },
         state => {
@@ -186,7 +190,7 @@ fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> Approv
     match decision {
         Decision::Deny => ApprovalState::Denied { at, by: by.to_owned(), word: None },
         Decision::AllowOnce | Decision::AllowAlways => {
-            ApprovalState::Allowed(Allowance { decision, at, by: by.to_owned(), reach })
+            ApprovalState::Allowed(Allowance { decision, at, by: by.to_owned(), has_grants: false, reach })
         }
     }
 }

@@ -63,8 +63,9 @@ impl Trail {
                 report.pruned += 1;
                 continue;
             };
-            if entry.at.after(CLOCK_TOLERANCE) < latest && report.backwards.len() < MOST_NAMED {
-                report.backwards.push(AuditStep { seq: entry.seq, at: entry.at, after: latest });
+            if entry.at.after(CLOCK_TOLERANCE) < latest {
+                let step = AuditStep { seq: entry.seq, at: entry.at, after: latest };
+                named(&mut report.backwards, step, &mut report.unnamed);
             }
             latest = latest.max(entry.at);
             report.note_gap(entry);
@@ -108,10 +109,15 @@ impl AuditReport {
     pub(crate) fn note_gap(&mut self, entry: &AuditEntry) {
         let lost = entry.lost();
         self.lost = self.lost.saturating_add(lost);
-        if lost > 0 && self.gaps.len() < MOST_NAMED {
-            self.gaps.push(AuditGap { seq: entry.seq, lost });
+        if lost > 0 {
+            named(&mut self.gaps, AuditGap { seq: entry.seq, lost }, &mut self.unnamed);
         }
     }
+}
+
+/// Names one more, or counts it where enough are named.
+fn named<T>(list: &mut Vec<T>, one: T, unnamed: &mut u64) {
+    if list.len() < MOST_NAMED { list.push(one) } else { *unnamed += 1 }
 }
 
 fn head_of(frontier: &Frontier) -> AuditHead {

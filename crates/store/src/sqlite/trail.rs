@@ -151,6 +151,13 @@ impl Trail {
             }
         });
         let proved = proved.map_err(|error| self.wrong(error))?;
+        if proved.wrong_tiles > 0 {
+            // Either was written once and never changes.
+            let tiles = proved.wrong_tiles;
+            return Err(VerifyAuditError::Untrusted(format!(
+                "{tiles} tiles of its tree are not what its entries make: entries or tiles were changed"
+            )));
+        }
         let backwards = proved.backwards.iter().map(|step| AuditStep {
             seq: step.index + 1,
             at: Timestamp::from_millis(step.at),
@@ -158,7 +165,7 @@ impl Trail {
         });
         let processes = proved.processes.iter().map(|process| AuditProcess {
             process: process.process.clone(),
-            missing: process.missing.iter().map(|range| range.end - range.start).sum(),
+            missing: process.lost,
             last: process.last,
             unended: process.started && !process.stopped,
         });
@@ -170,10 +177,13 @@ impl Trail {
             backwards: backwards.collect(),
             checkpoints: AuditCheckpoints {
                 count: proved.checkpoints,
+                torn: proved.torn_checkpoints,
                 covered: proved.covered,
                 key: proved.key.map(|key| key.to_string()),
             },
             recovered: proved.recovered.len() as u64,
+            unnamed: report.unnamed.saturating_add(proved.unnamed),
+            torn: proved.torn,
             ..report
         })
     }

@@ -70,7 +70,7 @@ pub(super) async fn judge(policy: &Backstop, call: &Call, context: &CallContext)
             let judged = engine.dispatch_json(*point, event.clone(), context, true).await;
             let judged = judged.map_err(|error| Unjudged(error.to_string()))?;
             no_failure(&judged.receipt)?;
-            Ok(of_event(judged))
+            of_event(judged)
         }
     }
 }
@@ -110,18 +110,21 @@ fn of_tool_call(reviewed: &Reviewed) -> Found {
     Found { verdict, hooks, rules: Vec::new(), reason: None, args, outcome: None, elapsed }
 }
 
-fn of_event(judged: JsonDispatch) -> Found {
+fn of_event(judged: JsonDispatch) -> Result<Found, Unjudged> {
     let elapsed = judged.receipt.elapsed;
     if let Some(blocked) = &judged.blocked {
-        return Found { outcome: judged.outcome, ..stopped(blocked, elapsed) };
+        return Ok(Found { outcome: judged.outcome, ..stopped(blocked, elapsed) });
     }
     let (verdict, hooks) = match judged.receipt.verdict {
         Ended::Handled => (Verdict::Handled, said(&judged.receipt, Said::Handled)),
         Ended::Modify => (Verdict::Modify, writers(&judged.receipt)),
         Ended::Block => (Verdict::Block, said(&judged.receipt, Said::Blocked)),
-        Ended::Pass | Ended::Observed | Ended::Dropped => (Verdict::Allow, Vec::new()),
+        Ended::Pass | Ended::Observed => (Verdict::Allow, Vec::new()),
+        // Nobody waited for the end of it, so nobody knows.
+        Ended::Dropped => return Err(Unjudged("the hooks were not waited for".to_owned())),
     };
-    Found { verdict, hooks, rules: Vec::new(), reason: None, args: None, outcome: judged.outcome, elapsed }
+    let outcome = judged.outcome;
+    Ok(Found { verdict, hooks, rules: Vec::new(), reason: None, args: None, outcome, elapsed })
 }
 
 fn stopped(blocked: &Blocked, elapsed: Duration) -> Found {

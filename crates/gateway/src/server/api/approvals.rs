@@ -8,10 +8,11 @@ use backstop_hooks::{
     AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Text, ToolCallId,
 };
 use backstop_store::{
-    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ResolveError, Timestamp,
+    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ResolveError, Starts, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty, Number, limit};
@@ -70,6 +71,12 @@ pub(super) struct Approval {
     reasons: Vec<Reason>,
     /// The arguments, shortened for display.
     arguments: Json,
+    /// How many secrets in them are masked.
+    masked: usize,
+    /// What the call would start and touch, as far as it says so itself; nothing is decided by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    starts: Option<Starts>,
     /// Whether a part of them was shown to nobody: then the call can be denied, and allowed only once all was shown.
     unseen: bool,
     allowed_decisions: Vec<Decision>,
@@ -166,6 +173,8 @@ impl Approval {
             severity: request.severity,
             reasons: request.reasons.iter().map(Reason::of).collect(),
             arguments: request.preview.clone(),
+            masked: request.masked,
+            starts: request.starts.clone(),
             unseen: request.unseen,
             allowed_decisions: request.allowed_decisions.clone(),
             created_at: millis(request.created_at),

@@ -44,6 +44,8 @@ pub(super) struct Made(Mutex<Reading>);
 enum Reading {
     Fresh(Box<ToolVerdict>),
     Read(Box<Judgement>),
+    /// Somebody was told that it may run.
+    Used,
     /// Somebody reads it for the first time, and broke.
     Lost,
 }
@@ -53,15 +55,24 @@ impl Made {
         Self(Mutex::new(Reading::Fresh(Box::new(verdict))))
     }
 
-    /// Returns what was decided. The first time, the permit is used.
+    /// Returns what was decided. That something may run is told once: the permit is used by that.
     pub(super) fn read(&self) -> Result<Judgement, Problem> {
         let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
             Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
             Reading::Read(judgement) => *judgement,
+            Reading::Used => {
+                *reading = Reading::Used;
+                return Err(Problem::conflict(
+                    "that the call may run was told before, and counts once".to_owned(),
+                ));
+            }
             Reading::Lost => return Err(Problem::failed()),
         };
-        *reading = Reading::Read(Box::new(judgement.clone()));
+        *reading = match judgement.permits() {
+            true => Reading::Used,
+            false => Reading::Read(Box::new(judgement.clone())),
+        };
         Ok(judgement)
     }
 }

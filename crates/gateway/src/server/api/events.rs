@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use backstop_hooks::points::context_schema;
-use backstop_hooks::{AgentId, CallContext, Digest, PointId, SessionId, SessionKey};
+use backstop_hooks::{AgentId, CallContext, Digest, PointId, Requester, SessionId, SessionKey};
 use serde_json::{Map, Value, json};
 
 use super::super::operators::Problem;
@@ -17,14 +17,16 @@ static EVENT_KEYS: LazyLock<BTreeMap<PointId, Vec<String>>> =
 /// The keys of a context.
 static CONTEXT_KEYS: LazyLock<Vec<String>> = LazyLock::new(|| keys_of(&json!(context_schema())));
 
-/// The points whose events can be sent: all but those of this server's own life, and the gates that a tool call passes together at
-/// `before_tool_call`.
+/// The points whose events can be sent: all but those of this server's own life, the gates that a tool call passes together at
+/// `before_tool_call`, and the one at which an answer is judged with its calls.
 pub(super) fn points() -> impl Iterator<Item = PointId> {
     PointId::ALL.iter().copied().filter(|point| {
         !matches!(
             point,
             PointId::ToolBefore
                 | PointId::TrustedToolPolicy
+                // What is decided about an answer counts for the calls in it, which only the judge of whole answers keeps.
+                | PointId::AfterLlmCall
                 | PointId::GatewayStart
                 | PointId::GatewayStop
                 | PointId::BeforeInstall
@@ -52,8 +54,8 @@ fn check(what: &str, given: &Map<String, Value>, known: &[String]) -> Result<(),
     }
 }
 
-/// Returns whose an event is. The agent is the token's, and names of its sessions are its own: their digests stand for them, since
-/// receipts and questions repeat them.
+/// Returns whose an event is. The agent and the requester are the token's, whatever the event says, so that nobody takes what was allowed
+/// to somebody else; names of sessions are the agent's own: their digests stand for them, since receipts and questions repeat them.
 pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Result<CallContext, Problem> {
     let given = given.unwrap_or_default();
     check("context", &given, &CONTEXT_KEYS)?;
@@ -72,8 +74,12 @@ pub(super) fn context(holder: &Holder, given: Option<Map<String, Value>>) -> Res
     let session = own("api_session", given.session_id.as_ref().map(SessionId::as_str));
     let key = given.session_key.as_ref().map(SessionKey::as_str);
     let key = own("api_conversation", key.or(given.session_id.as_ref().map(SessionId::as_str)));
+    let requester = user.map(|user| Requester { sender_id: Some(user.to_owned()), ..Requester::default() });
     Ok(CallContext {
         agent_id: holder.agent.clone(),
+        requester,
+        channel_id: None,
+        message_provider: None,
         session_id: Some(SessionId::new(session)),
         session_key: Some(SessionKey::new(key)),
         ..given

@@ -204,6 +204,13 @@ fn written(receipt: &Receipt) -> Value {
     serde_json::to_value(receipt).unwrap_or_default()
 }
 
+impl Judgement {
+    /// Returns whether something may run by it.
+    pub(super) fn permits(&self) -> bool {
+        matches!(self.verdict, Word::Allow | Word::Modify)
+    }
+}
+
 impl Word {
     fn of(receipt: &Receipt) -> Self {
         match receipt.verdict {
@@ -287,11 +294,17 @@ async fn tool_call(
     let attendance = Attendance::Present(Arc::new(Watcher(sender.clone())));
     // Who holds the hooks keeps them in place while they judge, also when others take theirs.
     let hooks = Arc::clone(&asked.shared.interceptor);
-    let (places, size) = (asked.shared.judging.clone(), asked.body.len());
+    let (places, size, life) = (asked.shared.judging.clone(), asked.body.len(), holder.life.clone());
     let judging = tokio::spawn(async move {
         let permitting = Box::pin(async move { engine.permit_tool_call(event, &context, &attendance).await });
-        let verdict = places.sized(size, permitting).await;
-        sender.send_replace(Stage::Made(Arc::new(Made::new(verdict)), Instant::now()));
+        tokio::select! {
+            biased;
+            // Whose token ends has no question any more: it is cancelled with the judging.
+            () = life.over() => {}
+            verdict = places.sized(size, permitting) => {
+                sender.send_replace(Stage::Made(Arc::new(Made::new(verdict)), Instant::now()));
+            }
+        }
         drop(hooks);
     });
     let mut under_way = UnderWay { stage, task: Some(judging.abort_handle()) };

@@ -52,7 +52,7 @@ use crate::access::Holder;
 const PREFIX: &str = "/-/v1/";
 /// The most bytes of a request's body.
 const MOST_BYTES: usize = 4 << 20;
-/// How many requests there may be at once, those that wait for an answer among them.
+/// How many requests there may be at once by which agents are judged, those that wait for an answer among them, and how many others.
 const MOST_REQUESTS: usize = 1_024;
 /// How many bytes of bodies there may be at once.
 const MOST_BODIES: usize = 64 << 20;
@@ -71,6 +71,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 pub(super) struct Api {
     decisions: Decisions,
     idempotency: Idempotency,
+    /// Places of requests by which agents are judged, and of all others.
+    judged: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
 }
@@ -80,6 +82,7 @@ impl Default for Api {
         Self {
             decisions: Decisions::default(),
             idempotency: Idempotency::default(),
+            judged: Arc::new(Semaphore::new(MOST_REQUESTS)),
             requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
             bodies: Arc::new(Semaphore::new(MOST_BODIES / PIECE)),
         }
@@ -152,7 +155,9 @@ async fn answered(
         return Err(Problem::scope(route.scope.map_or("", Scope::as_str)));
     }
     let api = &shared.api;
-    let _place = Arc::clone(&api.requests).try_acquire_owned().map_err(|_| Problem::api_busy())?;
+    // Agents that are judged take no place from people who answer.
+    let places = if route.scope == Some(Scope::Judge) { &api.judged } else { &api.requests };
+    let _place = Arc::clone(places).try_acquire_owned().map_err(|_| Problem::api_busy())?;
     let (body, _bytes) = read_body(&head, body, &api.bodies, shared.timeouts.body).await?;
     let life = match &caller {
         Caller::Holder(holder) => Some(holder.life.clone()),
@@ -174,8 +179,10 @@ async fn answered(
     };
     // Whoever's token ends meanwhile is told nothing more.
     tokio::select! {
-        done = once(route, &head, asked) => Ok(response(done?)),
+        // Looked at first: a token may have ended while the body came.
+        biased;
         () = ended => Err(Problem::denied(Denied::Token)),
+        done = once(route, &head, asked) => Ok(response(done?)),
     }
 }
 

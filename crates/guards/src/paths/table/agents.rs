@@ -289,6 +289,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         &[
             "backstop/backstop.db",
             "backstop/backstop.db-*",
+            "backstop/backstop.trail",
+            "backstop/backstop.trail/**",
             "backstop/audit.key",
             ".local/share/backstop/**",
             "backstop/plugins/**",
