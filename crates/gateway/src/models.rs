@@ -30,7 +30,7 @@ pub(crate) struct NamedModels {
     pub(crate) others: Vec<String>,
 }
 
-/// Objects of a request that hold what their author wants: schemas, arguments, results.
+/// Objects of a request that hold what their author wants: schemas, arguments, results; in order.
 const OWN: [&str; 30] = [
     "arguments",
     "args",
@@ -74,7 +74,8 @@ const NAMES_NONE: [&str; 6] = [
     "featureselectionpreference",
 ];
 
-/// Keys inside an object that speaks of models whose values name none: how a model is asked, and what it is asked.
+/// Keys inside an object that speaks of models whose values name none: how a model is asked, and what it is asked;
+/// in order.
 const SETTINGS: [&str; 60] = [
     "apibase",
     "apikey",
@@ -270,7 +271,8 @@ pub(crate) fn in_query(query: Option<&str>) -> Vec<String> {
     let pairs = query.unwrap_or_default().split(['&', ';']);
     let named = pairs.filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = plain(&of_query(name));
+        let name = of_query(name);
+        let name = plain(&name);
         let speaks = speaks_of_models(&name) || name.contains("deployment") || name.contains("engine");
         let value = of_query(value);
         (speaks && !value.is_empty()).then(|| value.strip_prefix("models/").unwrap_or(&value).to_owned())
@@ -344,9 +346,9 @@ pub(crate) fn named_in_part(part: &Value, found: &mut Vec<String>) {
 /// Collects what `value` names; `within` an object that speaks of models, whatever its key.
 fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
     let plain = plain(key);
-    let is_setting = SETTINGS.contains(&plain.as_str()) || OWN.contains(&key);
-    let speaks =
-        ((within && !is_setting) || speaks_of_models(&plain)) && !NAMES_NONE.contains(&plain.as_str());
+    let is_own = || OWN.binary_search(&key).is_ok();
+    let is_setting = || SETTINGS.binary_search(&&*plain).is_ok() || is_own();
+    let speaks = (speaks_of_models(&plain) || (within && !is_setting())) && !NAMES_NONE.contains(&&*plain);
     match value {
         Value::String(name) if speaks && !name.is_empty() => {
             found.push(name.strip_prefix("models/").unwrap_or(name).to_owned());
@@ -356,7 +358,7 @@ fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
             let key = if speaks { key } else { "" };
             items.iter().for_each(|item| collect(key, item, speaks, found));
         }
-        Value::Object(_) if OWN.contains(&key) => {}
+        Value::Object(_) if is_own() => {}
         Value::Object(fields) => {
             if plain == CHOOSES {
                 found.push(key.to_owned());
@@ -372,8 +374,9 @@ fn collect(key: &str, value: &Value, within: bool, found: &mut Vec<String>) {
 fn collect_fields(fields: &Map<String, Value>, within: bool, is_named: bool, found: &mut Vec<String>) {
     let is_known = |key: &str| {
         let plain = plain(key);
-        let known = [FIELDS.as_slice(), &SETTINGS, &NAMES_NONE, &[CHOOSES]];
-        OWN.contains(&key) || known.iter().any(|known| known.contains(&plain.as_str()))
+        let few = [FIELDS.as_slice(), &NAMES_NONE, &[CHOOSES]];
+        let is_listed = OWN.binary_search(&key).is_ok() || SETTINGS.binary_search(&&*plain).is_ok();
+        is_listed || few.iter().any(|known| known.contains(&&*plain))
     };
     for (key, value) in fields {
         // Of a map from models to what is set for them, whatever stands beside.
@@ -390,10 +393,14 @@ fn speaks_of_models(plain: &str) -> bool {
 
 /// Whether a field of a request names a model by another word.
 fn is_deployed(key: &str) -> bool {
-    DEPLOYED.contains(&plain(key).as_str())
+    DEPLOYED.contains(&&*plain(key))
 }
 
-fn plain(key: &str) -> String {
+/// A key in small letters and without what parts its words.
+fn plain(key: &str) -> Cow<'_, str> {
+    if key.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Cow::Borrowed(key);
+    }
     key.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
@@ -406,6 +413,11 @@ mod tests {
     fn named(path: &str, body: &str) -> NamedModels {
         let endpoint = Endpoint::of(path, &HeaderMap::new()).unwrap();
         NamedModels::of(endpoint, path, &[], body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn lists_of_keys_are_in_order() {
+        assert!(OWN.is_sorted() && SETTINGS.is_sorted());
     }
 
     #[test]

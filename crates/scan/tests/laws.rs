@@ -221,6 +221,22 @@ proptest! {
     }
 
     #[test]
+    fn one_look_at_the_rest_finds_what_two_find(text in texts(24), cut in 0_usize..4096) {
+        let redactor = redactor();
+        let cut = text.floor_char_boundary(cut % (text.len() + 1));
+        let (begun, rest) = text.split_at(cut);
+        let (mut once, mut twice) = (redactor.stream(), redactor.stream());
+        let mut looks = [once.push_edits(begun).edits, twice.push_edits(begun).edits];
+        let end = once.finish_edits_with(rest);
+        prop_assert_eq!(end.up_to, text.len());
+        looks[0].extend(end.edits);
+        looks[1].extend(twice.push_edits(rest).edits);
+        looks[1].extend(twice.finish_edits().edits);
+        prop_assert_eq!(&looks[0], &looks[1]);
+        prop_assert_eq!(once.is_blocked(), twice.is_blocked());
+    }
+
+    #[test]
     fn what_is_only_reported_is_found_in_a_stream_too(text in texts(24), seed in prop::collection::vec(0_usize..4096, 0..12)) {
         let redactor = Redactor::new(Arc::clone(&SCANNER), Policy::default());
         let mut cuts: Vec<usize> = seed.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();

@@ -57,15 +57,21 @@ pub trait RedactionStream: Send + fmt::Debug {
     /// Ends the text. The result settles all of it.
     fn finish(&mut self) -> Settled;
 
-    /// Reads a whole text of Base64 that only its provider opens: letters in which chance may look like something. By default it is
-    /// read like any other.
-    fn seal(&mut self, text: &str) -> Settled {
-        let begun = self.push(text);
+    /// Takes the rest of the text, or all of it, and ends it. The result is that of [`Self::push`] and [`Self::finish`]; a
+    /// redactor that finds it with one look at the text may say so here.
+    fn finish_with(&mut self, rest: &str) -> Settled {
+        let begun = self.push(rest);
         let mut all = self.finish();
         all.edits.splice(0..0, begun.edits);
         all.reported.splice(0..0, begun.reported);
         all.block = begun.block.or(all.block);
         all
+    }
+
+    /// Reads a whole text of Base64 that only its provider opens: letters in which chance may look like something. By default it is
+    /// read like any other.
+    fn seal(&mut self, text: &str) -> Settled {
+        self.finish_with(text)
     }
 }
 

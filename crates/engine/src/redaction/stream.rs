@@ -78,8 +78,14 @@ impl Redaction {
 
     /// Ends a text and returns the rest of it.
     pub fn finish(&mut self, text: usize) -> Released {
+        self.finish_with(text, "")
+    }
+
+    /// Takes the rest of a text, or all of it, and returns what may leave: what [`Self::push`] and [`Self::finish`] release
+    /// together, for which the redactors need to look once.
+    pub fn finish_with(&mut self, text: usize, rest: &str) -> Released {
         let Self { union, call, .. } = self;
-        union.as_mut().map(|union| union.finish(text, call)).unwrap_or_default()
+        union.as_mut().map(|union| union.finish(text, rest, call)).unwrap_or_default()
     }
 
     /// Takes a whole text that only its provider opens; answers what may go of it.

@@ -27,7 +27,7 @@ pub(super) struct Union {
 enum Asks {
     /// There is more of it.
     More,
-    /// It is whole.
+    /// This is the rest of it.
     End,
     /// It is whole, and sealed.
     Seal,
@@ -73,8 +73,9 @@ impl Union {
         self.advance(text, piece, call, Asks::More)
     }
 
-    pub(super) fn finish(&mut self, text: usize, call: &CallContext) -> Released {
-        let released = self.advance(text, "", call, Asks::End);
+    /// Takes the rest of a text, or all of it.
+    pub(super) fn finish(&mut self, text: usize, rest: &str, call: &CallContext) -> Released {
+        let released = self.advance(text, rest, call, Asks::End);
         self.texts.remove(&text);
         released
     }
@@ -88,8 +89,7 @@ impl Union {
 
     /// Returns the whole of a text.
     pub(super) fn whole(&mut self, text: usize, whole: &str, call: &CallContext) -> String {
-        let begun = self.push(text, whole, call).text;
-        begun + &self.finish(text, call).text
+        self.finish(text, whole, call).text
     }
 
     fn advance(&mut self, text: usize, piece: &str, call: &CallContext, asks: Asks) -> Released {
@@ -107,7 +107,8 @@ impl Union {
             each.find_map(|(working, reader)| {
                 let told = |stream: &mut dyn RedactionStream| match asks {
                     Asks::More => stream.push(piece),
-                    Asks::End => stream.finish(),
+                    Asks::End if piece.is_empty() => stream.finish(),
+                    Asks::End => stream.finish_with(piece),
                     Asks::Seal => stream.seal(piece),
                 };
                 let settled = working.ask(reader, call, told);

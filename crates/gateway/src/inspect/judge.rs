@@ -180,27 +180,31 @@ impl AnswerJudge {
     /// Takes bytes of the provider.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Progress, JudgeError> {
         self.editor.push(bytes)?;
-        self.read()
+        self.read(false)
     }
 
     /// The provider's bytes are over.
     pub(super) fn finish(&mut self) -> Result<Progress, JudgeError> {
         self.editor.finish()?;
-        self.read()
+        self.read(true)
     }
 
-    fn read(&mut self) -> Result<Progress, JudgeError> {
+    /// Reads what has come. After the provider's last byte, `is_over`, no more text can come.
+    fn read(&mut self, is_over: bool) -> Result<Progress, JudgeError> {
         let words = self.editor.words();
         if self.has_fault() || !self.names.pass(&words) {
             return Ok(Progress::Stopped);
         }
         for fresh in self.editor.fresh() {
-            self.on_text(fresh);
+            self.on_text(fresh, is_over);
         }
-        if let TextRelease::Windowed { redaction, .. } = &self.text_release
-            && redaction.is_blocked()
-        {
-            return Ok(Progress::Stopped);
+        if let TextRelease::Windowed { redaction, lines } = &mut self.text_release {
+            if is_over {
+                lines.finish(redaction, &mut *self.editor);
+            }
+            if redaction.is_blocked() {
+                return Ok(Progress::Stopped);
+            }
         }
         let limit = self.gates.answer_bytes;
         if self.editor.held_bytes().saturating_add(self.editor.kept_bytes()) > limit {
@@ -216,7 +220,7 @@ impl AnswerJudge {
     }
 
     /// Takes newly decoded text of the answer and releases, redacts or keeps it as [`TextRelease`] says.
-    fn on_text(&mut self, fresh: FreshText) {
+    fn on_text(&mut self, fresh: FreshText, is_over: bool) {
         let known = self.texts.entry(fresh.part);
         let text = known.or_insert_with(|| PartText { kind: fresh.kind, len: 0, kept: String::new() });
         let from = text.len;
@@ -225,6 +229,7 @@ impl AnswerJudge {
             TextRelease::Immediate | TextRelease::Unenforced => {
                 self.editor.settle(fresh.part, text.len, Vec::new());
             }
+            TextRelease::Windowed { lines, .. } if is_over => lines.end_with(&fresh, from),
             TextRelease::Windowed { redaction, lines } => {
                 lines.push(&fresh, from, redaction, &mut *self.editor);
             }

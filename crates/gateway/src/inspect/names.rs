@@ -58,16 +58,14 @@ impl Names {
 
     fn passes_text(&mut self, text: &str) -> bool {
         let Some(redaction) = &mut self.redaction else { return true };
-        let is_edited =
-            !redaction.push(WORD, text).edits.is_empty() || !redaction.finish(WORD).edits.is_empty();
-        !is_edited && !redaction.is_blocked()
+        redaction.finish_with(WORD, text).edits.is_empty() && !redaction.is_blocked()
     }
 
     fn passes(&mut self, word: &Word) -> bool {
         let Some(redaction) = &mut self.redaction else { return true };
         let edits = match word.is_sealed {
             true => redaction.seal(WORD, &word.text).edits,
-            false => [redaction.push(WORD, &word.text).edits, redaction.finish(WORD).edits].concat(),
+            false => redaction.finish_with(WORD, &word.text).edits,
         };
         if let Some(edit) = edits.first() {
             self.fault.get_or_insert_with(|| edit.kind.to_string());
@@ -123,7 +121,7 @@ impl Names {
     /// A text of ours that may quote names, as redactors leave it; `None` if it can't be shown.
     pub(super) fn shown(&mut self, text: &str) -> Option<String> {
         let Some(redaction) = &mut self.redaction else { return Some(text.to_owned()) };
-        let said = redaction.push(WORD, text).text + &redaction.finish(WORD).text;
+        let said = redaction.finish_with(WORD, text).text;
         (!redaction.is_blocked()).then_some(said)
     }
 }

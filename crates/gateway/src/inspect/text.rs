@@ -19,6 +19,8 @@ pub(super) struct Lines(BTreeMap<usize, Line>);
 struct Line {
     pieces: VecDeque<Piece>,
     end: usize,
+    /// The end of the text, which redactors have not read.
+    rest: String,
 }
 
 /// A piece of a text that came from one part.
@@ -64,10 +66,18 @@ impl Lines {
         line.settle(&redaction.push(number, &fresh.text), editor);
     }
 
+    /// Takes more of an answer that has ended: redactors read it at [`Self::finish`], with one look.
+    pub(super) fn end_with(&mut self, fresh: &FreshText, from: usize) {
+        let line = self.0.entry(number(fresh.part, fresh.kind)).or_default();
+        line.grow(fresh.part, from, fresh.text.len());
+        line.rest.push_str(&fresh.text);
+    }
+
     /// The texts are whole: settles the rest of them.
     pub(super) fn finish(&mut self, redaction: &mut Redaction, editor: &mut dyn AnswerEditor) {
         for (number, mut line) in std::mem::take(&mut self.0) {
-            line.settle(&redaction.finish(number), editor);
+            let rest = std::mem::take(&mut line.rest);
+            line.settle(&redaction.finish_with(number, &rest), editor);
         }
     }
 }

@@ -131,13 +131,13 @@ impl Keys {
             (Self::Own | Self::OwnObject, _) => Self::Own,
             // Items of OpenAI's wire, and the arguments of Anthropic's.
             (Self::Wire, "input" | "arguments") => Self::OwnObject,
-            (Self::Wire, key) if OWN.contains(&key) => Self::Own,
+            (Self::Wire, key) if OWN.binary_search(&key).is_ok() => Self::Own,
             (Self::Wire, _) => Self::Wire,
         }
     }
 }
 
-/// Where keys are those of tools, schemas and users.
+/// Where keys are those of tools, schemas and users, in order.
 const OWN: [&str; 28] = [
     "args",
     "attributes",
@@ -169,7 +169,7 @@ const OWN: [&str; 28] = [
     "variables",
 ];
 
-/// The keys of the wires that say something to a model, a person or a tool, in small letters.
+/// The keys of the wires that say something to a model, a person or a tool, in small letters and in order.
 const SAYING: [&str; 111] = [
     "action",
     "additionalmodelrequestfields",
@@ -284,7 +284,8 @@ const SAYING: [&str; 111] = [
     "urlcontext",
 ];
 
-/// The keys of [`SAYING`] that a wire itself writes with capital letters, and what is left of them without.
+/// The keys of [`SAYING`] that a wire itself writes with capital letters, and what is left of them without;
+/// in order by either.
 const CAMEL: [(&str, &str); 44] = [
     ("additionalModelRequestFields", "additionalmodelrequestfields"),
     ("additionalModelResponseFieldPaths", "additionalmodelresponsefieldpaths"),
@@ -335,9 +336,9 @@ const CAMEL: [(&str, &str); 44] = [
 /// Whether a reader that does not mind letter case takes a key for one that says something.
 fn is_disguised(key: &str) -> bool {
     if !key.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
-        return CAMEL.iter().any(|(_, lowered)| *lowered == key);
+        return CAMEL.binary_search_by_key(&key, |(_, lowered)| lowered).is_ok();
     }
-    if CAMEL.iter().any(|(camel, _)| *camel == key) {
+    if CAMEL.binary_search_by_key(&key, |(camel, _)| camel).is_ok() {
         return false;
     }
     // Two letters beyond ASCII count as one in it.
@@ -346,7 +347,7 @@ fn is_disguised(key: &str) -> bool {
         '\u{17f}' => 's',
         c => c.to_ascii_lowercase(),
     });
-    SAYING.contains(&folded.collect::<String>().as_str())
+    SAYING.binary_search(&folded.collect::<String>().as_str()).is_ok()
 }
 
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
@@ -488,7 +489,8 @@ mod tests {
 
     #[test]
     fn lists_of_keys_are_in_order() {
-        assert!(OWN.is_sorted());
+        assert!(OWN.is_sorted() && SAYING.is_sorted());
+        assert!(CAMEL.is_sorted_by_key(|(camel, _)| camel) && CAMEL.is_sorted_by_key(|(_, lowered)| lowered));
         assert!(SAYING.iter().all(|key| key.to_ascii_lowercase() == **key));
         assert!(
             CAMEL

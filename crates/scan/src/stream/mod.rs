@@ -125,6 +125,13 @@ impl Stream {
         self.advance_edits(true)
     }
 
+    /// Takes the rest of the text and returns the findings in what was open: one look instead of the two of [`Self::push_edits`]
+    /// and [`Self::finish_edits`].
+    pub fn finish_edits_with(&mut self, rest: &str) -> Certain {
+        self.decode(rest.as_bytes(), true);
+        self.advance_edits(true)
+    }
+
     /// Returns the findings of the text form so far, with offsets in the whole text.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {

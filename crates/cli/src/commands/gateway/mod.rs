@@ -91,6 +91,7 @@ impl Running {
         listen: Listen,
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
+        give_memory_back();
         let store = surroundings.store(&loaded)?;
         // The gateway of one program has one user.
         settings.store = (!matches!(listen, Listen::ForRun { .. })).then(|| Arc::clone(&store));
@@ -338,6 +339,14 @@ impl Running {
         if !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
+    }
+}
+
+/// Lets the allocator's own thread return what is free to the system, also while no request comes. Processes that live shortly need
+/// no such thread.
+fn give_memory_back() {
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        tracing::debug!(%error, "memory is returned with the next request");
     }
 }
 

@@ -31,16 +31,15 @@ impl RedactionStream for Reading {
         settled(self.stream.finish_edits())
     }
 
+    fn finish_with(&mut self, rest: &str) -> Settled {
+        settled(self.stream.finish_edits_with(rest))
+    }
+
     fn seal(&mut self, text: &str) -> Settled {
         if self.redactor.is_seal(text) {
             return Settled { up_to: text.len(), ..Settled::default() };
         }
-        let begun = self.push(text);
-        let mut all = self.finish();
-        all.edits.splice(0..0, begun.edits);
-        all.reported.splice(0..0, begun.reported);
-        all.block = begun.block.or(all.block);
-        all
+        self.finish_with(text)
     }
 }
 
