@@ -1,12 +1,18 @@
 //! The stages of a turn, as they end: for whoever records traces.
 //!
-//! The law: *no cost without a reader*. Without a [`StageSink`] a turn has no trace and nothing is told.
+//! Laws:
+//!
+//! - *No cost without a reader.* Without a [`StageSink`] a turn has no trace, nothing is told, and no model hears of a span.
+//! - *A model is told of its own span.* What is sent is written from numbers; a parent whose digits a redactor would take out is none.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{AgentId, SessionId, ToolCallId, ToolName, Trace, TraceParent};
+use backstop_engine::Engine;
+use backstop_hooks::{
+    AgentId, CallContext, SessionId, SpanId, ToolCallId, ToolName, Trace, TraceId, TraceParent,
+};
 use backstop_llm::{Api, ModelResponse};
 
 /// A stage that is over.
@@ -27,6 +33,8 @@ pub enum Stage<'a> {
     },
     /// A call of a model.
     ModelCall {
+        /// Its span, of which the provider was told.
+        span: SpanId,
         /// The provider's name.
         provider: &'a str,
         /// In which wire it was asked.
@@ -57,6 +65,12 @@ pub enum Stage<'a> {
 pub trait StageSink: Send + Sync + 'static {
     /// Takes note of a stage that is over. `trace` is the span of its turn. Must not wait.
     fn ended(&self, trace: Trace, stage: &Stage<'_>);
+
+    /// Whether it records this trace, of which models are told; `None` if it records no traces.
+    fn traces(&self, trace: TraceId) -> Option<bool> {
+        let _ = trace;
+        None
+    }
 }
 
 /// Who is told, and below which span turns stand.
@@ -68,8 +82,19 @@ pub(crate) struct Stages {
 
 impl Stages {
     /// The span of a turn that begins; `None` where nobody is told.
-    pub(crate) fn begin(&self) -> Option<Trace> {
-        self.sink.as_ref().map(|_| Trace::begin(self.parent))
+    pub(crate) fn begin(&self, engine: &Engine, call: &CallContext) -> Option<Trace> {
+        self.sink.as_ref()?;
+        // Any 32 digits are a trace, also those of a secret.
+        let parent = self.parent.filter(|parent| stays(engine, call, &parent.to_string()));
+        Some(Trace::begin(parent))
+    }
+
+    /// The span of a model call that begins in the turn of that span; `None` where nobody is told.
+    pub(crate) fn call(&self, trace: Option<Trace>) -> Option<ModelSpan> {
+        let (sink, trace) = self.sink.as_ref().zip(trace)?;
+        let (trace_id, span_id) = (trace.trace_id, SpanId::fresh());
+        let told = sink.traces(trace_id).map(|is_sampled| TraceParent { trace_id, span_id, is_sampled });
+        Some(ModelSpan { id: span_id, told })
     }
 
     /// Tells of a stage in the turn of that span.
@@ -78,6 +103,25 @@ impl Stages {
             sink.ended(trace, &stage());
         }
     }
+}
+
+/// The span of a model call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModelSpan {
+    pub(crate) id: SpanId,
+    /// What the provider is told of it.
+    pub(crate) told: Option<TraceParent>,
+}
+
+/// Whether redactors leave a word as it is.
+fn stays(engine: &Engine, call: &CallContext, word: &str) -> bool {
+    const WORD: usize = 0;
+    let mut redaction = engine.redaction(call).unrecorded();
+    if redaction.is_empty() {
+        return true;
+    }
+    let is_edited = !redaction.push(WORD, word).edits.is_empty() || !redaction.finish(WORD).edits.is_empty();
+    !is_edited && !redaction.is_blocked()
 }
 
 impl fmt::Debug for Stages {

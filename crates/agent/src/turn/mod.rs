@@ -65,7 +65,8 @@ pub(crate) async fn run(
     }
     recover(agent, session, &stop, &claim).await?;
     let id = new_run_id();
-    let call = CallContext { trace: agent.stages.begin(), ..context(agent, session, &id, &input) };
+    let mut call = context(agent, session, &id, &input);
+    call.trace = agent.stages.begin(&agent.engine, &call);
     agent.store.start_run(session.id(), &id, Timestamp::now()).await?;
     agent.store.touch_session(session.id(), Timestamp::now()).await?;
     let run = Run::new(agent, session, id, call, stop, claim.watch());

@@ -82,7 +82,7 @@ pub(crate) async fn ask(
     voice: &mut Voice,
 ) -> Result<Answer, NoAnswer> {
     let Question { prepared, iteration, texts, .. } = &question;
-    let (request, offered) = gate(run, &question).await?;
+    let (mut request, offered) = gate(run, &question).await?;
     announce(run, prepared, &question.prompt, &request);
     let call = Call { id: CallId::new(uuid::Uuid::now_v7().simple().to_string()), started: Instant::now() };
     run.tell::<ModelCallStarted>(|| {
@@ -98,6 +98,8 @@ pub(crate) async fn ask(
         .context_window_source(window(run))
         .context_window_reference_tokens(budget(run))
     });
+    let span = run.agent.stages.call(run.call.trace);
+    request.span = span.and_then(|span| span.told);
     let (streamed, stats) = stream(run, prepared, request, voice).await;
     let failure = match &streamed {
         Ok(_) => None,
@@ -105,14 +107,17 @@ pub(crate) async fn ask(
         Err(Interrupt::Stopped) => Some(Failure { category: "aborted", kind: Some(FailureKind::Aborted) }),
     };
     run.tell::<ModelCallEnded>(|| call.ended(run, prepared, &stats, failure));
-    run.agent.stages.tell(run.call.trace, || Stage::ModelCall {
-        provider: &prepared.provider,
-        api: prepared.client.api(),
-        model: &prepared.model,
-        answer: streamed.as_ref().ok(),
-        error: failure.map(|failure| failure.kind.map_or(failure.category, FailureKind::as_str)),
-        elapsed: call.started.elapsed(),
-    });
+    if let Some(span) = span {
+        run.agent.stages.tell(run.call.trace, || Stage::ModelCall {
+            span: span.id,
+            provider: &prepared.provider,
+            api: prepared.client.api(),
+            model: &prepared.model,
+            answer: streamed.as_ref().ok(),
+            error: failure.map(|failure| failure.kind.map_or(failure.category, FailureKind::as_str)),
+            elapsed: call.started.elapsed(),
+        });
+    }
     let mut response = match streamed {
         Ok(response) => response,
         Err(Interrupt::Stopped) => return Err(Stop::Stopped.into()),

@@ -1,7 +1,7 @@
 //! The spans of a turn of our own agent.
 
 use backstop_agent::{Stage, StageSink};
-use backstop_hooks::{ShownName, SpanId, Trace};
+use backstop_hooks::{ShownName, SpanId, Trace, TraceId};
 use backstop_llm::Api;
 use backstop_telemetry::{Attribute, Kind, Span, keys, operations, providers, told, told_id};
 
@@ -28,8 +28,9 @@ impl StageSink for Traces {
                 }
                 span
             }
-            Stage::ModelCall { provider, api, model, answer, error, elapsed } => {
+            Stage::ModelCall { span: span_id, provider, api, model, answer, error, elapsed } => {
                 let name = format!("{} {}", operations::CHAT, told(model));
+                let below = Trace { span_id: *span_id, ..below };
                 let mut span = Span::ended(below, name, *elapsed).kind(Kind::Client);
                 span.set(keys::OPERATION, operations::CHAT);
                 span.set(keys::PROVIDER, maker(*api));
@@ -64,6 +65,10 @@ impl StageSink for Traces {
                 span
             }
         });
+    }
+
+    fn traces(&self, trace: TraceId) -> Option<bool> {
+        Some(self.0.samples(trace))
     }
 }
 

@@ -13,6 +13,7 @@ use self::collector::{Collector, Manner, Received};
 use super::gateway::{look, serve, text};
 use super::support::{Done, ModelServer, User, done, interrupt, until};
 
+mod agent;
 #[path = "../../../telemetry/tests/it/collector.rs"]
 mod collector;
 
@@ -28,6 +29,10 @@ const SENTINELS: [&str; 5] =
 const NO_SHELL: &str =
     "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_tools: [exec]}}]}}\n";
 
+/// The policy that takes out what could be the number of a trace.
+const ACME_IDS: &str = "guards: {secrets: {formats: [{kind: acme_id, what: a number, source: a handbook, formats: ['acad<digit:28>'], \
+                        matches: ['use acad<digit:28>'], near_misses: ['acad<digit:27>']}], kinds: {acme_id: redact}}}\n";
+
 fn telemetry(collector: &Collector) -> String {
     telemetry_at(&collector.endpoint, "")
 }
@@ -39,28 +44,55 @@ fn telemetry_at(endpoint: &str, more: &str) -> String {
     )
 }
 
-/// A provider that answers with a text and a call of a tool, and remembers heads.
+/// What a provider answers with a text and a call of a tool.
+fn calling(tool: &str, input: &Value) -> Value {
+    json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted-model",
+        "content": [
+            { "type": "text", "text": "answer-sentinel" },
+            { "type": "tool_use", "id": "toolu_01", "name": tool, "input": input },
+        ],
+        "stop_reason": "tool_use", "stop_sequence": null,
+        "usage": { "input_tokens": 11, "output_tokens": 5, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 3 },
+    })
+}
+
+/// What one answers that is done.
+fn saying() -> Value {
+    json!({
+        "id": "msg_2", "type": "message", "role": "assistant", "model": "scripted-model",
+        "content": [{ "type": "text", "text": "answer-sentinel" }],
+        "stop_reason": "end_turn", "stop_sequence": null, "usage": { "input_tokens": 1, "output_tokens": 1 },
+    })
+}
+
+/// A provider that answers as it is told to, the last answer over and over, and remembers heads.
 struct Provider {
     base_url: String,
     heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Provider {
+    /// One that always calls a tool.
     fn start() -> Self {
+        Self::answering(vec![(200, calling("read_file", &json!({ "path": "argument-sentinel" })))])
+    }
+
+    fn answering(answers: Vec<(u16, Value)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         let heads = Arc::<Mutex<Vec<String>>>::default();
-        let seen = Arc::clone(&heads);
+        let (seen, answers) = (Arc::clone(&heads), Arc::new(answers));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let seen = Arc::clone(&seen);
-                std::thread::spawn(move || while Self::answer(&stream, &seen).is_some() {});
+                let (seen, answers) = (Arc::clone(&seen), Arc::clone(&answers));
+                std::thread::spawn(move || while Self::answer(&stream, &seen, &answers).is_some() {});
             }
         });
         Self { base_url, heads }
     }
 
-    fn answer(mut stream: &TcpStream, seen: &Mutex<Vec<String>>) -> Option<()> {
+    fn answer(mut stream: &TcpStream, seen: &Mutex<Vec<String>>, answers: &[(u16, Value)]) -> Option<()> {
         let mut reader = BufReader::new(stream);
         let (mut head, mut length) = (String::new(), 0);
         loop {
@@ -75,21 +107,17 @@ impl Provider {
             head.push_str(&line.to_ascii_lowercase());
         }
         reader.read_exact(&mut vec![0; length]).ok()?;
-        seen.lock().unwrap().push(head);
-        let answer = json!({
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted-model",
-            "content": [
-                { "type": "text", "text": "answer-sentinel" },
-                { "type": "tool_use", "id": "toolu_01", "name": "read_file", "input": { "path": "argument-sentinel" } },
-            ],
-            "stop_reason": "tool_use", "stop_sequence": null,
-            "usage": { "input_tokens": 11, "output_tokens": 5, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 3 },
-        })
-        .to_string();
+        let number = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(head);
+            seen.len()
+        };
+        let (status, answer) = answers.get(number - 1).or(answers.last()).unwrap();
+        let answer = answer.to_string();
         let length = answer.len();
         write!(
             stream,
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}"
+            "HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}"
         )
         .ok()
     }
@@ -261,9 +289,7 @@ fn a_request_is_one_trace_from_the_client_to_the_provider() {
 #[test]
 fn a_parent_that_is_none_begins_a_trace_and_so_does_a_secret() {
     let (collector, provider) = (Collector::start(Manner::Takes), Provider::start());
-    let secrets = "guards: {secrets: {formats: [{kind: acme_id, what: a number, source: a handbook, formats: ['acad<digit:28>'], \
-                   matches: ['use acad<digit:28>'], near_misses: ['acad<digit:27>']}], kinds: {acme_id: redact}}}\n";
-    let user = User::with_config(&provider.config(&format!("{secrets}{}", telemetry(&collector))));
+    let user = User::with_config(&provider.config(&format!("{ACME_IDS}{}", telemetry(&collector))));
     let (child, line) = serve(&user);
     let url = text(&line, "url");
     let parent = format!("00-{TRACE}-{SPAN}-01");

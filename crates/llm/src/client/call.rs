@@ -6,10 +6,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::Digest;
+use backstop_hooks::{Digest, TraceParent};
 use backstop_http_client::{Request, Response};
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
@@ -31,6 +31,7 @@ pub(super) struct Call {
     client: Arc<Inner>,
     model: String,
     endpoint: Url,
+    headers: HeaderMap,
     body: Bytes,
     stats: StatsCell,
     begun: Option<Instant>,
@@ -48,10 +49,12 @@ impl Call {
         let body = Bytes::from(client.settings.api.encode_request(request, stream).to_string());
         stats.update(|stats| stats.request_bytes = body.len() as u64);
         let endpoint = client.settings.endpoint(&client.base, &request.model, stream);
+        let headers = in_span(client.headers.clone(), request.span);
         Self {
             client,
             model: request.model.clone(),
             endpoint,
+            headers,
             body,
             stats,
             begun: None,
@@ -113,7 +116,7 @@ impl Call {
         let request = Request {
             method: Method::POST,
             url: &self.endpoint,
-            headers: self.client.headers.clone(),
+            headers: self.headers.clone(),
             body: self.body.clone(),
         };
         let response = self
@@ -216,6 +219,15 @@ impl Call {
         };
         timeout(limit, work).await.map_err(|_| ModelError::Timeout { phase, after })
     }
+}
+
+/// The headers of a call that stands in this span. Every try of a call is in the same one; a header of the operator's wins.
+fn in_span(mut headers: HeaderMap, span: Option<TraceParent>) -> HeaderMap {
+    // Digits and hyphens are always a value.
+    if let Some(value) = span.and_then(|span| HeaderValue::from_str(&span.to_string()).ok()) {
+        headers.entry(TraceParent::HEADER).or_insert(value);
+    }
+    headers
 }
 
 fn body_form(headers: &HeaderMap) -> Option<BodyForm> {

@@ -1,7 +1,7 @@
 //! One request to a model.
 
 use backstop_hooks::conversation::{Content, Message, Part, ToolSpec};
-use backstop_hooks::{Json, Text};
+use backstop_hooks::{Json, Text, TraceParent};
 use serde_json::{Map, Value};
 
 /// A request to a model.
@@ -28,6 +28,8 @@ pub struct ModelRequest {
     pub thinking: Option<ThinkLevel>,
     /// Everything else, by the wire's own names: a JSON object, or null.
     pub extra: Json,
+    /// The span of the call, where it is traced. It's no part of what is said: a provider over HTTP is told of it in a header.
+    pub span: Option<TraceParent>,
 }
 
 /// How much a model should reason before it answers.

@@ -151,6 +151,7 @@ pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
         temperature: body.f64("temperature")?,
         thinking: None,
         extra: extra(body.rest(KNOWN)),
+        span: None,
     };
     Ok(DecodedRequest { request, stream: body.bool("stream")?.unwrap_or(false) })
 }

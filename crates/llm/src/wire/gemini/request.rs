@@ -200,6 +200,7 @@ pub(crate) fn decode_frame(target: &RequestTarget, body: &Value) -> Result<Decod
         temperature,
         thinking: None,
         extra: if extra.is_empty() { Json::default() } else { Json::new(extra.into()) },
+        span: None,
     };
     Ok(DecodedRequest { request, stream: target.stream })
 }

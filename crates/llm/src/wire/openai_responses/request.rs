@@ -167,6 +167,7 @@ pub(crate) fn decode_frame(body: &Value) -> Result<DecodedRequest, WireError> {
             rest if rest.is_empty() => Json::default(),
             rest => Json::new(rest.into()),
         },
+        span: None,
     };
     Ok(DecodedRequest { request, stream: body.bool("stream")?.unwrap_or(false) })
 }
