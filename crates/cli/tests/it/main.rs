@@ -34,6 +34,7 @@ mod plugin_tools;
 mod plugin_uses;
 mod plugins;
 mod records;
+mod reload;
 mod retention;
 mod run_client;
 mod scan;

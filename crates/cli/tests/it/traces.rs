@@ -15,7 +15,7 @@ use super::support::{Done, ModelServer, User, done, interrupt, until};
 
 mod agent;
 #[path = "../../../telemetry/tests/it/collector.rs"]
-mod collector;
+pub(super) mod collector;
 
 /// The trace and the span of a client.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

@@ -149,12 +149,15 @@ pub struct Observers {
     pub metrics: Option<Metrics>,
     /// Is shown the record of each: an access log.
     pub sinks: Vec<Arc<dyn RequestSink>>,
+    /// Records their traces until other settings are taken ([`Gateway::reload_traced`]). A request has that of its beginning to its end.
+    pub traces: Option<Arc<dyn RequestSink>>,
 }
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Observers");
-        debug.field("metrics", &self.metrics).field("sinks", &self.sinks.len()).finish_non_exhaustive()
+        debug.field("metrics", &self.metrics).field("sinks", &self.sinks.len());
+        debug.field("traces", &self.traces.is_some()).finish()
     }
 }
 
@@ -197,6 +200,7 @@ pub(crate) struct Shared {
     operators: Arc<Operators>,
     api: Arc<Api>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
+    traces: Option<Arc<dyn RequestSink>>,
     access_tokens: Arc<AccessTokens>,
     quotas: Quotas,
     callers: Arc<Asked>,
@@ -211,7 +215,7 @@ impl Shared {
 
     fn new(
         settings: &Settings,
-        interceptor: Arc<dyn Interceptor>,
+        (interceptor, traces): (Arc<dyn Interceptor>, Option<Arc<dyn RequestSink>>),
         lasting: Lasting,
         before: Option<&Self>,
     ) -> Result<Self, StartError> {
@@ -219,7 +223,8 @@ impl Shared {
         let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
         let Lasting { load, numbers, asked, ending, judging, operators, api, sinks, access_tokens, callers } =
             lasting;
-        let records = Records::new(Arc::clone(&sinks), Labels::of(settings), settings.pricing.clone());
+        let told = sinks.iter().chain(&traces).map(Arc::clone).collect();
+        let records = Records::new(told, Labels::of(settings), settings.pricing.clone());
         Ok(Self {
             auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens), issuers),
             access_tokens,
@@ -244,6 +249,7 @@ impl Shared {
             operators,
             api,
             sinks,
+            traces,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
         })
     }
@@ -275,7 +281,7 @@ impl Gateway {
         let (end, ending) = Ending::new();
         let load = Arc::new(Load::new(&settings.limits));
         let (numbers, asked) = (Arc::new(AtomicU64::new(FIRST)), Arc::default());
-        let Observers { metrics, mut sinks } = observers;
+        let Observers { metrics, mut sinks, traces } = observers;
         sinks.extend(metrics.clone().map(|metrics| Arc::new(metrics) as Arc<dyn RequestSink>));
         let operators = Arc::new(Operators::showing(metrics));
         let lasting = Lasting {
@@ -290,7 +296,7 @@ impl Gateway {
             access_tokens: Arc::default(),
             callers: Arc::default(),
         };
-        let shared = Shared::new(&settings, interceptor, lasting, None)?;
+        let shared = Shared::new(&settings, (interceptor, traces), lasting, None)?;
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -324,6 +330,20 @@ impl Gateway {
     /// # Errors
     /// If the settings make no sense, or name another address: then nothing changes.
     pub fn reload(&self, settings: &Settings, interceptor: Arc<dyn Interceptor>) -> Result<(), StartError> {
+        let traces = self.current.get().traces.clone();
+        self.reload_traced(settings, interceptor, traces)
+    }
+
+    /// As [`reload`](Self::reload), with somebody else who records traces, or nobody.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload).
+    pub fn reload_traced(
+        &self,
+        settings: &Settings,
+        interceptor: Arc<dyn Interceptor>,
+        traces: Option<Arc<dyn RequestSink>>,
+    ) -> Result<(), StartError> {
         if settings.listen != self.listen {
             return Err(StartError::Moved { from: self.listen, to: settings.listen });
         }
@@ -343,7 +363,7 @@ impl Gateway {
             access_tokens: Arc::clone(&old.access_tokens),
             callers: Arc::clone(&old.callers),
         };
-        let next = Shared::new(settings, interceptor, lasting, Some(&old))?;
+        let next = Shared::new(settings, (interceptor, traces), lasting, Some(&old))?;
         old.load.limit(&settings.limits);
         self.current.set(next);
         Ok(())

@@ -105,7 +105,7 @@ async fn watched(upstream: &Upstream) -> Gateway {
     settings.pricing = Some(Arc::new(Penny));
     metrics.ask(Arc::new(Quiet));
     let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
-    let observers = Observers { metrics: Some(metrics), sinks: Vec::new() };
+    let observers = Observers { metrics: Some(metrics), ..Observers::default() };
     Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap()
 }
 
@@ -151,7 +151,7 @@ async fn only_operators_are_shown_metrics() {
         assert!([400, 401].contains(&refused.status()), "{path}: {}", refused.text());
     }
     // Where nobody is an operator, nobody is shown anything, at the machine's own address neither.
-    let observers = Observers { metrics: Some(Metrics::new("0")), sinks: Vec::new() };
+    let observers = Observers { metrics: Some(Metrics::new("0")), ..Observers::default() };
     let closed =
         Gateway::observed(settings(&upstream), Arc::new(backstop_gateway::Transparent), observers).await;
     assert_eq!(
@@ -213,7 +213,7 @@ async fn a_client_that_goes_and_a_provider_that_fails_are_told_apart() {
     .await;
     let mut settings = settings(&upstream);
     settings.operator_token = Some(secret(&operators()));
-    let observers = Observers { metrics: Some(Metrics::new("0")), sinks: Vec::new() };
+    let observers = Observers { metrics: Some(Metrics::new("0")), ..Observers::default() };
     let gateway =
         Gateway::observed(settings, Arc::new(backstop_gateway::Transparent), observers).await.unwrap();
     assert_eq!(talk(&gateway, post("/v1/messages", &asked("m", "denies"))).await.status(), 429);

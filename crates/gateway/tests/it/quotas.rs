@@ -152,7 +152,7 @@ async fn a_token_may_name_a_user_whose_quota_and_metrics_count() {
     settings.store = Some(Arc::clone(&store));
     settings.operator_token = Some(secret("watch-0123456789abcdef"));
     settings.quotas.users.insert("alice".to_owned(), a_minute(2));
-    let observers = Observers { metrics: Some(Metrics::new("0")), sinks: Vec::new() };
+    let observers = Observers { metrics: Some(Metrics::new("0")), ..Observers::default() };
     let gateway = Gateway::observed(settings, Arc::new(Transparent), observers).await.unwrap();
     let request = post("/v1/messages", "{}");
     for (token, expected) in [(&one, 200), (&two, 200), (&one, 429), (&two, 429), (&bob, 200), (&nobody, 200)]

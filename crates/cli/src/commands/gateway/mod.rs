@@ -9,7 +9,6 @@ mod leave;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
-mod traces;
 pub(in crate::commands) mod watch;
 
 use std::future::pending;
@@ -33,7 +32,6 @@ use super::agent::{say_faults, say_left_out};
 
 use self::hold::Hold;
 use self::leave::Leaving;
-use self::traces::LiveTraces;
 use self::watch::{Counted, Decisions, Shown};
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
@@ -58,8 +56,6 @@ struct Running {
     watch: Arc<Decisions>,
     /// What operators are shown; none where a program is run.
     metrics: Option<Metrics>,
-    /// What sends the spans of requests.
-    traces: Arc<LiveTraces>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
     /// Hooks of configurations that no longer hold end with what they judge.
@@ -144,11 +140,8 @@ impl Running {
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
-        let traces = Arc::new(LiveTraces::of(backstop.traces()));
-        // A program that is run is judged by the configuration of its start.
-        let is_read = metrics.is_some() || backstop.traces().is_some();
-        let sink = is_read.then(|| Arc::clone(&traces) as Arc<dyn RequestSink>);
-        let observers = Observers { metrics: metrics.clone(), sinks: sink.into_iter().collect() };
+        let observers =
+            Observers { metrics: metrics.clone(), sinks: Vec::new(), traces: traces_of(&backstop) };
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
             Ok(started) => started,
             Err(error) => {
@@ -172,7 +165,6 @@ impl Running {
             decisions,
             watch,
             metrics: metrics.clone(),
-            traces,
             sweeping: None,
             retiring: Vec::new(),
         };
@@ -267,8 +259,7 @@ impl Running {
 
     fn take_over(&self, settings: &Settings, backstop: &Backstop, how: HookSettings) -> Result<Hooks, Error> {
         let hooks = self.hooks.renewed(backstop.engine().clone(), how)?;
-        self.gateway.reload(settings, Arc::new(hooks.clone()))?;
-        self.traces.renew(backstop.traces());
+        self.gateway.reload_traced(settings, Arc::new(hooks.clone()), traces_of(backstop))?;
         if let Some(metrics) = &self.metrics {
             metrics.ask(backstop.backlog());
         }
@@ -348,6 +339,11 @@ fn give_memory_back() {
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         tracing::debug!(%error, "memory is returned with the next request");
     }
+}
+
+/// What sends the spans of requests.
+fn traces_of(backstop: &Backstop) -> Option<Arc<dyn RequestSink>> {
+    backstop.traces().map(|traces| Arc::new(traces.clone()) as Arc<dyn RequestSink>)
 }
 
 fn is_on_terminal() -> bool {

@@ -1,6 +1,7 @@
 //! `backstop serve`: a gateway until it is told to end. SIGHUP reads the configuration anew.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use backstop::config::Loaded;
 use backstop::hooks::Secret;
@@ -16,6 +17,39 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::log::{self, Log};
 use crate::session::{Surroundings, environment};
+
+/// What holds from the start: what another configuration says of it counts once the server is started anew.
+#[derive(Debug)]
+struct FromStart {
+    connections: u64,
+    has_daemon: bool,
+    socket: Option<PathBuf>,
+    keeps_answers: bool,
+}
+
+impl FromStart {
+    fn of(loaded: &Loaded) -> Self {
+        let config = &loaded.config;
+        Self {
+            connections: config.gateway.limits.connections.value.get(),
+            has_daemon: config.daemon.enabled.value,
+            socket: daemon_socket(loaded, &environment).ok(),
+            keeps_answers: config.agent.approvals.strict.value,
+        }
+    }
+
+    /// The keys of which another configuration says something else.
+    fn ignored(&self, now: &Loaded) -> Vec<&'static str> {
+        let now = Self::of(now);
+        let differs = [
+            ("gateway.limits.max_connections", self.connections != now.connections),
+            ("daemon.enabled", self.has_daemon != now.has_daemon),
+            ("daemon.socket", self.socket != now.socket),
+            ("agent.approvals.strict", self.keeps_answers != now.keeps_answers),
+        ];
+        differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+}
 
 /// Where to listen, instead of where the configuration says.
 #[derive(Debug)]
@@ -39,21 +73,33 @@ impl Settings {
         Ok(gateway)
     }
 
-    /// Reads the configuration anew. One that can't be used changes nothing.
+    /// Reads the configuration anew, and returns the keys that hold from the start although it says something else. One that can't
+    /// be used changes nothing.
     async fn reload(
         &self,
         running: &mut Running,
-        token: &Secret,
+        (token, from_start): (&Secret, &FromStart),
         surroundings: &Surroundings,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<&'static str>, Error> {
         let loaded = surroundings.load()?;
+        let ignored = from_start.ignored(&loaded);
         let mut gateway = self.of_gateway(&loaded)?;
         if loaded.config.gateway.token.is_none() {
             // One that was made at the start is known to programs by now.
             gateway.token = token.clone();
         }
-        running.reload(&gateway, loaded, surroundings).await
+        running.reload(&gateway, loaded, surroundings).await?;
+        Ok(ignored)
     }
+}
+
+/// Tells of keys that hold from the start.
+fn held(ignored: &[&str]) -> String {
+    if ignored.is_empty() {
+        return String::new();
+    }
+    let keys: Vec<String> = ignored.iter().map(|key| format!("`{key}`")).collect();
+    format!("\nnote: what it says of {} counts once the server is started anew", keys.join(", "))
 }
 
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
@@ -64,6 +110,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
     let gateway = settings.of_gateway(&loaded)?;
+    let from_start = FromStart::of(&loaded);
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.token.is_some();
     let listen = match loaded.config.daemon.enabled.value {
@@ -110,8 +157,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         tokio::select! {
             () = end.wait() => break,
             () = plugins.changed() => {
-                let said = match settings.reload(&mut running, &gateway.token, surroundings).await {
-                    Ok(()) => "the plugins were loaded anew, and the configuration with them".to_owned(),
+                let said = match settings.reload(&mut running, (&gateway.token, &from_start), surroundings).await {
+                    Ok(ignored) => format!("the plugins were loaded anew, and the configuration with them{}", held(&ignored)),
                     Err(error) => format!("{error}\nnote: the plugins were not loaded anew, and those before stay"),
                 };
                 output.say(&said);
@@ -121,8 +168,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
                 if had_terminal && !has_terminal() {
                     break;
                 }
-                let said = match settings.reload(&mut running, &gateway.token, surroundings).await {
-                    Ok(()) => "the configuration was read anew; what is asked from now on is judged by it".to_owned(),
+                let said = match settings.reload(&mut running, (&gateway.token, &from_start), surroundings).await {
+                    Ok(ignored) => format!("the configuration was read anew; what is asked from now on is judged by it{}", held(&ignored)),
                     Err(error) => format!("{error}\nnote: the configuration was not read anew, and the one before stays"),
                 };
                 output.say(&said);

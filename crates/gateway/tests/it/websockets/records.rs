@@ -33,7 +33,8 @@ async fn each_turn_leaves_a_record_besides_that_of_the_handshake() {
     });
     let kept = Arc::new(Kept::default());
     let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
-    let observers = Observers { metrics: None, sinks: vec![Arc::clone(&kept) as Arc<dyn RequestSink>] };
+    let observers =
+        Observers { sinks: vec![Arc::clone(&kept) as Arc<dyn RequestSink>], ..Observers::default() };
     let settings = open_settings(&provider.url());
     let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
     let mut client = Client::open(&gateway).await;
