@@ -1,19 +1,22 @@
 //! The certificates of `backstop serve`, exchanged by SIGHUP, as clients with TLS see them.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
 use super::gateway::{MESSAGE, serve, text};
-use super::support::{ModelServer, User, done, hang_up, interrupt};
+use super::reload::clients::response;
+use super::support::{ModelServer, PATIENCE, User, done, hang_up, interrupt};
 
 /// Signs certificates.
 struct Authority {
@@ -72,6 +75,7 @@ impl Secured {
         while !said.contains(words) {
             said += &self.told.next().unwrap_or_else(|| panic!("never said: {words}")).unwrap();
         }
+        assert_eq!(said.matches("read anew").count(), 1, "each is said once: {said}");
         said
     }
 
@@ -85,28 +89,7 @@ impl Secured {
         authority: &Authority,
         own: Option<&Authority>,
     ) -> Option<StreamOwned<ClientConnection, TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match own.map(Authority::signed) {
-            Some((certificate, key)) => config
-                .with_client_auth_cert(
-                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
-                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-                )
-                .unwrap(),
-            None => config.with_no_client_auth(),
-        };
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut socket = TcpStream::connect(&self.address).unwrap();
-        while client.is_handshaking() {
-            client.complete_io(&mut socket).ok()?;
-        }
-        Some(StreamOwned::new(client, socket))
+        connected(&self.address, trusting(&[authority], own)).ok()
     }
 
     fn ask(&self, stream: &mut StreamOwned<ClientConnection, TcpStream>) -> Option<String> {
@@ -130,6 +113,42 @@ impl Secured {
         interrupt(&self.child);
         assert_eq!(done(self.child).code, Some(0));
     }
+}
+
+/// A client that trusts these authorities and shows a certificate of `own`.
+fn trusting(authorities: &[&Authority], own: Option<&Authority>) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    Arc::new(match own.map(Authority::signed) {
+        Some((certificate, key)) => config
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+        None => config.with_no_client_auth(),
+    })
+}
+
+/// A connection whose handshake is over.
+fn connected(
+    address: &str,
+    config: Arc<ClientConfig>,
+) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(config, name).unwrap();
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    while client.is_handshaking() {
+        client.complete_io(&mut socket)?;
+    }
+    Ok(StreamOwned::new(client, socket))
 }
 
 /// Where the files of the configuration stand.
@@ -201,5 +220,168 @@ fn authorities_of_clients_are_read_anew_and_broken_ones_keep_those_that_were_the
     server.write("clients.pem", &old.pem);
     server.reads_anew("was read anew");
     assert_eq!(heard(&server), [false, true, false]);
+    server.ends();
+}
+
+/// How often the certificate changes.
+const ROTATIONS: usize = 12;
+/// Set once nobody asks any more.
+const OVER: usize = usize::MAX;
+
+/// Clients of a server whose certificate changes.
+struct Asking<'a> {
+    address: &'a str,
+    token: &'a str,
+    config: Arc<ClientConfig>,
+    /// How many of `shown` the server has read.
+    rotation: &'a AtomicUsize,
+    /// The certificates, in the order in which they came.
+    shown: &'a Mutex<Vec<CertificateDer<'static>>>,
+}
+
+type Encrypted = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+
+impl Asking<'_> {
+    fn connected(&self) -> Encrypted {
+        BufReader::new(connected(self.address, Arc::clone(&self.config)).unwrap())
+    }
+
+    fn ask(&self, connection: &mut Encrypted) {
+        let request = format!(
+            "POST /t/{}/v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{MESSAGE}",
+            self.token,
+            MESSAGE.len()
+        );
+        connection.get_mut().write_all(request.as_bytes()).unwrap();
+        let (status, body) = response(connection).unwrap();
+        assert!(status == 200 && body.contains("from the model"), "{status}: {body}");
+    }
+
+    /// Asks on one connection for as long as there is load, and gives the number of answers.
+    fn stays(&self, mut connection: Encrypted) -> usize {
+        let mut answers = 0;
+        while self.rotation.load(Ordering::SeqCst) != OVER {
+            self.ask(&mut connection);
+            answers += 1;
+        }
+        assert_eq!(self.number(&connection), 0, "it is older than all rotations");
+        answers
+    }
+
+    /// Asks on one new connection after the other, and gives the certificates that it saw.
+    fn comes_again(&self) -> BTreeSet<usize> {
+        let mut seen = BTreeSet::new();
+        loop {
+            let least = self.rotation.load(Ordering::SeqCst);
+            if least == OVER {
+                return seen;
+            }
+            let mut connection = self.connected();
+            let number = self.number(&connection);
+            // The server may read the next one while it is told of.
+            assert!((least..=least + 1).contains(&number), "certificate {number} was shown after {least}");
+            seen.insert(number);
+            self.ask(&mut connection);
+        }
+    }
+
+    /// Which certificate the server showed.
+    fn number(&self, connection: &Encrypted) -> usize {
+        let shown = connection.get_ref().conn.peer_certificates().unwrap()[0].clone().into_owned();
+        self.shown.lock().unwrap().iter().position(|known| *known == shown).unwrap()
+    }
+}
+
+/// Puts a file in its place at once, as tools do that exchange certificates.
+fn renamed(user: &User, file: &str, contents: &str) {
+    let new = folder(user).join("new.pem");
+    std::fs::write(&new, contents).unwrap();
+    std::fs::rename(new, folder(user).join(file)).unwrap();
+}
+
+#[test]
+fn certificates_rotate_under_load_and_no_handshake_fails() {
+    let (even, odd) = (Authority::new("even"), Authority::new("odd"));
+    let mut server = Secured::start(&even, None);
+    let first = std::fs::read(folder(&server.user).join("cert.pem")).unwrap();
+    let shown = Mutex::new(vec![CertificateDer::from_pem_slice(&first).unwrap()]);
+    let rotation = AtomicUsize::new(0);
+    let (address, token) = (server.address.clone(), server.token.clone());
+    let asking = || Asking {
+        address: &address,
+        token: &token,
+        config: trusting(&[&even, &odd], None),
+        rotation: &rotation,
+        shown: &shown,
+    };
+    std::thread::scope(|scope| {
+        let over = Over(&rotation);
+        let staying: Vec<_> = (0..2)
+            .map(|_| {
+                let asking = asking();
+                let connection = asking.connected();
+                scope.spawn(move || asking.stays(connection))
+            })
+            .collect();
+        let coming: Vec<_> = (0..3).map(|_| scope.spawn(|| asking().comes_again())).collect();
+        for number in 1..=ROTATIONS {
+            let authority = if number % 2 == 0 { &even } else { &odd };
+            let (certificate, key) = authority.signed();
+            shown.lock().unwrap().push(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap());
+            let files = [("cert.pem", certificate.as_str()), ("key.pem", key.as_str())];
+            let half = key.split_at(key.len() / 2).0;
+            match number % 4 {
+                // At once, for whoever reads them then.
+                0 => {}
+                // One after the other, and somebody has them read in between.
+                1 => renamed(&server.user, "cert.pem", &certificate),
+                2 => renamed(&server.user, "cert.pem", "no certificate"),
+                _ => renamed(&server.user, "key.pem", half),
+            }
+            if number % 4 != 0 {
+                let why = server.reads_anew("was not read anew");
+                assert!(why.contains(".pem"), "{why}");
+            }
+            for (file, contents) in files {
+                renamed(&server.user, file, contents);
+            }
+            server.reads_anew("was read anew");
+            rotation.store(number, Ordering::SeqCst);
+        }
+        drop(over);
+        for staying in staying {
+            assert!(staying.join().unwrap() > ROTATIONS);
+        }
+        let seen: BTreeSet<usize> = coming.into_iter().flat_map(|coming| coming.join().unwrap()).collect();
+        assert!(seen.len() > ROTATIONS / 2, "{seen:?}");
+    });
+    server.ends();
+}
+
+/// Ends the load, also where the test fails.
+struct Over<'a>(&'a AtomicUsize);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(OVER, Ordering::SeqCst);
+    }
+}
+
+/// Who was vouched for by an authority that counts no more does not come in again by what it kept of an earlier connection.
+#[test]
+fn a_session_is_not_resumed_past_other_authorities_of_clients() {
+    let (own, old, new) = (Authority::new("own"), Authority::new("old"), Authority::new("new"));
+    let mut server = Secured::start(&own, Some(&old));
+    let config = trusting(&[&own], Some(&old));
+    let again = |server: &Secured| {
+        let mut stream = connected(&server.address, Arc::clone(&config)).ok()?;
+        let answer = server.ask(&mut stream)?;
+        Some((stream.conn.handshake_kind().unwrap(), answer))
+    };
+    assert_eq!(again(&server).unwrap().0, HandshakeKind::Full);
+    assert_eq!(again(&server).unwrap().0, HandshakeKind::Resumed, "this client keeps sessions");
+    server.write("clients.pem", &new.pem);
+    server.reads_anew("was read anew");
+    assert!(again(&server).is_none());
     server.ends();
 }
