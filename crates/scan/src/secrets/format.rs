@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::quality::{Filler, filler, is_placeholder, is_random};
+use super::quality::{Filler, filler, holds_secret, is_placeholder, is_random};
 use crate::entry::Proof;
 use crate::span::Evidence;
 use crate::template::{Part, match_at};
@@ -81,7 +81,8 @@ impl Format {
         let end = match_at(&self.parts, text, from)?;
         let value = cut(text, behind, end);
         let judged = |confidence, evidence| Some(Judged { start, end, confidence, evidence });
-        match (filler(value), self.proof) {
+        let shortest = self.shortest_value();
+        match (filler(value, shortest), self.proof) {
             (Filler::Words, _) | (Filler::Repeated, Proof::Random) => None,
             (Filler::Repeated, _) => judged(ONLY_SHAPED, Evidence::Format),
             (Filler::No, Proof::Prefix) => judged(0.95, Evidence::Format),
@@ -89,7 +90,9 @@ impl Format {
                 judged(1.0, Evidence::Checksum)
             }
             (Filler::No, Proof::Crc62) => judged(0.9, Evidence::Format),
-            (Filler::No, Proof::Random) if is_random(value) && !is_placeholder(value) => {
+            (Filler::No, Proof::Random)
+                if is_random(value) && !is_placeholder(value) || holds_secret(value, shortest) =>
+            {
                 judged(0.8, Evidence::Format)
             }
             (Filler::No, Proof::Random) => None,
@@ -104,6 +107,12 @@ impl Format {
             && (LOWER.has(byte) || byte.is_ascii_digit())
             && matches!(self.parts.get(1), Some(Part::Run(set, ..)) if *set == UPPER_ALNUM);
         self.proof != Proof::Random && prefix.len() >= 4 && (separated || shouted)
+    }
+
+    /// Returns the fewest bytes behind the prefix.
+    pub(super) fn shortest_value(&self) -> usize {
+        let all: usize = self.parts.iter().map(Part::shortest).sum();
+        all - self.prefix().len()
     }
 
     /// Returns the fixed bytes that every token of the format begins with.
@@ -152,6 +161,9 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::strategy::ValueTree as _;
+
     use super::*;
 
     #[test]
@@ -170,5 +182,102 @@ mod tests {
         assert!(crc62_holds(&token));
         token[0] = b'b';
         assert!(!crc62_holds(&token));
+    }
+
+    /// A value of the format's shape, with as many bytes as the shortest has and up to so many more in its last run.
+    fn value(format: &Format) -> impl Strategy<Value = String> + use<> {
+        let runs = format.parts.iter().skip(usize::from(!format.prefix().is_empty()));
+        let parts: Vec<BoxedStrategy<String>> = runs
+            .map(|part| match part {
+                Part::Lit(literal) | Part::Fold(literal) => Just(literal.to_string()).boxed(),
+                Part::Run(set, least, most) => {
+                    let letters: Vec<char> =
+                        (0_u8..128).filter(|byte| set.has(*byte)).map(char::from).collect();
+                    let most = (*most).min(least + 12);
+                    proptest::collection::vec(proptest::sample::select(letters), *least..=most)
+                        .prop_map(String::from_iter)
+                        .boxed()
+                }
+                Part::Maybe(_) => Just(String::new()).boxed(),
+            })
+            .collect();
+        parts.prop_map(|parts| parts.concat())
+    }
+
+    /// Words that say that a value is filler, and filler without words.
+    const FILLERS: [&str; 8] = [
+        "example",
+        "toDo",
+        "YOUR",
+        "xxxx",
+        "ChangeMe",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "dummy",
+        "0123456789",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Filler that is glued to a token, or stands in it, never makes it milder. What is too long for its format then is another matter.
+        #[test]
+        fn filler_never_hides_a_token(
+            (index, value) in (0..formats().len()).prop_flat_map(|index| (Just(index), value(formats()[index]))),
+            words in proptest::collection::vec((proptest::sample::select(FILLERS.as_slice()), any::<proptest::sample::Index>()), 1..4),
+        ) {
+            tokens_stay(formats()[index], &value, &words)?;
+        }
+    }
+
+    #[test]
+    fn filler_hides_no_token_of_any_format() {
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let words = proptest::collection::vec(
+            (proptest::sample::select(FILLERS.as_slice()), any::<proptest::sample::Index>()),
+            1..3,
+        );
+        let mut tried = 0;
+        for format in formats() {
+            for _ in 0..8 {
+                let value = value(format).new_tree(&mut runner).unwrap().current();
+                let words = words.new_tree(&mut runner).unwrap().current();
+                tried += usize::from(tokens_stay(format, &value, &words).unwrap());
+            }
+        }
+        assert!(tried > formats().len(), "{tried} of {}", formats().len());
+    }
+
+    /// The formats that a prefix leads to.
+    fn formats() -> Vec<&'static Format> {
+        let known = super::super::formats::FORMATS.iter();
+        known.filter(|format| matches!(format.search(), Some(Search::Prefix(_)))).collect()
+    }
+
+    /// Whether the token with these words is of its format still; then it is as sure as without them.
+    fn tokens_stay(
+        format: &Format,
+        value: &str,
+        words: &[(&str, proptest::sample::Index)],
+    ) -> Result<bool, TestCaseError> {
+        let mut glued = value.to_owned();
+        for (word, at) in words {
+            glued.insert_str(at.index(glued.len() + 1), word);
+        }
+        let [plain, glued] = [value, &glued].map(|value| format!("{}{value}", format.prefix()));
+        let is_whole = match_at(&format.parts, glued.as_bytes(), 0) == Some(glued.len());
+        let Some(before) =
+            format.judge(plain.as_bytes(), 0).filter(|_| is_whole && is_random(value.as_bytes()))
+        else {
+            return Ok(false);
+        };
+        let after = format.judge(glued.as_bytes(), 0);
+        prop_assert!(
+            after.is_some_and(|after| after.confidence >= before.confidence.min(0.8)),
+            "{}: {} {:?}",
+            format.kind,
+            glued,
+            after
+        );
+        Ok(true)
     }
 }

@@ -5,7 +5,7 @@
 //! letters with digits inside a word. A random string keeps using the other half. The share of such
 //! *odd pairs* separates the two far better than entropy does on strings of 16 to 40 characters.
 
-use super::super::text::{ANY_HEX, DIGIT, LETTER, LOWER, UPPER, contains_folded};
+use super::super::text::{ANY_HEX, DIGIT, LETTER, LOWER, UPPER, contains_folded, starts_folded};
 
 /// For each first letter the second letters that are usual in English and in source code, one bit each.
 const USUAL_PAIRS: [u32; 26] = [
@@ -41,6 +41,19 @@ const PLACEHOLDER_WORDS: [&[u8]; 24] = [
     b"notreal",
     b"undefined",
 ];
+
+/// What providers show in their documentation and is as random as what it stands for (AWS, "Managing access keys for IAM users").
+const DOCUMENTED: [&str; 2] = [
+    concat!("wJalrXUtnFEMI/K7MDENG", "/bPxRfiCYEXAMPLEKEY"),
+    concat!("je7MtGbClwBF/2Zp9Utk", "/h3yCo8nvbEXAMPLEKEY"),
+];
+
+/// So many equal bytes in a row are filler; a token has them once in some ten thousand.
+const LEAST_REPEAT: usize = 4;
+/// So many bytes in the order of the alphabet or of numbers are filler.
+const LEAST_SEQUENCE: usize = 6;
+/// The fewest bytes beside filler that are a secret by themselves, where no format says how many it has.
+const LEAST_SECRET: usize = 16;
 
 /// How much of a value is looked at, in bytes.
 const MOST_JUDGED: usize = 1024;
@@ -151,12 +164,50 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         }
         seen.iter().filter(|&&slot| slot).count()
     };
-    if distinct <= 3 && value.len() > 3 || distinct <= 5 && value.len() > 24 {
+    if distinct <= 3 && value.len() > 3 || distinct <= 5 && value.len() > 24 || starts_as_reference(value) {
         return true;
     }
-    longest_repeat(value) >= 8.min(value.len() / 2).max(4)
-        || PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word))
-        || starts_as_reference(value)
+    let has_filler = longest_repeat(value) >= 8.min(value.len() / 2).max(4) || has_word(value);
+    has_filler && !holds_secret(value, LEAST_SECRET)
+}
+
+fn has_word(value: &[u8]) -> bool {
+    PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word))
+}
+
+/// Returns what stands beside filler in a value: beside words that say so, one byte over and over, and sequences.
+fn beside_filler(value: &[u8]) -> Vec<u8> {
+    let mut rest = Vec::with_capacity(value.len());
+    let mut at = 0;
+    while let Some(tail) = value.get(at..).filter(|tail| !tail.is_empty()) {
+        let words = PLACEHOLDER_WORDS.iter().filter(|word| starts_folded(tail, word)).map(|word| word.len());
+        let word = words.max().unwrap_or(0);
+        let repeat = steady(tail, |a, b| a == b, LEAST_REPEAT);
+        let sequence = steady(tail, |a, b| a.checked_add(1) == Some(b), LEAST_SEQUENCE);
+        let filler = word.max(repeat).max(sequence);
+        if filler == 0 {
+            rest.extend(tail.first());
+        }
+        at += filler.max(1);
+    }
+    rest
+}
+
+/// Returns how many bytes at the beginning go on in the same manner; 0 if they are fewer than `least`.
+fn steady(bytes: &[u8], goes_on: impl Fn(u8, u8) -> bool, least: usize) -> usize {
+    let length = 1 + bytes.windows(2).take_while(|pair| matches!(pair, [a, b] if goes_on(*a, *b))).count();
+    if length < least { 0 } else { length }
+}
+
+/// Returns whether a value with filler has at least `least` bytes beside it that look generated, all together or a stretch of them: filler
+/// that is glued to a secret makes it none the less secret.
+pub(super) fn holds_secret(value: &[u8], least: usize) -> bool {
+    let rest = beside_filler(value);
+    let is_cut = rest.len() < value.len() && rest.len() >= least;
+    let is_documented = DOCUMENTED.iter().any(|known| value == known.as_bytes());
+    // A stretch that is longer by a third holds one of these windows, wherever it begins.
+    let stretches = || rest.windows(least.max(1)).step_by((least / 4).max(1));
+    is_cut && !is_documented && (is_random(&rest) || stretches().any(is_random))
 }
 
 /// What stands behind the prefix of a published format where no token stands.
@@ -170,16 +221,18 @@ pub(super) enum Filler {
     Words,
 }
 
-/// Returns whether what follows the prefix of a published format is filler. Milder than [`is_placeholder`], since the
-/// prefix alone already makes a token likely.
-pub(super) fn filler(value: &[u8]) -> Filler {
-    if PLACEHOLDER_WORDS.iter().any(|word| contains_folded(value, word)) {
+/// Returns whether what follows the prefix of a published format is filler; a token of it has at least `shortest` bytes there. Milder than
+/// [`is_placeholder`], since the prefix alone already makes a token likely.
+pub(super) fn filler(value: &[u8], shortest: usize) -> Filler {
+    let filler = if has_word(value) {
         Filler::Words
     } else if longest_repeat(value) * 2 >= value.len() || entropy(value) < 1.5 {
         Filler::Repeated
     } else {
-        Filler::No
-    }
+        return Filler::No;
+    };
+    // A token by chance has a short word in it.
+    if holds_secret(value, shortest - shortest / 4) { Filler::No } else { filler }
 }
 
 /// Returns whether a value is signs and letters in an order that no language would write: its brackets close what was never

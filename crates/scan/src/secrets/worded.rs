@@ -69,14 +69,15 @@ impl Worded {
             let end = match_at(&format.parts, text, start)?;
             let value = cut(text, start, end);
             let closed = !VALUE.or(EQUALS).has(at(text, end));
-            (closed && filler(value) == Filler::No && DIGIT.count(value) > 1).then_some(Span {
-                class: Class::Secret,
-                kind: format.kind,
-                start,
-                end,
-                confidence: 0.6,
-                evidence: Evidence::Context,
-            })
+            (closed && filler(value, format.shortest_value()) == Filler::No && DIGIT.count(value) > 1)
+                .then_some(Span {
+                    class: Class::Secret,
+                    kind: format.kind,
+                    start,
+                    end,
+                    confidence: 0.6,
+                    evidence: Evidence::Context,
+                })
         })
     }
 
