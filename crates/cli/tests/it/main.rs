@@ -20,6 +20,7 @@ mod daemon;
 mod demo;
 mod dialects;
 mod explain;
+mod flood;
 mod footing;
 mod gateway;
 mod help;
