@@ -260,7 +260,9 @@ impl Snapshot {
         let id = meta.id.clone();
         let seats = Arc::make_mut(&mut self.redactors);
         let at = seats.partition_point(|seat| seat.meta.priority >= meta.priority);
-        seats.insert(at, Seat { redactor: Kept::new(redactor), meta, options });
+        // A foreign answer, of which a panic is none.
+        let reads_once = contained(|| redactor.reads_once()).unwrap_or(false);
+        seats.insert(at, Seat { redactor: Kept::new(redactor), reads_once, meta, options });
         Ok(id)
     }
 

@@ -32,8 +32,8 @@ pub(crate) struct NamedModels {
 
 /// Objects of a request that hold what their author wants: schemas, arguments, results; in order.
 const OWN: [&str; 30] = [
-    "arguments",
     "args",
+    "arguments",
     "attributes",
     "content",
     "env",

@@ -7,7 +7,7 @@
 //! says nothing. The shape of a plain word has little room for a token, and none for a mail address, the number of a card, or anything but
 //! ASCII.
 //!
-//! Limits: a few plain words joined by `_` can be read as a sentence, and a digest of a guessed name is that of the name.
+//! Limits: a token of another kind whose random part happens to be a word is shown; a few plain words joined by `_` can be read as a sentence, and a digest of a guessed name is that of the name.
 
 use std::fmt;
 
@@ -31,6 +31,26 @@ const MOST_CAPITALS_BETWEEN: usize = 6;
 /// What may stand in front with a colon, which elsewhere is how a password is written behind its name: the tools of servers in
 /// Cursor, and where Gemini's models see functions.
 const FRONTS: [&str; 2] = ["MCP:", "default_api:"];
+/// How tokens begin of which so little is random that it may be letters alone, in which nobody tells a token from a word. Their sources are in
+/// the catalogue of `backstop-scan`.
+const TOKENS: [&str; 16] = [
+    "flb_live_",
+    "github_pat_",
+    "glpat-",
+    "rk_live_",
+    "rk_prod_",
+    "rk_test_",
+    "rzp_live_",
+    "sgp_",
+    "sk_live_",
+    "sk_prod_",
+    "sk_test_",
+    "sm_aat_",
+    "sm_pat_",
+    "sm_sat_",
+    "tskey-",
+    "unkey_",
+];
 /// How a stand-in begins.
 const STAND_IN: &str = "unprintable-";
 
@@ -63,6 +83,7 @@ impl<'a> ShownName<'a> {
             && digits <= MOST_DIGITS
             && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && !name.starts_with(STAND_IN)
+            && !TOKENS.iter().any(|token| name.starts_with(token))
             && pieces().all(is_word)
             && pieces().filter(is_number).count() <= 1
             && pieces().filter(|piece| has_digits(piece) && !is_number(piece)).count() <= 1

@@ -47,6 +47,12 @@ pub(crate) use whole::{Whole, name_of, redact, redact_again};
 pub trait SpanRedactor: Send + Sync + fmt::Debug + 'static {
     /// Starts reading one text for this call.
     fn open(&self, call: &CallContext) -> Box<dyn RedactionStream>;
+
+    /// Returns whether [`RedactionStream::finish_with`] of its streams looks at the rest of a text once. Where it does not, a host asks for
+    /// [`RedactionStream::push`] and [`RedactionStream::finish`], each within the budget.
+    fn reads_once(&self) -> bool {
+        false
+    }
 }
 
 /// A redactor's reading of one text that grows.
@@ -58,13 +64,15 @@ pub trait RedactionStream: Send + fmt::Debug {
     fn finish(&mut self) -> Settled;
 
     /// Takes the rest of the text, or all of it, and ends it. The result is that of [`Self::push`] and [`Self::finish`]; a
-    /// redactor that finds it with one look at the text may say so here.
+    /// redactor that finds it with one look at the text may do so here ([`SpanRedactor::reads_once`]).
     fn finish_with(&mut self, rest: &str) -> Settled {
         let begun = self.push(rest);
+        if begun.block.is_some() {
+            return begun;
+        }
         let mut all = self.finish();
         all.edits.splice(0..0, begun.edits);
         all.reported.splice(0..0, begun.reported);
-        all.block = begun.block.or(all.block);
         all
     }
 
@@ -150,6 +158,8 @@ pub enum ResponseGate {
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
     pub(crate) redactor: Kept<dyn SpanRedactor>,
+    /// What it says of its streams.
+    pub(crate) reads_once: bool,
     pub(crate) meta: Arc<HookMeta>,
     /// As it was registered, its id filled in.
     pub(crate) options: Arc<HookOptions>,

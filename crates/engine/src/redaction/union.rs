@@ -75,7 +75,15 @@ impl Union {
 
     /// Takes the rest of a text, or all of it.
     pub(super) fn finish(&mut self, text: usize, rest: &str, call: &CallContext) -> Released {
-        let released = self.advance(text, rest, call, Asks::End);
+        let reads_once = || self.seats.iter().all(|working| working.seat.reads_once);
+        let begun = (!rest.is_empty() && !reads_once()).then(|| self.push(text, rest, call));
+        let rest = if begun.is_some() { "" } else { rest };
+        let mut released = self.advance(text, rest, call, Asks::End);
+        if let Some(mut begun) = begun {
+            begun.text.push_str(&released.text);
+            begun.edits.append(&mut released.edits);
+            released = Released { up_to: released.up_to, ..begun };
+        }
         self.texts.remove(&text);
         released
     }

@@ -93,6 +93,13 @@ pub(super) enum Unjudged {
 }
 
 impl Approvals {
+    /// What is left for other hooks: those calls that they judge when they are approved. What these judged, others would have to, so
+    /// that it is unknown to them.
+    pub(super) fn unjudged_by_others(&self) -> Self {
+        let waiting = self.state().waiting.clone();
+        Self(Mutex::new(Left { judged: Bounded::new(MOST_JUDGED), waiting }))
+    }
+
     fn state(&self) -> MutexGuard<'_, Left> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// A map of at most so many entries; the oldest go first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bounded<K, V> {
     entries: HashMap<K, V>,
     order: VecDeque<K>,

@@ -507,7 +507,8 @@ impl InspectedExchange {
                 let may_fail = self.shared.settings.blocked == BlockedForm::Error;
                 let holds = matches!(&self.answer, Answer::Judged(judge) if judge.holds_everything());
                 self.let_be_approved_unjudged();
-                if !(may_fail && holds) {
+                // What is left of an answer that is about to be decided leaves by that: the whole of one that is no stream.
+                if !(may_fail && holds) && progress != Progress::Decide {
                     self.let_out(out);
                 }
                 match progress {

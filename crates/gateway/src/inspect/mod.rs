@@ -192,7 +192,8 @@ impl Hooks {
             settings,
             links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
             owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
-            approvals: before.map_or_else(Arc::default, |before| Arc::clone(&before.approvals)),
+            approvals: before
+                .map_or_else(Arc::default, |before| Arc::new(before.approvals.unjudged_by_others())),
             batched: before.map_or_else(Arc::default, |before| Arc::clone(&before.batched)),
             // What other hooks let through these would have to judge.
             judged_files: JudgedFiles::default(),

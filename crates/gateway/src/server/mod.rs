@@ -12,6 +12,7 @@
 mod answer;
 mod api;
 mod asking;
+mod current;
 mod driver;
 mod ending;
 mod handle;
@@ -44,6 +45,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use self::current::{Admission, Current};
 use crate::access::AccessTokens;
 use crate::auth::{Authenticator, Caller};
 use crate::error::{Failure, StartError};
@@ -124,24 +126,6 @@ enum Door {
     Operators,
 }
 
-/// What holds for connections and requests that come from now on.
-struct Current(watch::Sender<Arc<Shared>>);
-
-impl Current {
-    fn get(&self) -> Arc<Shared> {
-        Arc::clone(&self.0.borrow())
-    }
-
-    fn set(&self, next: Shared) {
-        self.0.send_replace(Arc::new(next));
-    }
-
-    /// Hears of the next settings after those of now.
-    fn changes(&self) -> watch::Receiver<Arc<Shared>> {
-        self.0.subscribe()
-    }
-}
-
 /// Who is shown what becomes of requests.
 #[derive(Clone, Default)]
 pub struct Observers {
@@ -205,6 +189,8 @@ pub(crate) struct Shared {
     quotas: Quotas,
     callers: Arc<Asked>,
     tls: Option<TlsAcceptor>,
+    /// Who may connect.
+    admission: Arc<Admission>,
 }
 
 impl Shared {
@@ -251,6 +237,7 @@ impl Shared {
             sinks,
             traces,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
+            admission: Arc::new(Admission::of(settings)),
         })
     }
 }
@@ -519,24 +506,26 @@ async fn serve(
     // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
     let _ = socket.set_nodelay(true);
     // A connection may live long, so it holds no more of its settings than these.
-    let (limits, mut timeouts, tls) = {
+    let (limits, mut timeouts, tls, admission) = {
         let shared = current.get();
-        (shared.limits, shared.timeouts, shared.tls.clone())
+        (shared.limits, shared.timeouts, shared.tls.clone(), Arc::clone(&shared.admission))
     };
     timeouts.head = place.patience(timeouts.head);
     let opened = tokio::select! {
         opened = timeout(timeouts.head, open(socket, tls)) => opened,
         _ = stopped.changed() => return,
+        () = current.admits_others_than(&admission) => return,
     };
     let patience = timeouts.write;
+    let by = (current, admission);
     match opened {
         Ok(Some(Opened::Clear(socket, protocol))) => {
             let socket = Socket::new(socket, patience);
-            speak(socket, protocol, (limits, timeouts), (place, door), current, stopped).await;
+            speak(socket, protocol, (limits, timeouts), (place, door), by, stopped).await;
         }
         Ok(Some(Opened::Encrypted(stream, protocol))) => {
             let socket = Socket::new(*stream, patience);
-            speak(socket, protocol, (limits, timeouts), (place, door), current, stopped).await;
+            speak(socket, protocol, (limits, timeouts), (place, door), by, stopped).await;
         }
         // Who does not say what it wants, or who it is, is left.
         Ok(None) | Err(_) => {}
@@ -564,10 +553,15 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     protocol: Protocol,
     (limits, timeouts): (Limits, Timeouts),
     (place, door): (Arc<Place>, Door),
-    current: Arc<Current>,
+    (current, admission): (Arc<Current>, Arc<Admission>),
     mut stopped: watch::Receiver<()>,
 ) {
     let io = TokioIo::new(socket);
+    let admits_others = {
+        let current = Arc::clone(&current);
+        async move { current.admits_others_than(&admission).await }
+    };
+    let mut admits_others = pin!(admits_others);
     let (visitors, guests) = (Visitors::default(), Guests::default());
     let service = {
         let (visitors, guests, place) = (visitors.clone(), guests.clone(), Arc::clone(&place));
@@ -595,6 +589,10 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 let mut connection = pin!(builder.serve_connection(io, service).with_upgrades());
                 tokio::select! {
                     biased;
+                    () = admits_others.as_mut() => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = connection.await;
+                    }
                     _ = connection.as_mut() => {}
                     _ = stopped.changed() => {
                         connection.as_mut().graceful_shutdown();
@@ -620,6 +618,10 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             let mut connection = pin!(builder.serve_connection(io, service));
             tokio::select! {
                 biased;
+                () = admits_others.as_mut() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
                 _ = connection.as_mut() => {}
                 _ = stopped.changed() => {
                     connection.as_mut().graceful_shutdown();

@@ -107,6 +107,44 @@ async fn a_client_for_whom_nobody_vouches_is_not_heard() {
 }
 
 #[tokio::test]
+async fn connections_end_that_others_were_let_in_by() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{\"fine\":true}")).await;
+    let (ours, clients, others) =
+        (Authority::new("ours"), Authority::new("clients"), Authority::new("others"));
+    let gateway = gateway(settings(&upstream)).await;
+    let exchange = |tls: Option<Tls>| {
+        let next = Settings { tls, ..settings(&upstream) };
+        gateway.reload(&next, Arc::new(Transparent)).unwrap();
+    };
+    let own = || {
+        let (certificate, key) = clients.signed("client");
+        Some((certificate.der().clone(), key))
+    };
+    // In the clear, until it is spoken encrypted only: a connection ends that asked nothing, and one that did.
+    let (mut silent, mut kept) = (connect(&gateway).await, connect(&gateway).await);
+    kept.write_all(post("/v1/messages", MODEL).replace("connection: close\r\n", "").as_bytes())
+        .await
+        .unwrap();
+    until(&mut kept, "fine").await;
+    exchange(Some(tls(&ours, None)));
+    within(rest(&mut silent)).await;
+    within(rest(&mut kept)).await;
+    // Encrypted, until somebody has to vouch for clients, and then until it is somebody else.
+    for (before, after) in [(None, Some(&clients)), (Some(&clients), Some(&others)), (Some(&clients), None)] {
+        exchange(Some(tls(&ours, before)));
+        for protocol in ["http/1.1", "h2"] {
+            exchange(Some(tls(&ours, before)));
+            let mut open = open(&gateway, &ours, own(), protocol).await.unwrap();
+            exchange(Some(tls(&ours, before)));
+            let still = tokio::time::timeout(std::time::Duration::from_millis(50), open.read_u8()).await;
+            assert!(protocol == "h2" || still.is_err(), "another certificate of its own ends nothing");
+            exchange(Some(tls(&ours, after)));
+            let _ = within(open.read_to_end(&mut Vec::new())).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn certificates_are_exchanged_for_new_connections() {
     let upstream = Upstream::start(|_| Script::json("200 OK", "{\"fine\":true}")).await;
     let (old, new) = (Authority::new("old"), Authority::new("new"));

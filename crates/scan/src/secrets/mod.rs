@@ -94,8 +94,8 @@ const ANCHORS: [(Anchor, &str); 25] = [
     (Anchor::Webhook, "webhook"),
 ];
 
-/// How far before a digit a token that holds it may begin.
-const LOOKBACK: usize = 128;
+/// How far before a digit a token that holds it may begin: no further than a stream keeps of what has gone.
+const LOOKBACK: usize = 300;
 const WORD_BYTES: ByteSet = URL64.or(DOT).or(PLUS_SLASH).or(EQUALS).or(TOKEN_MARK);
 
 /// The tables of the secret detectors, built once.

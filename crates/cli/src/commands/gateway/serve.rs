@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use backstop::config::Loaded;
+use backstop::config::{LayerKind, Loaded};
 use backstop::hooks::Secret;
-use backstop::{daemon_socket, gateway_settings};
+use backstop::{daemon_socket, gateway_settings, store_path};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,34 +18,65 @@ use crate::exit::Exit;
 use crate::log::{self, Log};
 use crate::session::{Surroundings, environment};
 
-/// What holds from the start: what another configuration says of it counts once the server is started anew.
+/// What holds from the start, with which another configuration is compared. What would be judged less strictly, or in two places, is
+/// refused; of the rest its user is told that it counts once the server is started anew.
 #[derive(Debug)]
 struct FromStart {
     connections: u64,
     has_daemon: bool,
     socket: Option<PathBuf>,
     keeps_answers: bool,
+    /// The database, where access tokens are looked up as long as the server runs.
+    store: Option<PathBuf>,
+    /// Whether a configuration of the operator's was ever in force: without one, built-in defaults would be.
+    has_operator: bool,
+    /// The token that was made at the start, which programs know; none once the operator has chosen one.
+    made: Option<Secret>,
 }
 
 impl FromStart {
-    fn of(loaded: &Loaded) -> Self {
+    fn of(loaded: &Loaded, token: &Secret) -> Self {
         let config = &loaded.config;
         Self {
             connections: config.gateway.limits.connections.value.get(),
             has_daemon: config.daemon.enabled.value,
             socket: daemon_socket(loaded, &environment).ok(),
             keeps_answers: config.agent.approvals.strict.value,
+            store: store_path(loaded, &environment).ok(),
+            has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
+            made: config.gateway.token.is_none().then(|| token.clone()),
         }
     }
 
-    /// The keys of which another configuration says something else.
-    fn ignored(&self, now: &Loaded) -> Vec<&'static str> {
-        let now = Self::of(now);
+    /// Why another configuration can't come into force while the server runs.
+    fn refuses(&self, now: &Self) -> Option<&'static str> {
+        let differs = [
+            (
+                self.has_operator && !now.has_operator,
+                "the operator's configuration is gone, and the defaults may be looser\nhint: put it back, or start the server anew",
+            ),
+            (
+                self.store != now.store,
+                "`store.path` can't change while the server runs: access tokens are looked up there\nhint: start it anew",
+            ),
+            (
+                self.keeps_answers != now.keeps_answers,
+                "`agent.approvals.strict` can't change while the server runs: answers are kept in one place\nhint: start it anew",
+            ),
+            (
+                self.made.is_none() && now.made.is_some(),
+                "`gateway.token` is gone, and the one before may have been taken out because others know it\nhint: set another, or start the server anew, which makes one",
+            ),
+        ];
+        differs.into_iter().find_map(|(differs, why)| differs.then_some(why))
+    }
+
+    /// The keys of which another configuration says something that does not count.
+    fn ignored(&self, now: &Self) -> Vec<&'static str> {
         let differs = [
             ("gateway.limits.max_connections", self.connections != now.connections),
             ("daemon.enabled", self.has_daemon != now.has_daemon),
             ("daemon.socket", self.socket != now.socket),
-            ("agent.approvals.strict", self.keeps_answers != now.keeps_answers),
         ];
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
@@ -78,18 +109,24 @@ impl Settings {
     async fn reload(
         &self,
         running: &mut Running,
-        (token, from_start): (&Secret, &FromStart),
+        from_start: &mut FromStart,
         surroundings: &Surroundings,
     ) -> Result<Vec<&'static str>, Error> {
         let loaded = surroundings.load()?;
-        let ignored = from_start.ignored(&loaded);
         let mut gateway = self.of_gateway(&loaded)?;
-        if loaded.config.gateway.token.is_none() {
-            // One that was made at the start is known to programs by now.
-            gateway.token = token.clone();
+        let now = FromStart::of(&loaded, &gateway.token);
+        if let Some(why) = from_start.refuses(&now) {
+            return Err(Error::Failed(why.to_owned()));
+        }
+        if let (Some(made), true) = (&from_start.made, now.made.is_some()) {
+            gateway.token = made.clone();
         }
         running.reload(&gateway, loaded, surroundings).await?;
-        Ok(ignored)
+        from_start.has_operator |= now.has_operator;
+        if now.made.is_none() {
+            from_start.made = None;
+        }
+        Ok(from_start.ignored(&now))
     }
 }
 
@@ -110,7 +147,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
     let gateway = settings.of_gateway(&loaded)?;
-    let from_start = FromStart::of(&loaded);
+    let mut from_start = FromStart::of(&loaded, &gateway.token);
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.token.is_some();
     let listen = match loaded.config.daemon.enabled.value {
@@ -157,7 +194,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         tokio::select! {
             () = end.wait() => break,
             () = plugins.changed() => {
-                let said = match settings.reload(&mut running, (&gateway.token, &from_start), surroundings).await {
+                let said = match settings.reload(&mut running, &mut from_start, surroundings).await {
                     Ok(ignored) => format!("the plugins were loaded anew, and the configuration with them{}", held(&ignored)),
                     Err(error) => format!("{error}\nnote: the plugins were not loaded anew, and those before stay"),
                 };
@@ -168,7 +205,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
                 if had_terminal && !has_terminal() {
                     break;
                 }
-                let said = match settings.reload(&mut running, (&gateway.token, &from_start), surroundings).await {
+                let said = match settings.reload(&mut running, &mut from_start, surroundings).await {
                     Ok(ignored) => format!("the configuration was read anew; what is asked from now on is judged by it{}", held(&ignored)),
                     Err(error) => format!("{error}\nnote: the configuration was not read anew, and the one before stays"),
                 };

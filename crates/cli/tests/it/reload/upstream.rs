@@ -36,7 +36,8 @@ impl Turns {
     /// Waits until both policies have come and gone since now.
     fn pass(&self) {
         let count = self.count.lock().unwrap();
-        let until = count.saturating_add(2);
+        // An odd number: it goes on under the other policy than the one that it began with.
+        let until = count.saturating_add(3);
         drop(self.changed.wait_while(count, |count| *count < until).unwrap());
     }
 }

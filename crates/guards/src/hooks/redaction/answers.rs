@@ -14,6 +14,10 @@ impl SpanRedactor for Answers {
         let redactor = self.0.of(call);
         Box::new(Reading { stream: redactor.stream(), redactor })
     }
+
+    fn reads_once(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]
