@@ -15,6 +15,8 @@ use serde_json::Value;
 pub const MAX_ENTRY_BYTES: usize = 80 * 1024;
 /// The most bytes of its body.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// The most characters of the kind of an entry that was too large.
+const MOST_KIND_CHARS: usize = 64;
 /// Integers up to this have one spelling as doubles.
 const SAFE: u64 = 1 << 53;
 /// The same as a double.
@@ -24,8 +26,12 @@ const FIRST_UNSAFE: f64 = 9_007_199_254_740_992.0;
 pub const KIND_START: &str = "start";
 /// The kind of the last entry of a process that ended in order.
 pub const KIND_STOP: &str = "stop";
-/// The kind of an entry that says that torn bytes were cut off.
+/// The kind of an entry that says that torn bytes were cut off, or that a damaged file was put aside.
 pub const KIND_RECOVERED: &str = "recovered";
+/// The kind of an entry that says that something besides the entries (a checkpoint, a tile) could not be written.
+pub const KIND_IMPAIRED: &str = "impaired";
+/// The kind of an entry that stands for one that was too large.
+pub const KIND_OMITTED: &str = "omitted";
 /// The kind of an entry that says that nothing happened.
 pub const KIND_HEARTBEAT: &str = "heartbeat";
 /// The kind of an entry that says which entries were pruned.
@@ -186,6 +192,14 @@ impl Draft {
     /// Returns an entry without labels.
     pub fn new(at: i64, kind: &str, body: Body) -> Self {
         Self { at, kind: kind.to_owned(), labels: BTreeMap::new(), body }
+    }
+
+    /// Returns the entry that stands for one that is too large: when, which kind (its first 64 characters) and how many bytes it had. Its
+    /// labels are gone with it.
+    pub fn omitted(at: i64, kind: &str, bytes: usize) -> Self {
+        let kind: String = kind.chars().take(MOST_KIND_CHARS).collect();
+        let body = serde_json::json!({ "bytes": bytes, "kind": kind });
+        Self::new(at, KIND_OMITTED, Body::of(&body).unwrap_or_else(|_| Body(Canonical::default())))
     }
 
     /// Returns the bytes of the entry as number `n` of the process.

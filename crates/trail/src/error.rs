@@ -20,7 +20,7 @@ pub enum TrailError {
     },
     /// A file holds something else than it should.
     #[error(
-        "`{path}` holds no {what}\nhint: compare with a backup; `backstop audit verify` says which entry is the first that is wrong"
+        "`{path}` holds no {what}\nhint: compare with a backup; `backstop audit verify` says which entry is the first that is wrong. A damaged `checkpoint` or `origin` is put aside and recovered by the next process that writes"
     )]
     Damaged {
         /// Which file.
@@ -28,6 +28,12 @@ pub enum TrailError {
         /// What it should hold.
         what: &'static str,
     },
+    /// The file with the name of the log is gone or damaged, and the key has signed none of its checkpoints.
+    #[error(
+        "`{}` does not name the log, and none of its checkpoints is signed by the key that is here\nhint: put `origin` back from a backup, or the key; \
+         or move the folder away, and a new log begins", .0.display()
+    )]
+    UnknownName(PathBuf),
     /// An entry can't be written.
     #[error(transparent)]
     Body(#[from] BodyError),

@@ -11,14 +11,25 @@
 //! | `checkpoint` | the newest signed checkpoint |
 //! | `checkpoints` | all of them, each behind a line `--` |
 //! | `torn/<size>-<id>` | bytes that a crash left behind entry `size`, cut off at recovery |
+//! | `damaged/<file>-<id>` | an `origin` or a `checkpoint` that was none, put aside at recovery |
+//!
+//! Each is a regular file: what is a link, a pipe or a device is refused, and no reader or writer waits for one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::TrailError;
 use crate::merkle::{HASH_BYTES, Hash, Tile, hashes};
+use crate::note::is_name;
 use crate::{SignedCheckpoint, TILE};
+
+/// The most bytes of a name.
+const MOST_NAME_BYTES: u64 = 4096;
+/// The most bytes of all checkpoints: those of some hundred million entries.
+const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
+/// The line before each checkpoint in the file of all, so that one that a crash tore spoils no other.
+pub(crate) const CHECKPOINT_MARK: &str = "--\n";
 
 /// The folder of a log.
 #[derive(Clone, Debug)]
@@ -77,6 +88,11 @@ impl Files {
         self.entries().join(format!("{first:016}.places"))
     }
 
+    /// Returns where a damaged file of that name is put.
+    pub(crate) fn damaged(&self, name: &str) -> PathBuf {
+        self.folder.join("damaged").join(format!("{name}-{}", uuid::Uuid::new_v4().simple()))
+    }
+
     pub(crate) fn torn(&self, size: u64) -> PathBuf {
         self.folder.join("torn").join(format!("{size}-{}", uuid::Uuid::new_v4().simple()))
     }
@@ -132,19 +148,50 @@ impl Files {
     /// Returns a full tile; `None` if there is none.
     pub(crate) fn get_tile(&self, level: u32, index: u64) -> Result<Option<Vec<Hash>>, TrailError> {
         let path = self.tile(level, index);
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path, TILE * HASH_BYTES as u64) {
+            // What is no tile is as good as none: it can be computed again, and is put in its place when one is written.
+            Err(error) if NO_TILE.contains(&error.kind()) => return Ok(None),
+            read => read.map_err(TrailError::file(&path, "read"))?,
+        };
+        // So is one that a power failure emptied.
+        let full = bytes.len() as u64 == TILE * HASH_BYTES as u64;
+        Ok(hashes(&bytes).filter(|_| full))
+    }
+
+    /// Returns the name of the log; `None` where it has none yet.
+    pub(crate) fn name(&self) -> Result<Option<String>, TrailError> {
+        let path = self.origin();
+        let bytes = match read(&path, MOST_NAME_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(TrailError::file(&path, "read"))?,
         };
-        // One that a power failure emptied is as good as none: it can be computed again.
-        let full = bytes.len() as u64 == TILE * HASH_BYTES as u64;
-        Ok(hashes(&bytes).filter(|_| full))
+        let name = String::from_utf8(bytes).ok().map(|name| name.trim().to_owned());
+        let name = name.filter(|name| is_name(name));
+        name.map(Some).ok_or(TrailError::Damaged { path, what: "name of a log" })
+    }
+
+    /// Returns all checkpoints, in the order in which they were written, and how many can't be read.
+    pub(crate) fn all_checkpoints(&self) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
+        let path = self.checkpoints();
+        let bytes = match read(&path, MOST_CHECKPOINT_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+            read => read.map_err(TrailError::file(&path, "read"))?,
+        };
+        let (mut all, mut torn) = (Vec::new(), 0);
+        // The mark behind a torn one does not begin a line.
+        for note in String::from_utf8_lossy(&bytes).split(CHECKPOINT_MARK).skip(1) {
+            match note.parse() {
+                Ok(note) => all.push(note),
+                Err(_) => torn += 1,
+            }
+        }
+        Ok((all, torn))
     }
 
     /// Returns the newest checkpoint, if there is one.
     pub(crate) fn newest(&self) -> Result<Option<SignedCheckpoint>, TrailError> {
         let path = self.checkpoint();
-        match SignedCheckpoint::read(&path) {
+        match SignedCheckpoint::of_log(&path) {
             Err(TrailError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
@@ -153,7 +200,7 @@ impl Files {
     /// Opens a segment to read, if it is there.
     pub(crate) fn open_segment(&self, first: u64) -> Result<File, TrailError> {
         let path = self.segment(first);
-        File::open(&path).map_err(TrailError::file(&path, "read"))
+        open(&path, OpenOptions::new().read(true)).map_err(TrailError::file(&path, "read"))
     }
 }
 
@@ -165,13 +212,79 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
+/// Opens a regular file of the log, without waiting for whatever else is there.
+///
+/// # Errors
+///
+/// As opening does, and where it is a link, or something else than a file.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    open_as(path, options, Links::Refused)
+}
+
+/// Whether a link stands for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// Yes, as the file of a key may be one.
+    Followed,
+    /// No: nothing but the log is in its folder.
+    Refused,
+}
+
+/// How reading a tile fails where there is none.
+const NO_TILE: [io::ErrorKind; 3] =
+    [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput, io::ErrorKind::InvalidData];
+/// What is said of what is no file.
+const NO_FILE: &str = "it is a link, a pipe, a folder or a device, and no file\nhint: move it away";
+
+pub(crate) fn open_as(path: &Path, options: &mut OpenOptions, links: Links) -> io::Result<File> {
+    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, NO_FILE);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = match links {
+            Links::Followed => OFlags::NONBLOCK,
+            Links::Refused => OFlags::NONBLOCK | OFlags::NOFOLLOW,
+        };
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    let file = options.open(path);
+    // Opening a pipe for writing fails where nobody reads it, and a link where links are refused, with words that help nobody.
+    let is_other = fs::symlink_metadata(path)
+        .is_ok_and(|found| !(found.is_file() || links == Links::Followed && found.file_type().is_symlink()));
+    match file {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(no_file()),
+        Err(_) if is_other => Err(no_file()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file of the log, which has at most so many bytes.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, OpenOptions::new().read(true))?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = format!("it is larger than {most} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(bytes)
+}
+
 /// Puts a file in its place as a whole.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let draft = PathBuf::from(draft);
     // Only who holds the lock writes, so a draft that is there was left by a crash.
-    let mut file = options().write(true).create(true).truncate(true).open(&draft)?;
+    let create = || open(&draft, options().write(true).create(true).truncate(true));
+    let mut file = match create() {
+        // Nobody needs what is no file there.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            fs::remove_file(&draft)?;
+            create()?
+        }
+        created => created?,
+    };
     file.write_all(bytes)?;
     // A name that a power failure leaves without its bytes would be taken for a damaged file.
     file.sync_all()?;

@@ -56,6 +56,44 @@ impl Frame<'_> {
     }
 }
 
+/// What a header says of its content.
+struct Header {
+    length: [u8; 4],
+    bytes: usize,
+    pruned: bool,
+    checksum: u32,
+}
+
+impl Header {
+    /// Reads a header; `None` for one of no frame.
+    fn read(header: [u8; HEADER_BYTES]) -> Option<Self> {
+        let [a, b, c, d, rest @ ..] = header;
+        let length = [a, b, c, d];
+        let marked = u32::from_le_bytes(length);
+        let (bytes, pruned) = (marked & !PRUNED, marked & PRUNED != 0);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let possible = if pruned { bytes == HASH_BYTES } else { (1..=MAX_ENTRY_BYTES).contains(&bytes) };
+        possible.then_some(Self { length, bytes, pruned, checksum: u32::from_le_bytes(rest) })
+    }
+
+    /// Returns the frame with this content, if it is the one that was written.
+    fn frame<'f>(&self, content: &'f [u8]) -> Option<Frame<'f>> {
+        let sound = content.len() == self.bytes && checksum(self.length, content) == self.checksum;
+        sound.then(|| match content.first_chunk::<HASH_BYTES>() {
+            Some(hash) if self.pruned => Frame::Pruned(*hash),
+            _ => Frame::Entry(content),
+        })
+    }
+}
+
+/// Returns the first frame of `bytes`, and what stands behind it; `None` where there is no whole frame.
+pub(crate) fn split(bytes: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let header = Header::read(*header)?;
+    let (content, rest) = rest.split_at_checked(header.bytes)?;
+    Some((header.frame(content)?, rest))
+}
+
 fn checksum(length: [u8; 4], content: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&length);
@@ -108,26 +146,12 @@ impl<R: Read> Frames<R> {
             HEADER_BYTES => {}
             _ => return Ok(Next::Torn),
         }
-        let [a, b, c, d, rest @ ..] = header;
-        let length = [a, b, c, d];
-        let marked = u32::from_le_bytes(length);
-        let (bytes, pruned) = (marked & !PRUNED, marked & PRUNED != 0);
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let possible = if pruned { bytes == HASH_BYTES } else { (1..=MAX_ENTRY_BYTES).contains(&bytes) };
-        if !possible {
-            return Ok(Next::Torn);
-        }
-        self.content.resize(bytes, 0);
-        if fill(&mut self.file, &mut self.content)? != bytes
-            || checksum(length, &self.content) != u32::from_le_bytes(rest)
-        {
-            return Ok(Next::Torn);
-        }
-        self.offset += (HEADER_BYTES + bytes) as u64;
-        Ok(Next::Frame(match self.content.first_chunk::<HASH_BYTES>() {
-            Some(hash) if pruned => Frame::Pruned(*hash),
-            _ => Frame::Entry(&self.content),
-        }))
+        let Some(header) = Header::read(header) else { return Ok(Next::Torn) };
+        self.content.resize(header.bytes, 0);
+        fill(&mut self.file, &mut self.content).map(|filled| self.content.truncate(filled))?;
+        let Some(frame) = header.frame(&self.content) else { return Ok(Next::Torn) };
+        self.offset += (HEADER_BYTES + header.bytes) as u64;
+        Ok(Next::Frame(frame))
     }
 }
 

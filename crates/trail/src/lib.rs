@@ -21,6 +21,8 @@
 //! Limits: whoever can write the folder *and* read the key can write another log, with another history. Only a checkpoint that was kept
 //! where they can't reach it shows that. The lock is the operating system's (`flock`), so the folder belongs on a local disk.
 
+#[cfg(feature = "files")]
+mod back;
 mod entry;
 #[cfg(feature = "files")]
 mod error;
@@ -30,6 +32,8 @@ mod files;
 mod frame;
 #[cfg(feature = "files")]
 mod log;
+#[cfg(feature = "files")]
+mod mend;
 pub mod merkle;
 #[cfg(feature = "files")]
 mod note;
@@ -47,15 +51,15 @@ mod verify;
 mod writer;
 
 pub use entry::{
-    Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_RECOVERED, KIND_ROTATED,
-    KIND_START, KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
+    Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_IMPAIRED, KIND_OMITTED,
+    KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
 };
 #[cfg(feature = "files")]
 pub use error::TrailError;
 #[cfg(feature = "files")]
 pub use frame::Frame;
 #[cfg(feature = "files")]
-pub use log::{Extent, Log, Options, now};
+pub use log::{Extent, Log, Options, Rotated, now};
 #[cfg(feature = "files")]
 pub use note::{Checkpoint, SignedCheckpoint, SigningKey, VerifierKey};
 #[cfg(feature = "files")]

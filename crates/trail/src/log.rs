@@ -14,19 +14,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::entry::{Body, Draft, KIND_RECOVERED, KIND_ROTATED};
-use crate::files::{self, Files, options, replace};
+use crate::entry::{Body, BodyError, Draft, KIND_ROTATED};
+use crate::files::{self, CHECKPOINT_MARK, Files, open, options, replace};
+use crate::mend::Befallen;
 use crate::merkle::Hash;
 use crate::note::base64;
 use crate::tail::{Tail, count_replacement, generation};
-use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError};
+use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError, VerifierKey};
 
 /// Entries after which there is a checkpoint.
 const CHECKPOINT_ENTRIES: u64 = 256;
 /// The time after which there is one, if there are new entries.
 pub(crate) const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
-/// The line before each checkpoint in the file of all, so that one that a crash tore spoils no other.
-pub(crate) const CHECKPOINT_MARK: &str = "--\n";
 /// How much is written to find out whether there is room.
 const PROBE_BYTES: usize = 4096;
 /// How long a process waits for the others.
@@ -67,15 +66,28 @@ pub struct Extent {
 /// A log that this process writes.
 #[derive(Debug)]
 pub struct Log {
-    files: Files,
-    options: Options,
+    pub(crate) files: Files,
+    pub(crate) options: Options,
     origin: String,
     lock: File,
     process: String,
     /// The number of the next entry of this process.
     n: u64,
-    tail: Option<Tail>,
+    pub(crate) tail: Option<Tail>,
     key: Option<SigningKey>,
+    /// What was found damaged or could not be written, and what no entry tells yet.
+    pub(crate) befallen: Befallen,
+}
+
+/// Two keys of which one took the place of the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// The key that signed before.
+    pub from: VerifierKey,
+    /// The key that signs now.
+    pub to: VerifierKey,
+    /// The checkpoint that both have signed.
+    pub checkpoint: SignedCheckpoint,
 }
 
 impl Log {
@@ -88,13 +100,14 @@ impl Log {
         let files = Files::new(&options.folder);
         files.create()?;
         let path = files.lock();
-        let lock = files::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let lock = open(&path, files::options().read(true).write(true).create(true).truncate(false));
         let lock = lock.map_err(TrailError::file(&path, "opened"))?;
         let process = Uuid::new_v4().simple().to_string();
         let origin = String::new();
-        let mut log = Self { files, options, origin, lock, process, n: 1, tail: None, key: None };
+        let befallen = Befallen::default();
+        let mut log = Self { files, options, origin, lock, process, n: 1, tail: None, key: None, befallen };
         log.locked(|log| {
-            log.origin = log.name()?;
+            log.origin = log.known_name()?;
             Ok(())
         })?;
         Ok(log)
@@ -116,7 +129,8 @@ impl Log {
     }
 
     /// Adds entries behind those of all processes, in this order, and a checkpoint where one is due. They survive the end of this process;
-    /// a power failure only after [`sync`](Self::sync).
+    /// a power failure only after [`sync`](Self::sync). In the place of one that is too large stands [another](Draft::omitted) that says so.
+    /// Where they are written and something behind them fails (a checkpoint, a tile), an entry tells of that.
     ///
     /// # Errors
     ///
@@ -124,10 +138,12 @@ impl Log {
     pub fn append(&mut self, drafts: &[Draft]) -> Result<Extent, TrailError> {
         self.locked(|log| {
             log.add(drafts)?;
-            log.checkpoint_if(|since, age| {
+            let extent = log.extent()?;
+            let signed = log.checkpoint_if(|since, age| {
                 since >= CHECKPOINT_ENTRIES || (since > 0 && age >= CHECKPOINT_AFTER)
-            })?;
-            log.extent()
+            });
+            log.tell_behind(signed);
+            Ok(extent)
         })
     }
 
@@ -138,13 +154,29 @@ impl Log {
         let mut sealed = Vec::with_capacity(drafts.len());
         for draft in drafts {
             // What can't be written has a number, too: that it is missing shows.
-            let n = self.n;
-            self.n += 1;
-            sealed.push(draft.sealed(&self.process, n)?);
+            sealed.push(self.sealed(draft)?);
         }
         refreshed?;
+        self.write(&sealed)
+    }
+
+    /// Returns the next entry of this process.
+    pub(crate) fn sealed(&mut self, draft: &Draft) -> Result<Vec<u8>, TrailError> {
+        let n = self.n;
+        self.n += 1;
+        Ok(match draft.sealed(&self.process, n) {
+            // What came with it is not to be lost, too.
+            Err(BodyError::TooLarge(bytes)) => {
+                Draft::omitted(draft.at, &draft.kind, bytes).sealed(&self.process, n)?
+            }
+            sealed => sealed?,
+        })
+    }
+
+    /// Writes sealed entries at the end as it is known.
+    pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
-        tail.write(&self.files, &self.options, &self.lock, &sealed)
+        tail.write(&self.files, &self.options, &self.lock, sealed)
     }
 
     /// Begins to number as another process does.
@@ -166,7 +198,7 @@ impl Log {
     pub fn probe(&mut self) -> Result<(), TrailError> {
         self.locked(|log| {
             let path = log.files.probe();
-            let tried = options().write(true).create(true).truncate(true).open(&path);
+            let tried = open(&path, options().write(true).create(true).truncate(true));
             let tried =
                 tried.and_then(|mut file| file.write_all(&[0; PROBE_BYTES]).and_then(|()| file.sync_all()));
             let removed = fs::remove_file(&path);
@@ -180,9 +212,8 @@ impl Log {
     ///
     /// [`TrailError`] when the disk says no.
     pub fn sync(&mut self) -> Result<(), TrailError> {
-        let Some(tail) = &self.tail else { return Ok(()) };
-        let synced = tail.segment.sync_data();
-        synced.map_err(TrailError::file(&self.files.segment(tail.first), "written to the disk"))
+        let Some(tail) = &mut self.tail else { return Ok(()) };
+        tail.sync(&self.files)
     }
 
     /// Returns how far the log reaches, with what others have written.
@@ -206,7 +237,7 @@ impl Log {
         self.locked(|log| {
             log.refreshed()?;
             log.checkpoint_if(|since, _| since > 0)?;
-            match log.files.newest()? {
+            match log.newest()? {
                 Some(newest) => Ok(newest),
                 // A log without entries has one, too: that it was empty then.
                 None => log.sign(&[]),
@@ -220,7 +251,7 @@ impl Log {
     /// # Errors
     ///
     /// [`TrailError`] when a key or the log can't be written.
-    pub fn rotate(&mut self, at: i64) -> Result<SignedCheckpoint, TrailError> {
+    pub fn rotate(&mut self, at: i64) -> Result<Rotated, TrailError> {
         let path = self.options.key.clone();
         let with = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -237,28 +268,25 @@ impl Log {
             Body::of(&json!({ "from": from.to_string(), "to": to.to_string(), "signatures": signatures }))?;
         self.locked(|log| {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
+            // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
+            // rotating again repeats, or the new one.
+            log.sync()?;
             // Other processes let go of the key that they hold.
             log.count_replacement()?;
-            let signed = log.sign(&[&old, &next])?;
-            fs::rename(&path, with(".old")).map_err(TrailError::file(&path, "renamed"))?;
+            let kept = with(".old");
+            match fs::remove_file(&kept) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TrailError::file(&kept, "removed")(error));
+                }
+                _ => {}
+            }
+            // There is a key at every moment: without one, the next process would make another.
+            fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
             fs::rename(with(".next"), &path).map_err(TrailError::file(&path, "written"))?;
             log.key = None;
-            Ok(signed)
+            let checkpoint = log.sign(&[&old, &next])?;
+            Ok(Rotated { from, to, checkpoint })
         })
-    }
-
-    fn name(&self) -> Result<String, TrailError> {
-        let path = self.files.origin();
-        match fs::read_to_string(&path) {
-            Ok(name) => Ok(name.trim().to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let name = format!("{}/{}", self.options.name, Uuid::new_v4());
-                let written = replace(&path, format!("{name}\n").as_bytes());
-                written.map_err(TrailError::file(&path, "written"))?;
-                Ok(name)
-            }
-            Err(error) => Err(TrailError::file(&path, "read")(error)),
-        }
     }
 
     /// Does something while no other process writes.
@@ -312,18 +340,15 @@ impl Log {
                 None
             }
         };
-        let (mut tail, torn) = match known {
+        let (tail, torn) = match known {
             Some(known) => known,
             None => Tail::load(&self.files, generation)?,
         };
-        if let Some(torn) = torn {
-            let body = Body::of(&json!({ "bytes": torn }))?;
-            let told = Draft::new(now(), KIND_RECOVERED, body).sealed(&self.process, self.n)?;
-            self.n += 1;
-            tail.write(&self.files, &self.options, &self.lock, &[told])?;
-        }
         self.tail = Some(tail);
-        Ok(())
+        if let Some(torn) = torn {
+            self.befallen.note_recovered(json!({ "bytes": torn }));
+        }
+        self.tell()
     }
 
     pub(crate) fn extent(&self) -> Result<Extent, TrailError> {
@@ -333,12 +358,12 @@ impl Log {
 
     /// Writes a checkpoint, if it is due by the number of entries since the last one and its age.
     fn checkpoint_if(&mut self, is_due: impl FnOnce(u64, Duration) -> bool) -> Result<(), TrailError> {
-        let Some(tail) = &mut self.tail else { return Ok(()) };
-        let size = tail.frontier.size();
-        let (mut covered, since) = tail.checkpoint;
+        let Some(tail) = &self.tail else { return Ok(()) };
+        let (size, (covered, since)) = (tail.frontier.size(), tail.checkpoint);
         if is_due(size.saturating_sub(covered), since.elapsed()) {
             // Others may have written one.
-            covered = self.files.newest()?.map_or(0, |newest| newest.checkpoint().size);
+            let covered = self.newest()?.map_or(0, |newest| newest.checkpoint().size);
+            let Some(tail) = &mut self.tail else { return Ok(()) };
             tail.checkpoint = (covered, Instant::now());
             if covered < size {
                 self.sign(&[])?;
@@ -364,7 +389,7 @@ impl Log {
         };
         let (all, newest) = (self.files.checkpoints(), self.files.checkpoint());
         let text = signed.to_string();
-        let file = options().append(true).create(true).open(&all);
+        let file = open(&all, options().append(true).create(true));
         let written = file.and_then(|mut file| file.write_all(format!("{CHECKPOINT_MARK}{text}").as_bytes()));
         written.map_err(TrailError::file(&all, "written"))?;
         replace(&newest, text.as_bytes()).map_err(TrailError::file(&newest, "written"))?;

@@ -21,6 +21,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use crate::TrailError;
+use crate::files::{Links, open_as};
 use crate::merkle::{HASH_BYTES, Hash};
 
 /// The type of an Ed25519 key in a signed note.
@@ -68,7 +69,7 @@ impl VerifierKey {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 256 && !name.contains(|char: char| char.is_whitespace() || char == '+')
 }
 
@@ -124,7 +125,7 @@ impl SigningKey {
     ///
     /// [`TrailError`] when the file can't be read, or holds something else.
     pub fn read(path: &Path) -> Result<Self, TrailError> {
-        let text = read_text(path)?;
+        let text = read_text(path, Links::Followed)?;
         let key = BASE64.decode(text.trim()).ok().and_then(|key| Ed25519KeyPair::from_pkcs8(&key).ok());
         key.map(Self).ok_or_else(|| TrailError::Damaged { path: path.to_path_buf(), what: "key that signs" })
     }
@@ -181,9 +182,12 @@ fn create(path: &Path) -> Result<(), TrailError> {
 }
 
 /// Reads a short text.
-pub(crate) fn read_text(path: &Path) -> Result<String, TrailError> {
+pub(crate) fn read_text(path: &Path, links: Links) -> Result<String, TrailError> {
     let mut bytes = Vec::new();
-    let read = |bytes: &mut Vec<u8>| fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(bytes);
+    let read = |bytes: &mut Vec<u8>| {
+        let file = open_as(path, OpenOptions::new().read(true), links)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(bytes)
+    };
     read(&mut bytes).map_err(TrailError::file(path, "read"))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(TrailError::Damaged { path: path.to_path_buf(), what: "text of this length" });
@@ -255,8 +259,17 @@ impl SignedCheckpoint {
     ///
     /// [`TrailError`] when the file can't be read, or holds something else.
     pub fn read(path: &Path) -> Result<Self, TrailError> {
+        Self::read_as(path, Links::Followed)
+    }
+
+    /// Reads the checkpoint in a file of a log.
+    pub(crate) fn of_log(path: &Path) -> Result<Self, TrailError> {
+        Self::read_as(path, Links::Refused)
+    }
+
+    fn read_as(path: &Path, links: Links) -> Result<Self, TrailError> {
         let damaged = |_| TrailError::Damaged { path: path.to_path_buf(), what: "signed checkpoint" };
-        read_text(path)?.parse().map_err(damaged)
+        read_text(path, links)?.parse().map_err(damaged)
     }
 }
 

@@ -3,14 +3,17 @@
 //! A pruned entry leaves its hash, so the tree, all checkpoints and all proofs stay what they were. Which entries go is said first, by
 //! tombstones that a checkpoint covers: an entry that is gone without a tombstone was taken away by somebody else.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{Body, Draft, Entry, KIND_ROTATED, KIND_TOMBSTONE};
-use crate::files::{Files, options};
+use crate::entry::{
+    Body, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE,
+};
+use crate::files::{Files, open, options};
 use crate::frame::{Frame, Frames, Next};
 use crate::log::Log;
 use crate::reader::Reader;
@@ -32,7 +35,7 @@ pub struct Tombstone {
 }
 
 impl Log {
-    /// Prunes the entries before number `end` that `keep` does not hold; tombstones and rotations of keys always stay. Returns how many
+    /// Prunes the entries before number `end` that `keep` does not hold; tombstones, rotations of keys and what tells of damage always stay. Returns how many
     /// went.
     ///
     /// # Errors
@@ -56,7 +59,7 @@ impl Log {
                 // What can't be read is no entry of ours, and is evidence.
                 let goes = frame.entry().and_then(Entry::read).is_some_and(|entry| {
                     // What checking the log needs stays.
-                    ![KIND_TOMBSTONE, KIND_ROTATED].contains(&entry.kind.as_str()) && !keep(index, &entry)
+                    !stays(&entry.kind) && !keep(index, &entry)
                 });
                 match ranges.last_mut() {
                     Some(last) if goes && last.end == index => last.end = index + 1,
@@ -87,6 +90,11 @@ impl Log {
     }
 }
 
+/// Returns whether checking the log needs entries of this kind, or they tell what befell it.
+fn stays(kind: &str) -> bool {
+    [KIND_TOMBSTONE, KIND_ROTATED, KIND_RECOVERED, KIND_IMPAIRED, KIND_OMITTED].contains(&kind)
+}
+
 fn count(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
@@ -112,10 +120,11 @@ fn rewrite(files: &Files, first: u64, is_last: bool, ranges: &[Range<u64>]) -> R
     let kept = if is_last { kept_frontier(files, first) } else { None };
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
+    let draft = PathBuf::from(draft);
     let written = TrailError::file(&path, "written");
     let places = (|| {
-        let mut frames = Frames::from(File::open(&path)?, 0)?;
-        let mut file = BufWriter::new(options().write(true).create(true).truncate(true).open(&draft)?);
+        let mut frames = Frames::from(open(&path, OpenOptions::new().read(true))?, 0)?;
+        let mut file = BufWriter::new(open(&draft, options().write(true).create(true).truncate(true))?);
         let (mut index, mut bytes, mut places, mut frame) = (first, 0_u64, vec![0_u64], Vec::new());
         loop {
             let found = match frames.next()? {

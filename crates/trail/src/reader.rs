@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::files::Files;
+use crate::back::is_same;
+use crate::files::{Files, open};
 use crate::frame::{Frame, Frames, Next};
-use crate::log::{CHECKPOINT_MARK, Extent};
+use crate::log::Extent;
 use crate::merkle::{self, Hash, Subtrees, node_hash};
 use crate::tail::{PLACE_BYTES, frontier_of_tiles, kept_frontier};
 use crate::{Proof, SignedCheckpoint, TILE, TrailError};
@@ -37,11 +38,7 @@ impl Reader {
     ///
     /// [`TrailError`] when it can't be read.
     pub fn origin(&self) -> Result<Option<String>, TrailError> {
-        let path = self.files.origin();
-        match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => Ok(Some(read.map_err(TrailError::file(&path, "read"))?.trim().to_owned())),
-        }
+        self.files.name()
     }
 
     /// Returns the newest checkpoint, if there is one.
@@ -59,20 +56,7 @@ impl Reader {
     ///
     /// [`TrailError`] when they can't be read.
     pub fn checkpoints(&self) -> Result<(Vec<SignedCheckpoint>, u64), TrailError> {
-        let path = self.files.checkpoints();
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-            read => read.map_err(TrailError::file(&path, "read"))?,
-        };
-        let (mut all, mut torn) = (Vec::new(), 0);
-        // The mark behind a torn one does not begin a line.
-        for note in String::from_utf8_lossy(&bytes).split(CHECKPOINT_MARK).skip(1) {
-            match note.parse() {
-                Ok(note) => all.push(note),
-                Err(_) => torn += 1,
-            }
-        }
-        Ok((all, torn))
+        self.files.all_checkpoints()
     }
 
     /// Returns how many entries there are.
@@ -145,24 +129,31 @@ impl Reader {
     /// Returns the frames of a segment from a place before entry `from`, and the number of the entry there.
     fn frames_from(&self, first: u64, from: u64) -> Result<(Frames<fs::File>, u64), TrailError> {
         let path = self.files.segment(first);
+        let file = self.files.open_segment(first)?;
         let row = from.saturating_sub(first) / TILE;
+        // INVARIANT (places are those of this file): pruning removes them before it replaces the segment.
         if row > 0
             && let Some(place) = self.place(first, row)
+            && is_same(&file, &path)
         {
-            let mut frames = Frames::from(self.files.open_segment(first)?, place)
-                .map_err(TrailError::file(&path, "read"))?;
-            // A place that is none, as of a file that was replaced at this moment, leads to no frame.
-            if let Ok(Next::Frame(_)) = frames.next() {
-                let frames = Frames::from(self.files.open_segment(first)?, place);
-                return Ok((frames.map_err(TrailError::file(&path, "read"))?, first + row * TILE));
+            let read = || TrailError::file(&path, "read");
+            let length = file.metadata().map_err(read())?.len();
+            // A place that is none leads to no frame. One behind the last frame is where the next one is written.
+            let mut leads = place == length;
+            if place < length {
+                let mut frames = Frames::from(file.try_clone().map_err(read())?, place).map_err(read())?;
+                leads = matches!(frames.next(), Ok(Next::Frame(_)));
+            }
+            if leads {
+                return Ok((Frames::from(file, place).map_err(read())?, first + row * TILE));
             }
         }
-        let frames = Frames::from(self.files.open_segment(first)?, 0);
+        let frames = Frames::from(file, 0);
         Ok((frames.map_err(TrailError::file(&path, "read"))?, first))
     }
 
     fn place(&self, first: u64, row: u64) -> Option<u64> {
-        let mut places = fs::File::open(self.files.places(first)).ok()?;
+        let mut places = open(&self.files.places(first), fs::OpenOptions::new().read(true)).ok()?;
         let mut bytes = [0; 8];
         places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES)).ok()?;
         places.read_exact(&mut bytes).ok()?;

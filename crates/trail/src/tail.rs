@@ -1,16 +1,20 @@
 //! The end of a log: what must be known to write behind it, and how it is found.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
-use crate::files::{Files, options, replace};
+use crate::files::{Files, open, options, read, replace};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::log::{CHECKPOINT_AFTER, Options};
-use crate::merkle::Frontier;
+use crate::merkle::{Frontier, Tile};
 use crate::{TILE, TrailError};
 
+/// The most bytes of an edge that was kept.
+const MOST_FRONTIER_BYTES: u64 = 256 * 1024;
+/// The most tiles that wait to be written. Others are computed from the entries where they are needed.
+const MOST_UNWRITTEN: usize = 64;
 /// The bytes of a place in a segment.
 pub(crate) const PLACE_BYTES: u64 = 8;
 
@@ -27,6 +31,12 @@ pub(crate) struct Tail {
     pub(crate) frontier: Frontier,
     /// How many entries the newest checkpoint covers, and since when this process knows it.
     pub(crate) checkpoint: (u64, Instant),
+    /// Tiles that could not be written yet.
+    unwritten: Vec<Tile>,
+    /// What failed behind entries that are written.
+    failed_behind: Option<TrailError>,
+    /// Why what was written may not be on the disk.
+    unsynced: Option<TrailError>,
 }
 
 pub(crate) fn generation(mut lock: &File) -> io::Result<u64> {
@@ -56,9 +66,21 @@ impl Tail {
             Some(kept) => kept,
             None => (frontier_of_tiles(files, first, true)?, 0),
         };
-        let covered = files.newest()?.map_or(0, |newest| newest.checkpoint().size);
+        // One that can't be read covers nothing: whoever signs next puts it aside.
+        let covered = files.newest().ok().flatten().map_or(0, |newest| newest.checkpoint().size);
         let checkpoint = (covered, age_of_newest(files));
-        let mut tail = Self { generation, first, segment, bytes, frontier, checkpoint };
+        let (unwritten, failed_behind, unsynced) = (Vec::new(), None, None);
+        let mut tail = Self {
+            generation,
+            first,
+            segment,
+            bytes,
+            frontier,
+            checkpoint,
+            unwritten,
+            failed_behind,
+            unsynced,
+        };
         let torn = tail.follow(files)?;
         Ok((tail, torn))
     }
@@ -68,18 +90,19 @@ impl Tail {
         let path = files.segment(self.first);
         let read = || TrailError::file(&path, "read");
         let mut frames = Frames::from(files.open_segment(self.first)?, self.bytes).map_err(read())?;
+        let mut full = Vec::new();
         let whole = loop {
             match frames.next().map_err(read())? {
-                Next::Frame(frame) => {
-                    for tile in self.frontier.push(frame.leaf()) {
-                        // Others write theirs behind their entries, and may have been killed in between.
-                        files.put_tile(&tile)?;
-                    }
-                }
+                Next::Frame(frame) => full.append(&mut self.frontier.push(frame.leaf())),
                 Next::End => break true,
                 Next::Torn => break false,
             }
+            if full.len() >= MOST_UNWRITTEN {
+                self.put_tiles(files, std::mem::take(&mut full));
+            }
         };
+        // Others write theirs behind their entries, and may have been killed in between.
+        self.put_tiles(files, full);
         self.bytes = frames.offset();
         if whole {
             return Ok(None);
@@ -88,10 +111,10 @@ impl Tail {
         let folder = kept.parent().unwrap_or(&kept);
         fs::create_dir_all(folder).map_err(TrailError::file(folder, "created"))?;
         let torn = (|| {
-            let mut file = File::open(&path)?;
+            let mut file = open(&path, OpenOptions::new().read(true))?;
             let torn = file.metadata()?.len().saturating_sub(self.bytes);
             file.seek(SeekFrom::Start(self.bytes))?;
-            let mut moved = options().write(true).create_new(true).open(&kept)?;
+            let mut moved = open(&kept, options().write(true).create_new(true))?;
             io::copy(&mut file.take(torn), &mut moved)?;
             moved.sync_all()?;
             Ok(torn)
@@ -101,7 +124,37 @@ impl Tail {
         Ok(Some(torn))
     }
 
-    /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough.
+    /// Writes tiles, and those that could not be written before. One that is missing is computed from the entries, so that failing here is
+    /// no failure of the entries.
+    fn put_tiles(&mut self, files: &Files, tiles: Vec<Tile>) {
+        self.unwritten.extend(tiles);
+        let mut failed = None;
+        self.unwritten.retain(|tile| match files.put_tile(tile) {
+            Ok(()) => false,
+            Err(error) => {
+                failed = Some(error);
+                true
+            }
+        });
+        self.unwritten.truncate(MOST_UNWRITTEN);
+        self.failed_behind = failed.or(self.failed_behind.take());
+    }
+
+    /// Returns what failed behind entries that are written, once.
+    pub(crate) fn take_failed_behind(&mut self) -> Option<TrailError> {
+        self.failed_behind.take()
+    }
+
+    /// Waits until everything that is written survives a power failure.
+    pub(crate) fn sync(&mut self, files: &Files) -> Result<(), TrailError> {
+        // The system tells of a failed write once only.
+        let before = self.unsynced.take();
+        self.segment.sync_data().map_err(self.failed(files, "written to the disk"))?;
+        before.map_or(Ok(()), Err)
+    }
+
+    /// Writes entries, the tiles that they complete, and begins the next segment where this one is long enough. What fails behind the entries
+    /// is kept for [`take_failed_behind`](Self::take_failed_behind).
     pub(crate) fn write(
         &mut self,
         files: &Files,
@@ -118,10 +171,11 @@ impl Tail {
             self.write_group(files, group)?;
             rest = after;
             if self.frontier.size().is_multiple_of(TILE) {
-                self.keep_place(files)?;
+                let mut kept = self.keep_place(files);
                 if self.bytes >= options.segment_bytes {
-                    self.roll(files, lock)?;
+                    kept = kept.and(self.roll(files, lock));
                 }
+                self.failed_behind = kept.err().or(self.failed_behind.take());
             }
         }
         Ok(())
@@ -141,11 +195,8 @@ impl Tail {
             return Err(self.failed(files, "written")(error));
         }
         self.bytes += frames.len() as u64;
-        for entry in entries {
-            for tile in self.frontier.push(Frame::Entry(entry).leaf()) {
-                files.put_tile(&tile)?;
-            }
-        }
+        let full = entries.iter().flat_map(|entry| self.frontier.push(Frame::Entry(entry).leaf())).collect();
+        self.put_tiles(files, full);
         Ok(())
     }
 
@@ -155,7 +206,8 @@ impl Tail {
         // A segment whose name says another beginning than its entries have is read from there.
         let rows = self.frontier.size().checked_sub(self.first).map(|entries| entries / TILE);
         let Some(row) = rows.filter(|row| *row > 0) else { return Ok(()) };
-        let noted = options().write(true).create(true).truncate(false).open(&path).and_then(|mut places| {
+        let places = open(&path, options().write(true).create(true).truncate(false));
+        let noted = places.and_then(|mut places| {
             places.seek(SeekFrom::Start((row - 1) * PLACE_BYTES))?;
             places.write_all(&self.bytes.to_le_bytes())
         });
@@ -163,14 +215,17 @@ impl Tail {
         keep_frontier(files, self.first, self.bytes, &self.frontier)
     }
 
-    /// Begins the next segment.
+    /// Begins the next segment. Where it can't be begun, this one grows on.
     fn roll(&mut self, files: &Files, lock: &File) -> Result<(), TrailError> {
         // The next one must not outlive this one's end.
-        self.segment.sync_all().map_err(self.failed(files, "written to the disk"))?;
+        if let Err(error) = self.segment.sync_all() {
+            self.unsynced = Some(self.failed(files, "written to the disk")(error));
+            return Ok(());
+        }
+        let first = self.frontier.size();
+        let next = open_segment(files, first)?;
         self.generation = count_replacement(lock).map_err(TrailError::file(&files.lock(), "written"))?;
-        self.first = self.frontier.size();
-        self.segment = open_segment(files, self.first)?;
-        self.bytes = 0;
+        (self.first, self.segment, self.bytes) = (first, next, 0);
         keep_frontier(files, self.first, 0, &self.frontier)?;
         let path = files.segment(self.first);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -189,7 +244,7 @@ impl Tail {
 
 fn open_segment(files: &Files, first: u64) -> Result<File, TrailError> {
     let path = files.segment(first);
-    let opened = options().read(true).write(true).create(true).truncate(false).open(&path);
+    let opened = open(&path, options().read(true).write(true).create(true).truncate(false));
     opened.map_err(TrailError::file(&path, "opened"))
 }
 
@@ -220,7 +275,7 @@ pub(crate) fn keep_frontier(
 
 /// Returns the edge that was kept for this segment, and where it reaches in there.
 pub(crate) fn kept_frontier(files: &Files, segment: u64) -> Option<(Frontier, u64)> {
-    let bytes = fs::read(files.frontier()).ok()?;
+    let bytes = read(&files.frontier(), MOST_FRONTIER_BYTES).ok()?;
     let (checksum, rest) = bytes.split_first_chunk::<4>()?;
     let (first, edge) = rest.split_first_chunk::<8>()?;
     let (place, edge) = edge.split_first_chunk::<8>()?;

@@ -8,6 +8,8 @@
     reason = "tests may fail loudly"
 )]
 
+mod back;
+mod befallen;
 mod faults;
 mod proving;
 mod support;

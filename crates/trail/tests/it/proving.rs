@@ -73,7 +73,7 @@ fn a_key_hands_over_to_the_next_one() {
     other.append(&drafts(3)).unwrap();
     other.checkpoint().unwrap();
     let first = place.verifier();
-    let both = log.rotate(5).unwrap();
+    let both = log.rotate(5).unwrap().checkpoint;
     let second = place.verifier();
     assert!(first != second && both.is_signed_by(&first) && both.is_signed_by(&second));
     other.append(&drafts(3)).unwrap();
