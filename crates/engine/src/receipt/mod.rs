@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
-    AgentId, ApprovalId, CallContext, Digest, DigestForm, OwnerId, PointId, Resolution, RuleId, RunId,
-    SessionId, SessionKey, ToolCallId, ToolName, Trace, TraceId,
+    AgentId, ApprovalId, CallContext, Digest, DigestForm, FrontEnd, OwnerId, PointId, Requester, Resolution,
+    RuleId, RunId, SessionId, SessionKey, ToolCallId, ToolName, Trace, TraceId,
 };
 use backstop_store::GrantId;
 use serde::{Serialize, Serializer};
@@ -27,6 +27,9 @@ use crate::hook_set::{HookSet, Places};
 pub use self::block::{BlockCause, Blocked, RecordedBlock};
 pub use self::failure::{Failure, FailureKind, FailureMessage};
 pub use self::step::{Replaced, Said, Step, StepDetail};
+
+/// The longest folder that a receipt names, in bytes: as long as a path can be on Linux.
+const MOST_FOLDER_BYTES: usize = 4096;
 
 fn as_micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
@@ -92,7 +95,7 @@ pub struct ApprovalNote {
 }
 
 /// Which agent, session, run and call the dispatch belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallKey {
     /// The agent.
     pub agent_id: Option<AgentId>,
@@ -110,6 +113,12 @@ pub struct CallKey {
     pub tool_owner: Option<OwnerId>,
     /// The span in which it happened.
     pub trace: Option<Trace>,
+    /// Through what it was seen.
+    pub front_end: FrontEnd,
+    /// The folder that the agent works in.
+    pub workspace: Option<String>,
+    /// Who asked for it, as far as the host could prove.
+    pub requester: Option<Requester>,
 }
 
 impl CallKey {
@@ -123,6 +132,9 @@ impl CallKey {
             tool: None,
             tool_owner: None,
             trace: call.trace,
+            front_end: call.front_end,
+            workspace: call.workspace_dir.clone().filter(|folder| !folder.is_empty()),
+            requester: call.requester.clone(),
         }
     }
 }
@@ -180,6 +192,9 @@ static NO_RECORD: Record = Record {
         tool: None,
         tool_owner: None,
         trace: None,
+        front_end: FrontEnd { host: None, client: None },
+        workspace: None,
+        requester: None,
     },
     blocked: None,
     original: None,
@@ -256,6 +271,14 @@ impl Receipt {
             tool_owner: &'a Option<OwnerId>,
             #[serde(skip_serializing_if = "Option::is_none")]
             trace_id: Option<TraceId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            host: Option<&'static str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            client: Option<&'static str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            workspace: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            requester: &'a Option<Requester>,
             verdict: Verdict,
             #[serde(skip_serializing_if = "Option::is_none")]
             blocked: &'a Option<RecordedBlock>,
@@ -280,8 +303,9 @@ impl Receipt {
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
-        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool, tool_owner, trace } =
+        let CallKey { agent_id, session_key, session_id, run_id, tool_call_id, tool, tool_owner, .. } =
             &self.key;
+        let CallKey { trace, front_end, workspace, requester, .. } = &self.key;
         let wire = Wire {
             seq: self.seq,
             point: self.point,
@@ -295,6 +319,10 @@ impl Receipt {
             called_as: tool.as_ref().and_then(ToolName::called_as),
             tool_owner,
             trace_id: trace.map(|trace| trace.trace_id),
+            host: front_end.host,
+            client: front_end.client,
+            workspace: workspace.as_deref().filter(|folder| folder.len() <= MOST_FOLDER_BYTES),
+            requester,
             verdict: self.verdict,
             blocked: &self.blocked,
             original: self.original,
