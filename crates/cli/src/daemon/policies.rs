@@ -32,6 +32,8 @@ use crate::system;
 const MOST_KEPT: usize = 32;
 /// How long the end of the daemon waits until spans are sent.
 const LAST_SPANS: Duration = Duration::from_secs(2);
+/// How long the end of the daemon waits until a trail is signed.
+const LAST_ENTRIES: Duration = Duration::from_secs(5);
 const DAY: Duration = Duration::from_hours(24);
 
 /// What a policy is made of.
@@ -267,7 +269,7 @@ impl Policies {
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));
         let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
-        let store = self.store(path).await;
+        let store = self.store(path, loaded.config.audit.enabled.value).await;
         let watch = Arc::clone(&self.watch);
         let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
@@ -301,13 +303,25 @@ impl Policies {
         Ok((backstop, pin))
     }
 
-    async fn store(&self, path: PathBuf) -> Arc<dyn Store> {
+    /// What this process is called in the trail.
+    fn program(&self) -> &'static str {
+        if self.is_run { "hooks of run" } else { "daemon" }
+    }
+
+    async fn store(&self, path: PathBuf, is_audited: bool) -> Arc<dyn Store> {
         let mut stores = self.stores.lock().await;
         let found = match stores.iter().position(|(known, _)| *known == path) {
             Some(place) => stores.remove(place),
-            None => (path.clone(), Arc::new(SqliteStore::new(path)) as Arc<dyn Store>),
+            None => {
+                let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path.clone()));
+                if is_audited && store.announce_audit(self.program()).await.is_err() {
+                    tracing::warn!("the audit trail does not say that this process began");
+                }
+                (path, store)
+            }
         };
         let surplus = (stores.len() + 1).saturating_sub(MOST_KEPT);
+        // Policies that still have one write on; whoever lets go of it last ends its part of the trail.
         stores.drain(..surplus);
         let store = Arc::clone(&found.1);
         stores.push(found);
@@ -321,6 +335,10 @@ impl Policies {
         for policy in std::mem::take(&mut *self.kept.lock().await) {
             complete &= release(policy.backstop).await;
             sending.extend(policy.traces);
+        }
+        for (_, store) in std::mem::take(&mut *self.stores.lock().await) {
+            complete &=
+                matches!(tokio::time::timeout(LAST_ENTRIES, store.conclude_audit()).await, Ok(Ok(())));
         }
         let sent = async {
             for traces in &sending {
