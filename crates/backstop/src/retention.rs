@@ -12,13 +12,15 @@ use backstop_engine::Engine;
 use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
 use backstop_hooks::{CallContext, SessionId};
 use backstop_store::{
-    AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PruneAuditError, StoreError, Timestamp,
+    AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, StoreError, Timestamp,
 };
 
 /// What of small things, approvals and audit entries, counts as much as a session.
 const SMALL: usize = 20;
 /// The most sessions of a pass that is one of many.
 const MANY: usize = 500;
+/// How much longer than what passed decisions are kept, where nothing is said about them.
+const DECISIONS_LONGER: u32 = 4;
 const DAY: Duration = Duration::from_hours(24);
 
 /// How long what is stored is kept. What is `None` is kept for ever.
@@ -36,8 +38,10 @@ pub struct Retention {
     pub approval_age: Option<Duration>,
     /// The newest so many approvals.
     pub most_approvals: Option<u64>,
-    /// Entries of the audit trail.
+    /// Entries of the audit trail that are no [decisions](backstop_store::is_decision).
     pub audit_age: Option<Duration>,
+    /// Decisions in it.
+    pub decision_age: Option<Duration>,
     /// The newest so many entries.
     pub most_audit: Option<u64>,
 }
@@ -83,9 +87,6 @@ pub enum RetentionError {
     /// Something could not be deleted.
     #[error(transparent)]
     Delete(#[from] DeleteError),
-    /// The audit trail could not be pruned.
-    #[error(transparent)]
-    Prune(#[from] PruneAuditError),
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -109,6 +110,7 @@ pub fn retention(loaded: &Loaded) -> Retention {
     let most = |most: &Option<backstop_config::Spanned<backstop_config::Most>>| {
         most.as_ref().map(|most| most.value.get())
     };
+    let audit_age = age(&section.audit.days);
     Retention {
         session_age: age(&section.sessions.days),
         most_sessions: most(&section.sessions.most),
@@ -116,7 +118,9 @@ pub fn retention(loaded: &Loaded) -> Retention {
         transcript_bytes: most(&section.transcripts.bytes),
         approval_age: age(&section.approvals.days),
         most_approvals: most(&section.approvals.most),
-        audit_age: age(&section.audit.days),
+        audit_age,
+        decision_age: age(&section.audit.decisions.days)
+            .or_else(|| audit_age.map(|age| age.saturating_mul(DECISIONS_LONGER))),
         most_audit: most(&section.audit.most),
     }
 }
@@ -125,6 +129,16 @@ impl Retention {
     /// Whether everything is kept for ever.
     pub fn is_empty(self) -> bool {
         self == Self::default()
+    }
+
+    /// What may go of the audit trail.
+    pub fn audit_bound(self, now: Timestamp) -> AuditBound {
+        AuditBound {
+            since: self.audit_age.map(|age| now.before(age)),
+            decisions_since: self.decision_age.map(|age| now.before(age)),
+            most: self.most_audit,
+            through: None,
+        }
     }
 
     /// Makes one pass over the engine's store, in the name of `by`.
@@ -312,16 +326,10 @@ impl Pass<'_> {
     }
 
     async fn audit(&mut self, keep: Retention) -> Result<(), RetentionError> {
-        let bound =
-            AuditBound { since: keep.audit_age.map(|age| self.now.before(age)), most: keep.most_audit };
-        if bound == AuditBound::default() {
-            return Ok(());
-        }
-        let limit = self.bounds.most.saturating_mul(SMALL);
-        let store = self.engine.store();
-        if let Some(due) = store.prunable_audit(bound, limit).await? {
-            store.prune_audit(due.through, self.now).await?;
-            self.swept.audit_entries += due.entries;
+        let bound = keep.audit_bound(self.now);
+        if !bound.is_empty() {
+            let limit = self.bounds.most.saturating_mul(SMALL);
+            self.swept.audit_entries += self.engine.store().prune_audit(bound, limit, self.now).await?;
         }
         Ok(())
     }

@@ -17,10 +17,10 @@ pub use backstop_store::{
 
 // The audit trail.
 pub use backstop_store::{
-    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,
-    AuditEntry, AuditFilter, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
-    VerifyAuditError,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
+    AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace,
+    AuditProcess, AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
+    MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError,
 };
 
 // Sessions, runs and transcripts.
@@ -47,7 +47,7 @@ pub use backstop_store::{
 // What is deleted, and how that is said.
 pub use backstop_store::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
-    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED,
+    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,
 };
 
 // What was decided about tool calls, and what was spent.

@@ -12,7 +12,9 @@ use backstop::hooks::points::{
     ToolCallEvent, ToolCallOutcome,
 };
 use backstop::hooks::{CallContext, Digest, HookError, OwnerId, Params, Point, async_hook_fn, hook_fn};
-use backstop::store::{AUDIT_HOOKS, AuditEntry, AuditFilter, AuditStore as _, MemoryStore, Store, Timestamp};
+use backstop::store::{
+    AUDIT_HOOKS, AuditBound, AuditEntry, AuditFilter, AuditStore as _, MemoryStore, Store, Timestamp,
+};
 use backstop::{AskedHook, AuditSink, HookLists, WhoWasAsked, asked_in};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -370,7 +372,7 @@ async fn pruning_keeps_the_lists_that_receipts_name() {
     add(&trail.engine, Kind::Silent, 0);
     ask(&trail, 6).await;
     let last = trail.entries().await.len() as u64;
-    trail.store.prune_audit(last - 1, Timestamp::now()).await.unwrap();
+    trail.store.prune_audit(AuditBound::through(last - 1), usize::MAX, Timestamp::now()).await.unwrap();
     let entries = trail.entries().await;
     let mut lists = HookLists::default();
     entries.iter().for_each(|entry| lists.read(entry));
@@ -385,7 +387,7 @@ async fn pruning_keeps_the_lists_that_receipts_name() {
     // Once more: the list that stayed stays again.
     ask(&trail, 1).await;
     let through = trail.entries().await.last().unwrap().seq - 1;
-    trail.store.prune_audit(through, Timestamp::now()).await.unwrap();
+    trail.store.prune_audit(AuditBound::through(through), usize::MAX, Timestamp::now()).await.unwrap();
     let entries = trail.entries().await;
     assert_eq!(entries.iter().filter(|entry| entry.kind == AUDIT_HOOKS).count(), 1);
 }

@@ -16,7 +16,8 @@ pub enum Exit {
     /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done. For
     /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
-    /// `check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged; the others were.
+    /// `check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged; the others were. `audit verify`: nothing is wrong,
+    /// and entries older than a minute are covered by no checkpoint and no head.
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
@@ -68,7 +69,7 @@ impl Exit {
                 "the command line or the configuration is wrong, or there is a bug: nothing was judged or done; `hook`: the event is refused"
             }
             Self::Incomplete => {
-                "`check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged, the others were"
+                "`check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged, the others were; `audit verify`: nothing is wrong, and not all can be proved"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Unasked => {

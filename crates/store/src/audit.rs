@@ -6,7 +6,7 @@
 //! end was cut off together with them, or that whoever has the key wrote all of it anew; that shows against a head, or a checkpoint, that
 //! was kept elsewhere.
 //!
-//! The beginning of a trail may be [pruned](AuditStore::prune_audit). What goes leaves its digest, so that heads, checkpoints and proofs stay
+//! Entries may be [pruned](AuditStore::prune_audit), by age, kind and number. What goes leaves its digest, so that heads, checkpoints and proofs stay
 //! what they were, and an entry of the kind [`AUDIT_PRUNED`] names what went: an entry that is gone and not named is detected. Lists of hooks
 //! that remaining receipts name, entries about missing ones, and what checking the trail needs stay.
 //!
@@ -17,11 +17,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
-use backstop_trail::{Body, BodyError, Canonical, Draft, Entry, KIND_TOMBSTONE, merkle};
+use backstop_trail::{
+    Body, BodyError, Canonical, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_TOMBSTONE, merkle,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{StoreError, Timestamp};
+#[cfg(doc)]
+use crate::MOST_PAGE_READ;
+use crate::retention::Chosen;
+use crate::{AuditBound, AuditFilter, AuditPage, AuditPlace, StoreError, Timestamp};
 
 /// The largest body of an entry, in bytes of JSON.
 pub const MAX_AUDIT_BYTES: usize = backstop_trail::MAX_BODY_BYTES;
@@ -31,6 +36,10 @@ pub const AUDIT_GAP: &str = "gap";
 /// The kind of an entry that lists hooks, so that receipts need not: `hookSet` in its body is the digest of the list, by which
 /// receipts name it. A list may have several entries.
 pub const AUDIT_HOOKS: &str = "hooks";
+/// The kind of an entry that stands for one that was too large.
+pub const AUDIT_OMITTED: &str = KIND_OMITTED;
+/// The kind of an entry that says that a checkpoint or another file besides the entries could not be written.
+pub const AUDIT_IMPAIRED: &str = KIND_IMPAIRED;
 /// The kind of an entry that says which entries were pruned.
 pub const AUDIT_PRUNED: &str = KIND_TOMBSTONE;
 /// The kind of an entry that names the last one of a chain of an earlier version.
@@ -41,9 +50,9 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 /// The most places of a kind that a report names.
 pub(crate) const MOST_NAMED: usize = 100;
 /// The label of an entry with its session.
-const SESSION: &str = "session";
+pub(crate) const SESSION: &str = "session";
 /// The label of an entry with its run.
-const RUN: &str = "run";
+pub(crate) const RUN: &str = "run";
 
 /// When an entry reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,17 +107,17 @@ impl From<Value> for AuditBody {
 }
 
 impl NewAuditEntry {
-    /// Returns the entry as the log takes it.
-    pub(crate) fn draft(self) -> Result<Draft, AppendAuditError> {
+    /// Returns the entry as the log takes it. One that is too large is another one that says so.
+    pub(crate) fn draft(self) -> Draft {
         let Self { at, kind, session, run, body } = self;
         let session = session.map(|session| (SESSION.to_owned(), session.to_string()));
         let labels = session.into_iter().chain(run.map(|run| (RUN.to_owned(), run.to_string())));
-        Ok(Draft {
-            at: at.as_millis(),
-            kind,
-            labels: labels.collect::<BTreeMap<_, _>>(),
-            body: Body::try_from(body.0)?,
-        })
+        let (at, bytes) = (at.as_millis(), body.as_str().len());
+        let draft = match Body::try_from(body.0) {
+            Ok(body) => Draft::new(at, &kind, body),
+            Err(_) => Draft::omitted(at, &kind, bytes),
+        };
+        Draft { labels: labels.collect::<BTreeMap<_, _>>(), ..draft }
     }
 }
 
@@ -179,44 +188,10 @@ impl Default for AuditHead {
     }
 }
 
-/// Which entries to list. A field that is `None` lets all pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuditFilter {
-    /// Only of this kind.
-    pub kind: Option<String>,
-    /// Only of this session.
-    pub session: Option<SessionId>,
-    /// Only of this run.
-    pub run: Option<RunId>,
-}
-
-impl AuditFilter {
-    /// Returns what is in the bytes of each entry that passes, which are canonical.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn needles(&self) -> Vec<Vec<u8>> {
-        let member = |name: &str, value: &str| {
-            let value = Canonical::of(value).unwrap_or_default();
-            format!("\"{name}\":{}", value.as_str()).into_bytes()
-        };
-        let kind = self.kind.as_deref().map(|kind| member("kind", kind));
-        let session = self.session.as_ref().map(|session| member(SESSION, session.as_str()));
-        let run = self.run.as_ref().map(|run| member(RUN, run.as_str()));
-        kind.into_iter().chain(session).chain(run).collect()
-    }
-
-    pub(crate) fn passes(&self, entry: &AuditEntry) -> bool {
-        let is =
-            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
-        is(&self.kind, &entry.kind)
-            && (self.session.is_none() || self.session == entry.session)
-            && (self.run.is_none() || self.run == entry.run)
-    }
-}
-
 /// Why an entry was not added.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendAuditError {
-    /// The body is too large.
+    /// The body is too large for an entry without which something does not count.
     #[error("an audit entry has at most {MAX_AUDIT_BYTES} bytes, this one has {0}")]
     TooLarge(usize),
     /// The storage failed.
@@ -253,8 +228,12 @@ pub struct AuditReport {
     pub backwards: Vec<AuditStep>,
     /// How many signed checkpoints the trail has, and how many entries the newest one covers.
     pub checkpoints: AuditCheckpoints,
-    /// How many times a crash tore an entry, which was cut off.
+    /// How many times something damaged was put aside: what a crash tore, or a file besides the entries.
     pub recovered: u64,
+    /// How many times a checkpoint or another file besides the entries could not be written.
+    pub impaired: u64,
+    /// How many entries were too large, and are others that say so.
+    pub omitted: u64,
     /// How many gaps, processes, crashes and steps back there are besides those that the lists name.
     pub unnamed: u64,
     /// Whether it ends with something that is no entry: a writer is at work, a crash tore the last one, or somebody changed it. What
@@ -271,6 +250,10 @@ pub struct AuditCheckpoints {
     pub torn: u64,
     /// How many entries the newest one covers.
     pub covered: u64,
+    /// The time of the first entry that neither a checkpoint nor the head covers which the trail was compared with: whether it and those
+    /// behind it were changed can't be told.
+    #[serde(rename = "uncoveredSince")]
+    pub uncovered_since: Option<Timestamp>,
     /// The key that signs them, as others need it; `None` where it was not at hand, so that signatures were not checked.
     pub key: Option<String>,
 }
@@ -367,15 +350,13 @@ pub enum ProveAuditError {
     Store(#[from] StoreError),
 }
 
-/// Why a trail was not pruned.
-#[derive(Debug, thiserror::Error)]
-pub enum PruneAuditError {
-    /// There is no such entry, or it is the last one.
-    #[error("the audit trail can't be pruned through entry {0}: there is no such entry, or none after it")]
-    NoSuchEntry(u64),
-    /// The storage failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+/// Two keys of a trail, as others need them to check signatures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RotatedAuditKey {
+    /// The one that signs from now on.
+    pub key: String,
+    /// The one that signed before.
+    pub was: String,
 }
 
 /// The audit trail.
@@ -388,8 +369,8 @@ pub trait AuditStore {
     /// Adds an entry at the end of the trail.
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
-    /// Adds entries at the end of the trail, in this order: all of them or none. They cost one write instead of many
-    /// small ones. Returns the new head. If an entry is on the disk [now](Durability::Now), so is everything before it.
+    /// Adds entries at the end of the trail, in this order: all of them or none. In the place of one that is too large stands one of the kind
+    /// [`AUDIT_OMITTED`] that says so. They cost one write instead of many small ones. Returns the new head. If an entry is on the disk [now](Durability::Now), so is everything before it.
     async fn append_audit_all(
         &self,
         entries: Vec<NewAuditEntry>,
@@ -410,6 +391,14 @@ pub trait AuditStore {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
+    /// Returns entries that pass the filter, from a place on: at most `limit`, and no more than are found in [`MOST_PAGE_READ`] entries.
+    async fn audit_page(
+        &self,
+        filter: &AuditFilter,
+        from: AuditPlace,
+        limit: usize,
+    ) -> Result<AuditPage, StoreError>;
+
     /// Returns the end of the trail.
     async fn audit_head(&self) -> Result<AuditHead, StoreError>;
 
@@ -419,12 +408,16 @@ pub trait AuditStore {
     /// Returns what proves that an entry is in the trail, as a text (`c2sp.org/tlog-proof@v1`) that is checked without the trail.
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError>;
 
-    /// Prunes the entries through number `through`, which is not the last one, but what must stay, and adds an entry that names them. Returns
-    /// how many went.
-    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError>;
+    /// Hands over to a new key that signs checkpoints: an entry names both, and both sign it. The old one stays beside the new one.
+    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError>;
+
+    /// Prunes what [may go](crate::RetentionStore::prunable_audit) by `bound`, at most `limit` entries and the lists of hooks that no
+    /// receipt names any more, and adds entries that name them. What stays whatever else goes: entries about missing ones, and what checking
+    /// the trail needs. Returns how many went.
+    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError>;
 }
 
-/// What stays when the beginning of a trail goes.
+/// What stays when other entries go.
 #[derive(Debug, Default)]
 pub(crate) struct Staying {
     /// The lists of hooks that receipts name which remain.
@@ -445,11 +438,26 @@ impl Staying {
             || body.get("hookSet").and_then(Value::as_str).is_some_and(|set| self.named.contains(set));
         always_stays(kind) || (kind == AUDIT_HOOKS && is_named())
     }
+
+    /// Returns whether an entry goes: one that is chosen, or a list of hooks before the last of those that no receipt names.
+    pub(crate) fn lets_go(&self, chosen: &Chosen, seq: u64, kind: &str, body: &Value) -> bool {
+        let goes = if kind == AUDIT_HOOKS { seq < chosen.last() } else { chosen.holds(seq) };
+        goes && !self.holds(kind, body)
+    }
 }
 
 /// Returns whether entries of a kind stay whatever else goes: those that say what is missing, and those that checking the trail needs.
 pub(crate) fn always_stays(kind: &str) -> bool {
-    [AUDIT_GAP, AUDIT_PRUNED, AUDIT_CHAIN, backstop_trail::KIND_ROTATED].contains(&kind)
+    let kinds = [
+        AUDIT_GAP,
+        AUDIT_PRUNED,
+        AUDIT_CHAIN,
+        AUDIT_OMITTED,
+        AUDIT_IMPAIRED,
+        backstop_trail::KIND_RECOVERED,
+        backstop_trail::KIND_ROTATED,
+    ];
+    kinds.contains(&kind)
 }
 
 #[cfg(test)]
@@ -467,7 +475,7 @@ mod tests {
             run: None,
             body: json!({ "verdict": "pass", "a": 1.0 }).into(),
         };
-        let bytes = new.draft().unwrap().sealed("p", 3).unwrap();
+        let bytes = new.draft().sealed("p", 3).unwrap();
         let text = r#"{"at":5,"body":{"a":1,"verdict":"pass"},"kind":"receipt","labels":{"session":"s\n1"},"n":3,"process":"p"}"#;
         assert_eq!(String::from_utf8(bytes.clone()).unwrap(), text);
         let entry = AuditEntry::read(9, &bytes).unwrap();

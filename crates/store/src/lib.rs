@@ -20,6 +20,7 @@ mod amount;
 mod answered;
 mod approvals;
 mod audit;
+mod audit_filter;
 mod budgets;
 mod decisions;
 mod error;
@@ -52,11 +53,12 @@ pub use approvals::{
     StartedProcess, Starts, TouchedPath, preview,
 };
 pub use audit::{
-    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditCheckpoints,
-    AuditEntry, AuditFilter, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
-    VerifyAuditError,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
+    AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep,
+    AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError,
+    RotatedAuditKey, VerifyAuditError,
 };
+pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
@@ -74,7 +76,7 @@ pub use injections::{
 pub use memory::MemoryStore;
 pub use retention::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
-    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED,
+    RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,
 };
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};

@@ -7,13 +7,14 @@
 //! - *Wiped.* Deleted text is gone from the files, not only from the tables.
 //! - *Not in use.* A session that a running process works in is not deleted.
 //!
-//! The audit trail loses only its beginning ([`AuditStore::prune_audit`](crate::AuditStore::prune_audit)); this module
-//! decides how much of it may go.
+//! Of the audit trail, decisions may be kept longer than the rest ([`AuditStore::prune_audit`](crate::AuditStore::prune_audit)); this module
+//! decides what of it may go.
 
 use async_trait::async_trait;
 use backstop_hooks::{AgentId, SessionId};
+use backstop_trail::{KIND_HEARTBEAT, KIND_START, KIND_STOP};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::audit::always_stays;
 use crate::{
@@ -102,76 +103,166 @@ pub enum DeleteError {
     Store(#[from] StoreError),
 }
 
-/// A beginning of the audit trail that may be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Entries of the audit trail that may be removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PrunableAudit {
-    /// The number of its last entry.
-    pub through: u64,
-    /// How many of its entries may go.
+    /// How many.
     pub entries: u64,
+    /// How many of them are [decisions](is_decision).
+    pub decisions: u64,
+    /// The number of the first one; 0 where there is none.
+    pub first: u64,
+    /// The number of the last one.
+    pub last: u64,
 }
 
-/// What may be removed from the audit trail.
+/// What may be removed from the audit trail. The newest entry stays, and what [stays whatever else goes](crate::AuditStore::prune_audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditBound {
-    /// Entries before this are removed, up to the first younger one.
+    /// Entries before this that are no decisions.
     pub since: Option<Timestamp>,
-    /// At most this many of the newest stay, beside those that must: lists of hooks, and what checking the trail needs.
+    /// [Decisions](is_decision) before this.
+    pub decisions_since: Option<Timestamp>,
+    /// All but this many of the newest, decisions or not.
     pub most: Option<u64>,
+    /// All through this number.
+    pub through: Option<u64>,
 }
+
+impl AuditBound {
+    /// Returns the bound that lets all go through this number.
+    pub fn through(number: u64) -> Self {
+        Self { through: Some(number), ..Self::default() }
+    }
+
+    /// Returns whether everything stays.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether no entry of that time goes because of its age.
+    fn is_young(&self, at: Timestamp) -> bool {
+        let old = |since: Option<Timestamp>| since.is_some_and(|since| at < since);
+        !old(self.since) && !old(self.decisions_since)
+    }
+}
+
+/// Returns whether an entry is about a decision: a block, a question, an answer, a grant, a change of what holds. Which are none is a
+/// closed list: receipts of what passed and about which nobody was asked, and entries that processes write about themselves. Whatever is not
+/// known is a decision.
+pub fn is_decision(kind: &str, body: &Value) -> bool {
+    const PASSED: [&str; 5] = ["pass", "modify", "handled", "observed", "dropped"];
+    match kind {
+        KIND_START | KIND_STOP | KIND_HEARTBEAT => false,
+        "receipt" => {
+            let verdict = body.get("verdict").and_then(Value::as_str);
+            !verdict.is_some_and(|verdict| PASSED.contains(&verdict)) || body.get("approval").is_some()
+        }
+        _ => true,
+    }
+}
+
+/// After so many entries one after the other that are too young, those behind them are taken to be younger still.
+#[cfg(feature = "sqlite")]
+const MOST_YOUNG: u64 = 4096;
 
 /// The way along a trail to what may go of it.
 #[derive(Debug)]
 pub(crate) struct Due {
     bound: AuditBound,
     limit: usize,
-    /// Whether all so far are old enough to go.
-    old: bool,
-    by_age: usize,
-    /// The numbers of entries that may go at all, as far as the limit reaches.
-    first: Vec<u64>,
-    /// How many there are.
+    /// Those that go by their age or number, and whether each is a decision; as far as the limit reaches.
+    due: Vec<(u64, bool)>,
+    /// The oldest that may go at all, in the same way.
+    oldest: Vec<(u64, bool)>,
+    /// How many may go at all.
     count: u64,
     last: u64,
+    /// How many of the last ones are too young.
+    young: u64,
 }
 
 impl Due {
     pub(crate) fn new(bound: AuditBound, limit: usize) -> Self {
-        Self { bound, limit, old: bound.since.is_some(), by_age: 0, first: Vec::new(), count: 0, last: 0 }
+        Self { bound, limit, due: Vec::new(), oldest: Vec::new(), count: 0, last: 0, young: 0 }
     }
 
-    /// Reads an entry that was not pruned.
-    pub(crate) fn see(&mut self, seq: u64, at: Timestamp, kind: &str) {
+    /// Reads an entry that was not pruned; whether it is a decision is asked only where that matters.
+    pub(crate) fn see(&mut self, seq: u64, at: Timestamp, kind: &str, is_decision: impl FnOnce() -> bool) {
         self.last = seq;
-        self.old &= self.bound.since.is_some_and(|since| at < since);
         // What stays whatever else goes does not count either. Lists of hooks go with the last receipt that names them.
         if always_stays(kind) || kind == AUDIT_HOOKS {
             return;
         }
         self.count += 1;
-        if self.first.len() < self.limit {
-            self.first.push(seq);
-            if self.old {
-                self.by_age = self.first.len();
-            }
+        let is_named = self.bound.through.is_some_and(|through| seq <= through);
+        let is_young = !is_named && self.bound.is_young(at);
+        self.young = if is_young { self.young + 1 } else { 0 };
+        let may_be_oldest = self.bound.most.is_some() && self.oldest.len() < self.limit;
+        let may_be_due = !is_young && self.due.len() < self.limit;
+        if !may_be_oldest && !may_be_due {
+            return;
+        }
+        let is_decision = is_decision();
+        let since = if is_decision { self.bound.decisions_since } else { self.bound.since };
+        if may_be_due && (is_named || since.is_some_and(|since| at < since)) {
+            self.due.push((seq, is_decision));
+        }
+        if may_be_oldest {
+            self.oldest.push((seq, is_decision));
         }
     }
 
     /// Returns whether what comes behind changes nothing.
     #[cfg(feature = "sqlite")]
     pub(crate) fn is_known(&self) -> bool {
-        self.bound.most.is_none() && (!self.old || self.first.len() >= self.limit)
+        // Whether the last of those that go is the newest of all is known one entry later.
+        let is_full = self.due.len() >= self.limit && self.due.last().is_none_or(|(seq, _)| *seq < self.last);
+        self.bound.most.is_none() && (is_full || self.young >= MOST_YOUNG)
     }
 
-    /// Returns what may go; the newest entry stays.
-    pub(crate) fn prunable(&self) -> Option<PrunableAudit> {
+    /// Returns the numbers of those that go.
+    pub(crate) fn chosen(self) -> Chosen {
         let surplus = self.bound.most.map_or(0, |most| self.count.saturating_sub(most));
-        let surplus = usize::try_from(surplus).unwrap_or(usize::MAX);
-        let going = self.by_age.max(surplus).min(self.first.len());
-        let going = self.first.get(..going)?;
-        let going = if going.last() == Some(&self.last) { going.split_last()?.1 } else { going };
-        let through = *going.last()?;
-        Some(PrunableAudit { through, entries: u64::try_from(going.len()).unwrap_or(u64::MAX) })
+        let surplus = usize::try_from(surplus).unwrap_or(usize::MAX).min(self.oldest.len());
+        let mut rows = self.due;
+        rows.extend(self.oldest.into_iter().take(surplus));
+        rows.sort_unstable();
+        rows.dedup();
+        rows.truncate(self.limit);
+        rows.retain(|(seq, _)| *seq != self.last);
+        Chosen(rows)
+    }
+}
+
+/// The entries that go, in order, and whether each is a decision.
+#[derive(Debug)]
+pub(crate) struct Chosen(Vec<(u64, bool)>);
+
+impl Chosen {
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn holds(&self, seq: u64) -> bool {
+        self.0.binary_search_by_key(&seq, |(seq, _)| *seq).is_ok()
+    }
+
+    /// Returns the number of the last one; 0 where there is none.
+    pub(crate) fn last(&self) -> u64 {
+        self.0.last().map_or(0, |(seq, _)| *seq)
+    }
+
+    pub(crate) fn prunable(&self) -> PrunableAudit {
+        let many = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        PrunableAudit {
+            entries: many(self.0.len()),
+            decisions: many(self.0.iter().filter(|(_, is_decision)| *is_decision).count()),
+            first: self.0.first().map_or(0, |(seq, _)| *seq),
+            last: self.last(),
+        }
     }
 }
 
@@ -207,13 +298,9 @@ pub trait RetentionStore {
         why: Deletion,
     ) -> Result<u64, DeleteError>;
 
-    /// Returns the beginning of the audit trail that may go by `bound`, of at most `limit` entries; `None` if none may. The
-    /// newest entry stays.
-    async fn prunable_audit(
-        &self,
-        bound: AuditBound,
-        limit: usize,
-    ) -> Result<Option<PrunableAudit>, StoreError>;
+    /// Returns what of the audit trail may go by `bound`: at most `limit` entries, the oldest first. Lists of hooks that go with the last
+    /// receipt that names them are not counted.
+    async fn prunable_audit(&self, bound: AuditBound, limit: usize) -> Result<PrunableAudit, StoreError>;
 }
 
 /// How much is stored.
@@ -245,7 +332,7 @@ impl Deletion {
         self.entry(APPROVALS_DELETED, None, &facts)
     }
 
-    fn entry(&self, kind: &str, session: Option<SessionId>, facts: &serde_json::Value) -> NewAuditEntry {
+    fn entry(&self, kind: &str, session: Option<SessionId>, facts: &Value) -> NewAuditEntry {
         let body = AuditBody::of(facts);
         NewAuditEntry { at: self.at, kind: kind.to_owned(), session, run: None, body }
     }

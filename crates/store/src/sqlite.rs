@@ -17,6 +17,8 @@ mod injections;
 mod lookout;
 mod migrations;
 mod open;
+mod pages;
+mod pruning;
 mod retention;
 mod row;
 mod runs;

@@ -9,12 +9,14 @@ mod config;
 mod duration;
 mod gateway;
 mod hooks;
+mod log;
 mod model;
 mod plugins;
 mod records;
 mod scan;
 mod system;
 mod token;
+mod when;
 
 use std::path::PathBuf;
 
@@ -106,7 +108,9 @@ enum Command {
     Sessions(records::SessionsArgs),
     /// Delete what is kept no longer
     Prune(records::PruneArgs),
-    /// List and verify the audit trail
+    /// Show what was judged, the newest first
+    Log(log::LogArgs),
+    /// Verify, prove, sign and prune the audit trail
     Audit(records::AuditArgs),
     /// Serve a scripted model, for tests of anything that calls one
     Model(model::ModelArgs),
@@ -193,6 +197,7 @@ impl Cli {
             Command::Token(args) => Action::Token(args.lower()),
             Command::Sessions(args) => Action::Sessions(args.lower()),
             Command::Prune(args) => Action::Sessions(args.lower()),
+            Command::Log(args) => Action::Log(args.lower(json)?),
             Command::Audit(args) => Action::Audit(args.lower()),
             Command::Model(args) => Action::Model(args.lower()),
         };

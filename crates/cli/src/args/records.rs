@@ -80,7 +80,7 @@ impl SessionsArgs {
     }
 }
 
-/// Lists and verifies the audit trail.
+/// Verifies, proves, signs and prunes the audit trail. `backstop log` shows it.
 #[derive(Debug, clap::Args)]
 pub(super) struct AuditArgs {
     #[command(subcommand)]
@@ -89,18 +89,6 @@ pub(super) struct AuditArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
-    /// List entries, the oldest first
-    List {
-        /// Only those of this session
-        #[arg(long, value_name = "ID")]
-        session: Option<String>,
-        /// Only those behind this number
-        #[arg(long, value_name = "SEQ", default_value_t = 0)]
-        after: u64,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        limit: usize,
-    },
     /// Check that no entry was changed, removed, moved or put in, and show what is missing
     Verify {
         /// Compare with the signed head in this file, which `audit head` wrote: shows a trail that was cut off or
@@ -125,6 +113,14 @@ enum AuditCommand {
         /// Its number
         seq: u64,
     },
+    /// Prune what `retention.audit` in the configuration keeps no longer, now and to the end. What goes leaves its digest, so that old heads and proofs hold
+    Prune {
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Sign with a new key from here on: an entry names both keys and both sign it. The old key stays beside it, as `audit.key.old`
+    Rotate,
     /// Check a proof, on any machine: prints the entry that it proves
     Check {
         /// The file that `audit proof` wrote
@@ -138,12 +134,13 @@ enum AuditCommand {
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
-            AuditCommand::List { session, after, limit } => audit::Settings::List { session, after, limit },
             AuditCommand::Verify { head, key, public_key } => {
                 audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key) }
             }
             AuditCommand::Head { key } => audit::Settings::Head { key },
             AuditCommand::Proof { seq } => audit::Settings::Proof { seq },
+            AuditCommand::Prune { dry_run } => audit::Settings::Prune { dry_run },
+            AuditCommand::Rotate => audit::Settings::Rotate,
             AuditCommand::Check { proof, public_key } => audit::Settings::Check { proof, key: public_key },
         }
     }

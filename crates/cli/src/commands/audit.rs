@@ -1,27 +1,35 @@
 //! `backstop audit`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use backstop::store::{AuditEntry, AuditFilter, AuditProcess, AuditReport, AuditStep, Store, Timestamp};
-use backstop::{HeadKey, SignedHead, asked_in, audit_key, check_audit_proof};
+use backstop::store::{AuditProcess, AuditReport, AuditStep, PrunableAudit, Store, Timestamp};
+use backstop::{HeadKey, SignedHead, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::output::{Output, Style, one_line, table};
+use crate::output::{Output, Style};
 use crate::session::{Surroundings, environment};
+
+/// How old an entry is at which a checkpoint should cover it: six times what it takes at most.
+const OVERDUE: Duration = Duration::from_secs(60);
+/// The most entries that are pruned at once.
+const MOST_PRUNED: usize = 1_000_000;
 
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// Entries, the oldest first.
-    List { session: Option<String>, after: u64, limit: usize },
     /// Whether the trail is whole, and is the one whose head was kept.
     Verify { head: Option<PathBuf>, signer: Signer },
     /// Its end, signed with the key in this file.
     Head { key: Option<PathBuf> },
     /// What proves an entry.
     Proof { seq: u64 },
+    /// What the configuration keeps no longer goes.
+    Prune { dry_run: bool },
+    /// Another key signs.
+    Rotate,
     /// Whether a proof in this file holds, by this key.
     Check { proof: PathBuf, key: String },
 }
@@ -60,14 +68,14 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         check(proof, key, &surroundings.output)?;
         return Ok(Exit::Success);
     }
-    let store = surroundings.only_store()?;
     let output = &surroundings.output;
+    if let Settings::Prune { dry_run } = settings {
+        prune(dry_run, surroundings).await?;
+        return Ok(Exit::Success);
+    }
+    let store = surroundings.only_store()?;
     match settings {
-        Settings::List { session, after, limit } => {
-            let filter = AuditFilter { session: session.map(Into::into), ..AuditFilter::default() };
-            list(store.as_ref(), &filter, after, limit, output).await?;
-        }
-        Settings::Verify { head, signer } => verify(store.as_ref(), head, signer, output).await?,
+        Settings::Verify { head, signer } => return verify(store.as_ref(), head, signer, output).await,
         Settings::Head { key } => {
             let path = key.map_or_else(|| audit_key(&environment), Ok)?;
             let signed = HeadKey::open(&path)?.sign(store.audit_head().await?, Timestamp::now());
@@ -75,7 +83,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             output.say("keep this where nobody on this machine can change it");
         }
         Settings::Proof { seq } => output.text(store.prove_audit(seq).await?.trim_end())?,
-        Settings::Check { .. } => {}
+        Settings::Rotate => rotate(store.as_ref(), output).await?,
+        Settings::Check { .. } | Settings::Prune { .. } => {}
     }
     Ok(Exit::Success)
 }
@@ -85,13 +94,15 @@ async fn verify(
     head: Option<PathBuf>,
     signer: Signer,
     output: &Output,
-) -> Result<(), Error> {
+) -> Result<Exit, Error> {
     let known = match head {
         Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
         None => None,
     };
     let report = store.verify_audit(known).await?;
     let AuditReport { head, checkpoints, .. } = &report;
+    let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
+    let exit = if overdue { Exit::Incomplete } else { Exit::Success };
     if output.is_json() {
         let mut whole = serde_json::to_value(&report).unwrap_or_default();
         if let Some(fields) = whole.as_object_mut() {
@@ -101,10 +112,17 @@ async fn verify(
             fields.insert("digest".to_owned(), json!(head.digest));
             fields.insert("comparedWith".to_owned(), json!(known.map(|known| known.seq)));
         }
-        return Ok(output.json(&whole)?);
+        output.json(&whole)?;
+        return Ok(exit);
     }
     let paint = output.paint();
-    let whole = paint.with(Style::Good, "the audit trail is whole");
+    let whole = match overdue {
+        false => paint.with(Style::Good, "the audit trail is whole"),
+        true => paint.with(
+            Style::Notice,
+            "nothing in the audit trail was found to be wrong, and not all of it can be proved",
+        ),
+    };
     let mut text = format!("{whole}: {} entries, head {}\n", head.seq, head.digest.short());
     if let Some(known) = known {
         text.push_str(&format!("it is the trail whose head was kept at entry {}\n", known.seq));
@@ -118,7 +136,33 @@ async fn verify(
     notices(&report, known.is_some()).into_iter().for_each(|notice| {
         text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
     });
-    Ok(output.text(text.trim_end())?)
+    output.text(text.trim_end())?;
+    if overdue {
+        output.say(&unproved(&report));
+    }
+    Ok(exit)
+}
+
+/// Returns what can't be told of entries that should be signed by now, and what to do.
+fn unproved(report: &AuditReport) -> String {
+    let AuditReport { head, checkpoints, impaired, .. } = report;
+    let since = checkpoints.uncovered_since.map(|since| since.to_string()).unwrap_or_default();
+    let what = match checkpoints.covered {
+        0 => format!(
+            "warning: the audit trail has no signed checkpoint: whether its {} entries were changed, moved or removed can't be told",
+            head.seq
+        ),
+        covered => format!(
+            "warning: no checkpoint covers the entries behind {covered}, the first of which is of {since}: whether they were changed can't be told"
+        ),
+    };
+    let hint = match impaired {
+        0 => {
+            "hint: a checkpoint is written within ten seconds of an entry, unless its process is killed: somebody may have removed them; compare with a head or a backup"
+        }
+        _ => "hint: `backstop log --kind impaired` shows what could not be written",
+    };
+    format!("{what}\n{hint}")
 }
 
 /// Returns what is missing in a trail, and what can't be told.
@@ -133,6 +177,8 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         backwards,
         checkpoints,
         recovered,
+        impaired,
+        omitted,
         unnamed,
         torn,
     } = report;
@@ -158,7 +204,17 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         ));
     }
     if *recovered > 0 {
-        notices.push(format!("{recovered} times a crash tore an entry, which was cut off"));
+        notices.push(format!(
+            "{recovered} times something damaged was put aside, as an entry that a crash tore (`backstop log --kind recovered`)"
+        ));
+    }
+    if *impaired > 0 {
+        notices.push(format!(
+            "{impaired} times a checkpoint or another file besides the entries could not be written (`backstop log --kind impaired`)"
+        ));
+    }
+    if *omitted > 0 {
+        notices.push(format!("{omitted} entries were too large, and others that say so are in their place"));
     }
     notices.extend(backwards.iter().map(|AuditStep { seq, at, after }| {
         format!("time runs backwards at entry {seq}: {at}, after {after}")
@@ -197,46 +253,49 @@ fn check(path: &Path, key: &str, output: &Output) -> Result<(), Error> {
     Ok(output.text(&checked.entry)?)
 }
 
-async fn list(
-    store: &dyn Store,
-    filter: &AuditFilter,
-    after: u64,
-    limit: usize,
-    output: &Output,
-) -> Result<(), Error> {
-    let entries = store.audit(filter, after, limit).await?;
+/// Prunes the trail as the configuration says.
+async fn prune(dry_run: bool, surroundings: &Surroundings) -> Result<(), Error> {
+    let (loaded, output) = (surroundings.load()?, &surroundings.output);
+    let (store, now) = (surroundings.store(&loaded)?, Timestamp::now());
+    let bound = retention(&loaded).audit_bound(now);
+    if bound.is_empty() {
+        output.say("`retention.audit` sets no bound, so everything is kept");
+    }
+    let due = match bound.is_empty() {
+        true => PrunableAudit::default(),
+        false => store.prunable_audit(bound, MOST_PRUNED).await?,
+    };
+    let mut gone = 0;
+    while !dry_run && !bound.is_empty() {
+        let went = store.prune_audit(bound, MOST_PRUNED, now).await?;
+        gone += went;
+        if went == 0 {
+            break;
+        }
+    }
     if output.is_json() {
-        return Ok(output.json(&entries)?);
+        let pruned = if dry_run { json!(null) } else { json!(gone) };
+        return Ok(output.json(&json!({ "due": due, "pruned": pruned }))?);
     }
-    if entries.is_empty() {
-        output.say("there are no entries");
-        return Ok(());
+    let PrunableAudit { entries, decisions, first, last } = due;
+    match (dry_run, entries) {
+        (_, 0) => output.say("nothing is to go"),
+        (true, _) => output.text(&format!(
+            "would prune {entries} entries between {first} and {last}, {decisions} of them decisions"
+        ))?,
+        (false, _) => {
+            output.text(&format!("pruned {gone} entries; the trail says which, and their digests stay"))?;
+        }
     }
-    let heads = ["number", "time", "point", "tool", "verdict", "by", "hooks"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    rows.extend(entries.iter().map(row));
-    Ok(output.text(&table(&rows))?)
+    Ok(())
 }
 
-fn row(entry: &AuditEntry) -> Vec<String> {
-    let word = |pointer: &str| {
-        entry
-            .body
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .map_or_else(|| "-".to_owned(), |text| one_line(text, 60))
-    };
-    let verdict = match entry.body.get("lost").and_then(Value::as_u64) {
-        Some(lost) => format!("{lost} receipts are missing here"),
-        None => word("/verdict"),
-    };
-    vec![
-        entry.seq.to_string(),
-        entry.at.to_string(),
-        if entry.kind == "receipt" { word("/point") } else { one_line(&entry.kind, 24) },
-        word("/tool"),
-        verdict,
-        word("/blocked/hook"),
-        asked_in(entry).to_string(),
-    ]
+/// Hands the trail over to another key.
+async fn rotate(store: &dyn Store, output: &Output) -> Result<(), Error> {
+    let rotated = store.rotate_audit_key(Timestamp::now()).await?;
+    if output.is_json() {
+        return Ok(output.json(&json!({ "key": rotated.key, "was": rotated.was }))?);
+    }
+    output.say("give the new key to whoever checks proofs and checkpoints of this trail");
+    Ok(output.text(&format!("{} signs now, in place of {}", rotated.key, rotated.was))?)
 }

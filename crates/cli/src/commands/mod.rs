@@ -16,6 +16,7 @@ pub(crate) mod grants;
 pub(crate) mod hook;
 pub(crate) mod hooks;
 mod lines;
+pub(crate) mod log;
 pub(crate) mod model;
 pub(crate) mod notify;
 mod outages;
@@ -59,6 +60,7 @@ pub(crate) enum Action {
     Grants(grants::Settings),
     Token(token::Settings),
     Sessions(sessions::Settings),
+    Log(log::Settings),
     Audit(audit::Settings),
     Model(model::Settings),
 }
@@ -100,6 +102,7 @@ impl Action {
             Self::Approvals(_) => Some("answering questions, and seeing their codes,"),
             Self::Plugins(settings) if !settings.only_looks() => Some("changing plugins"),
             Self::Token(settings) if !settings.makes_nothing() => Some("making access tokens"),
+            Self::Audit(audit::Settings::Rotate) => Some("changing the key of the audit trail"),
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
@@ -125,6 +128,7 @@ impl Action {
             | Self::Hooks(_)
             | Self::Plugins(_)
             | Self::Sessions(_)
+            | Self::Log(_)
             | Self::Audit(_)
             | Self::Model(_) => None,
         }
@@ -159,6 +163,7 @@ impl Action {
             Self::Grants(settings) => Box::pin(grants::run(settings, surroundings)).await,
             Self::Token(settings) => Box::pin(token::run(settings, surroundings)).await,
             Self::Sessions(settings) => Box::pin(sessions::run(settings, surroundings)).await,
+            Self::Log(settings) => Box::pin(log::run(settings, surroundings)).await,
             Self::Audit(settings) => Box::pin(audit::run(settings, surroundings)).await,
             Self::Model(settings) => Box::pin(model::run(settings, surroundings)).await,
         }

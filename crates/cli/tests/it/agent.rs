@@ -184,7 +184,7 @@ fn kept(user: &User) -> String {
     let sessions = user.run(&["sessions", "list", "--json"]).succeeded().json();
     let session = sessions[0]["id"].as_str().unwrap();
     let transcript = user.run(&["sessions", "show", session, "--json"]).succeeded().out;
-    transcript + &user.run(&["audit", "list", "--json"]).succeeded().out
+    transcript + &user.run(&["log", "--oldest-first", "--json"]).succeeded().out
 }
 
 #[test]

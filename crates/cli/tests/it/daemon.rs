@@ -99,9 +99,9 @@ fn a_daemon_judges_as_the_hook_alone_would_and_tells_of_it() {
     }
     let told = serving.stop();
     assert!(told.err.contains("backstop: ") && told.err.contains("house-rules"), "{}", told.whole());
-    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let trail = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     assert_eq!(
-        trail.matches("\"verdict\": \"block\"").count(),
+        trail.matches("\"verdict\":\"block\"").count(),
         2,
         "once alone, once through the daemon: {trail}"
     );

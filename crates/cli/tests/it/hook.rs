@@ -123,7 +123,7 @@ fn policy_decides_and_the_decision_is_in_the_audit_trail() {
         "tool_input": { "file_path": user.work().join("a.txt") },
     });
     passes(&hook(&user, "claude", &read));
-    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let trail = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     assert!(trail.contains("house-rules") && trail.contains("before_tool_call"), "{trail}");
     user.run(&["audit", "verify"]).succeeded();
 }

@@ -29,6 +29,7 @@ mod hooks;
 mod hooks_at;
 mod hosts;
 mod install;
+mod log;
 mod model;
 mod plugin_sessions;
 mod plugin_tools;

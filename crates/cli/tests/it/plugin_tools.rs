@@ -87,7 +87,7 @@ fn a_tool_of_a_script_is_offered_run_and_its_answer_read() {
     assert_eq!(done.out.trim(), "done", "{}", done.whole());
     assert_eq!(results(&user), [("HEY true false".to_owned(), false), ("main".to_owned(), false)]);
     // Whose tool it was is in the record.
-    let audit = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let audit = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     assert!(audit.contains("\"toolOwner\":\"loud\"") || audit.contains("\"toolOwner\": \"loud\""), "{audit}");
     // One that is switched off is not there to be called.
     user.run(&["plugins", "disable", "loud"]).succeeded();

@@ -24,8 +24,8 @@ fn sessions(user: &User) -> Vec<String> {
 }
 
 fn said(user: &User, kind: &str) -> Vec<Value> {
-    let entries = user.run(&["audit", "list", "--limit", "1000", "--json"]).succeeded().json();
-    let of_kind = entries.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind);
+    let entries = user.trail();
+    let of_kind = entries.iter().filter(|entry| entry["kind"] == kind);
     of_kind.map(|entry| entry["body"].clone()).collect()
 }
 
@@ -103,9 +103,9 @@ fn the_audit_trail_loses_its_beginning_and_says_so() {
     user.configure(&model.config("retention: { audit: { most: 5 } }\n"));
     let swept = user.run(&["prune", "--json"]).succeeded().json();
     assert!(swept["auditEntries"].as_u64().unwrap() > 0, "{swept}");
-    let entries = user.run(&["audit", "list", "--limit", "1000", "--json"]).succeeded().json();
-    let of = |kind: &str| entries.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count();
-    assert_eq!((entries.as_array().unwrap().len() - of("hooks"), of("tombstone")), (6, 1));
+    let entries = user.trail();
+    let of = |kind: &str| entries.iter().filter(|entry| entry["kind"] == kind).count();
+    assert_eq!((entries.len() - of("hooks"), of("tombstone")), (6, 1));
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
     assert_eq!((&verified["pruned"], &verified["missing"]), (&swept["auditEntries"], &json!(0)));
 }

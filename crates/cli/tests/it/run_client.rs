@@ -432,8 +432,8 @@ fn hooks_that_are_installed_are_answered_by_the_run_too() {
     blocked(&ended);
     assert_eq!(ended.out.matches("permissionDecision\":").count(), 2, "both say it: {}", ended.whole());
     assert_eq!(ended.err.matches("backstop: before_tool_call").count(), 1, "one decides: {}", ended.whole());
-    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
-    assert_eq!(trail.matches("\"verdict\": \"block\"").count(), 1, "{trail}");
+    let trail = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
+    assert_eq!(trail.matches("\"verdict\":\"block\"").count(), 1, "{trail}");
 }
 
 #[test]

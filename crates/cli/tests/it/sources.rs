@@ -125,7 +125,7 @@ fn what_is_installed_judges_what_is_to_be_installed_and_fails_closed() {
         (&1.into(), &1.into()),
         "{event}"
     );
-    let audit = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let audit = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     assert!(audit.contains("before_install"), "{audit}");
 }
 

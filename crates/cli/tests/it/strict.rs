@@ -50,7 +50,7 @@ fn answers_live_in_the_daemon_end_with_it_and_are_on_record() {
     refused(&hook(&user));
     let open = self::code(&user);
     user.run(&["allow-once", &open]).succeeded();
-    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let trail = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     assert_eq!(trail.matches("approval.answered").count(), 2, "{trail}");
     user.run(&["audit", "verify"]).succeeded();
     // What was allowed and not used yet is gone with the daemon.

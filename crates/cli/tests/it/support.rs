@@ -42,6 +42,13 @@ impl Done {
     }
 }
 
+impl Done {
+    /// The objects on the lines of stdout.
+    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
 /// A user with nothing but a home.
 pub(crate) struct User {
     folder: TempDir,
@@ -91,6 +98,7 @@ impl User {
             "install",
             "uninstall",
             "pin",
+            "rotate",
             "token",
             "plugins",
             "--no-hooks",
@@ -122,6 +130,11 @@ impl User {
 
     pub(crate) fn run(&self, args: &[&str]) -> Done {
         done(self.command(args).spawn().unwrap())
+    }
+
+    /// The audit trail, the oldest entry first.
+    pub(crate) fn trail(&self) -> Vec<serde_json::Value> {
+        self.run(&["log", "--oldest-first", "--json"]).succeeded().lines()
     }
 
     /// Runs with `input` on stdin.

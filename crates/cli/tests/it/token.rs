@@ -27,7 +27,7 @@ fn a_token_is_made_once_listed_and_revoked() {
     assert_eq!((all.json()[0]["counts"].clone(), all.json()[0]["id"].clone()), (false.into(), id.into()));
     // Neither the token nor its digest is anywhere, and the trail says who did what.
     let secret = token.rsplit('_').next().unwrap();
-    let trail = user.run(&["--json", "audit", "list"]).succeeded();
+    let trail = user.run(&["--json", "log"]).succeeded();
     assert!(trail.out.contains("access_token.created") && trail.out.contains("access_token.revoked"));
     for told in [&all.out, &trail.out, &listed.out] {
         assert!(!told.contains(secret), "{told}");

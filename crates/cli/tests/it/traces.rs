@@ -280,10 +280,10 @@ fn a_request_is_one_trace_from_the_client_to_the_provider() {
     let logged = ended.err.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let of_request = logged.into_iter().find(|line| line["kind"] == "request");
     assert_eq!(of_request.unwrap()["traceId"], TRACE);
-    let trail = user.run(&["audit", "list", "--json"]).succeeded().out;
+    let trail = user.run(&["log", "--oldest-first", "--json"]).succeeded().out;
     let receipts: BTreeSet<&str> = dispatches.iter().map(|span| span.get("backstop.receipt.id")).collect();
     assert!(receipts.iter().all(|receipt| trail.contains(receipt)), "each span is a view of a receipt");
-    assert!(trail.contains(&format!("\"traceId\": \"{TRACE}\"")), "{trail}");
+    assert!(trail.contains(&format!("\"traceId\":\"{TRACE}\"")), "{trail}");
 }
 
 #[test]

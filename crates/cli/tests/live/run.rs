@@ -128,8 +128,9 @@ impl World {
     }
 
     fn recorded(&self) -> usize {
-        let trail = self.backstop(&["audit", "list", "--limit", "10000", "--json"]);
-        let trail: Vec<serde_json::Value> = serde_json::from_str(&trail).unwrap();
+        let trail = self.backstop(&["log", "--oldest-first", "--json"]);
+        let trail: Vec<serde_json::Value> =
+            trail.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let is_call = |entry: &&serde_json::Value| {
             let is = |name: &str, text: &str| entry.pointer(name).is_some_and(|value| value == text);
             is("/kind", "receipt") && is("/body/point", "before_tool_call")

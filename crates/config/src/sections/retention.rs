@@ -22,7 +22,7 @@ section! {
         transcripts ("transcripts"): KeptTranscripts, OperatorOnly;
         /// Approvals that are settled.
         approvals ("approvals"): KeptApprovals, OperatorOnly;
-        /// Entries of the audit trail. Its beginning goes, and the rest still verifies.
+        /// Entries of the audit trail. What goes leaves its digest, and the rest still verifies.
         audit ("audit"): KeptAudit, OperatorOnly;
     }
 }
@@ -60,9 +60,19 @@ section! {
 section! {
     /// How long entries of the audit trail are kept.
     pub struct KeptAudit {
-        /// For so many days.
+        /// For so many days: receipts of what passed, and what processes write about themselves.
         days ("days"): Option<Spanned<Days>>, OperatorOnly;
+        /// Decisions: blocks, questions, answers, grants, deletions, and whatever is not named above.
+        decisions ("decisions"): KeptDecisions, OperatorOnly;
         /// The newest so many.
         most ("most"): Option<Spanned<Most>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// How long decisions in the audit trail are kept.
+    pub struct KeptDecisions {
+        /// For so many days; without it, four times as long as what passed.
+        days ("days"): Option<Spanned<Days>>, OperatorOnly;
     }
 }

@@ -1,13 +1,16 @@
 use async_trait::async_trait;
 use backstop_hooks::Digest;
 use backstop_trail::merkle::{Frontier, Hash, leaf_hash};
+use backstop_trail::{BodyError, Draft};
 
 use super::MemoryStore;
 use crate::audit::{MOST_NAMED, Staying};
+use crate::retention::{Chosen, Due, is_decision};
 use crate::{
-    AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditGap, AuditHead,
-    AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError,
-    PruneAuditError, StoreError, Timestamp, VerifyAuditError,
+    AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditBound,
+    AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace, AuditReport, AuditStep, AuditStore,
+    CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError, Timestamp,
+    VerifyAuditError,
 };
 
 /// What names the one process that there is.
@@ -27,7 +30,13 @@ impl Trail {
         let first = self.frontier.size() + 1;
         let mut sealed = Vec::with_capacity(entries.len());
         for (entry, seq) in entries.into_iter().zip(first..) {
-            let bytes = entry.draft()?.sealed(PROCESS, seq)?;
+            let draft = entry.draft();
+            let bytes = match draft.sealed(PROCESS, seq) {
+                Err(BodyError::TooLarge(bytes)) => {
+                    Draft::omitted(draft.at, &draft.kind, bytes).sealed(PROCESS, seq)?
+                }
+                sealed => sealed?,
+            };
             sealed.push((leaf_hash(&bytes), AuditEntry::read(seq, &bytes)));
         }
         for (leaf, entry) in sealed {
@@ -78,35 +87,47 @@ impl Trail {
         }
     }
 
-    fn prune(&mut self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
+    /// Returns what may go.
+    pub(super) fn chosen(&self, bound: AuditBound, limit: usize) -> Chosen {
+        let mut due = Due::new(bound, limit);
+        self.living().for_each(|entry| {
+            due.see(entry.seq, entry.at, &entry.kind, || is_decision(&entry.kind, &entry.body));
+        });
+        due.chosen()
+    }
+
+    fn prune(&mut self, bound: AuditBound, limit: usize, now: Timestamp) -> u64 {
+        let chosen = self.chosen(bound, limit);
         let mut staying = Staying::default();
-        let named = self.living().filter(|entry| entry.seq > through && entry.kind != AUDIT_HOOKS);
+        let named = self.living().filter(|entry| !chosen.holds(entry.seq) && entry.kind != AUDIT_HOOKS);
         named.filter_map(|entry| entry.body.get("hookSet")?.as_str()).for_each(|set| staying.name(set));
         let mut gone = 0_u64;
         for (_, entry) in &mut self.entries {
             if entry
                 .as_ref()
-                .is_some_and(|entry| entry.seq <= through && !staying.holds(&entry.kind, &entry.body))
+                .is_some_and(|entry| staying.lets_go(&chosen, entry.seq, &entry.kind, &entry.body))
             {
                 *entry = None;
                 gone += 1;
             }
         }
         if gone == 0 {
-            return Ok(0);
+            return 0;
         }
-        let body = AuditBody::of(&serde_json::json!({ "through": through, "count": gone }));
+        let body = AuditBody::of(&serde_json::json!({ "through": chosen.last(), "count": gone }));
         let tombstone =
             NewAuditEntry { at: now, kind: AUDIT_PRUNED.to_owned(), session: None, run: None, body };
         // It is not too large.
         let _ = self.append(vec![tombstone]);
-        Ok(gone)
+        gone
     }
 }
 
 impl AuditReport {
     /// Notes what an entry says is missing.
     pub(crate) fn note_gap(&mut self, entry: &AuditEntry) {
+        self.omitted += u64::from(entry.kind == AUDIT_OMITTED);
+        self.impaired += u64::from(entry.kind == AUDIT_IMPAIRED);
         let lost = entry.lost();
         self.lost = self.lost.saturating_add(lost);
         if lost > 0 {
@@ -165,6 +186,34 @@ impl AuditStore for MemoryStore {
         Ok(later.take(limit).cloned().collect())
     }
 
+    async fn audit_page(
+        &self,
+        filter: &AuditFilter,
+        from: AuditPlace,
+        limit: usize,
+    ) -> Result<AuditPage, StoreError> {
+        let state = self.state();
+        let passing = state.audit.living().filter(|entry| filter.passes(entry));
+        Ok(match from {
+            AuditPlace::After(after) => {
+                let entries: Vec<_> =
+                    passing.filter(|entry| entry.seq > after).take(limit).cloned().collect();
+                let ended = entries.len() < limit;
+                let last =
+                    if ended { Some(state.audit.head().seq) } else { entries.last().map(|last| last.seq) };
+                AuditPage { entries, next: AuditPlace::After(last.unwrap_or(after).max(after)), ended }
+            }
+            AuditPlace::Before(before) => {
+                let mut entries: Vec<_> = passing.filter(|entry| entry.seq < before).cloned().collect();
+                entries.reverse();
+                entries.truncate(limit);
+                let ended = entries.len() < limit;
+                let last = entries.last().map(|last| last.seq).filter(|_| !ended);
+                AuditPage { entries, next: AuditPlace::Before(last.unwrap_or(1).min(before)), ended }
+            }
+        })
+    }
+
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
         Ok(self.state().audit.head())
     }
@@ -177,12 +226,12 @@ impl AuditStore for MemoryStore {
         Err(ProveAuditError::InMemory)
     }
 
-    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
-        let mut state = self.state();
-        if through == 0 || through >= state.audit.head().seq {
-            return Err(PruneAuditError::NoSuchEntry(through));
-        }
-        state.audit.prune(through, now)
+    async fn rotate_audit_key(&self, _: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+        Err(ProveAuditError::InMemory)
+    }
+
+    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
+        Ok(self.state().audit.prune(bound, limit, now))
     }
 }
 

@@ -3,7 +3,7 @@ use backstop_hooks::SessionId;
 
 use super::{MemoryStore, State};
 use crate::retention::{
-    AuditBound, DeleteError, DeletedSession, Deletion, Due, PrunableAudit, RetentionStore, SESSION_DELETED,
+    AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
 };
 use crate::transcript::encoded;
@@ -103,15 +103,8 @@ impl RetentionStore for MemoryStore {
         Ok(many(due.len()))
     }
 
-    async fn prunable_audit(
-        &self,
-        bound: AuditBound,
-        limit: usize,
-    ) -> Result<Option<PrunableAudit>, StoreError> {
-        let state = self.state();
-        let mut due = Due::new(bound, limit);
-        state.audit.living().for_each(|entry| due.see(entry.seq, entry.at, &entry.kind));
-        Ok(due.prunable())
+    async fn prunable_audit(&self, bound: AuditBound, limit: usize) -> Result<PrunableAudit, StoreError> {
+        Ok(self.state().audit.chosen(bound, limit).prunable())
     }
 }
 

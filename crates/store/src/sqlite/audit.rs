@@ -6,8 +6,9 @@ use rusqlite::{Connection, Transaction, params};
 use super::SqliteStore;
 use super::trail::{Trail, head};
 use crate::{
-    AppendAuditError, AuditBody, AuditEntry, AuditFilter, AuditHead, AuditReport, AuditStore, Durability,
-    NewAuditEntry, ProveAuditError, PruneAuditError, StoreError, Timestamp, VerifyAuditError,
+    AppendAuditError, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditHead, AuditPage, AuditPlace,
+    AuditReport, AuditStore, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError,
+    Timestamp, VerifyAuditError,
 };
 
 /// Where a connection collects what its transaction says. It is in memory, and gone with a transaction that fails.
@@ -61,6 +62,15 @@ impl AuditStore for SqliteStore {
         self.trail.list(filter.clone(), after, limit).await
     }
 
+    async fn audit_page(
+        &self,
+        filter: &AuditFilter,
+        from: AuditPlace,
+        limit: usize,
+    ) -> Result<AuditPage, StoreError> {
+        self.trail.page(filter.clone(), from, limit).await
+    }
+
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
         self.trail.head().await
     }
@@ -73,8 +83,12 @@ impl AuditStore for SqliteStore {
         self.trail.prove(seq).await
     }
 
-    async fn prune_audit(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
-        self.trail.prune(through, now).await
+    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.trail.rotate(now).await
+    }
+
+    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
+        self.trail.prune(bound, limit, now).await
     }
 }
 

@@ -139,11 +139,7 @@ impl RetentionStore for SqliteStore {
         Ok(approvals)
     }
 
-    async fn prunable_audit(
-        &self,
-        bound: AuditBound,
-        limit: usize,
-    ) -> Result<Option<PrunableAudit>, StoreError> {
+    async fn prunable_audit(&self, bound: AuditBound, limit: usize) -> Result<PrunableAudit, StoreError> {
         self.trail.prunable(bound, limit).await
     }
 }

@@ -9,28 +9,24 @@ use std::path::{Path, PathBuf};
 
 use backstop_hooks::Digest;
 use backstop_trail::{
-    Appended, Body, Entry, Envelope, Extent, Log, Options, Reader, SigningKey, TrailError, Trust,
-    VerifyError, Writer, verify_each,
+    Appended, Body, Envelope, Extent, Log, Options, Reader, SigningKey, TrailError, Trust, VerifyError,
+    Writer, verify_each,
 };
 use memchr::memmem;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::audit::{AuditProcess, Staying};
-use crate::retention::{AuditBound, Due, PrunableAudit};
+use crate::audit::AuditProcess;
 use crate::{
-    AUDIT_GAP, AUDIT_HOOKS, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter, AuditHead,
-    AuditReport, AuditStep, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, PruneAuditError,
-    StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
+    AuditHead, AuditReport, AuditStep, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError,
+    RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
-
-/// What the member of a receipt begins with by which it names a list of hooks. No text in an entry holds it: there, quotes are escaped.
-const NAMES_HOOKS: &[u8] = br#""hookSet":""#;
 
 /// The trail of a database.
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
-    options: Options,
+    pub(super) options: Options,
     writer: Writer,
 }
 
@@ -51,7 +47,7 @@ impl Trail {
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<Appended, AppendAuditError> {
-        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect::<Result<Vec<_>, _>>()?;
+        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect();
         let waiting =
             self.writer.append(drafts, durability == Durability::Now).map_err(|error| self.failed(&error))?;
         Ok(waiting.written().await.map_err(|error| self.failed(&error))?)
@@ -59,9 +55,12 @@ impl Trail {
 
     /// Adds entries, and keeps the thread waiting until the disk has them.
     pub(super) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
-        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect::<Result<Vec<_>, _>>();
-        let drafts =
-            drafts.map_err(|error| StoreError::because(&self.place(), StoreErrorKind::Internal, error))?;
+        // What is too large would count without being in the trail.
+        if entries.iter().any(|entry| entry.body.is_too_large()) {
+            let why = "an audit entry is too large";
+            return Err(StoreError::because(&self.place(), StoreErrorKind::Internal, why));
+        }
+        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect();
         let waiting = self.writer.append(drafts, true).map_err(|error| self.failed(&error))?;
         waiting.wait().map(drop).map_err(|error| self.failed(&error))
     }
@@ -144,7 +143,7 @@ impl Trail {
             Trust { key, kept: Vec::new(), heads: heads.into_iter().collect(), clock_tolerance: tolerance };
         let mut report = AuditReport::default();
         let proved = verify_each(&reader, &trust, |index, envelope, bytes| {
-            if envelope.kind == AUDIT_GAP
+            if [AUDIT_GAP, AUDIT_OMITTED, AUDIT_IMPAIRED].contains(&&*envelope.kind)
                 && let Some(entry) = AuditEntry::read(index + 1, bytes)
             {
                 report.note_gap(&entry);
@@ -179,6 +178,7 @@ impl Trail {
                 count: proved.checkpoints,
                 torn: proved.torn_checkpoints,
                 covered: proved.covered,
+                uncovered_since: self.first_time(proved.covered.max(known.map_or(0, |known| known.seq)))?,
                 key: proved.key.map(|key| key.to_string()),
             },
             recovered: proved.recovered.len() as u64,
@@ -186,6 +186,17 @@ impl Trail {
             torn: proved.torn,
             ..report
         })
+    }
+
+    /// Returns the time of the first entry from a place on that is not pruned.
+    fn first_time(&self, from: u64) -> Result<Option<Timestamp>, StoreError> {
+        let mut at = None;
+        let scanned = self.reader().scan(from, |_, frame| {
+            at = frame.entry().and_then(Envelope::read).map(|envelope| envelope.at);
+            if at.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        scanned.map_err(|error| self.failed(&error))?;
+        Ok(at.map(Timestamp::from_millis))
     }
 
     fn wrong(&self, error: VerifyError) -> VerifyAuditError {
@@ -226,47 +237,11 @@ impl Trail {
         .await
     }
 
-    pub(super) async fn prunable(
-        &self,
-        bound: AuditBound,
-        limit: usize,
-    ) -> Result<Option<PrunableAudit>, StoreError> {
+    pub(super) async fn rotate(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
         self.aside(move |trail| {
-            let mut due = Due::new(bound, limit);
-            let scanned = trail.reader().scan(0, |index, frame| {
-                if let Some(envelope) = frame.entry().and_then(Envelope::read) {
-                    due.see(index + 1, Timestamp::from_millis(envelope.at), &envelope.kind);
-                }
-                if due.is_known() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            scanned.map_err(|error| trail.failed(&error))?;
-            Ok(due.prunable())
-        })
-        .await
-    }
-
-    pub(super) async fn prune(&self, through: u64, now: Timestamp) -> Result<u64, PruneAuditError> {
-        self.aside(move |trail| {
-            let reader = trail.reader();
-            let size = reader.size().map_err(|error| trail.failed(&error))?;
-            if through == 0 || through >= size {
-                return Err(PruneAuditError::NoSuchEntry(through));
-            }
-            let (mut staying, names) = (Staying::default(), memmem::Finder::new(NAMES_HOOKS));
-            let scanned = reader.scan(through, |_, frame| {
-                if let Some(bytes) = frame.entry()
-                    && let Some(set) = named(bytes, &names)
-                    && Envelope::read(bytes).is_some_and(|envelope| envelope.kind != AUDIT_HOOKS)
-                {
-                    staying.name(set);
-                }
-                ControlFlow::Continue(())
-            });
-            scanned.map_err(|error| trail.failed(&error))?;
-            let keep = |_, entry: &Entry| staying.holds(&entry.kind, &entry.body);
-            let pruned = Log::open(trail.options.clone())
-                .and_then(|mut log| log.prune(through, now.as_millis(), "retention", keep));
-            Ok(pruned.map_err(|error| trail.failed(&error))?)
+            let rotated = Log::open(trail.options.clone()).and_then(|mut log| log.rotate(now.as_millis()));
+            let rotated = rotated.map_err(|error| trail.failed(&error))?;
+            Ok(RotatedAuditKey { key: rotated.to.to_string(), was: rotated.from.to_string() })
         })
         .await
     }
@@ -279,12 +254,15 @@ impl Trail {
         .await
     }
 
-    fn reader(&self) -> Reader {
+    pub(super) fn reader(&self) -> Reader {
         Reader::new(&self.options.folder)
     }
 
     /// Does something that reads files on a thread of its own.
-    async fn aside<T, E>(&self, work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    pub(super) async fn aside<T, E>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
@@ -305,11 +283,11 @@ impl Trail {
         self.options.folder.display().to_string()
     }
 
-    fn unreadable(&self) -> StoreError {
+    pub(super) fn unreadable(&self) -> StoreError {
         StoreError::because(&self.place(), StoreErrorKind::Corrupt, "an audit entry can't be read")
     }
 
-    fn failed(&self, error: &TrailError) -> StoreError {
+    pub(super) fn failed(&self, error: &TrailError) -> StoreError {
         let kind = match error {
             _ if error.is_full_disk() => StoreErrorKind::Full,
             TrailError::File { source, .. } => match source.kind() {
@@ -333,13 +311,6 @@ pub(super) fn folder_of(path: &Path) -> PathBuf {
     let folder = path.with_extension("trail");
     // The database itself may be named so.
     if folder == path { path.with_extension("trail.trail") } else { folder }
-}
-
-/// Returns the list of hooks that an entry names.
-fn named<'e>(bytes: &'e [u8], names: &memmem::Finder<'_>) -> Option<&'e str> {
-    let rest = bytes.get(names.find(bytes)? + NAMES_HOOKS.len()..)?;
-    let end = memchr::memchr(b'"', rest)?;
-    str::from_utf8(rest.get(..end)?).ok()
 }
 
 pub(super) fn head(extent: Extent) -> AuditHead {

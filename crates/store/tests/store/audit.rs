@@ -2,9 +2,9 @@ use std::path::Path;
 
 use backstop_hooks::Digest;
 use backstop_store::{
-    AUDIT_GAP, AUDIT_HOOKS, AUDIT_PRUNED, AppendAuditError, AuditFilter, AuditGap, AuditHead,
-    AuditStore as _, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError, PruneAuditError,
-    SqliteStore, Store, VerifyAuditError,
+    AUDIT_GAP, AUDIT_HOOKS, AUDIT_OMITTED, AUDIT_PRUNED, AuditBound, AuditEntry, AuditFilter, AuditGap,
+    AuditHead, AuditPlace, AuditStore as _, Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry,
+    ProveAuditError, SqliteStore, Store, VerifyAuditError,
 };
 use backstop_trail::{Proof, merkle};
 use proptest::prelude::*;
@@ -17,7 +17,8 @@ over_all_forms!(
     entries_form_a_tree,
     many_at_once_are_all_or_none,
     lists_are_filtered_and_paged,
-    what_is_too_large_is_refused,
+    what_is_too_large_is_told_of_and_takes_nothing_else_along,
+    pages_from_either_end_are_the_whole_trail,
     gaps_and_times_that_run_backwards_are_reported,
     a_cut_off_end_and_a_rewritten_trail_show_against_a_kept_head,
     a_pruned_trail_says_so_and_verifies,
@@ -78,10 +79,6 @@ async fn many_at_once_are_all_or_none(store: &dyn Store) {
         .await
         .unwrap();
     assert_eq!((head.seq, store.audit_head().await.unwrap()), (5, head));
-    let huge = NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("a", None, 1) };
-    let refused =
-        store.append_audit_all(vec![event("a", None, 7), huge, event("a", None, 8)], Durability::Now).await;
-    assert!(matches!(refused, Err(AppendAuditError::TooLarge(_))));
     assert_eq!(store.append_audit_all(Vec::new(), Durability::Now).await.unwrap(), head);
     assert_eq!(store.verify_audit(None).await.unwrap().head, head);
     let entries = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
@@ -114,14 +111,18 @@ async fn what_was_missing_in_a_pruned_part_is_not_forgotten(store: &dyn Store) {
     for entry in [gap(3), event("a", None, 1), gap(4), gap(5), event("a", None, 1)] {
         store.append_audit(entry).await.unwrap();
     }
-    assert_eq!(store.prune_audit(3, at(2)).await.unwrap(), 1);
+    assert_eq!(store.prune_audit(AuditBound::through(3), usize::MAX, at(2)).await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.lost, report.gaps.len()), (1, 12, 3));
     store.append_audit(event("a", None, 3)).await.unwrap();
-    assert_eq!(store.prune_audit(6, at(3)).await.unwrap(), 1);
+    assert_eq!(store.prune_audit(AuditBound::through(6), usize::MAX, at(3)).await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.lost, report.missing), (2, 12, 0));
-    assert_eq!(store.prune_audit(6, at(3)).await.unwrap(), 0, "nothing is left to go");
+    assert_eq!(
+        store.prune_audit(AuditBound::through(6), usize::MAX, at(3)).await.unwrap(),
+        0,
+        "nothing is left to go"
+    );
     assert_eq!(store.audit_head().await.unwrap(), report.head);
 }
 
@@ -145,21 +146,24 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
             .collect::<Vec<_>>()
     };
     // What no receipt names that remains goes.
-    store.prune_audit(5, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(5), usize::MAX, at(2)).await.unwrap();
     assert_eq!(
         lists().await,
         [(json!(set(2)), json!(0)), (json!(set(2)), json!(9)), (json!(set(3)), json!(0))]
     );
-    store.prune_audit(7, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(7), usize::MAX, at(2)).await.unwrap();
     assert_eq!(lists().await, [(json!(set(2)), json!(0)), (json!(set(2)), json!(9))]);
-    store.prune_audit(store.audit_head().await.unwrap().seq - 1, at(2)).await.unwrap();
+    store
+        .prune_audit(AuditBound::through(store.audit_head().await.unwrap().seq - 1), usize::MAX, at(2))
+        .await
+        .unwrap();
     assert_eq!(lists().await, []);
     // Of a list in two parts, one of which remains, the other is needed all the same.
     let first = store.append_audit(list(4, 0)).await.unwrap().seq;
     for entry in [list(4, 9), names(4)] {
         store.append_audit(entry).await.unwrap();
     }
-    store.prune_audit(first, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(first), usize::MAX, at(2)).await.unwrap();
     assert_eq!(lists().await, [(json!(set(4)), json!(0)), (json!(set(4)), json!(9))]);
     store.verify_audit(None).await.unwrap();
 }
@@ -187,11 +191,9 @@ async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
         store.append_audit(event("a", None, n)).await.unwrap();
         heads.push(store.audit_head().await.unwrap());
     }
-    for nothing in [0, 4, 9] {
-        let refused = store.prune_audit(nothing, at(5)).await;
-        assert!(matches!(refused, Err(PruneAuditError::NoSuchEntry(_))), "{nothing}: {refused:?}");
-    }
-    assert_eq!(store.prune_audit(2, at(5)).await.unwrap(), 2);
+    assert_eq!(store.prune_audit(AuditBound::through(0), usize::MAX, at(5)).await.unwrap(), 0);
+    assert_eq!(store.prune_audit(AuditBound::through(9), 0, at(5)).await.unwrap(), 0, "bounded");
+    assert_eq!(store.prune_audit(AuditBound::through(2), usize::MAX, at(5)).await.unwrap(), 2);
     let left = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(left.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!((left[2].kind.as_str(), left[2].at), (AUDIT_PRUNED, at(5)));
@@ -200,16 +202,111 @@ async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
         let report = store.verify_audit(Some(head)).await.unwrap();
         assert_eq!((report.pruned, report.head.seq), (2, 5));
     }
-    store.prune_audit(4, at(6)).await.unwrap();
+    store.prune_audit(AuditBound::through(4), usize::MAX, at(6)).await.unwrap();
     store.append_audit(event("a", None, 7)).await.unwrap();
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.missing, report.head.seq), (4, 0, 7));
 }
 
-async fn what_is_too_large_is_refused(store: &dyn Store) {
-    let huge = NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("a", None, 1) };
-    assert!(matches!(store.append_audit(huge).await, Err(AppendAuditError::TooLarge(_))));
-    assert_eq!(store.audit_head().await.unwrap().seq, 0);
+async fn what_is_too_large_is_told_of_and_takes_nothing_else_along(store: &dyn Store) {
+    let huge =
+        NewAuditEntry { body: json!("x".repeat(MAX_AUDIT_BYTES)).into(), ..event("huge", Some("r1"), 1) };
+    let labels =
+        NewAuditEntry { session: Some("s".repeat(MAX_AUDIT_BYTES * 2).into()), ..event("labels", None, 1) };
+    let group = vec![event("a", None, 1), huge, labels, event("b", None, 1)];
+    store.append_audit_all(group, Durability::Now).await.unwrap();
+    let entries = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
+    let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).collect();
+    assert_eq!(kinds, ["a", AUDIT_OMITTED, AUDIT_OMITTED, "b"]);
+    assert_eq!(entries[1].body.to_value(), json!({ "bytes": MAX_AUDIT_BYTES + 2, "kind": "huge" }));
+    assert_eq!(entries[1].run, Some("r1".into()), "it is still found by its run");
+    assert_eq!((&entries[2].body["kind"], &entries[2].session), (&json!("labels"), &None));
+    let report = store.verify_audit(None).await.unwrap();
+    assert_eq!((report.omitted, report.missing, report.lost), (2, 0, 0));
+}
+
+async fn pages_from_either_end_are_the_whole_trail(store: &dyn Store) {
+    for n in 1..=20 {
+        let kind = if n % 3 == 0 { "third" } else { "other" };
+        store.append_audit(event(kind, None, n)).await.unwrap();
+    }
+    store.prune_audit(AuditBound::through(4), usize::MAX, at(30)).await.unwrap();
+    for filter in [
+        AuditFilter::default(),
+        AuditFilter { kind: Some("third".to_owned()), ..AuditFilter::default() },
+        AuditFilter { since: Some(at(7)), until: Some(at(12)), ..AuditFilter::default() },
+        AuditFilter { kind: Some("none".to_owned()), ..AuditFilter::default() },
+    ] {
+        let all = store.audit(&filter, 0, 99).await.unwrap();
+        for limit in [1, 2, 7, 99] {
+            let mut reversed = all.clone();
+            reversed.reverse();
+            assert_eq!(paged(store, &filter, AuditPlace::END, limit).await, reversed, "{filter:?} {limit}");
+            assert_eq!(paged(store, &filter, AuditPlace::After(0), limit).await, all, "{filter:?} {limit}");
+        }
+        let before = paged(store, &filter, AuditPlace::Before(10), 3).await;
+        assert!(before.iter().all(|entry| entry.seq < 10), "{before:?}");
+        let after = paged(store, &filter, AuditPlace::After(10), 3).await;
+        assert!(after.iter().all(|entry| entry.seq > 10), "{after:?}");
+        assert_eq!(before.len() + after.len(), all.iter().filter(|entry| entry.seq != 10).count());
+    }
+    // What comes later is found where the last page ended.
+    let page = store.audit_page(&AuditFilter::default(), AuditPlace::After(0), 99).await.unwrap();
+    assert!(page.ended);
+    let next = store.append_audit(event("late", None, 40)).await.unwrap();
+    assert_eq!(store.audit_page(&AuditFilter::default(), page.next, 9).await.unwrap().entries, [next]);
+}
+
+async fn paged(store: &dyn Store, filter: &AuditFilter, from: AuditPlace, limit: usize) -> Vec<AuditEntry> {
+    let (mut place, mut all) = (from, Vec::new());
+    loop {
+        let page = store.audit_page(filter, place, limit).await.unwrap();
+        assert!(page.entries.len() <= limit);
+        all.extend(page.entries);
+        if page.ended {
+            return all;
+        }
+        assert_ne!(page.next, place, "it goes on");
+        place = page.next;
+    }
+}
+
+#[tokio::test]
+async fn reading_backwards_ends_where_all_is_older_and_a_clock_that_was_set_hides_nothing_near() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    let hour = 3_600_000;
+    let old: Vec<_> = (0..5000).map(|n| event("old", None, n)).collect();
+    store.append_audit_all(vec![event("new", None, 10 * hour)], Durability::Soon).await.unwrap();
+    store.append_audit_all(old, Durability::Soon).await.unwrap();
+    store.append_audit_all(vec![event("new", None, 11 * hour)], Durability::Soon).await.unwrap();
+    // The clock was set back for a while.
+    store
+        .append_audit_all((0..1000).map(|n| event("old", None, n)).collect(), Durability::Soon)
+        .await
+        .unwrap();
+    let since = AuditFilter { since: Some(at(9 * hour)), ..AuditFilter::default() };
+    let page = store.audit_page(&since, AuditPlace::END, 99).await.unwrap();
+    assert_eq!(page.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [5002]);
+    assert!(page.ended, "what is left was not read");
+    assert!(matches!(page.next, AuditPlace::Before(before) if before > 100), "{:?}", page.next);
+}
+
+#[tokio::test]
+async fn a_page_reads_no_more_than_it_says() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::new(folder.path().join("state.db"));
+    let many = usize::try_from(MOST_PAGE_READ).unwrap() + 10;
+    let mut entries: Vec<_> = (0..many).map(|_| event("common", None, 1)).collect();
+    entries[0] = event("rare", None, 1);
+    for entries in entries.chunks(4000) {
+        store.append_audit_all(entries.to_vec(), Durability::Soon).await.unwrap();
+    }
+    let rare = AuditFilter { kind: Some("rare".to_owned()), ..AuditFilter::default() };
+    let page = store.audit_page(&rare, AuditPlace::END, 9).await.unwrap();
+    assert_eq!((page.entries.len(), page.next, page.ended), (0, AuditPlace::Before(11), false));
+    let page = store.audit_page(&rare, page.next, 9).await.unwrap();
+    assert_eq!((page.entries.len(), page.ended), (1, true));
 }
 
 /// A trail of four in files.
@@ -250,6 +347,10 @@ async fn names_with_quotes_and_controls_are_found() {
             kind: name.to_owned(),
             session: Some(name.into()),
             run: Some(name.into()),
+            body: json!({
+                "tool": name, "rules": [name], "agentId": name, "by": name, "workspace": name, "verdict": name,
+            })
+            .into(),
             ..event("a", None, 1)
         };
         let written = store.append_audit(entry).await.unwrap();
@@ -257,8 +358,20 @@ async fn names_with_quotes_and_controls_are_found() {
             kind: kind.map(str::to_owned),
             session: session.map(Into::into),
             run: run.map(Into::into),
+            ..AuditFilter::default()
         };
-        for filter in [by(Some(name), None, None), by(None, Some(name), None), by(None, None, Some(name))] {
+        let named = || Some(name.to_owned());
+        for filter in [
+            by(Some(name), None, None),
+            by(None, Some(name), None),
+            by(None, None, Some(name)),
+            AuditFilter { tool: named(), ..AuditFilter::default() },
+            AuditFilter { rule: named(), ..AuditFilter::default() },
+            AuditFilter { agent: named(), ..AuditFilter::default() },
+            AuditFilter { who: named(), ..AuditFilter::default() },
+            AuditFilter { workspace: named(), ..AuditFilter::default() },
+            AuditFilter { verdict: named(), ..AuditFilter::default() },
+        ] {
             assert_eq!(
                 store.audit(&filter, 0, 9).await.unwrap(),
                 std::slice::from_ref(&written),

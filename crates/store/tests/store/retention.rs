@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure, Expected,
-    ExtensionKey, LeaseHolder, NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED, SqliteStore,
-    Store, TRANSCRIPT_DELETED,
+    AUDIT_PRUNED, ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure,
+    Expected, ExtensionKey, LeaseHolder, NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED,
+    SqliteStore, Store, TRANSCRIPT_DELETED,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,6 +21,8 @@ over_all_forms!(
     sessions_are_listed_by_age_with_their_size,
     settled_approvals_go_by_age_and_by_number_and_open_ones_stay,
     the_trail_goes_from_its_beginning_by_age_and_by_number,
+    decisions_outlive_what_passed_and_old_heads_hold,
+    what_is_kept_longer_holds_up_nothing_that_goes,
 );
 
 fn why(cause: DeletionCause) -> Deletion {
@@ -164,28 +166,88 @@ async fn settled_approvals_go_by_age_and_by_number_and_open_ones_stay(store: &dy
 }
 
 async fn the_trail_goes_from_its_beginning_by_age_and_by_number(store: &dyn Store) {
-    let none = AuditBound { since: None, most: Some(1) };
-    assert_eq!(store.prunable_audit(none, 9).await.unwrap(), None, "an empty trail");
+    let none = AuditBound { most: Some(1), ..AuditBound::default() };
+    assert_eq!(store.prunable_audit(none, 9).await.unwrap(), PrunableAudit::default(), "an empty trail");
     for n in 1..=10 {
-        let (kind, body) = ("a".to_owned(), json!({ "n": n }).into());
-        let entry = NewAuditEntry { at: at(n * 100), kind, session: None, run: None, body };
-        store.append_audit(entry).await.unwrap();
+        store.append_audit(passed(n * 100)).await.unwrap();
     }
     let ask = async |since: Option<i64>, most, limit| {
-        let bound = AuditBound { since: since.map(at), most };
-        store
-            .prunable_audit(bound, limit)
-            .await
-            .unwrap()
-            .map(|PrunableAudit { through, entries }| (through, entries))
+        let bound = AuditBound { since: since.map(at), most, ..AuditBound::default() };
+        let due = store.prunable_audit(bound, limit).await.unwrap();
+        assert_eq!((due.decisions, due.first), (0, u64::from(due.entries > 0)));
+        (due.last, due.entries)
     };
-    assert_eq!(ask(Some(400), None, 99).await, Some((3, 3)));
-    assert_eq!(ask(Some(100), None, 99).await, None);
-    assert_eq!(ask(Some(99_999), None, 99).await, Some((9, 9)), "the newest stays");
-    assert_eq!(ask(None, Some(10), 99).await, None);
-    assert_eq!(ask(None, Some(4), 99).await, Some((6, 6)));
-    assert_eq!(ask(None, Some(4), 5).await, Some((5, 5)), "bounded");
-    assert_eq!(ask(None, None, 99).await, None);
+    assert_eq!(ask(Some(400), None, 99).await, (3, 3));
+    assert_eq!(ask(Some(100), None, 99).await, (0, 0));
+    assert_eq!(ask(Some(99_999), None, 99).await, (9, 9), "the newest stays");
+    assert_eq!(ask(None, Some(10), 99).await, (0, 0));
+    assert_eq!(ask(None, Some(4), 99).await, (6, 6));
+    assert_eq!(ask(None, Some(4), 5).await, (5, 5), "bounded");
+    assert_eq!(ask(Some(300), Some(4), 99).await, (6, 6), "whichever lets more go");
+    assert_eq!(ask(Some(900), Some(4), 99).await, (8, 8));
+    assert_eq!(ask(None, None, 99).await, (0, 0));
+}
+
+/// A receipt of something that passed.
+fn passed(millis: i64) -> NewAuditEntry {
+    told(millis, "receipt", json!({ "verdict": "pass", "at": millis }))
+}
+
+fn told(millis: i64, kind: &str, body: Value) -> NewAuditEntry {
+    NewAuditEntry { at: at(millis), kind: kind.to_owned(), session: None, run: None, body: body.into() }
+}
+
+async fn decisions_outlive_what_passed_and_old_heads_hold(store: &dyn Store) {
+    let decisions = [
+        told(2, "receipt", json!({ "verdict": "block" })),
+        told(4, "receipt", json!({ "verdict": "pass", "approval": { "resolution": "allow-once" } })),
+        told(5, "grant.given", json!({ "by": "ann" })),
+        told(6, "unheard.of", json!({})),
+        told(7, "receipt", json!({ "verdict": "unheard-of" })),
+        told(8, "receipt", json!({})),
+    ];
+    let others = [passed(1), passed(3), told(5, "heartbeat", json!({}))];
+    for other in others {
+        store.append_audit(other).await.unwrap();
+    }
+    for decision in decisions.clone() {
+        store.append_audit(decision).await.unwrap();
+    }
+    for verdict in ["modify", "handled", "observed", "dropped"] {
+        store.append_audit(told(9, "receipt", json!({ "verdict": verdict }))).await.unwrap();
+    }
+    store.append_audit(passed(1_000)).await.unwrap();
+    let head = store.audit_head().await.unwrap();
+    let bound = AuditBound { since: Some(at(100)), decisions_since: Some(at(5)), ..AuditBound::default() };
+    let due = store.prunable_audit(bound, 99).await.unwrap();
+    assert_eq!((due.entries, due.decisions, due.first, due.last), (9, 2, 1, 13));
+    assert_eq!(store.prune_audit(bound, 2, at(2_000)).await.unwrap(), 2, "the oldest first");
+    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 7);
+    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 0);
+    let left = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
+    let left: Vec<_> = left.iter().filter(|entry| entry.kind != AUDIT_PRUNED).collect();
+    let kept = decisions.iter().skip(2).map(|decision| (decision.at, decision.kind.as_str()));
+    let expected: Vec<_> = kept.chain([(at(1_000), "receipt")]).collect();
+    assert_eq!(left.iter().map(|entry| (entry.at, entry.kind.as_str())).collect::<Vec<_>>(), expected);
+    let report = store.verify_audit(Some(head)).await.unwrap();
+    assert_eq!((report.pruned, report.missing), (9, 0));
+    // Without a bound of their own they stay for good.
+    let bound = AuditBound { since: Some(at(99_999)), ..AuditBound::default() };
+    assert_eq!(store.prunable_audit(bound, 99).await.unwrap().decisions, 0);
+}
+
+async fn what_is_kept_longer_holds_up_nothing_that_goes(store: &dyn Store) {
+    for _ in 0..20 {
+        store.append_audit(told(1, "grant.given", json!({}))).await.unwrap();
+    }
+    for _ in 0..5 {
+        store.append_audit(passed(1)).await.unwrap();
+    }
+    store.append_audit(passed(1_000)).await.unwrap();
+    // Fewer at a time than there are that stay.
+    let bound = AuditBound { since: Some(at(100)), most: Some(1_000), ..AuditBound::default() };
+    assert_eq!(store.prune_audit(bound, 3, at(2_000)).await.unwrap(), 3);
+    assert_eq!(store.prune_audit(bound, 3, at(2_000)).await.unwrap(), 2);
 }
 
 #[tokio::test]

@@ -1,0 +1,199 @@
+//! An entry as a line for people.
+
+use backstop::store::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::facts::Facts;
+use crate::output::{Paint, Style, one_line};
+
+/// The most characters of why.
+const MOST_WHY: usize = 160;
+
+/// Returns the line.
+pub(super) fn of(facts: &Facts<'_>, paint: Paint) -> String {
+    let entry = facts.entry;
+    let decision = facts.decision().unwrap_or("-");
+    let style = match decision {
+        "block" | "deny" => Style::Bad,
+        "ask" | "modify" | "dropped" => Style::Notice,
+        "pass" | "handled" => Style::Good,
+        _ if decision.starts_with("allow") => Style::Good,
+        _ => Style::Faint,
+    };
+    let from = match (facts.host(), facts.agent()) {
+        (Some(host), Some(agent)) => format!("{host}/{agent}"),
+        (host, agent) => host.or(agent).unwrap_or("-").to_owned(),
+    };
+    let what = match (facts.is_receipt(), facts.tool(), facts.point()) {
+        (true, Some(tool), _) => tool,
+        (true, None, Some(point)) => point,
+        _ => &entry.kind,
+    };
+    let cells = [
+        format!("{:>6}", entry.seq),
+        local(entry.at),
+        paint.with(style, format_args!("{:<10}", one_line(decision, 12))),
+        format!("{:<16}", one_line(&from, 24)),
+        format!("{:<20}", one_line(what, 32)),
+        one_line(&why(facts), MOST_WHY),
+    ];
+    cells.join("  ").trim_end().to_owned()
+}
+
+fn local(at: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(at.as_millis()) {
+        Ok(time) => time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => at.to_string(),
+    }
+}
+
+/// Who said so, and why.
+fn why(facts: &Facts<'_>) -> String {
+    let mut parts = Vec::new();
+    if facts.is_receipt() {
+        parts.extend(judged(facts));
+    } else {
+        parts.extend(told(facts));
+    }
+    let rules = facts.rules();
+    if !rules.is_empty() {
+        let rules = format!("by {}", rules.join(", "));
+        match parts.last_mut() {
+            Some(last) => *last = format!("{last} {rules}"),
+            None => parts.push(rules),
+        }
+    }
+    if let Some(called) = facts.called_as() {
+        parts.push(format!("called as {called}"));
+    }
+    if let Some(who) = facts.who() {
+        parts.push(if facts.is_receipt() { format!("for {who}") } else { format!("by {who}") });
+    }
+    parts.join("; ")
+}
+
+fn judged(facts: &Facts<'_>) -> Vec<String> {
+    let hook = facts.hook().unwrap_or("no hook");
+    let asked = facts.resolution().map(|resolution| format!("asked: {resolution}"));
+    let stopped = match facts.text("/blocked/cause") {
+        Some("decision") => Some(hook.to_owned()),
+        Some("failure") => Some(format!("{hook} failed ({})", facts.text("/blocked/kind").unwrap_or("-"))),
+        Some("approval") => None,
+        Some("withheld") => Some("withheld from the model's answer".to_owned()),
+        Some("unstable-rewrite") => Some(format!("{hook} would change again what was judged")),
+        Some("too-deep") => Some("nested too deep in hooks".to_owned()),
+        Some(other) => Some(other.to_owned()),
+        None => None,
+    };
+    let is_stopped = stopped.is_some();
+    let mut parts: Vec<String> = asked.into_iter().chain(stopped).collect();
+    if !is_stopped {
+        parts.extend(facts.spoke().into_iter().map(|(hook, said)| format!("{hook} {said}")));
+    }
+    parts
+}
+
+/// What other entries tell, in words where they have some.
+fn told(facts: &Facts<'_>) -> Vec<String> {
+    let number = |pointer: &str| facts.number(pointer).unwrap_or_default();
+    let text = |pointer: &str| facts.text(pointer).unwrap_or("-");
+    match facts.entry.kind.as_str() {
+        "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
+        "stop" => vec![format!("process {} ended", facts.entry.process)],
+        "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
+        "hooks" => {
+            let listed = facts.entry.body.get("hooks").and_then(serde_json::Value::as_array);
+            vec![format!("{} hooks, which receipts name", listed.map_or(0, Vec::len))]
+        }
+        "heartbeat" => vec!["nothing happened".to_owned()],
+        "recovered" => vec![match facts.text("/file") {
+            Some(file) => format!("`{file}` was damaged, and is put aside"),
+            None => format!("{} bytes that a crash tore are put aside", number("/bytes")),
+        }],
+        "impaired" => vec![format!(
+            "`{}` could not be {}: {}",
+            text("/file"),
+            facts.text("/not").unwrap_or("written"),
+            text("/why")
+        )],
+        "omitted" => {
+            vec![format!("an entry `{}` of {} bytes was too large", text("/kind"), number("/bytes"))]
+        }
+        "tombstone" => vec![format!("{} entries were pruned ({})", number("/count"), text("/policy"))],
+        "rotated" => vec!["another key signs from here on".to_owned()],
+        "chain" => vec!["the chain of an earlier version ends".to_owned()],
+        _ => facts.tool().map(|tool| format!("about {tool}")).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop::hooks::Digest;
+    use backstop::store::AuditEntry;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn entry(kind: &str, body: Value) -> AuditEntry {
+        AuditEntry {
+            seq: 7,
+            at: Timestamp::from_millis(0),
+            kind: kind.to_owned(),
+            session: None,
+            run: None,
+            body: body.into(),
+            process: "p".to_owned(),
+            n: 1,
+            digest: Digest::of_text("audit", "x"),
+        }
+    }
+
+    fn words(kind: &str, body: Value) -> String {
+        let entry = entry(kind, body);
+        let line = of(&Facts::of(&entry), Paint::new(false));
+        // Behind number and time.
+        line.split_whitespace().skip(3).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_line_says_what_was_decided_for_whom_and_why() {
+        let blocked = json!({
+            "point": "before_tool_call", "verdict": "block", "tool": "exec", "calledAs": "Bash", "agentId": "claude", "host": "hooks",
+            "blocked": { "cause": "decision", "hook": "builtin:guard", "reason": { "rules": ["net.pipe", "fs.rm"] } },
+        });
+        assert_eq!(
+            words("receipt", blocked),
+            "block hooks/claude exec builtin:guard by net.pipe, fs.rm; called as Bash"
+        );
+        let asked = json!({
+            "point": "before_tool_call", "verdict": "pass", "tool": "exec", "agentId": "main", "host": "agent",
+            "approval": { "resolution": "allow-once", "rules": ["net.send"] }, "steps": [{ "hook": "a", "said": "asked" }],
+            "requester": { "senderId": "ann" },
+        });
+        assert_eq!(
+            words("receipt", asked),
+            "ask agent/main exec asked: allow-once; a asked by net.send; for ann"
+        );
+        let failed = json!({ "point": "before_llm_call", "verdict": "block", "blocked": { "cause": "failure", "kind": "timeout", "hook": "h" } });
+        assert_eq!(words("receipt", failed), "block - before_llm_call h failed (timeout)");
+        let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
+        assert_eq!(words("approval.answered", answer), "deny - approval.answered about exec; by ann@tty1");
+        assert_eq!(words("gap", json!({ "lost": 3 })), "- - gap 3 receipts are missing here");
+    }
+
+    #[test]
+    fn nothing_in_an_entry_can_drive_a_terminal() {
+        let hostile = "\u{1b}[2J\nx\u{202e}";
+        let body = json!({
+            "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
+            "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile }],
+            "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile },
+        });
+        for kind in ["receipt", hostile, "start", "recovered", "tombstone"] {
+            let mut entry = entry(kind, body.clone());
+            entry.process = hostile.to_owned();
+            let line = of(&Facts::of(&entry), Paint::new(false));
+            assert!(!line.chars().any(|char| char.is_control() || char == '\u{202e}'), "{line:?}");
+        }
+    }
+}

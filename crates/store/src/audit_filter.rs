@@ -1,0 +1,161 @@
+//! Which entries of the trail are read, and how far at a time.
+//!
+//! A trail has millions of entries, so it is read in pages, from the end backwards or from a place onwards. A page is bounded by the entries
+//! that it has, by their size, and by the entries that were read for it, so whoever looks for something rare is told again and again how far
+//! it went.
+
+use backstop_hooks::{RunId, SessionId};
+#[cfg(feature = "sqlite")]
+use backstop_trail::Canonical;
+use serde_json::Value;
+
+#[cfg(feature = "sqlite")]
+use crate::audit::{RUN, SESSION};
+use crate::{AuditEntry, Timestamp};
+
+/// The most entries that are read for one page.
+pub const MOST_PAGE_READ: u64 = 1 << 16;
+/// The most bytes of entries in one page; the last one may go beyond.
+#[cfg(feature = "sqlite")]
+pub(crate) const MOST_PAGE_BYTES: usize = 4 << 20;
+/// Reading backwards ends where so many entries one after the other are older than what is looked for. Times along a trail run forwards,
+/// but for clocks that are set and processes that write at the same moment.
+#[cfg(feature = "sqlite")]
+pub(crate) const MOST_OLDER: u64 = 4096;
+
+/// Which entries to list. A field that is `None` lets all pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only of this kind.
+    pub kind: Option<String>,
+    /// Only of this session.
+    pub session: Option<SessionId>,
+    /// Only of this run.
+    pub run: Option<RunId>,
+    /// Only from this time on.
+    pub since: Option<Timestamp>,
+    /// Only before this time.
+    pub until: Option<Timestamp>,
+    /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
+    pub verdict: Option<String>,
+    /// Only about this tool, as it was called or as it is known.
+    pub tool: Option<String>,
+    /// Only those in which this rule spoke.
+    pub rule: Option<String>,
+    /// Only of this agent.
+    pub agent: Option<String>,
+    /// Only about work in this folder, or in one below it.
+    pub workspace: Option<String>,
+    /// Only what this person asked for, answered, gave or revoked.
+    pub who: Option<String>,
+}
+
+impl AuditFilter {
+    /// Returns what is in the bytes of each entry that passes, which are canonical.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn needles(&self) -> Vec<Vec<u8>> {
+        let text = |value: &str| Canonical::of(value).unwrap_or_default().as_str().as_bytes().to_vec();
+        let member = |name: &str, value: &str| [b"\"", name.as_bytes(), b"\":", &text(value)].concat();
+        let of = |value: &Option<String>| value.as_deref().map(text);
+        let kind = self.kind.as_deref().map(|kind| member("kind", kind));
+        let session = self.session.as_ref().map(|session| member(SESSION, session.as_str()));
+        let run = self.run.as_ref().map(|run| member(RUN, run.as_str()));
+        let verdict = self.verdict.as_deref().map(|verdict| match verdict {
+            ASK => b"\"approval\":".to_vec(),
+            verdict => member("verdict", verdict),
+        });
+        // What begins with the folder need not end there.
+        let workspace = of(&self.workspace).map(|mut text| {
+            text.pop();
+            text
+        });
+        let named = [of(&self.tool), of(&self.rule), of(&self.agent), workspace, of(&self.who)];
+        [kind, session, run, verdict].into_iter().chain(named).flatten().collect()
+    }
+
+    /// Returns whether an entry of this time may pass.
+    pub(crate) fn covers(&self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+    }
+
+    pub(crate) fn passes(&self, entry: &AuditEntry) -> bool {
+        let body = &entry.body;
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
+        let is = |wanted: &Option<String>, pointers: &[&str]| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| pointers.iter().any(|pointer| text(pointer) == Some(wanted)))
+        };
+        let verdict = match self.verdict.as_deref() {
+            Some(ASK) => entry.kind == "receipt" && body.get("approval").is_some(),
+            _ => is(&self.verdict, &["/verdict"]),
+        };
+        self.covers(entry.at)
+            && self.kind.as_deref().is_none_or(|kind| kind == entry.kind)
+            && (self.session.is_none() || self.session == entry.session)
+            && (self.run.is_none() || self.run == entry.run)
+            && verdict
+            && is(&self.tool, &["/tool", "/calledAs"])
+            && is(&self.agent, &["/agentId", "/agent"])
+            && is(&self.who, &["/by", "/user", "/requester/senderId", "/requester/accountId"])
+            && self.rule.as_deref().is_none_or(|rule| names_rule(body, rule))
+            && self
+                .workspace
+                .as_deref()
+                .is_none_or(|folder| text("/workspace").is_some_and(|found| is_in(found, folder)))
+    }
+}
+
+/// The word for receipts of calls about which somebody was asked.
+const ASK: &str = "ask";
+
+/// Returns whether an entry names a rule: of a block, of a question, or of a grant.
+fn names_rule(body: &Value, rule: &str) -> bool {
+    ["/blocked/reason/rules", "/approval/rules", "/rules"].iter().any(|pointer| {
+        let rules = body.pointer(pointer).and_then(Value::as_array);
+        rules.is_some_and(|rules| rules.iter().any(|named| named.as_str() == Some(rule)))
+    })
+}
+
+fn is_in(found: &str, folder: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
+    found.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditPlace {
+    /// Before this entry, and backwards: the newest first.
+    Before(u64),
+    /// Behind this entry, and onwards.
+    After(u64),
+}
+
+impl AuditPlace {
+    /// The end of the trail, whatever it is.
+    pub const END: Self = Self::Before(u64::MAX);
+}
+
+/// A page of the trail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditPage {
+    /// The entries that pass, in the order in which they were read.
+    pub entries: Vec<AuditEntry>,
+    /// Where the next page begins.
+    pub next: AuditPlace,
+    /// Whether nothing is left there, for now: all was read, or what is left is older than what is looked for.
+    pub ended: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_holds_what_is_below_it_and_no_namesake() {
+        assert!(
+            is_in("/w/a", "/w/a") && is_in("/w/a/b", "/w/a") && is_in("/w/a", "/w/a/") && is_in("/w", "/")
+        );
+        assert!(!is_in("/w/ab", "/w/a") && !is_in("/w", "/w/a"));
+    }
+}
