@@ -371,6 +371,24 @@ pub enum ApprovalFilter {
     All,
 }
 
+/// Questions for which a person's answer would still count, in the order in which they end.
+#[derive(Clone, Debug, Default)]
+pub struct OpenApprovals {
+    /// Some of them.
+    pub records: Vec<ApprovalRecord>,
+    /// How many there are.
+    pub all: usize,
+}
+
+/// What is known of all questions without reading them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// How many calls wait for an answer.
+    pub waiting: usize,
+    /// Another one with each question that comes, and with each that is answered or ends; it means nothing else.
+    pub mark: u64,
+}
+
 /// The scope of a call that wants to use an allowance given in advance.
 ///
 /// The place of a call is the workspace if one is named, and otherwise the conversation. A call from one kind of
@@ -518,6 +536,18 @@ pub trait ApprovalStore {
         filter: ApprovalFilter,
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
+
+    /// Returns at most `limit` questions for which an answer would count at `now`, after the first `skip`: those that wait, by their last moment, then
+    /// those that ended without an answer and can be allowed for a later call, the newest first.
+    async fn open_approvals(
+        &self,
+        now: Timestamp,
+        skip: usize,
+        limit: usize,
+    ) -> Result<OpenApprovals, StoreError>;
+
+    /// Returns what is known of all questions without reading them: cheap enough to ask several times a second.
+    async fn overview(&self) -> Result<Overview, StoreError>;
 
     /// Records a human's answer, also in the audit trail. Repeating the same answer is not an error; another one is, and says
     /// who was first. For a denied call only the digest, the rules and the human's word are kept.

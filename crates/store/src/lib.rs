@@ -16,6 +16,7 @@
 //! The caller always supplies the time, so that a decision and its record carry the same moment.
 
 mod access_tokens;
+mod always;
 mod amount;
 mod answered;
 mod approvals;
@@ -42,6 +43,7 @@ pub use access_tokens::{
     MAX_ACCESS_TOKENS, NewAccessToken, Replaced, Scope, UnreadableAccessToken, access_token_digest,
     holds_access_token,
 };
+pub use always::{Always, AlwaysError, AlwaysScope, GRANT_TTL, allow_always};
 pub use amount::{Amount, AmountArgument, NotAnAmount};
 pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
@@ -49,8 +51,8 @@ pub use answered::{
 pub use approvals::{
     ANSWERABLE, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
     ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES,
-    MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, PersonsAnswer, Preview, Reach, ResolveError, Resolved,
-    StartedProcess, Starts, TouchedPath, preview,
+    MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, OpenApprovals, Overview, PersonsAnswer, Preview, Reach,
+    ResolveError, Resolved, StartedProcess, Starts, TouchedPath, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,

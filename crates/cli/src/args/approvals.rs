@@ -3,13 +3,12 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use backstop::store::{Amount, NotAnAmount};
+use backstop::store::{Always, AlwaysScope, Amount, NotAnAmount};
 use clap::{Subcommand, ValueEnum};
 
 use super::duration;
 use crate::commands::approvals::Settings;
 use crate::commands::grants;
-use crate::desk::{Always, Scope};
 use crate::error::Error;
 
 /// Answers the questions that hooks ask before a call may run.
@@ -104,10 +103,10 @@ impl ApprovalsArgs {
 impl ApproveArgs {
     fn lower(self) -> Settings {
         let scope = match (self.up_to, self.scope) {
-            (Some(UpTo { argument, most }), _) => Scope::UpTo { argument, most },
-            (None, ScopeArg::Call) => Scope::Call,
-            (None, ScopeArg::Program) => Scope::Program,
-            (None, ScopeArg::Rule) => Scope::Rule,
+            (Some(UpTo { argument, most }), _) => AlwaysScope::UpTo { argument, most },
+            (None, ScopeArg::Call) => AlwaysScope::Call,
+            (None, ScopeArg::Program) => AlwaysScope::Program,
+            (None, ScopeArg::Rule) => AlwaysScope::Rule,
         };
         let always = self.always.then_some(Always { scope, ttl: self.ttl, times: self.times });
         Settings::Approve { name: self.name, always }

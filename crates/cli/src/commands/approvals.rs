@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use backstop::hooks::{Decision, Severity};
 use backstop::store::{
-    ANSWERABLE, Allowance, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp,
+    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp,
 };
 use serde_json::json;
 
 use super::answerer;
-use crate::desk::{Always, Answers};
+use crate::desk::Answers;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Paint, Style, ago, in_future, one_line, plain, table};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{ApprovalRecord, FindApprovalError, Grant, GrantId, Store, VoidGrant};
+use backstop::store::{Always, ApprovalRecord, FindApprovalError, Grant, GrantId, Store, VoidGrant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::answers::answer;
-use super::{Always, MOST_REPLY_BYTES, PATIENCE, Reply, Request, Signed, folder};
+use super::{MOST_REPLY_BYTES, PATIENCE, Reply, Request, Signed, folder};
 use crate::daemon::Key;
 use crate::error::Error;
 use crate::session::Surroundings;

@@ -21,12 +21,11 @@ mod answers;
 mod client;
 mod server;
 
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{Amount, ApprovalRecord, Grant, GrantId, VoidGrant};
+use backstop::store::{Always, ApprovalRecord, Grant, GrantId, VoidGrant};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::Answers;
@@ -40,30 +39,6 @@ const MOST_REPLY_BYTES: usize = 64 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most questions, and the most grants, that are listed.
 const MOST_LISTED: usize = 1_000;
-
-/// An answer that holds from now on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Always {
-    pub(crate) scope: Scope,
-    /// How long; the engine's default if `None`.
-    pub(crate) ttl: Option<Duration>,
-    /// How often; without end if `None`.
-    pub(crate) times: Option<NonZeroU64>,
-}
-
-/// What is allowed from now on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Scope {
-    /// This very call.
-    Call,
-    /// Calls of the same program and subcommand, about which the same rules ask.
-    Program,
-    /// What the same rules ask about in this workspace.
-    Rule,
-    /// Calls with another amount in this argument, up to a sum.
-    UpTo { argument: String, most: Amount },
-}
 
 /// What is asked of a desk.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -24,8 +24,8 @@ use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
 };
 use backstop_store::{
-    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GrantId,
-    GrantQuery, GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
+    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GRANT_TTL,
+    GrantId, GrantQuery, GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -49,11 +49,7 @@ pub struct ApprovalSettings {
 
 impl Default for ApprovalSettings {
     fn default() -> Self {
-        Self {
-            grant_ttl: Duration::from_secs(30 * 24 * 3600),
-            timeout: DEFAULT_TIMEOUT,
-            listener_budget: Duration::from_secs(15),
-        }
+        Self { grant_ttl: GRANT_TTL, timeout: DEFAULT_TIMEOUT, listener_budget: Duration::from_secs(15) }
     }
 }
 

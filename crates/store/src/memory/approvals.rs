@@ -1,3 +1,4 @@
+use std::hash::{Hash as _, Hasher as _};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,9 +9,9 @@ use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
-    AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, PersonsAnswer, ResolveError,
-    Resolved, StoreError, StoreErrorKind, Timestamp,
+    ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
+    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, OpenApprovals, Overview,
+    PersonsAnswer, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The most questions that a process keeps which keeps nothing else.
@@ -71,6 +72,42 @@ impl ApprovalStore for MemoryStore {
             filter == ApprovalFilter::All || record.state == ApprovalState::Pending
         };
         Ok(state.approvals.iter().rev().filter(passes).take(limit).cloned().collect())
+    }
+
+    async fn open_approvals(
+        &self,
+        now: Timestamp,
+        skip: usize,
+        limit: usize,
+    ) -> Result<OpenApprovals, StoreError> {
+        let state = self.state();
+        let until = now.before(ANSWERABLE);
+        let (mut waiting, mut ended) = (Vec::new(), Vec::new());
+        for record in &state.approvals {
+            match record.state {
+                ApprovalState::Pending => waiting.push(record),
+                ApprovalState::Unattended { .. } | ApprovalState::TimedOut { .. }
+                    if record.request.expires_at >= until =>
+                {
+                    ended.push(record);
+                }
+                _ => {}
+            }
+        }
+        waiting.sort_by_key(|record| record.request.expires_at);
+        let all = waiting.len().saturating_add(ended.len());
+        let records = waiting.into_iter().chain(ended.into_iter().rev());
+        Ok(OpenApprovals { records: records.skip(skip).take(limit).cloned().collect(), all })
+    }
+
+    async fn overview(&self) -> Result<Overview, StoreError> {
+        let state = self.state();
+        let mut mark = std::hash::DefaultHasher::new();
+        for record in &state.approvals {
+            (record.id.as_str(), record.state.status().as_str()).hash(&mut mark);
+        }
+        let waiting = state.approvals.iter().filter(|record| record.state == ApprovalState::Pending).count();
+        Ok(Overview { waiting, mark: mark.finish() })
     }
 
     async fn answer_approval(

@@ -13,8 +13,8 @@ use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
     ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, PersonsAnswer, ResolveError, Resolved, StoreError,
-    StoreErrorKind, Timestamp, Uptime,
+    CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview, PersonsAnswer,
+    ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, Uptime,
 };
 
 /// The most questions of which the arguments are wiped at once.
@@ -74,6 +74,46 @@ impl ApprovalStore for SqliteStore {
             ApprovalFilter::All => "ORDER BY row DESC LIMIT ?1",
         };
         self.database.read(move |db| Ok(select(db, clause, &[&limit_of(limit)])?)).await
+    }
+
+    async fn open_approvals(
+        &self,
+        now: Timestamp,
+        skip: usize,
+        limit: usize,
+    ) -> Result<OpenApprovals, StoreError> {
+        let until = now.before(ANSWERABLE);
+        let (skip, limit) = (limit_of(skip), limit_of(limit));
+        self.database
+            .read(move |db| {
+                let count = format!("SELECT count(*) FROM approvals WHERE {OPEN}");
+                let all: i64 = db.prepare_cached(&count)?.query_row([until], |row| row.get(0))?;
+                // By numbers alone at first: what people are shown of them is large.
+                let clause = format!(
+                    "WHERE row IN (SELECT row FROM approvals WHERE {OPEN} ORDER BY {IN_ORDER} LIMIT ?2 OFFSET ?3) \
+                     ORDER BY {IN_ORDER}"
+                );
+                let records = select(db, &clause, &[&until, &limit, &skip])?;
+                Ok(OpenApprovals { records, all: usize::try_from(all).unwrap_or_default() })
+            })
+            .await
+    }
+
+    async fn overview(&self) -> Result<Overview, StoreError> {
+        self.database
+            .read(|db| {
+                let sql = "SELECT (SELECT count(*) FROM approvals WHERE status = 'pending'), \
+                           (SELECT coalesce(max(row), 0) FROM approvals) \
+                           + (SELECT coalesce(max(change), 0) FROM approval_changes)";
+                Ok(db.prepare_cached(sql)?.query_row([], |row| {
+                    let (waiting, mark): (i64, i64) = (row.get(0)?, row.get(1)?);
+                    Ok(Overview {
+                        waiting: usize::try_from(waiting).unwrap_or_default(),
+                        mark: mark.cast_unsigned(),
+                    })
+                })?)
+            })
+            .await
     }
 
     async fn answer_approval(
@@ -205,6 +245,11 @@ impl ApprovalStore for SqliteStore {
         self.rewrite(id, |request| request.unseen &= request.whole.is_none()).await
     }
 }
+
+/// Those for which an answer would count, by the last moment at which those that ended can have been over.
+const OPEN: &str = "(status = 'pending' OR status IN ('unattended', 'timed-out') AND expires_at >= ?1)";
+/// Those that wait come first, by their last moment; the newest of the others after them.
+const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN expires_at ELSE -row END, row";
 
 /// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
 const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \

@@ -1,0 +1,178 @@
+//! Answers that hold from now on: what a person allows beyond the call that waits.
+//!
+//! The laws: *what is granted follows from the question*, so that nobody hands a grant in: whoever answers names a question and how far the
+//! answer goes; *all or nothing*: every hook that asked is answered so, or none is; *the grants come first*, because the call that waits
+//! goes on the moment its question is answered, and an equal one may follow at once.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use backstop_hooks::{ApprovalId, Decision, HookId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Amount, AnswerStore, ApprovalReason, ApprovalRecord, Asked, Grant, GrantTarget, NewGrant, PersonsAnswer,
+    ResolveError, StoreError, Timestamp,
+};
+
+/// How long an answer holds if whoever gives it does not say.
+pub const GRANT_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How far an answer goes that holds from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Always {
+    /// Which calls it is about.
+    pub scope: AlwaysScope,
+    /// How long it holds; [`GRANT_TTL`] if `None`.
+    pub ttl: Option<Duration>,
+    /// How many more calls it answers; without end if `None`.
+    pub times: Option<NonZeroU64>,
+}
+
+/// Which calls an answer is about that holds from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlwaysScope {
+    /// This very call.
+    Call,
+    /// Calls of the same program and subcommand, about which the same rules ask.
+    Program,
+    /// What the same rules ask about in this workspace.
+    Rule,
+    /// Calls with another amount in one argument, up to a sum.
+    UpTo {
+        /// The argument.
+        argument: String,
+        /// The greatest sum.
+        most: Amount,
+    },
+}
+
+/// Why nothing was allowed from now on.
+#[derive(Debug, thiserror::Error)]
+pub enum AlwaysError {
+    /// The question can't be answered so.
+    #[error("what {hook} asks can't be allowed so: {why}")]
+    Beyond {
+        /// The hook that asks.
+        hook: HookId,
+        /// What stands against it.
+        why: String,
+    },
+    /// The answer does not count.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+}
+
+impl From<StoreError> for AlwaysError {
+    fn from(error: StoreError) -> Self {
+        Self::Resolve(error.into())
+    }
+}
+
+impl ApprovalRecord {
+    /// Returns which calls an answer can be about that holds from now on, but for sums ([`NewApproval::amounts`](crate::NewApproval)); none
+    /// where no such answer is offered.
+    pub fn always_scopes(&self) -> Vec<AlwaysScope> {
+        if !self.request.allowed_decisions.contains(&Decision::AllowAlways) {
+            return Vec::new();
+        }
+        let all = [AlwaysScope::Call, AlwaysScope::Program, AlwaysScope::Rule];
+        let fits =
+            |scope: &AlwaysScope| self.request.reasons.iter().all(|one| target(self, one, scope).is_ok());
+        all.into_iter().filter(fits).collect()
+    }
+}
+
+/// Answers a question, and equal ones from now on. Returns the question as it is then, and what was granted.
+///
+/// # Errors
+/// [`AlwaysError`]; then nothing is granted, and the question is as it was.
+pub async fn allow_always(
+    store: &dyn AnswerStore,
+    id: &ApprovalId,
+    always: &Always,
+    by: &str,
+) -> Result<(ApprovalRecord, Vec<Grant>), AlwaysError> {
+    let record = store.approval(id).await?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+    if !record.request.allowed_decisions.contains(&Decision::AllowAlways) {
+        let (code, decision) = (record.code, Decision::AllowAlways);
+        return Err(ResolveError::NotOffered { code, decision }.into());
+    }
+    let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let mut grants = Vec::with_capacity(wanted.len());
+    let done = async {
+        for grant in wanted {
+            grants.push(store.add_grant(grant).await?);
+        }
+        let answer = PersonsAnswer::new(Decision::AllowAlways, by, Timestamp::now()).with_grants();
+        Ok::<_, ResolveError>(store.answer_approval(&record.id, answer).await?.record)
+    };
+    match done.await {
+        Ok(record) => Ok((record, grants)),
+        Err(error) => {
+            // All of them, also where one can't be revoked.
+            let mut failed = None;
+            for grant in &grants {
+                failed = store.revoke_grant(&grant.id, by, Timestamp::now()).await.err().or(failed);
+            }
+            Err(failed.map_or(error.into(), AlwaysError::from))
+        }
+    }
+}
+
+/// What answers one of those who asked from now on.
+fn grant(
+    record: &ApprovalRecord,
+    reason: &ApprovalReason,
+    always: &Always,
+    by: &str,
+) -> Result<NewGrant, AlwaysError> {
+    let request = &record.request;
+    let now = Timestamp::now();
+    Ok(NewGrant {
+        agent: request.agent.clone(),
+        tool_name: request.tool_name.clone(),
+        place: request.place.clone(),
+        question: Asked {
+            owner: reason.owner.clone(),
+            hook: reason.hook.clone(),
+            severity: reason.severity,
+            rules: reason.rules.clone(),
+            title: reason.title.clone(),
+        },
+        target: target(record, reason, &always.scope)?,
+        title: reason.title.clone(),
+        created_by: by.to_owned(),
+        created_at: now,
+        expires_at: now.after(always.ttl.unwrap_or(GRANT_TTL)),
+        most_uses: always.times.map(NonZeroU64::get),
+    })
+}
+
+fn target(
+    record: &ApprovalRecord,
+    reason: &ApprovalReason,
+    scope: &AlwaysScope,
+) -> Result<GrantTarget, AlwaysError> {
+    let request = &record.request;
+    let beyond = |why: String| AlwaysError::Beyond { hook: reason.hook.clone(), why };
+    Ok(match scope {
+        AlwaysScope::Call => GrantTarget::Call { digest: request.digest },
+        AlwaysScope::Program => match &reason.program {
+            Some(words) => GrantTarget::Program { words: words.clone() },
+            None => return Err(beyond("it is not about one program that is known by name".to_owned())),
+        },
+        AlwaysScope::Rule if reason.rules.is_empty() => return Err(beyond("it names no rule".to_owned())),
+        AlwaysScope::Rule if request.place.workspace.is_none() => {
+            return Err(beyond("the call has no workspace".to_owned()));
+        }
+        AlwaysScope::Rule => GrantTarget::Rule,
+        AlwaysScope::UpTo { argument, most } => {
+            let named = request.amounts.iter().find(|one| one.argument == *argument);
+            let named = named.ok_or_else(|| beyond(format!("`{argument}` is no amount in it")))?;
+            GrantTarget::Amount { argument: argument.clone(), most: *most, without: named.without }
+        }
+    })
+}

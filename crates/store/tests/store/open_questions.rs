@@ -1,0 +1,152 @@
+//! What people are shown of questions that can be answered, and answers that hold from now on.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use backstop_hooks::{Decision, OwnerId, Severity};
+use backstop_store::{
+    ANSWERABLE, Always, AlwaysError, AlwaysScope, AmountArgument, ApprovalReason, ApprovalRecord,
+    ApprovalStatus, GrantPlace, GrantTarget, NewApproval, ResolveError, Store, allow_always,
+};
+
+use crate::support::{at, digest, over_all_forms, question};
+
+over_all_forms!(
+    what_can_be_answered_is_listed_in_the_order_in_which_it_ends,
+    the_mark_changes_with_each_question_and_each_answer,
+    an_answer_that_holds_reaches_as_far_as_the_question_allows,
+    an_answer_that_does_not_count_grants_nothing,
+);
+
+async fn ask(store: &dyn Store, question: NewApproval) -> ApprovalRecord {
+    store.create_approval(question).await.unwrap()
+}
+
+async fn what_can_be_answered_is_listed_in_the_order_in_which_it_ends(store: &dyn Store) {
+    let until = |end: i64, command: &str| NewApproval { expires_at: at(end), ..question(command) };
+    let late = ask(store, until(9_000, "late")).await;
+    let soon = ask(store, until(3_000, "soon")).await;
+    let denied = ask(store, until(9_000, "denied")).await;
+    store.resolve_approval(&denied.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    let first = store.create_unattended_approval(until(2_000, "first")).await.unwrap();
+    let second = store.create_unattended_approval(until(2_000, "second")).await.unwrap();
+    let open = store.open_approvals(at(2_500), 0, 9).await.unwrap();
+    assert_eq!(open.records, [soon.clone(), late.clone(), second.clone(), first]);
+    assert_eq!(open.all, 4);
+    let some = store.open_approvals(at(2_500), 1, 2).await.unwrap();
+    assert_eq!((some.records, some.all), (vec![late.clone(), second], 4));
+    assert!(store.open_approvals(at(2_500), 4, 9).await.unwrap().records.is_empty());
+    // A day after its end nothing counts for a question any more.
+    let after = at(2_001).after(ANSWERABLE);
+    let open = store.open_approvals(after, 0, 9).await.unwrap();
+    assert_eq!((open.records, open.all), (vec![soon, late], 2));
+}
+
+async fn the_mark_changes_with_each_question_and_each_answer(store: &dyn Store) {
+    let mut seen = vec![store.overview().await.unwrap().mark];
+    let mut is_new = async || {
+        let overview = store.overview().await.unwrap();
+        let is_new = !seen.contains(&overview.mark);
+        seen.push(overview.mark);
+        (is_new, overview.waiting)
+    };
+    let one = ask(store, question("one")).await;
+    assert_eq!(is_new().await, (true, 1));
+    assert_eq!(is_new().await, (false, 1));
+    // One that comes and one that goes leave as many as before.
+    store.resolve_approval(&one.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    let two = ask(store, question("two")).await;
+    assert_eq!(is_new().await, (true, 1));
+    store.create_unattended_approval(question("three")).await.unwrap();
+    assert_eq!(is_new().await, (true, 1));
+    store.cancel_approval(&two.id, at(1_500)).await.unwrap();
+    assert_eq!(is_new().await, (true, 0));
+}
+
+/// A question that every answer fits.
+fn wide(command: &str) -> NewApproval {
+    let reason = |hook: &str| ApprovalReason {
+        owner: OwnerId::operator(),
+        hook: hook.to_owned().into(),
+        title: "Run this?".into(),
+        description: "It does things.".into(),
+        severity: Severity::Warning,
+        rules: [backstop_hooks::RuleId::new("a.rule")].into(),
+        program: Some(vec!["tool".to_owned(), "push".to_owned()]),
+    };
+    let amount = AmountArgument {
+        argument: "sum".to_owned(),
+        amount: "5".parse().unwrap(),
+        without: digest("without"),
+    };
+    NewApproval {
+        reasons: vec![reason("one"), reason("two")],
+        place: GrantPlace { workspace: Some("/work".to_owned()), ..GrantPlace::default() },
+        amounts: vec![amount],
+        expires_at: backstop_store::Timestamp::now().after(Duration::from_secs(60)),
+        ..question(command)
+    }
+}
+
+fn always(scope: AlwaysScope) -> Always {
+    Always { scope, ttl: Some(Duration::from_secs(60)), times: NonZeroU64::new(3) }
+}
+
+async fn an_answer_that_holds_reaches_as_far_as_the_question_allows(store: &dyn Store) {
+    let up_to = AlwaysScope::UpTo { argument: "sum".to_owned(), most: "9".parse().unwrap() };
+    let (without, words) = (digest("without"), vec!["tool".to_owned(), "push".to_owned()]);
+    for (scope, target) in [
+        (AlwaysScope::Call, GrantTarget::Call { digest: digest("call") }),
+        (AlwaysScope::Program, GrantTarget::Program { words }),
+        (AlwaysScope::Rule, GrantTarget::Rule),
+        (up_to, GrantTarget::Amount { argument: "sum".to_owned(), most: "9".parse().unwrap(), without }),
+    ] {
+        let asked = ask(store, wide("call")).await;
+        let (record, grants) = allow_always(store, &asked.id, &always(scope), "ann").await.unwrap();
+        assert_eq!(record.state.status(), ApprovalStatus::Allowed);
+        assert_eq!(grants.len(), 2, "each who asked is answered");
+        for grant in grants {
+            assert_eq!(grant.granted.target, target);
+            assert_eq!((grant.granted.most_uses, grant.granted.created_by.as_str()), (Some(3), "ann"));
+        }
+    }
+    let scopes = ask(store, wide("call")).await.always_scopes();
+    assert_eq!(scopes, [AlwaysScope::Call, AlwaysScope::Program, AlwaysScope::Rule]);
+}
+
+async fn an_answer_that_does_not_count_grants_nothing(store: &dyn Store) {
+    let mut narrow = wide("narrow");
+    narrow.place = GrantPlace::default();
+    narrow.amounts = Vec::new();
+    if let Some(reason) = narrow.reasons.last_mut() {
+        reason.program = None;
+    }
+    let narrow = ask(store, narrow).await;
+    assert_eq!(narrow.always_scopes(), [AlwaysScope::Call], "one of those who asked fits no other");
+    let sum = AlwaysScope::UpTo { argument: "sum".to_owned(), most: "9".parse().unwrap() };
+    for scope in [AlwaysScope::Program, AlwaysScope::Rule, sum] {
+        let refused = allow_always(store, &narrow.id, &always(scope), "ann").await;
+        assert!(matches!(refused, Err(AlwaysError::Beyond { .. })), "{refused:?}");
+    }
+    let once = ask(store, NewApproval { allowed_decisions: vec![Decision::AllowOnce], ..wide("once") }).await;
+    assert!(once.always_scopes().is_empty());
+    let refused = allow_always(store, &once.id, &always(AlwaysScope::Call), "ann").await;
+    assert!(matches!(refused, Err(AlwaysError::Resolve(ResolveError::NotOffered { .. }))), "{refused:?}");
+    let unseen = ask(store, NewApproval { unseen: true, ..wide("unseen") }).await;
+    let refused = allow_always(store, &unseen.id, &always(AlwaysScope::Call), "ann").await;
+    assert!(matches!(refused, Err(AlwaysError::Resolve(ResolveError::Unseen { .. }))), "{refused:?}");
+    let denied = ask(store, wide("denied")).await;
+    store
+        .resolve_approval(&denied.id, Decision::Deny, "bob", backstop_store::Timestamp::now())
+        .await
+        .unwrap();
+    let refused = allow_always(store, &denied.id, &always(AlwaysScope::Call), "ann").await;
+    assert!(
+        matches!(refused, Err(AlwaysError::Resolve(ResolveError::AlreadyResolved { .. }))),
+        "{refused:?}"
+    );
+    let unknown = allow_always(store, &"nope".into(), &always(AlwaysScope::Call), "ann").await;
+    assert!(matches!(unknown, Err(AlwaysError::Resolve(ResolveError::Unknown(_)))));
+    let grants = store.grants(99).await.unwrap();
+    assert!(grants.iter().all(|grant| grant.revoked_at.is_some()), "{grants:?}");
+}
