@@ -1,5 +1,5 @@
 //! The SDKs of model providers that the gateway is tried with, the compiler of TypeScript that our reading of it
-//! is held against, and the plugins of others that ours is tried with, from the registries of Python and Node.
+//! is held against, the plugins of others that ours is tried with, and what drives a browser, from the registries of Python and Node.
 //!
 //! They are locked, hashes included, and installed once: a stamp beside each installation holds the lock file
 //! that it was made from.
@@ -14,8 +14,12 @@ use crate::workspace::{read, root};
 const FOLDER: &str = "crates/cli/tests/sdk";
 
 /// Folders with a locked list of packages of Node's that tests need.
-const NODE: &[&str] =
-    &["crates/cli/tests/sdk/node", "crates/script/tests/typescript", "crates/plugins/tests/packages"];
+const NODE: &[&str] = &[
+    "crates/cli/tests/sdk/node",
+    "crates/script/tests/typescript",
+    "crates/plugins/tests/packages",
+    "crates/gateway/tests/browser",
+];
 
 /// Installs whatever is missing or was made from another lock file.
 pub(crate) fn prepare() -> Result<(), Error> {

@@ -50,6 +50,12 @@ const NEEDS: &[Need] = &[
         install: &["apt-get", "install", "--yes", "--no-install-recommends", "sudo"],
         hint: "who may answer for others is held against the real sudo; install it",
     },
+    Need {
+        tool: "chromium",
+        probe: &["chromium", "--version"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "chromium"],
+        hint: "the console is tried in a real browser; install Chromium, so that `chromium` starts it",
+    },
 ];
 
 /// Gets whatever is missing.

@@ -76,9 +76,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-llm",
         ],
     ),
+    // Pages, and nothing of who asks for them or where what is on them comes from.
+    ("backstop-console", &["backstop-hooks", "backstop-store", "backstop-engine"]),
     (
         "backstop-gateway",
         &[
+            "backstop-console",
             "backstop-hooks",
             "backstop-http-client",
             "backstop-process",
@@ -137,6 +140,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-plugins", &["hyper", "rusqlite", "clap"]),
     ("backstop-agent", &["rusqlite", "clap"]),
     ("backstop-gateway", &["rusqlite", "clap"]),
+    ("backstop-console", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-clients", &["tokio", "hyper", "http", "rusqlite", "clap"]),
     ("backstop", &["clap"]),
 ];

@@ -113,6 +113,15 @@ impl TokenLife {
         Self(Life::Until(end))
     }
 
+    /// Returns whether the token has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        match &self.0 {
+            // Whoever is gone can't say that it still counts.
+            Life::Told(told) => *told.borrow() || told.has_changed().is_err(),
+            Life::Until(end) => jiff::Timestamp::now() >= *end,
+        }
+    }
+
     /// Waits for the end of the token.
     pub(crate) async fn over(self) {
         match self.0 {

@@ -418,7 +418,7 @@ impl<'a> Prefixes<'a> {
 }
 
 /// The host that a request names.
-fn asked_host(request: &request::Parts) -> Option<&str> {
+pub(crate) fn asked_host(request: &request::Parts) -> Option<&str> {
     let in_address = request.uri.authority().map(http::uri::Authority::as_str);
     in_address.or_else(|| request.headers.get(header::HOST)?.to_str().ok())
 }
@@ -468,7 +468,7 @@ pub(crate) fn without_key(target: &PathAndQuery) -> Option<PathAndQuery> {
     text.parse().ok()
 }
 
-fn without_port(authority: &str) -> &str {
+pub(crate) fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => host,
         _ => authority,

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use hyper::body::{Body, Frame, SizeHint};
 use thiserror::Error;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::driver::Driver;
 use super::ending::{EndWatch, Ended};
-use super::load::{Running, Streaming};
+use super::load::{Running, Streaming, Visitor};
 use crate::endpoint::Endpoint;
 use crate::error::{Cause, Failure};
 use crate::error_body;
@@ -33,6 +33,7 @@ struct Held {
     /// The request counts as running.
     running: Option<Running>,
     streaming: Option<Streaming>,
+    visitor: Option<Visitor>,
     /// One of the answers that operators may be given at once.
     shown: Option<OwnedSemaphorePermit>,
     /// Its record ends with it.
@@ -44,6 +45,7 @@ enum Kind {
     Whole(Bytes),
     Passing(Box<Passing>),
     Driven(Box<Driver>),
+    Told(mpsc::Receiver<Result<Bytes, BrokenOff>>),
 }
 
 /// The answer broke off where nothing can be said about it any more: the client sees the connection break, as it
@@ -87,6 +89,17 @@ impl AnswerBody {
         Self { kind: Kind::Driven(driver), held: Held::default() }
     }
 
+    /// What somebody tells piece by piece.
+    pub(crate) fn told(pieces: mpsc::Receiver<Result<Bytes, BrokenOff>>) -> Self {
+        Self { kind: Kind::Told(pieces), held: Held::default() }
+    }
+
+    /// An answer that is under way on its connection.
+    pub(crate) fn visiting(mut self, visitor: Visitor) -> Self {
+        self.held.visitor = Some(visitor);
+        self
+    }
+
     /// The answer to this request.
     pub(crate) fn during(mut self, running: Running) -> Self {
         self.held.running = Some(running);
@@ -128,6 +141,7 @@ impl Body for AnswerBody {
             Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Kind::Passing(passing) => passing.poll(cx),
+            Kind::Told(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
             Kind::Driven(driver) => driver.poll_data(cx).map(|data| data.map(|data| data.map(Frame::data))),
         };
         // Whoever knows that nothing more comes does not ask again.
@@ -149,6 +163,7 @@ impl Body for AnswerBody {
         match &self.kind {
             Kind::Whole(bytes) => bytes.is_empty(),
             Kind::Passing(passing) => passing.upstream.as_ref().is_none_or(Body::is_end_stream),
+            Kind::Told(_) => false,
             Kind::Driven(driver) => driver.is_over(),
         }
     }
@@ -159,6 +174,7 @@ impl Body for AnswerBody {
             Kind::Passing(passing) => {
                 passing.upstream.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
             }
+            Kind::Told(_) => SizeHint::default(),
             Kind::Driven(driver) => driver.size_hint(),
         }
     }

@@ -31,9 +31,11 @@ pub(super) async fn handle(
     let shared = Arc::clone(&changes.borrow());
     let (head, body) = request.into_parts();
     match (is_for_operators(head.uri.path()), door) {
-        (true, Door::Operators) => return operators::answer(&shared, head, body).await,
+        (true, Door::Operators) => {
+            return operators::answer(&shared, head, body).await.map(|body| body.visiting(visitor));
+        }
         (true, Door::Clients) if !shared.has_operators_door => {
-            return operators::answer(&shared, head, body).await;
+            return operators::answer(&shared, head, body).await.map(|body| body.visiting(visitor));
         }
         // What is for operators never goes to a provider, and what is for a provider never goes through their door.
         (true, Door::Clients) | (false, Door::Operators) => return operators::nothing(),

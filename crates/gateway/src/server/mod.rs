@@ -12,6 +12,7 @@
 mod answer;
 mod api;
 mod asking;
+mod console;
 mod current;
 mod driver;
 mod ending;
@@ -63,6 +64,7 @@ use crate::settings::{Limits, Settings, Timeouts, WebSockets};
 pub(crate) use answer::is_event_stream;
 use api::Api;
 pub use api::openapi;
+use console::Console;
 use ending::Ending;
 use judging::Judging;
 use load::{Load, Visitors};
@@ -155,6 +157,7 @@ struct Lasting {
     judging: Judging,
     operators: Arc<Operators>,
     api: Arc<Api>,
+    console: Arc<Console>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
     callers: Arc<Asked>,
@@ -183,6 +186,7 @@ pub(crate) struct Shared {
     has_operators_door: bool,
     operators: Arc<Operators>,
     api: Arc<Api>,
+    console: Arc<Console>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     traces: Option<Arc<dyn RequestSink>>,
     access_tokens: Arc<AccessTokens>,
@@ -207,8 +211,19 @@ impl Shared {
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
         let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
-        let Lasting { load, numbers, asked, ending, judging, operators, api, sinks, access_tokens, callers } =
-            lasting;
+        let Lasting {
+            load,
+            numbers,
+            asked,
+            ending,
+            judging,
+            operators,
+            api,
+            console,
+            sinks,
+            access_tokens,
+            callers,
+        } = lasting;
         let told = sinks.iter().chain(&traces).map(Arc::clone).collect();
         let records = Records::new(told, Labels::of(settings), settings.pricing.clone());
         Ok(Self {
@@ -234,6 +249,7 @@ impl Shared {
             access: Access::new(settings.operator_token.as_ref()),
             operators,
             api,
+            console,
             sinks,
             traces,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
@@ -279,6 +295,7 @@ impl Gateway {
             judging: Judging::default(),
             operators,
             api: Arc::default(),
+            console: Arc::default(),
             sinks: sinks.into(),
             access_tokens: Arc::default(),
             callers: Arc::default(),
@@ -346,6 +363,7 @@ impl Gateway {
             judging: old.judging.clone(),
             operators: Arc::clone(&old.operators),
             api: Arc::clone(&old.api),
+            console: Arc::clone(&old.console),
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
             callers: Arc::clone(&old.callers),

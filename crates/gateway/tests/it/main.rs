@@ -11,6 +11,7 @@
 mod access;
 mod api;
 mod clouds;
+mod console;
 mod credentials;
 mod exchange;
 mod failures;

@@ -159,6 +159,10 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let scheme = if gateway.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", running.gateway.address());
     let operators = running.gateway.operators_address().map(|operators| format!("{scheme}://{operators}/-/"));
+    let console = format!(
+        "{}/-/console",
+        operators.as_deref().map_or(address.as_str(), |operators| operators.trim_end_matches("/-/"))
+    );
     let token = if has_own_token { "<gateway.token>" } else { gateway.token.expose() };
     let url = format!("{address}/t/{token}");
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
@@ -170,7 +174,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         let token = (!has_own_token).then_some(token);
         let line = json!({
             "address": address, "url": url, "token": token, "environment": environment, "hooks": socket,
-            "operators": operators,
+            "operators": operators, "console": console,
         });
         output.json_line(&line)?;
     } else {
@@ -185,6 +189,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         if let Some(operators) = operators {
             output.say(&format!("operators are answered at {operators}"));
         }
+        output.say(&format!(
+            "people see and answer at {console}, with a token that `backstop token create --user YOU --scope read --scope approve` makes"
+        ));
         if let Some(socket) = socket {
             output.say(&format!("hooks of coding agents are answered at {socket}"));
         }

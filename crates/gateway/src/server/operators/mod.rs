@@ -1,5 +1,5 @@
 //! Pages for operators on the gateway's own address, or on one of their own ([`Settings::operators_listen`](crate::Settings)): `/-/health`, `/-/ready`,
-//! `/-/metrics`, and the [API](super::api) below `/-/v1`.
+//! `/-/metrics`, the [API](super::api) below `/-/v1`, and the [console](super::console).
 //!
 //! Laws:
 //!
@@ -7,7 +7,7 @@
 //!   (see [`auth`](crate::auth)).
 //! - *Nobody learns more than they may.* Whoever can connect may be a watched agent, or a page in a browser. Without the operators'
 //!   token ([`access`]) an answer carries one bit, as its status. Tokens of agents and of the process, which agents hold, give no
-//!   access here; what the API's tokens open is said there. Pages of other sites get no answer, at any address
+//!   access here; what tokens of people open is said there. Pages of other sites get no answer, at any address
 //!   ([`Authenticator::knows_operators_host`](crate::auth::Authenticator::knows_operators_host)).
 //! - *A full gateway can be inspected*: the limits of the proxy do not count requests to these pages. What operators are shown has a
 //!   limit of its own ([`MOST_SHOWN`]), which requests without the token can't use up.
@@ -20,19 +20,18 @@ mod problem;
 mod readiness;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
 use hyper::body::Incoming;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 pub(super) use self::access::{Access, Denied};
 pub(super) use self::problem::Problem;
 use self::readiness::Probe;
 use super::Shared;
 use super::answer::AnswerBody;
-use super::api;
+use super::{api, console};
 use crate::auth::bearer;
 use crate::exchange::NotReady;
 use crate::identity::KeyState;
@@ -47,19 +46,24 @@ pub(super) struct Operators {
     metrics: Option<Metrics>,
     shown: Arc<Semaphore>,
     probe: Probe,
-    is_stopping: AtomicBool,
+    stopping: watch::Sender<bool>,
 }
 
 impl Operators {
     /// Requests that are shown these metrics.
     pub(super) fn showing(metrics: Option<Metrics>) -> Self {
-        let (probe, is_stopping) = Default::default();
-        Self { metrics, shown: Arc::new(Semaphore::new(MOST_SHOWN)), probe, is_stopping }
+        let (shown, stopping) = (Arc::new(Semaphore::new(MOST_SHOWN)), watch::Sender::new(false));
+        Self { metrics, shown, probe: Probe::default(), stopping }
     }
 
     /// Says that no more requests are wanted.
     pub(super) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+    }
+
+    /// Hears when no more requests are wanted.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 }
 
@@ -74,6 +78,12 @@ pub(super) async fn answer(
             true => Box::pin(api::answer(shared, head, body)).await,
             false => Problem::host().response(),
         });
+    }
+    if console::is_below(head.uri.path()) {
+        return match shared.auth.knows_operators_host(&head) {
+            true => Box::pin(console::answer(shared, head, body)).await,
+            false => told_once(Problem::host().response()),
+        };
     }
     let head = &head;
     let answered = match asked(shared, head) {
@@ -123,7 +133,7 @@ fn asked(shared: &Shared, head: &request::Parts) -> Result<Page, Problem> {
 }
 
 async fn ready(shared: &Shared, head: &request::Parts) -> Result<Response<AnswerBody>, Problem> {
-    let missing = if shared.operators.is_stopping.load(Ordering::Relaxed) {
+    let missing = if *shared.operators.stopping.borrow() {
         Some(NotReady::Stopping)
     } else {
         let missing = shared.operators.probe.missing(shared.interceptor.as_ref()).await;

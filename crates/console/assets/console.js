@@ -1,0 +1,285 @@
+// What pages do beyond their links and forms: keys, clocks, filters, and what comes in meanwhile.
+// Texts are set as texts. What is taken over from the server as HTML comes from the pages' own templates.
+"use strict";
+
+const ROWS = 200;
+const find = (selector) => document.querySelector(selector);
+
+// Clocks.
+function say(left) {
+  const seconds = Math.ceil(left / 1000);
+  if (seconds <= 0) return "over";
+  if (seconds < 60) return `${seconds} s left`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s left`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h left`;
+  return `${Math.floor(seconds / 86400)} d left`;
+}
+function tick() {
+  for (const clock of document.querySelectorAll("time[data-until]")) {
+    const text = say(Number(clock.dataset.until) - Date.now());
+    if (clock.textContent !== text) clock.textContent = text;
+  }
+}
+
+// Filters: rows of the page that do not have all of the words are hidden.
+const filter = find("#filter");
+function passes(row) {
+  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = row.textContent.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+function sift() {
+  if (!filter) return;
+  for (const row of document.querySelectorAll(filter.dataset.filters)) row.hidden = !passes(row);
+  for (const group of document.querySelectorAll(".group")) group.hidden = !group.querySelector("li.row:not([hidden])");
+}
+filter?.addEventListener("input", sift);
+
+// Keys.
+const visible = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility());
+const stops = () => visible(".first a, summary, #live button");
+function step(by) {
+  const all = stops();
+  const here = all.indexOf(document.activeElement);
+  const next = all[here < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, here + by))];
+  next?.focus();
+}
+function press(key) {
+  const target = find(`[data-key="${key}"]`);
+  if (!target?.checkVisibility()) return false;
+  if (target.tagName === "BUTTON") target.click();
+  else target.focus();
+  return true;
+}
+const KEYS = {
+  j: () => step(1),
+  k: () => step(-1),
+  "/": () => (filter ?? find("#text"))?.focus(),
+  "?": () => find("#keys")?.showModal(),
+  g: () => location.assign("/-/console/approvals"),
+  a: () => press("a") || document.activeElement?.closest(".row")?.querySelector(".first a")?.click(),
+  d: () => press("d") || document.activeElement?.closest(".row")?.querySelector(".first a")?.click(),
+  p: () => press("p"),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const types = event.target.closest("input, select, textarea, dialog");
+  if (event.key === "Escape" && types && types.tagName !== "DIALOG") types.blur();
+  if (types && !(types.tagName === "INPUT" && ["checkbox", "radio"].includes(types.type))) return;
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+const hint = find(".keys-hint");
+if (hint) hint.hidden = false;
+
+// An answer is sent once.
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  const form = event.target;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "1";
+  setTimeout(() => delete form.dataset.sent, 5000);
+});
+
+// What comes in meanwhile.
+const connection = find("#connection");
+function told(text, isLost) {
+  if (!connection || connection.textContent === text) return;
+  connection.textContent = text;
+  connection.classList.toggle("lost", Boolean(isLost));
+}
+// Asked for by the page and not by the person, so that nobody stays signed in by leaving a page open.
+const aside = (address) => fetch(address, { headers: { "x-backstop-aside": "1" }, cache: "no-store" });
+
+function over() {
+  told("Signed out. ", true);
+  const link = document.createElement("a");
+  link.href = location.pathname + location.search;
+  link.textContent = "Sign in";
+  connection?.append(link);
+  stream?.close();
+}
+
+// A part of the page that is taken anew, where nobody is in the middle of something in it.
+// Once a second at most, however much comes in.
+let taking = null;
+let isStale = false;
+let takenAt = 0;
+function take() {
+  const part = find("[data-part]");
+  if (!part) return;
+  if (taking) { isStale = true; return; }
+  taking = setTimeout(async () => {
+    await exchange(part);
+    takenAt = Date.now();
+    taking = null;
+    if (isStale) { isStale = false; take(); }
+  }, Math.max(0, takenAt + 1000 - Date.now()));
+}
+async function exchange(part) {
+  try {
+    const answer = await aside(part.dataset.part + (part.id === "queue" ? location.search : ""));
+    if (answer.status === 401) return over();
+    if (!answer.ok) return;
+    put(part, new DOMParser().parseFromString(await answer.text(), "text/html").body);
+  } catch { /* The stream says that the connection is lost. */ }
+}
+function put(part, fresh) {
+  if (part.id === "state") {
+    const now = fresh.querySelector("[data-is]")?.dataset.is;
+    if (now === part.dataset.status) return;
+    part.dataset.status = now;
+    // What can't be answered any more offers no answer.
+    if (now !== "pending") find(".answers")?.remove();
+  }
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  const address = focused?.getAttribute?.("href");
+  const word = part.querySelector("#word")?.value;
+  const ticked = new Set([...part.querySelectorAll("input:checked")].map((box) => box.value));
+  part.replaceChildren(...fresh.childNodes);
+  for (const box of part.querySelectorAll('input[type="checkbox"]')) box.checked = ticked.has(box.value);
+  const field = part.querySelector("#word");
+  if (field && word) field.value = word;
+  if (focused) {
+    const same = focused.id === "word" ? field : address && [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === address);
+    (same || part.querySelector(".first a") || find("#main"))?.focus({ preventScroll: true });
+  }
+  sift();
+  tick();
+}
+
+// Live rows.
+const table = find("#live");
+const pause = find("#pause");
+let held = 0;
+let skipped = 0;
+const isPaused = () => pause?.getAttribute("aria-pressed") === "true";
+pause?.addEventListener("click", () => {
+  pause.setAttribute("aria-pressed", String(!isPaused()));
+  pause.textContent = isPaused() ? "Go on" : "Pause";
+  held = 0;
+  count();
+});
+function count() {
+  const more = find("#more");
+  const text = isPaused() ? `paused, ${held} more` : skipped ? `${skipped} more are in the audit` : "";
+  if (more && more.textContent !== text) more.textContent = text;
+}
+const TONES = { pass: "good", modify: "warning", block: "critical", asked: "info", other: "info" };
+function cell(text) {
+  const cell = document.createElement("td");
+  cell.textContent = text;
+  return cell;
+}
+function rowOf(one) {
+  const row = document.createElement("tr");
+  row.className = "row";
+  const time = document.createElement("td");
+  const open = document.createElement("button");
+  open.type = "button";
+  open.textContent = new Date(one.at).toLocaleTimeString();
+  open.setAttribute("aria-label", `${open.textContent}, details of entry ${one.seq}`);
+  time.append(open);
+  const decision = document.createElement("td");
+  const badge = document.createElement("span");
+  badge.className = `badge ${TONES[one.decision] ?? "info"}`;
+  badge.textContent = one.decision;
+  decision.append(badge);
+  row.append(time, decision, cell(one.point), cell(one.tool), cell(one.agent), cell(one.by));
+  row.addEventListener("click", () => details(one));
+  return row;
+}
+function details(one) {
+  const list = find("#facts");
+  list.replaceChildren();
+  const facts = [["entry", String(one.seq)], ["time", new Date(one.at).toISOString()], ["decision", one.decision], ["point", one.point], ["tool", one.tool], ["agent", one.agent], ["by", one.by], ...one.facts];
+  for (const [name, value] of facts) {
+    if (!value) continue;
+    const line = document.createElement("div");
+    const term = document.createElement("dt");
+    term.textContent = name;
+    const said = document.createElement("dd");
+    said.textContent = value;
+    line.append(term, said);
+    list.append(line);
+  }
+  find("#details").showModal();
+}
+function passed({ rows, more }) {
+  if (!table) return;
+  if (isPaused()) {
+    held += rows.length + more;
+    return count();
+  }
+  skipped += more;
+  const fresh = document.createDocumentFragment();
+  for (const one of rows.slice(-ROWS).reverse()) {
+    const row = rowOf(one);
+    if (filter?.value) row.hidden = !passes(row);
+    fresh.append(row);
+  }
+  table.prepend(fresh);
+  while (table.childElementCount > ROWS) table.lastElementChild.remove();
+  const nothing = find("#nothing");
+  if (nothing) nothing.hidden = true;
+  count();
+}
+
+// One stream for a page, while somebody looks at it.
+let stream = null;
+let lastEntry = "";
+let mark = null;
+function listen() {
+  const address = document.body.dataset.events;
+  if (!address || document.hidden || stream) return;
+  const from = lastEntry ? `${address.includes("?") ? "&" : "?"}after=${lastEntry}` : "";
+  const opened = new EventSource(address + from);
+  stream = opened;
+  opened.addEventListener("open", () => told("Connected"));
+  opened.addEventListener("approvals", (event) => {
+    const { waiting, mark: latest } = JSON.parse(event.data);
+    const badge = find("#waiting");
+    badge.hidden = waiting === 0;
+    badge.textContent = waiting;
+    badge.setAttribute("aria-label", `${waiting} waiting`);
+    document.title = document.title.replace(/^(\(\d+\) )?/, waiting ? `(${waiting}) ` : "");
+    // The first says how it was when the stream began, which the page may be older than.
+    if (mark !== latest) take();
+    mark = latest;
+  });
+  opened.addEventListener("live", (event) => {
+    lastEntry = event.lastEventId || lastEntry;
+    passed(JSON.parse(event.data));
+  });
+  opened.addEventListener("over", over);
+  opened.addEventListener("error", () => {
+    if (stream !== opened) return;
+    told("The connection is lost; trying again", true);
+    opened.close();
+    stream = null;
+    setTimeout(again, 1500);
+  });
+}
+async function again() {
+  if (document.hidden || stream) return;
+  try {
+    const answer = await aside("/-/console/session");
+    if (answer.status === 401) return over();
+  } catch { return void setTimeout(again, 1500); }
+  mark = null;
+  listen();
+}
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    stream?.close();
+    stream = null;
+  } else if (document.body.dataset.events) {
+    again();
+  }
+});
+
+tick();
+setInterval(tick, 1000);
+listen();

@@ -1,0 +1,179 @@
+//! The queue: what can be answered, with what is alike side by side.
+
+use backstop_hooks::{AgentId, HookId, RuleId, Severity};
+use backstop_store::{ApprovalRecord, Timestamp};
+use maud::{Markup, html};
+
+use crate::facts::{is_waiting, severity};
+use crate::page::{Place, Viewer, form_token, page};
+use crate::shown::{ago, left, one_line};
+
+/// The most characters of a call in the queue. All of it is on the page of its question.
+const MOST_CALL: usize = 160;
+const MOST_TITLE: usize = 160;
+
+/// What can be answered.
+#[derive(Debug)]
+pub struct Queue<'a> {
+    /// Some of the questions, in the order in which they end.
+    pub records: &'a [ApprovalRecord],
+    /// How many there are.
+    pub all: usize,
+    /// How many come before the first of them.
+    pub skip: usize,
+    /// How many are shown on a page.
+    pub step: usize,
+    /// Whether answers are given on the machine alone.
+    pub is_strict: bool,
+    /// What was done just now.
+    pub done: Option<&'a str>,
+}
+
+/// The queue as a page.
+pub fn queue(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> String {
+    let content = html! {
+        h1 { "Approvals" }
+        @if queue.is_strict {
+            p.note { "Answers are given on the machine itself here (" code { "backstop approvals" } "): " code { "agent.approvals.strict" } " says so." }
+        }
+        @if let Some(done) = queue.done { p.done role="status" { (done) } }
+        div.tools {
+            label for="filter" { "Filter" }
+            input #filter type="search" data-filters="#queue li.row" autocomplete="off" spellcheck="false";
+        }
+        div #queue data-part="/-/console/approvals/part" { (part(viewer, queue, now)) }
+    };
+    page(viewer, Place::Approvals, "Approvals", Some("/-/console/events"), content)
+}
+
+/// The part of the queue that the script exchanges when something has come in.
+pub fn queue_part(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> String {
+    part(viewer, queue, now).into_string()
+}
+
+fn part(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> Markup {
+    let groups = groups(queue.records);
+    let may_deny = viewer.may_answer && !queue.is_strict && queue.records.iter().any(is_waiting);
+    html! {
+        p.summary { (summary(queue)) }
+        @if groups.is_empty() {
+            p.empty { "Nothing waits for a person." }
+        } @else {
+            form method="post" action="/-/console/approvals/deny" {
+                (form_token(viewer))
+                @for group in &groups {
+                    section.group {
+                        @if group.len() > 1 { h2 { (group.len()) " alike: " (headline(group)) } }
+                        ul.rows { @for record in group { (row(record, may_deny, now)) } }
+                    }
+                }
+                @if may_deny {
+                    div.bulk {
+                        label for="word" { "A word to the model " span.quiet { "(may be left out)" } }
+                        input #word type="text" name="word" maxlength="512" autocomplete="off";
+                        button.deny type="submit" { "Deny what is ticked" }
+                    }
+                }
+            }
+            (pages(queue))
+        }
+    }
+}
+
+fn summary(queue: &Queue<'_>) -> Markup {
+    let (first, last) = (queue.skip.saturating_add(1), queue.skip.saturating_add(queue.records.len()));
+    html! {
+        @match queue.all {
+            0 => {},
+            all if all == queue.records.len() => { (all) @if all == 1 { " question" } @else { " questions" } },
+            all => { (first) " to " (last) " of " (all) " questions" }
+        }
+    }
+}
+
+fn pages(queue: &Queue<'_>) -> Markup {
+    let next = queue.skip.saturating_add(queue.records.len());
+    html! {
+        @if queue.skip > 0 || next < queue.all {
+            nav.pages aria-label="Pages" {
+                @if queue.skip > 0 {
+                    a href={ "/-/console/approvals?skip=" (queue.skip.saturating_sub(queue.step)) } rel="prev" { "Previous" }
+                }
+                @if next < queue.all {
+                    a href={ "/-/console/approvals?skip=" (next) } rel="next" { (queue.all.saturating_sub(next)) " more" }
+                }
+            }
+        }
+    }
+}
+
+fn row(record: &ApprovalRecord, may_deny: bool, now: Timestamp) -> Markup {
+    let request = &record.request;
+    let title = one_line(&request.title, MOST_TITLE);
+    let waits = is_waiting(record);
+    html! {
+        li.row {
+            @if may_deny && waits {
+                input type="checkbox" name="deny" value={ (record.id) " " (request.digest) } aria-label={ "Tick: " (title) };
+            }
+            div {
+                p.first {
+                    (severity(request.severity)) " "
+                    a href={ "/-/console/approvals/" (record.id) } { (title) }
+                }
+                p.call { span.tool { (one_line(&request.tool_name.in_full(), 60)) } " " code.exact { (one_line(&request.preview.to_string(), MOST_CALL)) } }
+                p.meta {
+                    span { (one_line(request.agent.as_str(), 40)) }
+                    @if let Some(workspace) = &request.place.workspace { span { (one_line(workspace, 60)) } }
+                    span { "asked " (ago(request.created_at, now)) }
+                    @if waits { span { (left(request.expires_at, now)) } } @else { span { (record.state.status().as_str()) } }
+                }
+            }
+        }
+    }
+}
+
+/// What makes questions alike: the same agent, tool and reasons.
+type Likeness<'a> = (&'a AgentId, &'a str, Vec<(&'a HookId, Vec<&'a RuleId>, &'a Option<Vec<String>>)>);
+
+/// Returns whether two questions are of one kind: the same agent, tool and reasons.
+pub fn is_alike(one: &ApprovalRecord, other: &ApprovalRecord) -> bool {
+    likeness(one) == likeness(other)
+}
+
+fn likeness(record: &ApprovalRecord) -> Likeness<'_> {
+    let request = &record.request;
+    let reasons = request.reasons.iter();
+    let reasons = reasons.map(|reason| (&reason.hook, reason.rules.iter().collect(), &reason.program));
+    (&request.agent, request.tool_name.called(), reasons.collect())
+}
+
+fn groups(records: &[ApprovalRecord]) -> Vec<Vec<&ApprovalRecord>> {
+    let mut groups: Vec<Vec<&ApprovalRecord>> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for record in records {
+        let place = *known.entry((likeness(record), is_waiting(record))).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(record),
+            None => groups.push(vec![record]),
+        }
+    }
+    // Of what is grave, people hear first.
+    for group in &mut groups {
+        group.sort_by_key(|record| std::cmp::Reverse(record.request.severity));
+    }
+    groups.sort_by_key(|group| {
+        let first = group.first();
+        let gravest = group.iter().map(|record| record.request.severity).max();
+        (!first.is_some_and(|first| is_waiting(first)), gravest != Some(Severity::Critical))
+    });
+    groups
+}
+
+/// What a group is about.
+fn headline(group: &[&ApprovalRecord]) -> String {
+    let Some(record) = group.first() else { return String::new() };
+    let request = &record.request;
+    let hooks = request.reasons.iter().map(|reason| reason.hook.as_str()).collect::<Vec<_>>().join(", ");
+    one_line(&format!("{} of {}, asked by {hooks}", request.tool_name.called(), request.agent), 120)
+}

@@ -1,0 +1,69 @@
+//! Where a person signs in.
+
+use maud::html;
+
+use crate::page::whole;
+
+/// What whoever is not signed in sees.
+#[derive(Clone, Copy, Debug)]
+pub struct SignIn<'a> {
+    /// Where the person wanted to go.
+    pub to: &'a str,
+    /// What went wrong, if anything did.
+    pub trouble: Option<Trouble>,
+    /// Whether a link of another site led here. Browsers then send no cookie, so that the person may be signed in.
+    pub from_elsewhere: bool,
+}
+
+/// Why somebody was not signed in, or is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is no token that counts here.
+    Token,
+    /// The session is over.
+    Over,
+    /// Too many are signed in.
+    Full,
+    /// It could not be written down that somebody signed in.
+    Store,
+}
+
+impl Trouble {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Token => "This is no token of a person that counts here.",
+            Self::Over => "You are signed out: the session was idle, it ended, or its token did.",
+            Self::Full => "Too many are signed in already.",
+            Self::Store => "Where state is kept can't be written now, so nobody can sign in.",
+        }
+    }
+}
+
+/// The page on which a person signs in.
+pub fn sign_in(sign_in: &SignIn<'_>) -> String {
+    let body = html! {
+        body.alone {
+            main #main {
+                h1 { "Sign in to Backstop" }
+                @if sign_in.from_elsewhere {
+                    p { "Signed in already? " a href=(sign_in.to) { "Go on" } "." }
+                }
+                @if let Some(trouble) = sign_in.trouble {
+                    p.alert #trouble role="alert" { (trouble.text()) }
+                }
+                form method="post" action="/-/console/sign-in" {
+                    input type="hidden" name="to" value=(sign_in.to);
+                    label for="token" { "Access token" }
+                    input #token type="password" name="token" required autocomplete="off" autofocus
+                        spellcheck="false" maxlength="200" aria-describedby="about";
+                    button.primary type="submit" { "Sign in" }
+                }
+                p #about .quiet {
+                    code { "backstop token create --user YOU --scope read --scope approve" }
+                    " makes one, on the machine that runs Backstop. It stays there: nothing of it is kept in this browser."
+                }
+            }
+        }
+    };
+    whole("Sign in", body)
+}

@@ -1,0 +1,202 @@
+//! Answers that people give on pages. The rules are those of `backstop approvals`: the first answer counts, deny can always be answered, and what was
+//! shown to nobody is not allowed.
+
+use std::time::Duration;
+
+use backstop_console::Told;
+use backstop_hooks::{ApprovalId, Decision};
+use backstop_store::{
+    Always, AlwaysError, AlwaysScope, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError, Timestamp,
+    allow_always,
+};
+
+use super::form::Form;
+use super::{Answer, Trouble, Visit, approvals, see_other};
+
+/// How long an allowance for one later call counts.
+const LATER: Duration = Duration::from_hours(1);
+/// The longest that an answer holds.
+const LONGEST_SECONDS: u64 = 30 * 24 * 3_600;
+/// The most questions that are answered at once.
+const MOST_AT_ONCE: usize = 200;
+
+impl Visit<'_> {
+    fn answers(&self) -> Result<(), Trouble> {
+        if self.seat.may_answer() && !self.engine.keeps_answers_apart() {
+            Ok(())
+        } else {
+            Err(Trouble::Scope)
+        }
+    }
+}
+
+/// Answers one question.
+pub(super) async fn answer(visit: &Visit<'_>, id: &str, form: &Form) -> Answer {
+    visit.answers()?;
+    let record = visit.record(id).await?;
+    // INVARIANT (what the human saw): an answer says which call it is about.
+    if form.one("digest")? != record.request.digest.to_string() {
+        let told = Told::Refused(
+            "The question is about another call than the one that you saw. Look at it again.".to_owned(),
+        );
+        return approvals::page(visit, &record, Some(&told)).await;
+    }
+    match given(visit, &record, form).await? {
+        // A page that is loaded anew answers nothing anew.
+        Ok(()) => Ok(see_other(&format!("/-/console/approvals/{}", record.id))),
+        Err(why) => {
+            let record = visit.record(id).await?;
+            approvals::page(visit, &record, Some(&Told::Refused(why))).await
+        }
+    }
+}
+
+async fn given(
+    visit: &Visit<'_>,
+    record: &ApprovalRecord,
+    form: &Form,
+) -> Result<Result<(), String>, Trouble> {
+    let (store, by, now) = (visit.engine.answer_store(), visit.seat.by(), Timestamp::now());
+    let done = match form.one("decision")? {
+        "allow-once" => {
+            let answer = PersonsAnswer::new(Decision::AllowOnce, by, now);
+            store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
+        }
+        "deny" => {
+            let answer = PersonsAnswer::new(Decision::Deny, by, now).with_word(form.one("word")?);
+            store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
+        }
+        "allow-later" => {
+            store.allow_later(&record.id, &by, LATER, now).await.map(drop).map_err(AlwaysError::from)
+        }
+        "allow-always" => match always(form)? {
+            Ok(always) => allow_always(store.as_ref(), &record.id, &always, &by).await.map(drop),
+            Err(why) => return Ok(Err(why)),
+        },
+        _ => return Err(Trouble::Form),
+    };
+    match done {
+        Ok(()) => Ok(Ok(())),
+        Err(error) => refused(visit, &record.id, &error).await.map(Err),
+    }
+}
+
+/// Reads how far an answer goes that holds from now on.
+fn always(form: &Form) -> Result<Result<Always, String>, Trouble> {
+    let scope = match form.one("scope")? {
+        "call" => AlwaysScope::Call,
+        "program" => AlwaysScope::Program,
+        "rule" => AlwaysScope::Rule,
+        "up-to" => match form.one("most")?.trim().parse() {
+            Ok(most) => AlwaysScope::UpTo { argument: form.one("argument")?.to_owned(), most },
+            Err(error) => return Ok(Err(format!("Nothing was allowed: {error}."))),
+        },
+        _ => return Err(Trouble::Form),
+    };
+    let seconds: u64 = form.one("span")?.parse().map_err(|_| Trouble::Form)?;
+    if !(60..=LONGEST_SECONDS).contains(&seconds) {
+        return Err(Trouble::Form);
+    }
+    let times = match form.one("times")?.trim() {
+        "" => None,
+        times => match times.parse() {
+            Ok(times) => Some(times),
+            Err(_) => return Ok(Err("Nothing was allowed: how many calls is a number from 1.".to_owned())),
+        },
+    };
+    Ok(Ok(Always { scope, ttl: Some(Duration::from_secs(seconds)), times }))
+}
+
+/// Why an answer does not count, for the person who gave it.
+async fn refused(visit: &Visit<'_>, id: &ApprovalId, error: &AlwaysError) -> Result<String, Trouble> {
+    let why = match error {
+        AlwaysError::Beyond { .. } => error.to_string(),
+        AlwaysError::Resolve(ResolveError::Store(_)) => return Err(Trouble::Store),
+        AlwaysError::Resolve(ResolveError::Unknown(_)) => return Err(Trouble::Nothing),
+        AlwaysError::Resolve(ResolveError::AlreadyResolved { status, .. }) => {
+            let record = visit.record(id.as_str()).await?;
+            let first = match record.state.by() {
+                Some(by) => format!("{by} was first"),
+                None => format!("the question is {status} already"),
+            };
+            match record.state {
+                ApprovalState::Denied { .. } => format!("{first} and denied it"),
+                ApprovalState::Allowed(_) | ApprovalState::Used { .. } => format!("{first} and allowed it"),
+                _ => first,
+            }
+        }
+        AlwaysError::Resolve(ResolveError::Expired { at, .. }) => format!("the question was over at {at}"),
+        AlwaysError::Resolve(ResolveError::NotOffered { .. }) => {
+            "the hooks that asked did not offer this answer".to_owned()
+        }
+        AlwaysError::Resolve(ResolveError::Unseen { .. }) => {
+            "a part of the arguments was shown to nobody yet".to_owned()
+        }
+    };
+    Ok(backstop_console::plain(&format!("Your answer does not count: {why}.")))
+}
+
+/// Shows all of the arguments, so that the call can be allowed.
+pub(super) async fn whole(visit: &Visit<'_>, id: &str) -> Answer {
+    visit.answers()?;
+    let record = visit.record(id).await?;
+    visit.engine.answer_store().mark_seen(&record.id).await.map_err(|_| Trouble::Store)?;
+    Ok(see_other(&format!("/-/console/approvals/{}", record.id)))
+}
+
+/// Denies what is ticked in the queue.
+pub(super) async fn deny_ticked(visit: &Visit<'_>, form: &Form) -> Answer {
+    let word = form.one("word")?;
+    let (done, missed) = each(visit, form.all("deny"), Decision::Deny, word).await?;
+    Ok(see_other(&format!("/-/console/approvals?denied={done}&missed={missed}")))
+}
+
+/// Answers what is ticked on the page of a question, where each call is shown.
+pub(super) async fn several(visit: &Visit<'_>, form: &Form) -> Answer {
+    let (decision, name) = match form.one("decision")? {
+        "allow-once" => (Decision::AllowOnce, "allowed"),
+        "deny" => (Decision::Deny, "denied"),
+        _ => return Err(Trouble::Form),
+    };
+    let (done, missed) = each(visit, form.all("which"), decision, "").await?;
+    Ok(see_other(&format!("/-/console/approvals?{name}={done}&missed={missed}")))
+}
+
+/// Answers each of some questions, which stand there with the digests of their calls. Returns how many count, and how many do not.
+async fn each<'a>(
+    visit: &Visit<'_>,
+    ticked: impl Iterator<Item = &'a str>,
+    decision: Decision,
+    word: &str,
+) -> Result<(usize, usize), Trouble> {
+    visit.answers()?;
+    let ticked: Vec<&str> = ticked.take(MOST_AT_ONCE + 1).collect();
+    if ticked.len() > MOST_AT_ONCE {
+        return Err(Trouble::Form);
+    }
+    let (mut done, mut missed) = (0_usize, 0_usize);
+    for one in ticked {
+        let (id, digest) = one.split_once(' ').ok_or(Trouble::Form)?;
+        let record = match visit.record(id).await {
+            Ok(record) => record,
+            Err(Trouble::Nothing) => {
+                missed = missed.saturating_add(1);
+                continue;
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        // Where more is kept of a call than the list shows, it is allowed on its own page.
+        let is_shown = decision == Decision::Deny || record.request.whole.is_none();
+        let is_it = is_shown && record.request.digest.to_string() == digest;
+        let answer = PersonsAnswer::new(decision, visit.seat.by(), Timestamp::now()).with_word(word);
+        let counts = is_it
+            && match visit.engine.answer_store().answer_approval(&record.id, answer).await {
+                Ok(_) => true,
+                Err(ResolveError::Store(_)) => return Err(Trouble::Store),
+                Err(_) => false,
+            };
+        let counted = if counts { &mut done } else { &mut missed };
+        *counted = counted.saturating_add(1);
+    }
+    Ok((done, missed))
+}

@@ -1,0 +1,126 @@
+//! Pages about questions.
+
+use backstop_console::{Question, Queue, Told, is_alike};
+use backstop_hooks::ApprovalId;
+use backstop_store::{ApprovalRecord, ApprovalState, OpenApprovals, Timestamp};
+use http::StatusCode;
+
+use super::{Answer, Trouble, Visit, form, html};
+
+/// How many questions are shown at once.
+const STEP: usize = 100;
+/// How many questions are looked at for those that are like one, and how many of these are shown.
+const LOOKED_AT: usize = 100;
+const MOST_ALIKE: usize = 20;
+
+impl Visit<'_> {
+    /// Returns the question of that id.
+    pub(super) async fn record(&self, id: &str) -> Result<ApprovalRecord, Trouble> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if id.is_empty() || id.len() > 128 || !id.bytes().all(is_plain) {
+            return Err(Trouble::Nothing);
+        }
+        let found = self.engine.answer_store().approval(&ApprovalId::new(id)).await;
+        found.map_err(|_| Trouble::Store)?.ok_or(Trouble::Nothing)
+    }
+
+    async fn open(&self, skip: usize, limit: usize) -> Result<OpenApprovals, Trouble> {
+        let (store, now) = (self.engine.answer_store(), Timestamp::now());
+        store.expire_approvals(now).await.map_err(|_| Trouble::Store)?;
+        store.open_approvals(now, skip, limit).await.map_err(|_| Trouble::Store)
+    }
+}
+
+pub(super) async fn queue(visit: &Visit<'_>) -> Answer {
+    Ok(html(StatusCode::OK, shown(visit, false).await?))
+}
+
+pub(super) async fn part(visit: &Visit<'_>) -> Answer {
+    Ok(html(StatusCode::OK, shown(visit, true).await?))
+}
+
+async fn shown(visit: &Visit<'_>, is_part: bool) -> Result<String, Trouble> {
+    let skip = form::query(visit.head, "skip").parse().unwrap_or(0);
+    let mut open = visit.open(skip, STEP).await?;
+    let mut skip = skip;
+    if open.records.is_empty() && skip > 0 {
+        // Of what stood there, nothing is left.
+        (skip, open) = (0, visit.open(0, STEP).await?);
+    }
+    let done = match (
+        form::query(visit.head, "allowed").parse::<usize>(),
+        form::query(visit.head, "denied").parse::<usize>(),
+    ) {
+        (Ok(count), _) => Some(format!("{count} allowed once.")),
+        (_, Ok(count)) => Some(format!("{count} denied.")),
+        _ => None,
+    };
+    let missed = form::query(visit.head, "missed").parse::<usize>().unwrap_or(0);
+    let done = done.map(|done| match missed {
+        0 => done,
+        missed => format!(
+            "{done} {missed} not: somebody was first, the call is another one, or it can't be answered so."
+        ),
+    });
+    let queue = Queue {
+        records: &open.records,
+        all: open.all,
+        skip,
+        step: STEP,
+        is_strict: visit.engine.keeps_answers_apart(),
+        done: done.as_deref(),
+    };
+    let (viewer, now) = (visit.viewer(), Timestamp::now());
+    Ok(match is_part {
+        true => backstop_console::queue_part(&viewer, &queue, now),
+        false => backstop_console::queue(&viewer, &queue, now),
+    })
+}
+
+pub(super) async fn question(visit: &Visit<'_>, id: &str) -> Answer {
+    let record = visit.record(id).await?;
+    page(visit, &record, None).await
+}
+
+pub(super) async fn state(visit: &Visit<'_>, id: &str) -> Answer {
+    let record = visit.record(id).await?;
+    let open = visit.open(0, 2).await?;
+    let question = Question {
+        record: &record,
+        similar: &[],
+        is_strict: visit.engine.keeps_answers_apart(),
+        told: None,
+        next: next(&open.records, &record),
+    };
+    Ok(html(StatusCode::OK, backstop_console::question_state(&question, Timestamp::now())))
+}
+
+/// The page of a question, on which the person is told something.
+pub(super) async fn page(visit: &Visit<'_>, record: &ApprovalRecord, told: Option<&Told>) -> Answer {
+    let open = visit.open(0, LOOKED_AT).await?.records;
+    let is_like_it = |one: &&ApprovalRecord| {
+        one.id != record.id && one.state == ApprovalState::Pending && is_alike(one, record)
+    };
+    let similar: Vec<_> = match record.state {
+        ApprovalState::Pending => open.iter().filter(is_like_it).take(MOST_ALIKE).cloned().collect(),
+        _ => Vec::new(),
+    };
+    let question = Question {
+        record,
+        similar: &similar,
+        is_strict: visit.engine.keeps_answers_apart(),
+        told,
+        next: next(&open, record),
+    };
+    let status = match told {
+        Some(Told::Refused(_)) => StatusCode::CONFLICT,
+        _ => StatusCode::OK,
+    };
+    Ok(html(status, backstop_console::question(&visit.viewer(), &question, Timestamp::now())))
+}
+
+/// The question that waits and ends next, besides this one.
+fn next<'a>(open: &'a [ApprovalRecord], record: &ApprovalRecord) -> Option<&'a str> {
+    let waits = |one: &&ApprovalRecord| one.id != record.id && one.state == ApprovalState::Pending;
+    open.iter().find(waits).map(|one| one.id.as_str())
+}

@@ -1,0 +1,218 @@
+//! By which door a request came in, and whether a page of ours sent it.
+//!
+//! A cookie knows no port: whatever listens at another port of the same host is sent it by the browser, and an agent can listen at one. Under TLS
+//! nobody without the certificate can. In the clear, on this machine, the console has therefore a *name of its own* for whoever opens it: `console-` and 128
+//! random bits, below `.localhost`, which browsers take for this machine themselves. Cookies are that name's alone, and no other
+//! page knows it.
+
+use backstop_console::ROOT;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::auth::{asked_host, without_port};
+
+/// The bytes of a name of the console's own.
+const NAME_BYTES: usize = 16;
+const BEFORE_NAME: &str = "console-";
+const BEHIND_NAME: &str = ".localhost";
+
+/// How a request reached the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// By TLS, ours or that of somebody in front.
+    Secure,
+    /// In the clear on this machine, by a name of the console's own.
+    Own,
+}
+
+/// Where a request should have gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// To this address, which has a name of its own.
+    Name(String),
+    /// To where there is TLS.
+    Clear,
+}
+
+impl Door {
+    pub(super) fn of(head: &Parts, has_tls: bool) -> Result<Self, Elsewhere> {
+        if has_tls {
+            return Ok(Self::Secure);
+        }
+        let authority = asked_host(head).unwrap_or_default();
+        let host = without_port(authority).to_ascii_lowercase();
+        if is_own_name(&host) {
+            return Ok(Self::Own);
+        }
+        let is_loopback = host == "localhost"
+            || host.ends_with(BEHIND_NAME)
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+        if !is_loopback {
+            // Browsers say where a request is from only where they trust the connection: then somebody in front has TLS.
+            return if fetch_site(&head.headers).is_some() {
+                Ok(Self::Secure)
+            } else {
+                Err(Elsewhere::Clear)
+            };
+        }
+        let port = authority.strip_prefix(without_port(authority)).unwrap_or_default();
+        let target = head.uri.path_and_query().map_or(ROOT, http::uri::PathAndQuery::as_str);
+        let name = random::<NAME_BYTES>().ok_or(Elsewhere::Clear)?;
+        Err(Elsewhere::Name(format!("http://{BEFORE_NAME}{name}{BEHIND_NAME}{port}{target}")))
+    }
+
+    /// The name of the cookie here. By its beginning, browsers let nobody set it in the clear or from another host.
+    pub(super) const fn cookie(self) -> &'static str {
+        match self {
+            Self::Secure => "__Host-backstop",
+            Self::Own => "backstop",
+        }
+    }
+
+    /// What stands behind the value of the cookie.
+    pub(super) const fn attributes(self) -> &'static str {
+        match self {
+            Self::Secure => "Path=/; HttpOnly; SameSite=Strict; Secure",
+            Self::Own => "Path=/-/console; HttpOnly; SameSite=Strict",
+        }
+    }
+}
+
+fn is_own_name(host: &str) -> bool {
+    let name = host.strip_prefix(BEFORE_NAME).and_then(|rest| rest.strip_suffix(BEHIND_NAME));
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    name.is_some_and(|name| name.len() == 2 * NAME_BYTES && name.bytes().all(is_hex))
+}
+
+/// Returns random bytes as hex digits.
+pub(super) fn random<const BYTES: usize>() -> Option<String> {
+    let mut bytes = [0; BYTES];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What the browser says of whose page sent a request.
+pub(super) fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes)
+}
+
+/// Returns whether a page of this very origin sent a request. Whoever says nothing of it did not.
+pub(super) fn is_own(head: &Parts, door: Door) -> bool {
+    let headers = &head.headers;
+    let mut said = headers.get_all("sec-fetch-site").iter();
+    match (said.next(), said.next()) {
+        (Some(site), None) => site == "same-origin",
+        (Some(_), Some(_)) => false,
+        (None, _) => {
+            let mut origins = headers.get_all(header::ORIGIN).iter();
+            let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+            let scheme = if door == Door::Secure { "https" } else { "http" };
+            asked_host(head).is_some_and(|host| {
+                let own = format!("{scheme}://{host}");
+                origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())
+            })
+        }
+    }
+}
+
+/// Returns the cookie of a session. Of two, nobody knows which is meant.
+pub(super) fn cookie(headers: &HeaderMap, door: Door) -> Option<String> {
+    let texts = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+    let pairs = texts.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut own = pairs.filter(|(name, _)| *name == door.cookie()).map(|(_, value)| value);
+    own.next().filter(|_| own.next().is_none()).map(str::to_owned)
+}
+
+/// Returns whether one may be led there after signing in: a page of the console, written plainly.
+pub(super) fn is_destination(address: &str) -> bool {
+    let path = address.split('?').next().unwrap_or_default();
+    address.len() <= 512
+        && super::is_below(path)
+        && !path.split('/').any(|part| matches!(part, "." | ".."))
+        && address.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\#\"'<>".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn head(host: &str, headers: &[(&'static str, &str)]) -> Parts {
+        let mut request = Request::post("/-/console/x?y=1").header("host", host);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn in_the_clear_the_console_has_a_name_of_its_own() {
+        let name = "console-0123456789abcdef0123456789abcdef.localhost";
+        assert_eq!(Door::of(&head(&format!("{name}:8484"), &[]), false), Ok(Door::Own));
+        for host in
+            ["localhost:8484", "127.0.0.1:8484", "[::1]:8484", "x.localhost:8484", "console-.localhost:8484"]
+        {
+            let Err(Elsewhere::Name(address)) = Door::of(&head(host, &[]), false) else { panic!("{host}") };
+            let (name, target) = address.strip_prefix("http://").unwrap().split_once(':').unwrap();
+            assert!(is_own_name(name), "{address}");
+            assert_eq!(target, "8484/-/console/x?y=1");
+        }
+        assert_eq!(Door::of(&head("10.0.0.7:8484", &[]), false), Err(Elsewhere::Clear));
+        let trusted = [("sec-fetch-site", "none")];
+        assert_eq!(Door::of(&head("console.example", &trusted), false), Ok(Door::Secure));
+        assert_eq!(Door::of(&head("127.0.0.1:8484", &[]), true), Ok(Door::Secure));
+    }
+
+    #[test]
+    fn only_pages_of_this_origin_are_ours() {
+        let own = "http://h.localhost:1";
+        for (headers, is_ours) in [
+            (&[("sec-fetch-site", "same-origin")][..], true),
+            (&[("sec-fetch-site", "same-origin"), ("origin", "null")], true),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("sec-fetch-site", "cross-site"), ("origin", own)], false),
+            (&[("sec-fetch-site", "none")], false),
+            (&[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], false),
+            (&[("origin", own)], true),
+            (&[("origin", "https://h.localhost:1")], false),
+            (&[("origin", "http://h.localhost:2")], false),
+            (&[("origin", "null")], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_own(&head("h.localhost:1", headers), Door::Own), is_ours, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_counts_by_its_whole_name_and_alone() {
+        for (cookies, found) in [
+            (&["backstop=a"][..], Some("a")),
+            (&["x=1; backstop=a; y=2"], Some("a")),
+            (&["backstop=a; backstop=b"], None),
+            (&["backstop=a", "backstop=b"], None),
+            (&["xbackstop=a", "__Host-backstop=b", "backstop"], None),
+        ] {
+            let headers: Vec<_> = cookies.iter().map(|cookie| ("cookie", *cookie)).collect();
+            assert_eq!(cookie(&head("h", &headers).headers, Door::Own).as_deref(), found, "{cookies:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_led_elsewhere() {
+        for address in ["/-/console", "/-/console/approvals/x", "/-/console/audit?text=a%20b&kind=c"] {
+            assert!(is_destination(address), "{address}");
+        }
+        for address in [
+            "//evil.example",
+            "/-/consolex",
+            "https://evil.example/-/console",
+            "/-/console/../v1",
+            "/-/console/\\evil",
+            "",
+        ] {
+            assert!(!is_destination(address), "{address}");
+        }
+    }
+}

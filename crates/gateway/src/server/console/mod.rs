@@ -1,0 +1,333 @@
+//! The console: the pages on which people see and answer, below `/-/console`.
+//!
+//! Laws:
+//!
+//! - *A person signs in with a token of theirs* ([`backstop_store::Scope`]), and may do there what its scopes say. A [session](sessions) ends with the
+//!   token, and no cookie opens anything but these pages.
+//! - *A cookie is for one origin.* Browsers send it to every port of a host, and an agent can listen at one. In the clear, the console is
+//!   therefore served at names of this machine that nobody can guess, and otherwise only where TLS makes it [`Secure`](guard::Door).
+//! - *Looking decides nothing.* What changes anything is posted, from a page of this origin and with the token of its session in the form.
+//! - *What a person saw is what is answered*: answers carry the digest of the call, and are given by the rules of `backstop approvals`.
+//! - *Everything is bounded*: sessions, forms, pages and streams at once, and what each of them shows.
+//!
+//! What pages look like is in `backstop-console`. Limits: sessions are in memory, so that a restart signs everybody out.
+
+mod answers;
+mod approvals;
+mod events;
+mod form;
+mod guard;
+mod pages;
+mod sessions;
+mod signing;
+mod trail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_console::assets::Asset;
+use backstop_console::{ROOT, SignIn, Viewer, message, sign_in};
+use backstop_engine::Engine;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+
+use self::events::Hub;
+use self::guard::Door;
+use self::sessions::{Seat, Sessions};
+use self::signing::Attempts;
+use self::trail::Trail;
+use super::Shared;
+use super::answer::AnswerBody;
+
+/// How many pages there may be under way at once, and how many streams.
+const MOST_PAGES: usize = 64;
+const MOST_STREAMS: usize = 64;
+/// The header of requests that a page sends by itself, and no person: they keep nobody signed in.
+const ASIDE: &str = "x-backstop-aside";
+/// What pages may do: nothing but what they are made of, from where they came.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What all requests of the console share, for as long as the gateway runs.
+#[derive(Debug)]
+pub(super) struct Console {
+    sessions: Sessions,
+    attempts: Attempts,
+    hub: Arc<Hub>,
+    trail: Trail,
+    pages: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self {
+            sessions: Sessions::default(),
+            attempts: Attempts::default(),
+            hub: Arc::default(),
+            trail: Trail::default(),
+            pages: Arc::new(Semaphore::new(MOST_PAGES)),
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+        }
+    }
+}
+
+/// Returns whether a path is one of the console.
+pub(super) fn is_below(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One request of a person who is signed in.
+struct Visit<'a> {
+    shared: &'a Arc<Shared>,
+    engine: &'a Engine,
+    seat: Seat,
+    head: &'a Parts,
+    /// Its path below the root, in parts.
+    path: Vec<&'a str>,
+}
+
+impl Visit<'_> {
+    fn console(&self) -> &Console {
+        &self.shared.console
+    }
+
+    fn viewer(&self) -> Viewer {
+        self.seat.viewer()
+    }
+}
+
+/// What is told to a person instead of a page.
+#[derive(Debug)]
+enum Trouble {
+    /// There is nothing here.
+    Nothing,
+    /// It is done by another method.
+    Method(&'static str),
+    /// The token does not allow it.
+    Scope,
+    /// It did not come from a page of this session.
+    Foreign,
+    /// The form can't be read.
+    Form,
+    /// Where state is kept can't be read or written.
+    Store,
+    /// There is as much under way as there may be at once.
+    Busy,
+    /// The console is not served in the clear at such an address.
+    Clear,
+}
+
+impl Trouble {
+    const fn told(&self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::Nothing => (StatusCode::NOT_FOUND, "Nothing here", "There is no such page, or no more."),
+            Self::Method(_) => {
+                (StatusCode::METHOD_NOT_ALLOWED, "Not that way", "This address is not asked by that method.")
+            }
+            Self::Scope => (
+                StatusCode::FORBIDDEN,
+                "Not allowed",
+                "The token that you signed in with does not allow this.",
+            ),
+            Self::Foreign => (
+                StatusCode::FORBIDDEN,
+                "Not from here",
+                "This was not sent by a page of your session, so nothing was done. Go back, reload the page, and try again.",
+            ),
+            Self::Form => {
+                (StatusCode::BAD_REQUEST, "Not understood", "The form can't be read, so nothing was done.")
+            }
+            Self::Store => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Not now",
+                "Where state is kept can't be read or written now. Nothing was decided by that.",
+            ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Not now",
+                "There is as much under way as there may be at once. Try again in a moment.",
+            ),
+            Self::Clear => (
+                StatusCode::FORBIDDEN,
+                "Not in the clear",
+                "Off this machine the console wants TLS (`gateway.tls`), so that nobody on the way reads or changes what you see. On the machine, open it at 127.0.0.1.",
+            ),
+        }
+    }
+
+    fn response(&self, viewer: Option<&Viewer>) -> Response<AnswerBody> {
+        let (status, title, text) = self.told();
+        let mut response = html(status, message(viewer, title, text));
+        if let Self::Method(allow) = self {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+type Answer = Result<Response<AnswerBody>, Trouble>;
+
+/// Answers a request whose path [is one of the console](is_below), and whose host is known.
+pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) -> Response<AnswerBody> {
+    let Some(engine) = shared.interceptor.engine() else { return super::operators::nothing() };
+    let door = match Door::of(&head, shared.tls.is_some()) {
+        Ok(door) => door,
+        Err(guard::Elsewhere::Clear) => return secured(Trouble::Clear.response(None)),
+        Err(guard::Elsewhere::Name(address)) if is_looking(&head.method) => {
+            return secured(see_other(&address));
+        }
+        Err(guard::Elsewhere::Name(_)) => return secured(Trouble::Foreign.response(None)),
+    };
+    let rest = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
+    let path: Vec<&str> = rest.split('/').skip(1).collect();
+    if let ([name], true) = (path.as_slice(), is_looking(&head.method))
+        && let Some(asset) = Asset::named(name)
+    {
+        return secured(file(asset, &head.headers));
+    }
+    if !is_looking(&head.method) && !guard::is_own(&head, door) {
+        return secured(Trouble::Foreign.response(None));
+    }
+    if let (["sign-in"], &Method::POST) = (path.as_slice(), &head.method) {
+        return secured(signing::sign_in(shared, engine, &head, body, door).await);
+    }
+    let is_aside = head.headers.contains_key(ASIDE) || path == ["events"];
+    let seat =
+        guard::cookie(&head.headers, door).and_then(|cookie| shared.console.sessions.find(&cookie, is_aside));
+    let Some(seat) = seat else { return secured(unknown(&head, door, is_aside)) };
+    if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
+        return secured(signing::sign_out(shared, &head, body, &seat, door).await);
+    }
+    let visit = Visit { shared, engine, seat, head: &head, path };
+    secured(visited(&visit, body).await.unwrap_or_else(|trouble| trouble.response(Some(&visit.viewer()))))
+}
+
+fn is_looking(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
+    if matches!(visit.path.as_slice(), ["events"]) {
+        return events::stream(visit);
+    }
+    let _page = Arc::clone(&visit.console().pages).try_acquire_owned().map_err(|_| Trouble::Busy)?;
+    let looks = is_looking(&visit.head.method);
+    match (looks, visit.path.as_slice()) {
+        (true, [] | [""]) => Ok(see_other("/-/console/approvals")),
+        (true, ["session"]) => Ok(empty(StatusCode::NO_CONTENT)),
+        (true, ["approvals"]) => approvals::queue(visit).await,
+        (true, ["approvals", "part"]) => approvals::part(visit).await,
+        (
+            true,
+            ["approvals", "deny" | "several"] | ["approvals", _, "answer" | "whole"] | ["audit", "verify"],
+        ) => Err(Trouble::Method("POST")),
+        (true, ["approvals", id]) => approvals::question(visit, id).await,
+        (true, ["approvals", id, "state"]) => approvals::state(visit, id).await,
+        (true, ["live"]) => pages::live(visit),
+        (true, ["sessions"]) => pages::sessions(visit).await,
+        (true, ["policy"]) => pages::policy(visit).await,
+        (true, ["audit"]) => trail::page(visit).await,
+        (true, ["audit.jsonl"]) => trail::download(visit).await,
+        (false, _) if visit.head.method == Method::POST => posted(visit, body).await,
+        (false, _) => Err(Trouble::Method("GET, HEAD, POST")),
+        _ => Err(Trouble::Nothing),
+    }
+}
+
+async fn posted(visit: &Visit<'_>, body: Incoming) -> Answer {
+    let form = form::read(visit.head, body, form::MOST_BYTES).await?;
+    if !visit.seat.is_its_form(form.one("form")?) {
+        return Err(Trouble::Foreign);
+    }
+    match visit.path.as_slice() {
+        ["approvals", "deny"] => answers::deny_ticked(visit, &form).await,
+        ["approvals", "several"] => answers::several(visit, &form).await,
+        ["approvals", id, "answer"] => answers::answer(visit, id, &form).await,
+        ["approvals", id, "whole"] => answers::whole(visit, id).await,
+        ["grants", id, "revoke"] => pages::revoke(visit, id).await,
+        ["audit", "verify"] => trail::verify(visit).await,
+        _ => Err(Trouble::Nothing),
+    }
+}
+
+/// For whoever is not signed in: the page to sign in on, or a status for what the script asks.
+fn unknown(head: &Parts, door: Door, is_aside: bool) -> Response<AnswerBody> {
+    if is_aside || (is_looking(&head.method) && head.uri.path().ends_with("/session")) {
+        return empty(StatusCode::UNAUTHORIZED);
+    }
+    let to = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str);
+    let to = to.filter(|_| is_looking(&head.method)).filter(|to| guard::is_destination(to));
+    let had_session = guard::cookie(&head.headers, door).is_some();
+    let page = sign_in(&SignIn {
+        to: to.unwrap_or("/-/console/approvals"),
+        trouble: had_session.then_some(backstop_console::Trouble::Over),
+        from_elsewhere: guard::fetch_site(&head.headers).is_some_and(|site| site == b"cross-site"),
+    });
+    html(StatusCode::UNAUTHORIZED, page)
+}
+
+fn file(asset: &Asset, headers: &HeaderMap) -> Response<AnswerBody> {
+    let tag = asset.entity_tag();
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    let is_known = known.flat_map(|known| known.split(',')).any(|known| known.trim() == tag);
+    let mut response = match is_known {
+        true => empty(StatusCode::NOT_MODIFIED),
+        false => whole(StatusCode::OK, asset.kind, Bytes::from_static(asset.text.as_bytes())),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.extend(HeaderValue::from_str(&tag).map(|tag| (header::ETAG, tag)));
+    response
+}
+
+fn html(status: StatusCode, page: String) -> Response<AnswerBody> {
+    whole(status, "text/html; charset=utf-8", page.into())
+}
+
+fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn empty(status: StatusCode) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::whole(Bytes::new()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Leads on to another page.
+fn see_other(address: &str) -> Response<AnswerBody> {
+    let mut response = empty(StatusCode::SEE_OTHER);
+    match HeaderValue::from_str(address) {
+        Ok(address) => {
+            response.headers_mut().insert(header::LOCATION, address);
+        }
+        Err(_) => *response.status_mut() = StatusCode::BAD_REQUEST,
+    }
+    response
+}
+
+/// What each answer says to browsers about itself.
+fn secured(mut response: Response<AnswerBody>) -> Response<AnswerBody> {
+    let always = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+    ];
+    let headers = response.headers_mut();
+    headers.extend(always.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// How long a form may take to come.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,152 @@
+//! Signing in and out.
+//!
+//! Laws:
+//!
+//! - *A right token always opens.* It holds 244 random bits, so that nothing has to keep it from being guessed; what is limited is what wrong ones cost. Nobody
+//!   keeps a person out by trying wrong ones.
+//! - *Who signs in is in the trail* before the session counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use backstop_console::{SignIn, Trouble as Said};
+use backstop_engine::Engine;
+use backstop_store::{AuditBody, Durability, NewAuditEntry, Scope, Timestamp};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Incoming;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+use super::guard::{Door, is_destination};
+use super::sessions::Seat;
+use super::{Trouble, form, html, see_other};
+use crate::access::Holder;
+use crate::server::Shared;
+use crate::server::answer::AnswerBody;
+
+/// The most bytes of the form: a token, and where one wants to go.
+const MOST_BYTES: usize = 4 << 10;
+/// How long whoever brings a wrong token waits for the answer, and how many wait at once. More are told at once to come back later.
+const WAIT: Duration = Duration::from_secs(1);
+const MOST_WAITING: usize = 8;
+/// Of how many wrong tokens the log has a line.
+const LOGGED: u64 = 100;
+/// The kinds of entries about it in the trail.
+const SIGNED_IN: &str = "console.signed_in";
+const SIGNED_OUT: &str = "console.signed_out";
+
+/// Wrong attempts to sign in.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    waiting: Semaphore,
+    wrong: AtomicU64,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { waiting: Semaphore::new(MOST_WAITING), wrong: AtomicU64::new(0) }
+    }
+}
+
+impl Attempts {
+    /// Takes note of a wrong one, and returns how it is answered.
+    async fn wrong(&self) -> StatusCode {
+        let count = self.wrong.fetch_add(1, Ordering::Relaxed);
+        if count.is_multiple_of(LOGGED) {
+            tracing::warn!(
+                count = count.saturating_add(1),
+                "somebody tried to sign in at the console with a token that does not count there"
+            );
+        }
+        match self.waiting.try_acquire() {
+            Ok(_place) => {
+                sleep(WAIT).await;
+                StatusCode::FORBIDDEN
+            }
+            Err(_) => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+}
+
+/// Signs a person in.
+pub(super) async fn sign_in(
+    shared: &Shared,
+    engine: &Engine,
+    head: &Parts,
+    body: Incoming,
+    door: Door,
+) -> Response<AnswerBody> {
+    let form = match form::read(head, body, MOST_BYTES).await {
+        Ok(form) => form,
+        Err(trouble) => return trouble.response(None),
+    };
+    let (Ok(token), Ok(to)) = (form.one("token"), form.one("to")) else {
+        return Trouble::Form.response(None);
+    };
+    let to = if is_destination(to) { to } else { "/-/console/approvals" };
+    let again = |status, trouble| {
+        html(status, backstop_console::sign_in(&SignIn { to, trouble: Some(trouble), from_elsewhere: false }))
+    };
+    let holder = shared.access_tokens.api_holder(token.trim().as_bytes());
+    let Some(holder) = holder.filter(is_person) else {
+        return again(shared.console.attempts.wrong().await, Said::Token);
+    };
+    if !tell(engine, SIGNED_IN, &holder).await {
+        return again(StatusCode::SERVICE_UNAVAILABLE, Said::Store);
+    }
+    let Some(cookie) = shared.console.sessions.enter(holder) else {
+        return again(StatusCode::SERVICE_UNAVAILABLE, Said::Full);
+    };
+    let mut response = see_other(to);
+    let cookie = format!("{}={cookie}; {}", door.cookie(), door.attributes());
+    if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
+        cookie.set_sensitive(true);
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Signs a person out.
+pub(super) async fn sign_out(
+    shared: &Shared,
+    head: &Parts,
+    body: Incoming,
+    seat: &Seat,
+    door: Door,
+) -> Response<AnswerBody> {
+    match form::read(head, body, MOST_BYTES).await {
+        Ok(form) if form.one("form").is_ok_and(|given| seat.is_its_form(given)) => {}
+        Ok(_) => return Trouble::Foreign.response(Some(&seat.viewer())),
+        Err(trouble) => return trouble.response(Some(&seat.viewer())),
+    }
+    shared.console.sessions.leave(seat);
+    if let Some(engine) = shared.interceptor.engine() {
+        // It is over, whether or not that can be written down.
+        tell(engine, SIGNED_OUT, seat.holder()).await;
+    }
+    let mut response = see_other("/-/console/approvals");
+    let gone = format!("{}=; {}; Max-Age=0", door.cookie(), door.attributes());
+    if let Ok(gone) = HeaderValue::from_str(&gone) {
+        response.headers_mut().insert(header::SET_COOKIE, gone);
+    }
+    response
+}
+
+/// Returns whether a token is that of a person, who is judged nowhere.
+fn is_person(holder: &Holder) -> bool {
+    holder.agent.is_none() && holder.user.is_some() && !holder.scopes.contains(&Scope::Judge)
+}
+
+async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
+    let body = json!({ "user": holder.user.as_deref(), "token": holder.id });
+    let entry = NewAuditEntry {
+        at: Timestamp::now(),
+        kind: kind.to_owned(),
+        session: None,
+        run: None,
+        body: AuditBody::from(body),
+    };
+    engine.store().append_audit_all(vec![entry], Durability::Soon).await.is_ok()
+}

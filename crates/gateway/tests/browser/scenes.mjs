@@ -1,0 +1,281 @@
+// Scenes in a browser, by the names that the tests have for them.
+
+import axe from "axe-core";
+import { ANN, BOB, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
+
+const WAIT = { timeout: 20_000 };
+const status = async (id) => (await tell("state", id)).status;
+
+async function answering() {
+  const page = await person();
+  await page.goto(ROOT);
+  holds(/^http:\/\/console-[0-9a-f]{32}\.localhost:/.test(page.url()), `a name of its own: ${page.url()}`);
+  await page.fill("#token", "wrong");
+  await page.click("button.primary");
+  await page.waitForSelector("[role=alert]");
+  await signIn(page, ANN);
+  holds(await page.getByText("Nothing waits").isVisible(), "an empty queue");
+  const [first, second] = [await tell("ask"), await tell("ask", { critical: true, title: "a grave one" })];
+  // Both come in without a reload.
+  await page.waitForFunction(() => document.querySelectorAll("#queue li.row").length === 2, null, WAIT);
+  is(await page.textContent("#waiting"), "2");
+  holds((await page.title()).startsWith("(2) "), "the title counts");
+  await page.keyboard.press("j");
+  is(await page.evaluate(() => document.activeElement.textContent), "a grave one", "what is grave comes first");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(new RegExp(first));
+  holds((await page.textContent("#call")).includes("marker 1"), "the exact call");
+  holds(/left/.test(await page.textContent("time.countdown")), "a clock");
+  await page.keyboard.press("a");
+  await page.waitForSelector("#state [data-is=allowed]");
+  is((await tell("state", first)).by.split(" (")[0], "ann, by the console");
+  await page.click("#next");
+  await page.waitForURL(new RegExp(second));
+  await page.keyboard.press("d");
+  await page.keyboard.type("use the other one");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#state [data-is=denied]");
+  is((await tell("state", second)).word, "use the other one");
+  // From now on, and revoked.
+  const third = await tell("ask");
+  await page.goto(at(page, `/approvals/${third}`));
+  await page.click("summary");
+  await page.check("#scope-rule");
+  await page.fill("#times", "2");
+  await page.click("details button.allow");
+  await page.waitForSelector("#state [data-is=allowed]");
+  is(await tell("grants"), 1);
+  await page.goto(at(page, "/policy"));
+  await page.getByRole("button", { name: /^Revoke/ }).click();
+  await page.waitForSelector("p.done");
+  // What is shown in part is allowed once all of it was shown.
+  const large = await tell("ask", { whole: true, arguments: { command: "x".repeat(20_000) } });
+  await page.goto(at(page, `/approvals/${large}`));
+  is(await page.getByRole("button", { name: "Allow once" }).count(), 0);
+  await page.getByRole("button", { name: "Show all of it" }).click();
+  await page.getByRole("button", { name: "Allow once" }).waitFor();
+  holds((await page.textContent("#call")).length > 20_000, "all of it");
+  // Several of a kind.
+  const alike = [large, await tell("ask"), await tell("ask")];
+  await page.goto(at(page, `/approvals/${large}`));
+  for (const box of await page.locator("input[name=which]").all()) await box.check();
+  await page.getByRole("button", { name: "Allow once what is ticked" }).click();
+  await page.waitForURL(/allowed=2/);
+  is(await Promise.all(alike.slice(1).map(status)), ["allowed", "allowed"]);
+  is(await status(large), "pending");
+  await page.keyboard.press("?");
+  holds(await page.locator("#keys").isVisible(), "the keys");
+  await page.keyboard.press("Escape");
+  await page.locator("#keys").waitFor({ state: "hidden" });
+  await page.keyboard.press("/");
+  is(await page.evaluate(() => document.activeElement.id), "filter");
+  await page.keyboard.type("no such question");
+  is(await page.locator("#queue li.row:visible").count(), 0);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForSelector("#token");
+  await page.goto(at(page, "/approvals"));
+  await page.waitForSelector("#token");
+}
+
+async function two() {
+  const [ann, bob] = [await person(ANN), await person(BOB)];
+  const id = await tell("ask");
+  const address = `/approvals/${id}`;
+  await Promise.all([ann.goto(at(ann, address)), bob.goto(at(bob, address))]);
+  await ann.getByRole("button", { name: "Allow once" }).click();
+  await ann.waitForSelector("#state [data-is=allowed]");
+  // The other one sees it without doing anything, and has nothing left to answer.
+  await bob.waitForSelector("#state [data-is=allowed]", WAIT);
+  holds((await bob.textContent("#state")).includes("by ann, by the console"), "who was first");
+  is(await bob.locator(".answers").count(), 0);
+  // At the same moment: one of them counts, and both see which.
+  const both = await tell("ask");
+  await Promise.all([ann, bob].map((page) => page.goto(at(page, `/approvals/${both}`))));
+  await Promise.all([
+    ann.getByRole("button", { name: "Allow once" }).click(),
+    bob.getByRole("button", { name: "Deny", exact: true }).click(),
+  ]);
+  const state = await tell("state", both);
+  for (const page of [ann, bob]) {
+    await page.waitForFunction((by) => document.querySelector("#state").textContent.includes(by), state.by, WAIT);
+  }
+}
+
+async function scriptless() {
+  const page = await person(ANN, { javaScriptEnabled: false });
+  const [id, late] = [await tell("ask"), await tell("ask")];
+  await page.goto(at(page, "/approvals"));
+  await page.locator(".first a").first().click();
+  await page.fill("#deny-word", "not now");
+  await page.getByRole("button", { name: "Deny", exact: true }).click();
+  await page.waitForSelector("#state [data-is=denied]");
+  is(await tell("state", id).then(({ status, word }) => [status, word]), ["denied", "not now"]);
+  // Somebody was first: said on the page.
+  const other = await person(BOB, { javaScriptEnabled: false });
+  for (const one of [page, other]) await one.goto(at(one, `/approvals/${late}`));
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.waitForSelector("#state [data-is=allowed]");
+  await other.getByRole("button", { name: "Deny", exact: true }).click();
+  await other.waitForSelector("[role=alert]");
+  holds((await other.textContent("[role=alert]")).includes("was first and allowed it"), "who was first");
+  is(await status(late), "allowed");
+  const ticked = await tell("ask");
+  await page.goto(at(page, "/approvals"));
+  await page.locator("input[name=deny]").first().check();
+  await page.getByRole("button", { name: "Deny what is ticked" }).click();
+  await page.waitForURL(/denied=1/);
+  is(await status(ticked), "denied");
+}
+
+async function restart() {
+  const page = await person(ANN);
+  const id = await tell("ask");
+  await page.goto(at(page, `/approvals/${id}`));
+  await page.getByText("Connected").waitFor();
+  await tell("restart");
+  await page.getByText("Signed out").waitFor(WAIT);
+  await page.locator("#connection a").click();
+  await page.fill("#token", ANN);
+  await page.click("button.primary");
+  await page.waitForURL(new RegExp(id));
+  await page.getByRole("button", { name: "Allow once" }).click();
+  await page.waitForSelector("#state [data-is=allowed]");
+  // A form of the old session decides nothing.
+  const old = await person(BOB);
+  const other = await tell("ask");
+  await old.goto(at(old, `/approvals/${other}`));
+  await tell("restart");
+  await old.getByRole("button", { name: "Allow once" }).click();
+  await old.waitForSelector("#token");
+  is(await status(other), "pending");
+}
+
+const HOSTILE = [
+  `<img src=x onerror="window.hit=1"><script>window.hit=1</script>`,
+  `"><svg onload=window.hit=1> ' onfocus=window.hit=1 autofocus`,
+  `\u202egnp.exe\u2066 \u200b\u0000\u001b[2J\u2028 \u3164`,
+  "w".repeat(5_000),
+  `javascript:window.hit=1`,
+  `</title></textarea></style><base href=//evil.example>`,
+];
+
+async function hostile() {
+  const page = await person(ANN, { viewport: { width: 390, height: 800 } });
+  await page.addInitScript(() => { window.hit = 0; });
+  for (const text of HOSTILE) {
+    const id = await tell("ask", { title: text, tool: text, everywhere: text, arguments: { [text]: text } });
+    await tell("pass", { receipt: { point: text, verdict: text, agentId: text, sessionId: text, blocked: { hook: text, reason: { rules: [text] } } } });
+    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", `/audit?text=${encodeURIComponent(text)}`]) {
+      await page.goto(at(page, path));
+      if (path === "/live") {
+        await page.waitForSelector("#live tr", WAIT);
+        await page.locator("#live button").first().click();
+        await page.locator("#details[open]").waitFor();
+      }
+      const seen = await page.evaluate(() => ({
+        hit: window.hit,
+        foreign: document.querySelectorAll("main img, main svg, main script, main base, main iframe, main [onfocus]").length,
+        unseen: /[\u0000-\u0008\u000b-\u001f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164]/.test(document.body.textContent),
+        width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      }));
+      is(seen, { hit: 0, foreign: 0, unseen: false, width: 0 }, `${path} with ${text.slice(0, 40)}`);
+    }
+  }
+}
+
+async function many() {
+  await tell("ask-many", 10_000);
+  const page = await person(ANN);
+  is(await page.locator("#queue li.row").count(), 100);
+  holds((await page.textContent(".summary")).includes("of 10000 questions"), "how many there are");
+  await page.getByRole("link", { name: "9900 more" }).click();
+  await page.waitForURL(/skip=100/);
+  holds((await page.textContent(".summary")).includes("101 to 200"), "the next page");
+  await page.keyboard.press("j");
+  await page.keyboard.press("a");
+  await page.waitForURL(/approvals\/[0-9a-f-]+$/);
+  const id = page.url().split("/").pop();
+  await page.keyboard.press("a");
+  await page.waitForSelector("#state [data-is=allowed]");
+  is(await status(id), "allowed");
+  await page.waitForFunction(() => document.querySelector("#waiting").textContent === "9999", null, WAIT);
+  // What comes in while the list is open is taken in, and the list stays as long as it is.
+  await page.goto(at(page, "/approvals"));
+  await tell("ask-many", 50);
+  await page.waitForFunction(() => document.querySelector(".summary").textContent.includes("of 10049"), null, WAIT);
+  is(await page.locator("#queue li.row").count(), 100);
+}
+
+async function live() {
+  const page = await person(ANN);
+  await page.goto(at(page, "/live"));
+  await page.getByText("Connected").waitFor();
+  await tell("pass", { count: 3, receipt: { verdict: "block", agentId: "bot", blocked: { cause: "decision", hook: "gate", reason: { rules: ["test.rule"] } } } });
+  await page.waitForFunction(() => document.querySelectorAll("#live tr").length === 3, null, WAIT);
+  is(await page.locator("#live .badge.critical").count(), 3);
+  holds((await page.textContent("#live tr")).includes("gate, test.rule"), "who decided it");
+  // Whoever comes back is shown the same once, also where others kept a page open.
+  const other = await person(BOB);
+  for (const path of ["/approvals", "/live"]) {
+    await page.goto(at(page, path));
+    await page.getByText("Connected").waitFor();
+  }
+  await page.waitForFunction(() => document.querySelectorAll("#live tr").length > 0, null, WAIT);
+  await other.waitForTimeout(500);
+  is(await page.locator("#live tr").count(), 3);
+  await page.locator("#live button").first().click();
+  holds((await page.textContent("#facts")).includes("decision"), "the details");
+  await page.keyboard.press("Escape");
+  await page.locator("#pause").click();
+  await tell("pass", { count: 500 });
+  await page.waitForFunction(() => /paused, [1-9]/.test(document.querySelector("#more").textContent), null, WAIT);
+  is(await page.locator("#live tr").count(), 3, "paused");
+  await page.locator("#pause").click();
+  for (let round = 0; round < 10; round += 1) await tell("pass", { count: 500, receipt: { verdict: round % 2 ? "pass" : "modify" } });
+  await page.waitForFunction(() => document.querySelectorAll("#live tr").length === 200, null, WAIT);
+  await page.waitForFunction(() => /[1-9][0-9]* more/.test(document.querySelector("#more").textContent), null, WAIT);
+  await page.keyboard.press("/");
+  await page.keyboard.type("tool-499");
+  await page.waitForFunction(() => document.querySelectorAll("#live tr:not([hidden])").length <= 1, null, WAIT);
+  await page.goto(at(page, "/audit?text=tool-77"));
+  holds((await page.locator("li.row").count()) > 0, "what is looked for");
+  await page.getByRole("button", { name: "Verify now" }).click();
+  await page.getByText("entries are what was written").waitFor(WAIT);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /Download/ }).click()]);
+  const lines = await import("node:fs/promises").then(async (fs) => (await fs.readFile(await file.path(), "utf8")).trim().split("\n"));
+  holds(lines.length > 5_500 && lines.every((line) => JSON.parse(line).seq), "all of the trail");
+}
+
+async function axes() {
+  const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true })];
+  await tell("pass", { count: 5, receipt: { verdict: "block", blocked: { cause: "decision", hook: "gate" } } });
+  for (const look of [
+    { colorScheme: "light" },
+    { colorScheme: "dark" },
+    { colorScheme: "light", viewport: { width: 360, height: 740 } },
+    { colorScheme: "dark", viewport: { width: 360, height: 740 } },
+  ]) {
+    const page = await person(null, look);
+    await page.goto(ROOT);
+    await clean(page, "sign in", look);
+    await signIn(page, ANN);
+    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/nothing"]) {
+      await page.goto(at(page, path));
+      if (path === "/live") await page.waitForSelector("#live tr", WAIT);
+      for (const summary of await page.locator("summary").all()) await summary.click();
+      await clean(page, path, look);
+    }
+    await page.keyboard.press("?");
+    await clean(page, "keys", look);
+  }
+}
+
+async function clean(page, what, look) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`);
+  is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
+}
+
+await play({ answering, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
