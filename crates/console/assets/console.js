@@ -47,7 +47,8 @@ function step(by) {
 function press(key) {
   const target = find(`[data-key="${key}"]`);
   if (!target?.checkVisibility()) return false;
-  if (target.tagName === "BUTTON") target.click();
+  // A key leads to what allows, and another presses it: one that was meant for another window allows nothing.
+  if (target.tagName === "BUTTON" && key !== "a") target.click();
   else target.focus();
   return true;
 }

@@ -133,10 +133,11 @@ fn row(record: &ApprovalRecord, may_deny: bool, now: Timestamp) -> Markup {
     }
 }
 
-/// What makes questions alike: the same agent, tool and reasons.
-type Likeness<'a> = (&'a AgentId, &'a str, Vec<(&'a HookId, Vec<&'a RuleId>, &'a Option<Vec<String>>)>);
+/// What makes questions alike: the same agent, tool, place and reasons.
+type Likeness<'a> =
+    (&'a AgentId, &'a str, Option<&'a str>, Vec<(&'a HookId, Vec<&'a RuleId>, &'a Option<Vec<String>>)>);
 
-/// Returns whether two questions are of one kind: the same agent, tool and reasons.
+/// Returns whether two questions are of one kind: the same agent, tool, workspace and reasons.
 pub fn is_alike(one: &ApprovalRecord, other: &ApprovalRecord) -> bool {
     likeness(one) == likeness(other)
 }
@@ -145,7 +146,7 @@ fn likeness(record: &ApprovalRecord) -> Likeness<'_> {
     let request = &record.request;
     let reasons = request.reasons.iter();
     let reasons = reasons.map(|reason| (&reason.hook, reason.rules.iter().collect(), &reason.program));
-    (&request.agent, request.tool_name.called(), reasons.collect())
+    (&request.agent, request.tool_name.called(), request.place.workspace.as_deref(), reasons.collect())
 }
 
 fn groups(records: &[ApprovalRecord]) -> Vec<Vec<&ApprovalRecord>> {

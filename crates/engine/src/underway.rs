@@ -189,7 +189,10 @@ impl Drop for Underway<'_> {
     fn drop(&mut self) {
         let Some((key, begin)) = self.begun.take() else { return };
         let mut receipt = self.known(key, begin);
-        receipt.verdict = Verdict::Dropped;
+        // A block counts although nobody waited for it.
+        if receipt.blocked.is_none() {
+            receipt.verdict = Verdict::Dropped;
+        }
         self.engine.record(&receipt);
     }
 }

@@ -11,8 +11,8 @@ use backstop_hooks::{ApprovalId, Decision, HookId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Amount, AnswerStore, ApprovalReason, ApprovalRecord, Asked, Grant, GrantTarget, NewGrant, PersonsAnswer,
-    ResolveError, StoreError, Timestamp,
+    Amount, AnswerStore, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget, NewGrant,
+    PersonsAnswer, ResolveError, Resolved, StoreError, Timestamp,
 };
 
 /// How long an answer holds if whoever gives it does not say.
@@ -99,6 +99,12 @@ pub async fn allow_always(
         let (code, decision) = (record.code, Decision::AllowAlways);
         return Err(ResolveError::NotOffered { code, decision }.into());
     }
+    let now = Timestamp::now();
+    let answer = || PersonsAnswer::new(Decision::AllowAlways, by, now).with_grants();
+    // What was answered before is not granted anew: the same answer was given, or another one counts.
+    if record.state != ApprovalState::Pending || record.request.expires_at <= now {
+        return Ok((store.answer_approval(&record.id, answer()).await?.record, Vec::new()));
+    }
     let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let mut grants = Vec::with_capacity(wanted.len());
@@ -106,20 +112,19 @@ pub async fn allow_always(
         for grant in wanted {
             grants.push(store.add_grant(grant).await?);
         }
-        let answer = PersonsAnswer::new(Decision::AllowAlways, by, Timestamp::now()).with_grants();
-        Ok::<_, ResolveError>(store.answer_approval(&record.id, answer).await?.record)
+        store.answer_approval(&record.id, answer()).await
     };
-    match done.await {
-        Ok(record) => Ok((record, grants)),
-        Err(error) => {
-            // All of them, also where one can't be revoked.
-            let mut failed = None;
-            for grant in &grants {
-                failed = store.revoke_grant(&grant.id, by, Timestamp::now()).await.err().or(failed);
-            }
-            Err(failed.map_or(error.into(), AlwaysError::from))
-        }
+    let answered = match done.await {
+        Ok(Resolved { record, first: true }) => return Ok((record, grants)),
+        Ok(Resolved { record, first: false }) => Ok((record, Vec::new())),
+        Err(error) => Err(AlwaysError::from(error)),
+    };
+    // All of them, also where one can't be revoked.
+    let mut failed = None;
+    for grant in &grants {
+        failed = store.revoke_grant(&grant.id, by, Timestamp::now()).await.err().or(failed);
     }
+    failed.map_or(answered, |error| Err(error.into()))
 }
 
 /// What answers one of those who asked from now on.

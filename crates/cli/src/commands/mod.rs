@@ -103,6 +103,7 @@ impl Action {
             Self::Plugins(settings) if !settings.only_looks() => Some("changing plugins"),
             Self::Token(settings) if !settings.makes_nothing() => Some("making access tokens"),
             Self::Audit(audit::Settings::Rotate) => Some("changing the key of the audit trail"),
+            Self::Audit(audit::Settings::Prune { dry_run: false }) => Some("pruning the audit trail"),
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),

@@ -193,22 +193,15 @@ fn was_asked_by(scene: &Scene, policy: Policy, name: &str) {
 /// The sets of hooks by which each trace was judged, as the trail has them.
 fn judged_by(user: &User) -> BTreeMap<String, BTreeSet<String>> {
     let mut found = BTreeMap::<String, BTreeSet<String>>::new();
-    let mut after = 0;
-    loop {
-        let page = ["audit", "list", "--json", "--limit", "5000", "--after", &after.to_string()];
-        let page = user.run(&page).succeeded().json();
-        let entries = page.as_array().unwrap();
-        let Some(last) = entries.last() else { return found };
-        after = last["seq"].as_u64().unwrap();
-        for entry in entries {
-            assert_ne!(entry["kind"], "gap", "the trail is complete: {entry}");
-            let body = &entry["body"];
-            let trace = body["trace"]["traceId"].as_str().or(body["traceId"].as_str());
-            if let Some((trace, set)) = trace.zip(body["hookSet"].as_str()) {
-                found.entry(trace.to_owned()).or_default().insert(set.to_owned());
-            }
+    for entry in user.run(&["log", "--all", "--json"]).succeeded().lines() {
+        assert_ne!(entry["kind"], "gap", "the trail is complete: {entry}");
+        let body = &entry["body"];
+        let trace = body["trace"]["traceId"].as_str().or(body["traceId"].as_str());
+        if let Some((trace, set)) = trace.zip(body["hookSet"].as_str()) {
+            found.entry(trace.to_owned()).or_default().insert(set.to_owned());
         }
     }
+    found
 }
 
 /// Changes the policy again and again while `clients` ask. After each change an exchange that begins then shows the new one; after a

@@ -99,6 +99,7 @@ impl User {
             "uninstall",
             "pin",
             "rotate",
+            "prune",
             "token",
             "plugins",
             "--no-hooks",

@@ -507,8 +507,11 @@ impl InspectedExchange {
                 let may_fail = self.shared.settings.blocked == BlockedForm::Error;
                 let holds = matches!(&self.answer, Answer::Judged(judge) if judge.holds_everything());
                 self.let_be_approved_unjudged();
-                // What is left of an answer that is about to be decided leaves by that: the whole of one that is no stream.
-                if !(may_fail && holds) && progress != Progress::Decide {
+                // An answer that is no stream leaves as a whole, and so once it is decided.
+                let form = self.model_call.as_ref().map(|model_call| model_call.form);
+                let is_decided_whole = progress == Progress::Decide && form == Some(AnswerForm::Whole);
+                let must_wait = (may_fail && holds) || is_decided_whole;
+                if !must_wait {
                     self.let_out(out);
                 }
                 match progress {

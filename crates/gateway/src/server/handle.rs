@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
@@ -39,6 +39,8 @@ pub(super) async fn handle(
         }
         // What is for operators never goes to a provider, and what is for a provider never goes through their door.
         (true, Door::Clients) | (false, Door::Operators) => return operators::nothing(),
+        // A page that a provider makes would have the origin of the console: nobody looks at one here.
+        (false, Door::Clients) if is_for_a_page(&head.headers) => return operators::nothing(),
         (false, Door::Clients) => {}
     }
     let recorder = shared.records.begin(&head.method);
@@ -53,6 +55,13 @@ pub(super) async fn handle(
         let body = body.recorded(end, has_body);
         if is_stream { body.streaming(shared.load.stream()) } else { body }
     })
+}
+
+/// Returns whether a browser would show the answer, or run it: whatever it asks for but what a script of its reads.
+fn is_for_a_page(headers: &HeaderMap) -> bool {
+    let is_read = |value: &HeaderValue| value == "empty" || value == "websocket";
+    headers.get_all("sec-fetch-dest").iter().any(|value| !is_read(value))
+        || headers.get_all("sec-fetch-mode").iter().any(|value| value == "navigate")
 }
 
 async fn answered(

@@ -12,6 +12,7 @@
 mod answer;
 mod api;
 mod asking;
+mod beside;
 mod console;
 mod current;
 mod driver;
@@ -46,6 +47,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use self::beside::Beside;
 use self::current::{Admission, Current};
 use crate::access::AccessTokens;
 use crate::auth::{Authenticator, Caller};
@@ -98,6 +100,8 @@ pub struct Gateway {
     current: Arc<Current>,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
+    /// What accepts at the other address of this machine.
+    beside: Option<JoinHandle<()>>,
     /// Where operators are answered, if that is an address of its own.
     for_operators: Option<ForOperators>,
     /// Reads which access tokens count.
@@ -323,8 +327,21 @@ impl Gateway {
             let accepting = tokio::spawn(accept_operators(listener, Arc::clone(&current)));
             ForOperators { address, listen, accepting }
         });
+        let of_console = for_operators.as_ref().map_or(address, |operators| operators.address);
+        let beside = beside::hold(of_console).await;
+        current.get().console.holds_names(!matches!(beside, Beside::Taken));
+        let beside = match beside {
+            Beside::Held(listener) if for_operators.is_some() => {
+                Some(tokio::spawn(accept_operators(listener, Arc::clone(&current))))
+            }
+            Beside::Held(listener) => {
+                Some(tokio::spawn(accept(listener, Arc::clone(&current), stopped.clone(), end.clone())))
+            }
+            Beside::Absent | Beside::Taken => None,
+        };
         let accepting = tokio::spawn(accept(listener, Arc::clone(&current), stopped, end));
-        Ok(Self { address, listen: settings.listen, current, stop, accepting, for_operators, following })
+        let listen = settings.listen;
+        Ok(Self { address, listen, current, stop, accepting, beside, for_operators, following })
     }
 
     /// Takes other settings and another interceptor for requests that come from now on, and other certificates for new
@@ -400,12 +417,18 @@ impl Gateway {
         let _ = self.stop.send(());
         // The task ends by itself; it can't panic, and nobody else aborts it.
         let _ = (&mut self.accepting).await;
+        if let Some(beside) = self.beside.as_mut().filter(|_| self.for_operators.is_none()) {
+            let _ = beside.await;
+        }
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.accepting.abort();
+        if let Some(beside) = &self.beside {
+            beside.abort();
+        }
         if let Some(following) = &self.following {
             following.abort();
         }
@@ -638,7 +661,11 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 biased;
                 () = admits_others.as_mut() => {
                     connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
+                    // Whoever says nothing, not even that it has heard, is left once nothing is under way.
+                    tokio::select! {
+                        _ = connection.as_mut() => {}
+                        () = visitors.stay_away(timeouts.head) => {}
+                    }
                 }
                 _ = connection.as_mut() => {}
                 _ = stopped.changed() => {

@@ -28,6 +28,8 @@ async function answering() {
   holds((await page.textContent("#call")).includes("marker 1"), "the exact call");
   holds(/left/.test(await page.textContent("time.countdown")), "a clock");
   await page.keyboard.press("a");
+  holds(await page.evaluate(() => document.activeElement.dataset.key === "a"), "a key leads to the button");
+  await page.keyboard.press("Enter");
   await page.waitForSelector("#state [data-is=allowed]");
   is((await tell("state", first)).by.split(" (")[0], "ann, by the console");
   await page.click("#next");
@@ -197,6 +199,7 @@ async function many() {
   await page.waitForURL(/approvals\/[0-9a-f-]+$/);
   const id = page.url().split("/").pop();
   await page.keyboard.press("a");
+  await page.keyboard.press("Enter");
   await page.waitForSelector("#state [data-is=allowed]");
   is(await status(id), "allowed");
   await page.waitForFunction(() => document.querySelector("#waiting").textContent === "9999", null, WAIT);

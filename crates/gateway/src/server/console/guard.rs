@@ -1,7 +1,7 @@
 //! By which door a request came in, and whether a page of ours sent it.
 //!
 //! A cookie knows no port: whatever listens at another port of the same host is sent it by the browser, and an agent can listen at one. Under TLS
-//! nobody without the certificate can. In the clear, on this machine, the console has therefore a *name of its own* for whoever opens it: `console-` and 128
+//! that is so only of names that lead to this machine alone, which browsers trust in the clear, too: by those there is no console. In the clear, on this machine, the console has therefore a *name of its own* for whoever opens it: `console-` and 128
 //! random bits, below `.localhost`, which browsers take for this machine themselves. Cookies are that name's alone, and no other
 //! page knows it.
 
@@ -33,21 +33,29 @@ pub(super) enum Elsewhere {
     Name(String),
     /// To where there is TLS.
     Clear,
+    /// To a name that does not lead to this machine alone.
+    Named,
+    /// Nowhere: somebody else may be found by names of this machine.
+    Taken,
 }
 
 impl Door {
-    pub(super) fn of(head: &Parts, has_tls: bool) -> Result<Self, Elsewhere> {
-        if has_tls {
-            return Ok(Self::Secure);
-        }
+    /// `holds_names` says that names below `.localhost` lead nowhere but here.
+    pub(super) fn of(head: &Parts, has_tls: bool, holds_names: bool) -> Result<Self, Elsewhere> {
         let authority = asked_host(head).unwrap_or_default();
         let host = without_port(authority).to_ascii_lowercase();
-        if is_own_name(&host) {
-            return Ok(Self::Own);
-        }
         let is_loopback = host == "localhost"
             || host.ends_with(BEHIND_NAME)
             || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+        if has_tls {
+            return if is_loopback { Err(Elsewhere::Named) } else { Ok(Self::Secure) };
+        }
+        if is_loopback && !holds_names {
+            return Err(Elsewhere::Taken);
+        }
+        if is_own_name(&host) {
+            return Ok(Self::Own);
+        }
         if !is_loopback {
             // Browsers say where a request is from only where they trust the connection: then somebody in front has TLS.
             return if fetch_site(&head.headers).is_some() {
@@ -150,19 +158,25 @@ mod tests {
     #[test]
     fn in_the_clear_the_console_has_a_name_of_its_own() {
         let name = "console-0123456789abcdef0123456789abcdef.localhost";
-        assert_eq!(Door::of(&head(&format!("{name}:8484"), &[]), false), Ok(Door::Own));
+        assert_eq!(Door::of(&head(&format!("{name}:8484"), &[]), false, true), Ok(Door::Own));
         for host in
             ["localhost:8484", "127.0.0.1:8484", "[::1]:8484", "x.localhost:8484", "console-.localhost:8484"]
         {
-            let Err(Elsewhere::Name(address)) = Door::of(&head(host, &[]), false) else { panic!("{host}") };
+            let Err(Elsewhere::Name(address)) = Door::of(&head(host, &[]), false, true) else {
+                panic!("{host}")
+            };
             let (name, target) = address.strip_prefix("http://").unwrap().split_once(':').unwrap();
             assert!(is_own_name(name), "{address}");
             assert_eq!(target, "8484/-/console/x?y=1");
         }
-        assert_eq!(Door::of(&head("10.0.0.7:8484", &[]), false), Err(Elsewhere::Clear));
+        assert_eq!(Door::of(&head("10.0.0.7:8484", &[]), false, true), Err(Elsewhere::Clear));
         let trusted = [("sec-fetch-site", "none")];
-        assert_eq!(Door::of(&head("console.example", &trusted), false), Ok(Door::Secure));
-        assert_eq!(Door::of(&head("127.0.0.1:8484", &[]), true), Ok(Door::Secure));
+        assert_eq!(Door::of(&head("console.example", &trusted), false, false), Ok(Door::Secure));
+        assert_eq!(Door::of(&head("console.example", &[]), true, false), Ok(Door::Secure));
+        for host in ["127.0.0.1:8484", "localhost", "[::1]:8484", &format!("{name}:8484")] {
+            assert_eq!(Door::of(&head(host, &[]), true, true), Err(Elsewhere::Named), "{host}");
+            assert_eq!(Door::of(&head(host, &[]), false, false), Err(Elsewhere::Taken), "{host}");
+        }
     }
 
     #[test]

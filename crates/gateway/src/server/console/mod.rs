@@ -23,6 +23,7 @@ mod signing;
 mod trail;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backstop_console::assets::Asset;
@@ -60,6 +61,15 @@ pub(super) struct Console {
     trail: Trail,
     pages: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    /// Whether names below `.localhost` lead nowhere but here.
+    holds_names: AtomicBool,
+}
+
+impl Console {
+    /// Says whether we listen wherever browsers look for names below `.localhost`.
+    pub(super) fn holds_names(&self, holds: bool) {
+        self.holds_names.store(holds, Ordering::SeqCst);
+    }
 }
 
 impl Default for Console {
@@ -71,6 +81,7 @@ impl Default for Console {
             trail: Trail::default(),
             pages: Arc::new(Semaphore::new(MOST_PAGES)),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            holds_names: AtomicBool::new(false),
         }
     }
 }
@@ -119,6 +130,10 @@ enum Trouble {
     Busy,
     /// The console is not served in the clear at such an address.
     Clear,
+    /// Under TLS it wants a name that other ports of this machine do not have.
+    Named,
+    /// Somebody else may be where browsers look for it.
+    Taken,
 }
 
 impl Trouble {
@@ -156,6 +171,16 @@ impl Trouble {
                 "Not in the clear",
                 "Off this machine the console wants TLS (`gateway.tls`), so that nobody on the way reads or changes what you see. On the machine, open it at 127.0.0.1.",
             ),
+            Self::Named => (
+                StatusCode::FORBIDDEN,
+                "Not by this name",
+                "A browser sends what it knows of this name to every port of this machine, also in the clear. Open the console by a name of `gateway.hosts` for which the certificate is.",
+            ),
+            Self::Taken => (
+                StatusCode::FORBIDDEN,
+                "Not here",
+                "Another program may listen at this port, at 127.0.0.1 or [::1], where your browser looks for the console, too. End it and start the server anew, or set `gateway.tls`.",
+            ),
         }
     }
 
@@ -174,9 +199,12 @@ type Answer = Result<Response<AnswerBody>, Trouble>;
 /// Answers a request whose path [is one of the console](is_below), and whose host is known.
 pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) -> Response<AnswerBody> {
     let Some(engine) = shared.interceptor.engine() else { return super::operators::nothing() };
-    let door = match Door::of(&head, shared.tls.is_some()) {
+    let holds_names = shared.console.holds_names.load(Ordering::SeqCst);
+    let door = match Door::of(&head, shared.tls.is_some(), holds_names) {
         Ok(door) => door,
         Err(guard::Elsewhere::Clear) => return secured(Trouble::Clear.response(None)),
+        Err(guard::Elsewhere::Named) => return secured(Trouble::Named.response(None)),
+        Err(guard::Elsewhere::Taken) => return secured(Trouble::Taken.response(None)),
         Err(guard::Elsewhere::Name(address)) if is_looking(&head.method) => {
             return secured(see_other(&address));
         }
@@ -240,7 +268,8 @@ async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
 
 async fn posted(visit: &Visit<'_>, body: Incoming) -> Answer {
     let form = form::read(visit.head, body, form::MOST_BYTES).await?;
-    if !visit.seat.is_its_form(form.one("form")?) {
+    // The session may have ended while the form came.
+    if !visit.seat.is_its_form(form.one("form")?) || !visit.console().sessions.goes_on(&visit.seat) {
         return Err(Trouble::Foreign);
     }
     match visit.path.as_slice() {

@@ -117,6 +117,29 @@ async fn a_call_that_is_too_large_is_withheld() {
 }
 
 /// The law: whatever blocks, in whatever wire, form and mode, nothing of it leaves.
+/// Its text may have been settled by then: redactors settle the end of a text when it is whole.
+#[tokio::test]
+async fn an_answer_that_is_no_stream_leaves_once_it_is_decided() {
+    for (api, stream) in forms().filter(|(_, stream)| !stream) {
+        let house = House::new();
+        house.redact();
+        house.judge::<AfterLlmCall>("no", |_| {
+            Some(AfterLlmCallOutcome {
+                block: Some(true),
+                block_reason: Some("not today".into()),
+                ..AfterLlmCallOutcome::default()
+            })
+        });
+        let model = model(json!([{"repeat": true, "text": "nothing is wrong with this text"}])).await;
+        let settings = HookSettings { blocked: BlockedForm::Error, ..HookSettings::default() };
+        let gateway = house.gateway(&model.base_url(), settings).await;
+        let answer = send_to(&gateway, api, stream, &ask(api, stream, "hi")).await;
+        let context = format!("{api}: {}", answer.text());
+        assert!(!answer.text().contains("nothing is wrong"), "{context}");
+        assert!(answer.text().contains("not today") && answer.status() >= 400, "{context}");
+    }
+}
+
 #[tokio::test]
 async fn blocked_text_never_leaves() {
     for (api, stream) in forms() {
