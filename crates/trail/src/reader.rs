@@ -137,19 +137,36 @@ impl Reader {
             && is_same(&file, &path)
         {
             let read = || TrailError::file(&path, "read");
-            let length = file.metadata().map_err(read())?.len();
-            // A place that is none leads to no frame. One behind the last frame is where the next one is written.
-            let mut leads = place == length;
-            if place < length {
-                let mut frames = Frames::from(file.try_clone().map_err(read())?, place).map_err(read())?;
-                leads = matches!(frames.next(), Ok(Next::Frame(_)));
-            }
-            if leads {
-                return Ok((Frames::from(file, place).map_err(read())?, first + row * TILE));
+            let number = first + row * TILE;
+            if self.begins_at((&file, &path), first, number, place)? {
+                return Ok((Frames::from(file, place).map_err(read())?, number));
             }
         }
         let frames = Frames::from(file, 0);
         Ok((frames.map_err(TrailError::file(&path, "read"))?, first))
+    }
+
+    /// Returns whether entry `number`, with which a tile begins, stands at `place` of the segment `first`: as that tile has it, or the edge
+    /// where it is not full. Whatever else begins there would be shown under the number of another.
+    fn begins_at(
+        &self,
+        (file, path): (&fs::File, &Path),
+        first: u64,
+        number: u64,
+        place: u64,
+    ) -> Result<bool, TrailError> {
+        let kept = kept_frontier(&self.files, first);
+        if kept.is_some_and(|(frontier, kept)| frontier.size() == number && kept == place) {
+            return Ok(true);
+        }
+        let Some(tile) = self.files.get_tile(0, number / TILE)? else { return Ok(false) };
+        let read = TrailError::file(path, "read");
+        // There may be no such place.
+        let Ok(mut frames) = Frames::from(file.try_clone().map_err(read)?, place) else { return Ok(false) };
+        Ok(match frames.next() {
+            Ok(Next::Frame(frame)) => tile.first() == Some(&frame.leaf()),
+            Ok(Next::Torn | Next::End) | Err(_) => false,
+        })
     }
 
     fn place(&self, first: u64, row: u64) -> Option<u64> {

@@ -23,8 +23,12 @@ fn seen(frame: &Frame<'_>) -> Vec<u8> {
 }
 
 fn forwards(log: &Reader) -> Vec<(u64, Vec<u8>)> {
+    forwards_from(log, 0)
+}
+
+fn forwards_from(log: &Reader, from: u64) -> Vec<(u64, Vec<u8>)> {
     let mut all = Vec::new();
-    log.scan(0, |index, frame| {
+    log.scan(from, |index, frame| {
         all.push((index, seen(&frame)));
         ControlFlow::Continue(())
     })
@@ -110,6 +114,10 @@ fn without_places_or_with_wrong_ones_it_is_the_same() {
         ] {
             fs::write(&path, &wrong).unwrap();
             assert_eq!(backwards(&place.reader(), u64::MAX).unwrap(), all, "{first}: {wrong:?}");
+            for from in [first + 1, first + 256, first + 300, 2_899] {
+                let wanted: Vec<_> = all.iter().filter(|(index, _)| *index >= from).cloned().collect();
+                assert_eq!(forwards_from(&place.reader(), from), wanted, "{first}, from {from}: {wrong:?}");
+            }
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(backwards(&place.reader(), u64::MAX).unwrap(), all);
