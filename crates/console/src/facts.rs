@@ -28,30 +28,11 @@ pub(crate) fn decision(decision: Decision) -> &'static str {
     }
 }
 
-/// Who wants to make the call, and where.
+/// Who wants to make the call, and where, and which call it is.
 pub(crate) fn whence(request: &NewApproval) -> Vec<(&'static str, String)> {
-    let place = &request.place;
-    let through = match (&request.host, &request.client) {
-        (Some(host), Some(client)) => Some(format!("{host} of {client}")),
-        (host, client) => host.clone().or_else(|| client.clone()),
-    };
-    // Written as a list, of which some parts are missing. The first is the channel in both.
-    let named = |list: &Option<String>, from: usize| {
-        let parts: Vec<Option<String>> = serde_json::from_str(list.as_deref()?).ok()?;
-        let parts: Vec<String> = parts.into_iter().skip(from).flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    };
-    let facts = [
-        ("agent", Some(request.agent.to_string())),
-        ("through", through),
-        ("for", named(&place.requester, 1)),
-        ("channel", named(&place.channel, 0)),
-        ("workspace", place.workspace.clone()),
-        ("session", Some(request.session.to_string())),
-        ("call", Some(request.call.to_string())),
-        ("digest", Some(request.digest.to_string())),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name, one_line(&value?, MOST)))).collect()
+    let call = [("call", request.call.to_string()), ("digest", request.digest.to_string())];
+    let facts = request.whence().into_iter().chain(call);
+    facts.map(|(name, value)| (name, one_line(&value, MOST))).collect()
 }
 
 /// What has become of a question.

@@ -33,6 +33,8 @@ pub struct Question<'a> {
     pub record: &'a ApprovalRecord,
     /// Questions of the same kind that wait, too.
     pub similar: &'a [ApprovalRecord],
+    /// Whether there may be more of them than those.
+    pub has_more: bool,
     /// Whether answers are given on the machine alone.
     pub is_strict: bool,
     /// What the person is told.
@@ -275,6 +277,7 @@ fn similar(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
     html! {
         section aria-labelledby="similar-title" {
             h2 #similar-title { (question.similar.len()) " more alike" }
+            @if question.has_more { p.meta { "There may be more than these: they are in the " a href="/-/console/approvals" { "queue" } "." } }
             form method="post" action="/-/console/approvals/several" {
                 (form_token(viewer))
                 ul.rows {
@@ -287,7 +290,7 @@ fn similar(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
                             div {
                                 p.first { a href={ "/-/console/approvals/" (record.id) } { (title) } }
                                 pre.exact tabindex="0" role="region" aria-label={ "Arguments of: " (title) } { (plain(&record.request.preview.to_string())) }
-                                p.meta { span { "asked " (ago(record.request.created_at, now)) } @if record.request.whole.is_some() || record.request.unseen { span { "not all is shown here, so that it can only be denied" } } }
+                                p.meta { @for (name, value) in whence(&record.request) { @if name == "workspace" || name == "session" { span { (value) } } } span { "asked " (ago(record.request.created_at, now)) } @if record.request.whole.is_some() || record.request.unseen { span { "not all is shown here, so that it can only be denied" } } }
                             }
                         }
                     }

@@ -37,6 +37,7 @@ mod sessions;
 mod sqlite;
 mod time;
 mod transcript;
+mod whence;
 
 pub use access_tokens::{
     ACCESS_TOKEN_LEN, AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError,

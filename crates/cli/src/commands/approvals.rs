@@ -192,27 +192,8 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
 
 /// Who wants to make the call, and where.
 fn whence(request: &NewApproval) -> String {
-    let place = &request.place;
-    let through = match (&request.host, &request.client) {
-        (Some(host), Some(client)) => Some(format!("{host} of {client}")),
-        (host, client) => host.clone().or_else(|| client.clone()),
-    };
-    // Written as a list, of which some parts are missing. The first is the channel in both.
-    let named = |list: &Option<String>, from: usize| {
-        let parts: Vec<Option<String>> = serde_json::from_str(list.as_deref()?).ok()?;
-        let parts: Vec<String> = parts.into_iter().skip(from).flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    };
-    let facts = [
-        ("agent", Some(request.agent.to_string())),
-        ("through", through),
-        ("for", named(&place.requester, 1)),
-        ("channel", named(&place.channel, 0)),
-        ("workspace", place.workspace.clone()),
-        ("session", Some(request.session.to_string())),
-    ];
-    let known = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    known.map(|(name, value)| format!("  {name}: {}\n", one_line(&value, 160))).collect()
+    let facts = request.whence().into_iter();
+    facts.map(|(name, value)| format!("  {name}: {}\n", one_line(&value, 160))).collect()
 }
 
 /// Returns an answer as people type it.

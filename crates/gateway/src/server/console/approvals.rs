@@ -88,6 +88,7 @@ pub(super) async fn state(visit: &Visit<'_>, id: &str) -> Answer {
     let question = Question {
         record: &record,
         similar: &[],
+        has_more: false,
         is_strict: visit.engine.keeps_answers_apart(),
         told: None,
         next: next(&open.records, &record),
@@ -101,13 +102,16 @@ pub(super) async fn page(visit: &Visit<'_>, record: &ApprovalRecord, told: Optio
     let is_like_it = |one: &&ApprovalRecord| {
         one.id != record.id && one.state == ApprovalState::Pending && is_alike(one, record)
     };
-    let similar: Vec<_> = match record.state {
-        ApprovalState::Pending => open.iter().filter(is_like_it).take(MOST_ALIKE).cloned().collect(),
+    let mut similar: Vec<_> = match record.state {
+        ApprovalState::Pending => open.iter().filter(is_like_it).cloned().collect(),
         _ => Vec::new(),
     };
+    let has_more = similar.len() > MOST_ALIKE || open.len() == LOOKED_AT;
+    similar.truncate(MOST_ALIKE);
     let question = Question {
         record,
         similar: &similar,
+        has_more,
         is_strict: visit.engine.keeps_answers_apart(),
         told,
         next: next(&open, record),
