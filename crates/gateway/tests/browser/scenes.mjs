@@ -70,8 +70,10 @@ async function answering() {
   holds(await page.locator("#keys").isVisible(), "the keys");
   await page.keyboard.press("Escape");
   await page.locator("#keys").waitFor({ state: "hidden" });
+  // The browser gives the focus back a moment later.
+  await page.waitForFunction(() => !document.activeElement.closest("dialog"), null, WAIT);
   await page.keyboard.press("/");
-  is(await page.evaluate(() => document.activeElement.id), "filter");
+  await page.waitForFunction(() => document.activeElement.id === "filter", null, WAIT);
   await page.keyboard.type("no such question");
   is(await page.locator("#queue li.row:visible").count(), 0);
   await page.getByRole("button", { name: "Sign out" }).click();
