@@ -6,13 +6,14 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
+use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
+use super::connection::Door;
 use super::load::{Running, Visitor};
 use super::operators;
 use super::places::Place;
 use super::request::ProxyRequest;
 use super::sockets::{self, Guests, is_asked_for};
-use super::{Door, Shared};
 use crate::auth::{family_of, is_for_operators, speaks_bedrock};
 use crate::cloud::bedrock;
 use crate::endpoint::Family;
