@@ -80,7 +80,7 @@ pub use sections::{
     ToolCallHooks, Traces,
 };
 pub use text::{Environment, Secret, Text};
-pub use trust::{Untrusted, open_operators, open_with_place, operators_folder};
+pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
     DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, IssuerAlgorithm, LiveApprovals,

@@ -86,6 +86,23 @@ pub fn open_with_place(path: &Path, locations: &Locations) -> Result<(File, Path
     Ok((file, place))
 }
 
+/// Opens a file that the operator's file names, wherever it is, if nobody else may write it. A pipe is not waited for: it is no file.
+///
+/// # Errors
+///
+/// [`Untrusted`] if somebody else owns it or may write it, or if it can't be opened as a file.
+pub fn open_owned(path: &Path) -> Result<File, Untrusted> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file").into());
+    }
+    owned(path, &found)?;
+    Ok(file)
+}
+
 /// Returns the place, with all links followed, of a folder in which nobody but the operator can put anything.
 ///
 /// # Errors

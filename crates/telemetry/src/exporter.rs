@@ -266,14 +266,31 @@ impl Sending {
             }
             if !spans.is_empty() {
                 // Whoever waits for the end does not wait for a second try.
-                let tries = if flushed.is_empty() { TRIES } else { 1 };
-                self.send(&spans, tries).await;
+                let tries = if flushed.is_empty() && !self.items.is_closed() { TRIES } else { 1 };
+                let has_arrived = self.send(&spans, tries).await;
+                // With each change of the configuration an exporter takes the place of another. Before a collector that hangs
+                // those that were replaced would pile up.
+                if !has_arrived && self.items.is_closed() {
+                    self.give_up();
+                }
             }
             for done in flushed {
                 // Where nobody waits any more, nothing is left to tell.
                 let _ = done.send(());
             }
         }
+    }
+
+    /// Drops what is left to send.
+    fn give_up(&mut self) {
+        let mut left = 0;
+        while let Ok(item) = self.items.try_recv() {
+            match item {
+                Item::Span(_) => left += 1,
+                Item::Flush(done) => drop(done.send(())),
+            }
+        }
+        self.state.drops(left, &"the collector gives no answer, and nobody records here any more");
     }
 
     /// Waits for more, unless somebody waits for what is there.
@@ -291,7 +308,8 @@ impl Sending {
         }
     }
 
-    async fn send(&self, spans: &[Span], tries: u32) {
+    /// Sends a batch. Returns whether the collector answered it.
+    async fn send(&self, spans: &[Span], tries: u32) -> bool {
         let body = Bytes::from(self.sender.request(spans));
         let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
         let mut wait = WAIT;
@@ -301,18 +319,23 @@ impl Sending {
                     if self.state.is_told.swap(false, Ordering::Relaxed) {
                         tracing::info!("spans of traces arrive again");
                     }
-                    return;
+                    return true;
                 }
                 Ok(refused) => {
-                    return self.state.drops(refused.min(count), &"the collector refused some of a batch");
+                    self.state.drops(refused.min(count), &"the collector refused some of a batch");
+                    return true;
                 }
                 Err(Lost { again: Some(least), .. }) if left > 0 => {
                     let _ = timeout(least.max(wait), self.ending.notified()).await;
                     wait *= 2;
                 }
-                Err(Lost { why, .. }) => return self.state.drops(count, &why),
+                Err(Lost { why, .. }) => {
+                    self.state.drops(count, &why);
+                    return false;
+                }
             }
         }
+        false
     }
 
     /// Sends a request. Returns how many of its spans were refused.

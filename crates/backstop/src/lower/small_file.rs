@@ -1,10 +1,13 @@
 //! Files that the configuration names and that are small: keys and certificates.
 //!
-//! The law: *a file is read as a whole, or not at all*. A list of authorities that was cut off would trust others than it says.
+//! The laws: *a file is read as a whole, or not at all*: a list of authorities that was cut off would trust others than it says. *Who
+//! may write it is the operator*: whoever else can would choose who is believed. And *nobody is waited for*: a pipe that nothing comes
+//! out of would hold up the start, and a change of the configuration.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+
+use backstop_config::open_owned;
 
 /// The largest file with certificates or keys, in bytes. All authorities that a system trusts take a quarter of that.
 pub(super) const LARGEST_PEM: u64 = 1 << 20;
@@ -12,10 +15,14 @@ pub(super) const LARGEST_PEM: u64 = 1 << 20;
 /// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// If the file can't be read, or is larger.
+/// If the file can't be read, or is larger, or no file, or if others than its reader and root may write it.
 pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    let file = open_owned(path).map_err(|untrusted| {
+        let hint = untrusted.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        io::Error::new(io::ErrorKind::PermissionDenied, format!("{}{hint}", untrusted.why))
+    })?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {most} bytes")));
     }
@@ -24,7 +31,34 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn who_may_write_it_is_the_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        for (mode, is_read) in [(0o600, true), (0o644, true), (0o666, false), (0o602, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let found = read(&path, 4);
+            assert_eq!(found.is_ok(), is_read, "{mode:o}");
+            if let Err(error) = found {
+                assert!(error.to_string().contains("chmod go-w"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_than_a_file_is_read_or_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path(), 4).unwrap_err().to_string(), "it is no file");
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(read(&pipe, 4).unwrap_err().to_string(), "it is no file");
+    }
 
     #[test]
     fn a_file_is_read_as_a_whole_or_not_at_all() {

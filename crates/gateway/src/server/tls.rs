@@ -1,14 +1,15 @@
 //! TLS at the listener, by `rustls`.
 //!
 //! The law: *with a certificate nothing is spoken in the clear, and with authorities for clients nobody is listened to for
-//! whom none of them vouches*. The handshake has to end within [`Timeouts::head`](crate::Timeouts). HTTP/2 or HTTP/1.1, as
+//! whom none of them vouches*, each time: a session that is resumed would be one whose certificate nobody looks at again, so
+//! none is. The handshake has to end within [`Timeouts::head`](crate::Timeouts). HTTP/2 or HTTP/1.1, as
 //! the two sides agree (ALPN).
 
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -45,6 +46,10 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| unusable(format!("certificate and private key do not fit: {error}")))?;
+    if tls.clients.is_some() {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

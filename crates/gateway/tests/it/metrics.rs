@@ -263,6 +263,72 @@ async fn promtool_has_nothing_to_say_against_the_metrics() {
     assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }
 
+/// A file for those who run it.
+fn deployed(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
+}
+
+#[tokio::test]
+async fn promtool_has_nothing_to_say_against_the_alerts() {
+    let mut command = Command::new(program("promtool"));
+    let output = command.args(["check", "rules"]).arg(deployed("alerts.yml")).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+}
+
+/// The queries of the dashboard, and of the alerts, as Prometheus is asked them.
+fn queries() -> Vec<String> {
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(deployed("grafana.json")).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let shown = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
+    let alerts = std::fs::read_to_string(deployed("alerts.yml")).unwrap().replace(">-\n          ", "");
+    let alerts = alerts.replace("\n          /", " /");
+    let watched = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ").map(str::to_owned));
+    let queries = shown.chain(watched);
+    queries.map(|query| query.replace("$__rate_interval", "1m").replace("$instance", ".*")).collect()
+}
+
+/// The families that a query reads.
+fn families(query: &str) -> impl Iterator<Item = &str> {
+    let words = query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| word.starts_with("backstop_"))
+}
+
+/// Families of which the traffic of these tests has none: what redactors find, and what the store can't read.
+const OF_OTHERS: [&str; 2] = ["backstop_redactions_total", "backstop_access_tokens_unreadable"];
+
+#[tokio::test]
+async fn a_real_prometheus_answers_what_dashboard_and_alerts_ask() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", ANSWER)).await;
+    let gateway = watched(&upstream).await;
+    traffic(&gateway).await;
+    let folder = tempfile::TempDir::new().unwrap();
+    let (mut child, address) = prometheus(&gateway, folder.path()).await;
+    for _ in 0..600 {
+        let up = query(&address, "/api/v1/query?query=backstop_build").await.unwrap_or_default();
+        if up["data"]["result"].as_array().is_some_and(|found| !found.is_empty()) {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    let queries = queries();
+    assert!(queries.len() > 20, "{queries:?}");
+    let mut answered = 0;
+    for asked in &queries {
+        let escaped: String = asked.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = query(&address, &format!("/api/v1/query?query={escaped}")).await;
+        let answer = answer.unwrap_or_else(|| panic!("Prometheus does not take {asked}"));
+        assert_eq!(answer["status"], "success", "{asked}: {answer}");
+        answered += usize::from(!answer["data"]["result"].as_array().unwrap().is_empty());
+        for family in families(asked) {
+            let is_known = FAMILIES.contains(&family) || OF_OTHERS.contains(&family);
+            assert!(is_known, "{asked} reads {family}, which nobody writes");
+        }
+    }
+    assert!(answered >= 4, "{answered} of {} found anything", queries.len());
+    child.kill().await.unwrap();
+}
+
 /// Starts Prometheus on a free port, with one target.
 async fn prometheus(gateway: &Gateway, folder: &Path) -> (Child, String) {
     let port = {

@@ -95,6 +95,24 @@ async fn a_collector_that_hangs_costs_spans_and_nothing_else() {
     assert!(!exporter.flush(Duration::from_millis(50)).await, "nobody waits longer than they want to");
 }
 
+/// Each change of the configuration makes another exporter: before a collector that answers nothing they must not pile up.
+#[tokio::test]
+async fn an_exporter_that_nobody_uses_ends_with_the_first_batch_that_is_lost() {
+    const SPANS: usize = 2_000;
+    let collector = Collector::start(Manner::Refuses(503));
+    let exporter = Exporter::start(&Settings { queue: SPANS, ..settings(&collector.endpoint) }).unwrap();
+    let before = Exporter::dropped_by_all();
+    for _ in 0..SPANS {
+        exporter.record(span("lost"));
+    }
+    drop(exporter);
+    while Exporter::dropped_by_all() < before + SPANS as u64 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The first batch may have been on its way while somebody still recorded, and is tried three times.
+    assert!((1..=3).contains(&collector.requests()), "{}", collector.requests());
+}
+
 #[tokio::test]
 async fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

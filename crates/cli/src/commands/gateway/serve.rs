@@ -130,6 +130,34 @@ impl Settings {
     }
 }
 
+/// Why the configuration is read anew.
+#[derive(Clone, Copy, Debug)]
+enum Again {
+    Plugins,
+    Configuration,
+}
+
+impl Again {
+    /// What its user is told of it.
+    fn said(self, reloaded: Result<Vec<&'static str>, Error>) -> String {
+        match (self, reloaded) {
+            (Self::Plugins, Ok(ignored)) => {
+                format!("the plugins were loaded anew, and the configuration with them{}", held(&ignored))
+            }
+            (Self::Plugins, Err(error)) => {
+                format!("{error}\nnote: the plugins were not loaded anew, and those before stay")
+            }
+            (Self::Configuration, Ok(ignored)) => format!(
+                "the configuration was read anew; what is asked from now on is judged by it{}",
+                held(&ignored)
+            ),
+            (Self::Configuration, Err(error)) => {
+                format!("{error}\nnote: the configuration was not read anew, and the one before stays")
+            }
+        }
+    }
+}
+
 /// Tells of keys that hold from the start.
 fn held(ignored: &[&str]) -> String {
     if ignored.is_empty() {
@@ -198,26 +226,21 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.say("Ctrl-C ends it, once answers under way have ended; a second one does not wait for them");
     }
     loop {
-        tokio::select! {
+        let why = tokio::select! {
             () = end.wait() => break,
-            () = plugins.changed() => {
-                let said = match settings.reload(&mut running, &mut from_start, surroundings).await {
-                    Ok(ignored) => format!("the plugins were loaded anew, and the configuration with them{}", held(&ignored)),
-                    Err(error) => format!("{error}\nnote: the plugins were not loaded anew, and those before stay"),
-                };
-                output.say(&said);
-            }
+            () = plugins.changed() => Again::Plugins,
             _ = again.recv() => {
                 // Whose terminal was closed is to end, and not to begin anew.
                 if had_terminal && !has_terminal() {
                     break;
                 }
-                let said = match settings.reload(&mut running, &mut from_start, surroundings).await {
-                    Ok(ignored) => format!("the configuration was read anew; what is asked from now on is judged by it{}", held(&ignored)),
-                    Err(error) => format!("{error}\nnote: the configuration was not read anew, and the one before stays"),
-                };
-                output.say(&said);
+                Again::Configuration
             }
+        };
+        // Plugins may take their time to load, and whoever ends the server does not wait for that.
+        tokio::select! {
+            () = end.wait() => break,
+            reloaded = settings.reload(&mut running, &mut from_start, surroundings) => output.say(&why.said(reloaded)),
         }
     }
     running.stop(surroundings, end.wait()).await;
