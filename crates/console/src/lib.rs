@@ -32,7 +32,7 @@ pub use self::policy::{Policy, policy};
 pub use self::question::{Question, Told, question, question_state};
 pub use self::sessions::sessions;
 pub use self::shown::{one_line, plain};
-pub use self::sign_in::{SignIn, Trouble, sign_in};
+pub use self::sign_in::{SignIn, Trouble, hand_over, sign_in};
 
 /// Where the pages are.
 pub const ROOT: &str = "/-/console";

@@ -3,6 +3,7 @@
 use maud::html;
 
 use crate::page::whole;
+use crate::sessions::encoded;
 
 /// What whoever is not signed in sees.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,27 @@ impl Trouble {
             Self::Store => "Where state is kept can't be written now, so nobody can sign in.",
         }
     }
+}
+
+/// What a person in the clear sees for a moment: the script hands the key of the session over to the browser and leads on. Without it the person types the
+/// key into what the browser asks.
+pub fn hand_over(key: &str, to: &str) -> String {
+    let body = html! {
+        body.alone {
+            main #main {
+                h1 { "One more step" }
+                div #hand-over data-key=(key) data-to=(to) {
+                    p { "So that no other program at another port of this machine can take your place, your browser keeps a key for this one alone, until it is closed. Go on, and give it as follows." }
+                    dl.facts {
+                        div { dt { "user" } dd { code { "console" } } }
+                        div { dt { "password" } dd { code #key { (key) } } }
+                    }
+                    p { a href={ "/-/console/key?to=" (encoded(to)) } { "Go on" } }
+                }
+            }
+        }
+    };
+    whole("Sign in", body)
 }
 
 /// The page on which a person signs in.

@@ -200,6 +200,14 @@ pub struct ApprovalRecord {
     pub state: ApprovalState,
 }
 
+impl ApprovalRecord {
+    /// Returns it as it stands in lists, without what is large. That there are whole arguments is still said.
+    pub(crate) fn listed(mut self) -> Self {
+        self.request.whole = self.request.whole.map(|_| Json::default());
+        self
+    }
+}
+
 /// The state of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -538,7 +546,8 @@ pub trait ApprovalStore {
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
     /// Returns at most `limit` questions for which an answer would count at `now`, after the first `skip`: those that wait, by their last moment, then
-    /// those that ended without an answer and can be allowed for a later call, the newest first.
+    /// those that ended without an answer and can be allowed for a later call, the newest first. It is a list: of arguments that are kept
+    /// [whole](NewApproval::whole), which are large, each says only that it has them, by a null.
     async fn open_approvals(
         &self,
         now: Timestamp,

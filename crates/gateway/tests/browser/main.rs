@@ -244,6 +244,11 @@ async fn a_person_signs_in_answers_by_keys_and_signs_out() {
 }
 
 #[tokio::test]
+async fn another_port_is_sent_nothing_that_opens_the_console() {
+    plays("port").await;
+}
+
+#[tokio::test]
 async fn two_people_see_who_was_first() {
     plays("two").await;
 }

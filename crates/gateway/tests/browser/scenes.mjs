@@ -1,5 +1,7 @@
 // Scenes in a browser, by the names that the tests have for them.
 
+import { once } from "node:events";
+import { createServer, get } from "node:http";
 import axe from "axe-core";
 import { ANN, BOB, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
 
@@ -80,6 +82,42 @@ async function answering() {
   await page.waitForSelector("#token");
   await page.goto(at(page, "/approvals"));
   await page.waitForSelector("#token");
+}
+
+/** What a program sees that opens another port by the console's name. */
+async function port() {
+  const page = await person(ANN);
+  const seen = [];
+  const thief = createServer((request, response) => {
+    seen.push(request.headers);
+    response.writeHead(request.url.includes("challenge") ? 401 : 200, { "www-authenticate": 'Basic realm="Backstop console"' });
+    response.end();
+  });
+  await once(thief.listen(0, "127.0.0.1"), "listening");
+  const other = new URL(page.url());
+  other.port = thief.address().port;
+  for (const path of ["/approvals", "/key", "/challenge"]) await page.goto(`${other.origin}/-/console${path}`).catch(() => {});
+  const cookies = seen.filter((headers) => headers.cookie?.startsWith("backstop="));
+  holds(cookies.length > 0, "browsers send cookies to every port, which is why there is a key");
+  is(seen.filter((headers) => headers.authorization), [], "the key is for one port");
+  const stolen = { cookie: cookies[0].cookie, host: other.hostname };
+  const [got] = await once(get(`${ROOT}/approvals`, { headers: stolen }), "response");
+  is(got.statusCode, 401, "what the thief has");
+  got.resume();
+  thief.closeAllConnections();
+  thief.close();
+  // The person goes on, in a page of the old kind and in a new one.
+  await page.goto(`${ROOT.replace("127.0.0.1", other.hostname)}/approvals`);
+  await page.waitForSelector("#queue");
+  const next = await page.context().newPage();
+  await next.goto(at(page, "/policy"));
+  await next.waitForSelector("#hooks-title");
+  // Signed out and in again, with another key.
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForSelector("#token");
+  await page.fill("#token", ANN);
+  await page.click("button.primary");
+  await page.waitForSelector("#queue");
 }
 
 async function two() {
@@ -283,4 +321,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, port, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_gateway::Gateway;
 use backstop_gateway::inspect::{HookSettings, Hooks};
+use backstop_gateway::{Gateway, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, Digest, TimeoutBehavior};
 use backstop_store::{
     ApprovalFilter, ApprovalRecord, ApprovalState, AuditBody, AuditFilter, Durability, NewAccessToken,
     NewAuditEntry, Scope, Timestamp,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
@@ -28,23 +30,25 @@ struct Server {
 
 /// A person who is signed in.
 struct Person {
+    /// What the browser shows behind `cookie: `: the cookie, and the key in a header of its own.
     cookie: String,
     form: String,
 }
 
 impl Server {
     async fn start() -> Self {
-        let house = House::new();
+        Self::of(House::new(), settings_of("http://127.0.0.1:9"), Observers::default()).await
+    }
+
+    async fn of(house: House, mut settings: Settings, observers: Observers) -> Self {
         house.judge::<BeforeToolCall>("gate", |event| {
             let request = ApprovalRequest::cut("run a marker?", "it says so");
             let request = request.timeout(Duration::from_secs(60), TimeoutBehavior::Deny).unwrap();
             (event.tool_name.canonical() == "exec").then(|| ToolCallOutcome::ask(request))
         });
-        let mut settings = settings_of("http://127.0.0.1:9");
         settings.store = Some(Arc::clone(&house.store));
-        let gateway = start(settings, Hooks::new(house.engine.clone(), HookSettings::default()).unwrap())
-            .await
-            .unwrap();
+        let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
+        let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
         Self { house, gateway }
     }
 
@@ -86,7 +90,7 @@ impl Server {
     async fn person(&self, scopes: &[Scope]) -> Person {
         let (token, _) = self.token(scopes).await;
         let signed_in = self.sign_in(&token).await;
-        assert_eq!(signed_in.status(), 303, "{}", signed_in.text());
+        assert_eq!(signed_in.status(), 200, "{}", signed_in.text());
         self.with(cookie_of(&signed_in)).await
     }
 
@@ -138,11 +142,18 @@ fn posting(path: &str, headers: &str, fields: &[(&str, &str)]) -> String {
     )
 }
 
-/// The cookie that an answer sets, as the browser sends it.
+/// The cookie and the key that an answer gives, as the browser sends them.
 fn cookie_of(answer: &Answer) -> String {
     let head = answer.head();
     let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("set-cookie: ")).unwrap();
-    line.split_once(": ").unwrap().1.split(';').next().unwrap().to_owned()
+    let cookie = line.split_once(": ").unwrap().1.split(';').next().unwrap().to_owned();
+    let text = answer.text();
+    let key = text.split_once("data-key=\"").unwrap().1.split('"').next().unwrap();
+    format!("{cookie}\r\n{}", basic(key))
+}
+
+fn basic(key: &str) -> String {
+    format!("authorization: Basic {}", STANDARD.encode(format!("console:{key}")))
 }
 
 #[tokio::test]
@@ -167,14 +178,14 @@ async fn a_token_of_a_person_opens_a_session_and_nothing_else_does() {
     // Nobody who tries wrong ones keeps a person out.
     let trying = (0..40).map(|_| server.sign_in("wrong"));
     let (tried, right) = tokio::join!(futures_util::future::join_all(trying), server.sign_in(&token));
-    assert_eq!(right.status(), 303);
+    assert_eq!(right.status(), 200);
     let statuses: Vec<u16> = tried.iter().map(Answer::status).collect();
     assert!(
         statuses.contains(&429) && statuses.iter().all(|status| matches!(status, 403 | 429)),
         "{statuses:?}"
     );
     let head = right.head().to_ascii_lowercase();
-    assert!(head.contains("location: /-/console/live"), "{head}");
+    assert!(right.text().contains("data-to=\"/-/console/live\""), "{}", right.text());
     let cookie = head.lines().find(|line| line.starts_with("set-cookie")).unwrap();
     for attribute in ["httponly", "samesite=strict", "path=/-/console"] {
         assert!(cookie.contains(attribute), "{cookie}");
@@ -190,7 +201,7 @@ async fn a_token_of_a_person_opens_a_session_and_nothing_else_does() {
     // Where one is led afterwards is a page of the console.
     for to in ["https://evil.example/", "//evil.example", "/-/console/../v1", "/t/x"] {
         let led = server.post("/sign-in", SAME, &[("token", &token), ("to", to)]).await;
-        assert!(led.head().to_ascii_lowercase().contains("location: /-/console/approvals"), "{to}");
+        assert!(led.text().contains("data-to=\"/-/console/approvals\""), "{to}");
     }
 }
 
@@ -200,7 +211,7 @@ async fn who_is_not_signed_in_sees_the_form_and_nothing_of_what_there_is() {
     let record = server.question().await;
     let id = record.id.as_str();
     let pages =
-        ["", "/", "/approvals", "/live", "/sessions", "/policy", "/audit", "/audit.jsonl", "/nothing"];
+        ["/", "/approvals", "/key", "/live", "/sessions", "/policy", "/audit", "/audit.jsonl", "/nothing"];
     let question = format!("/approvals/{id}");
     for path in pages.into_iter().chain([question.as_str()]) {
         for cookie in ["", "cookie: backstop=x\r\n", &format!("cookie: backstop={}\r\n", "0".repeat(64))] {
@@ -209,6 +220,7 @@ async fn who_is_not_signed_in_sees_the_form_and_nothing_of_what_there_is() {
             assert!(page.text().contains("Access token") && !page.text().contains("marker"), "{path}");
         }
     }
+    assert!(server.get("", "").await.head().to_ascii_lowercase().contains("location: /-/console/approvals"));
     for path in ["/events", "/session"] {
         let refused = server.get(path, "").await;
         assert_eq!((refused.status(), refused.body().0.as_str()), (401, ""), "{path}");
@@ -370,6 +382,68 @@ async fn the_cookie_opens_nothing_but_pages() {
         proxied.replacen("host: localhost", &format!("host: {OWN}\r\ncookie: {}", person.cookie), 1);
     assert_eq!(talk(&server.gateway, proxied).await.status(), 401);
     assert_eq!(server.state(&record).await, ApprovalState::Pending);
+}
+
+#[tokio::test]
+async fn in_the_clear_neither_the_cookie_nor_the_key_opens_anything_alone() {
+    let server = Server::start().await;
+    let person = server.person(&[Scope::Read, Scope::Approve]).await;
+    let other = server.person(&[Scope::Read, Scope::Approve]).await;
+    let (cookie, key) = person.cookie.split_once("\r\n").unwrap();
+    let (_, key_of_other) = other.cookie.split_once("\r\n").unwrap();
+    let cookie = format!("cookie: {cookie}\r\n");
+    for half in [
+        cookie.clone(),
+        format!("{key}\r\n"),
+        format!("{cookie}{key_of_other}\r\n"),
+        format!("{cookie}{}\r\n", basic("")),
+        format!("{cookie}{key}\r\n{key}\r\n"),
+    ] {
+        let page = server.get("/approvals", &half).await;
+        assert!(page.status() == 401 && page.text().contains("Access token"), "{half}: {}", page.text());
+        assert!(!page.head().to_ascii_lowercase().contains("www-authenticate"), "{}", page.head());
+        assert_eq!(server.get("/session", &half).await.status(), 401, "{half}");
+        // Who has the cookie is asked for the key, at one address.
+        let asked = server.get("/key", &half).await;
+        let is_asked = asked.head().contains("Basic realm=");
+        assert_eq!((asked.status(), is_asked), (401, half.contains("cookie: ")), "{half}");
+    }
+    let whole = format!("{cookie}{key}\r\n");
+    assert_eq!(server.get("/session", &whole).await.status(), 204);
+    let taken = server.get("/key", &whole).await;
+    // Browsers keep what they may keep in files, under an address that holds the key.
+    assert!(taken.status() == 204 && taken.head().contains("no-store"), "{}", taken.head());
+    assert_eq!(server.get("/key?to=//evil.example", &whole).await.status(), 204);
+    let led = server.get("/key?to=/-/console/live", &whole).await;
+    assert!(led.head().to_ascii_lowercase().contains("location: /-/console/live"), "{}", led.head());
+}
+
+#[tokio::test]
+async fn one_session_does_not_take_all_streams() {
+    let server = Server::start().await;
+    let (greedy, other) = (server.person(&[Scope::Read]).await, server.person(&[Scope::Read]).await);
+    let open = async |person: &Person| {
+        let mut socket = connect(&server.gateway).await;
+        let asked =
+            format!("GET /-/console/events HTTP/1.1\r\nhost: {OWN}\r\ncookie: {}\r\n\r\n", person.cookie);
+        socket.write_all(asked.as_bytes()).await.unwrap();
+        until(&mut socket, "event: approvals").await;
+        socket
+    };
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(open(&greedy).await);
+    }
+    let cookie = format!("cookie: {}\r\n", greedy.cookie);
+    assert_eq!(server.get("/events", &cookie).await.status(), 503);
+    open(&other).await;
+    drop(streams);
+    within(async {
+        while server.get("/audit.jsonl", &cookie).await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -97,7 +97,8 @@ impl ApprovalStore for MemoryStore {
         waiting.sort_by_key(|record| record.request.expires_at);
         let all = waiting.len().saturating_add(ended.len());
         let records = waiting.into_iter().chain(ended.into_iter().rev());
-        Ok(OpenApprovals { records: records.skip(skip).take(limit).cloned().collect(), all })
+        let records = records.skip(skip).take(limit).cloned().map(ApprovalRecord::listed);
+        Ok(OpenApprovals { records: records.collect(), all })
     }
 
     async fn overview(&self) -> Result<Overview, StoreError> {

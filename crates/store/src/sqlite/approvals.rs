@@ -93,7 +93,11 @@ impl ApprovalStore for SqliteStore {
                     "WHERE row IN (SELECT row FROM approvals WHERE {OPEN} ORDER BY {IN_ORDER} LIMIT ?2 OFFSET ?3) \
                      ORDER BY {IN_ORDER}"
                 );
-                let records = select(db, &clause, &[&until, &limit, &skip])?;
+                let sql = select_sql(&clause);
+                let mut found = db.prepare_cached(&sql)?;
+                let values: &[&dyn ToSql] = &[&until, &limit, &skip];
+                let records = found.query_map(values, |row| record(row).map(ApprovalRecord::listed))?;
+                let records = records.collect::<rusqlite::Result<_>>()?;
                 Ok(OpenApprovals { records, all: usize::try_from(all).unwrap_or_default() })
             })
             .await
@@ -419,8 +423,11 @@ fn find(db: &Connection, id: &ApprovalId) -> rusqlite::Result<Option<ApprovalRec
 }
 
 fn select(db: &Connection, clause: &str, values: &[&dyn ToSql]) -> rusqlite::Result<Vec<ApprovalRecord>> {
-    let sql = format!("SELECT * FROM approvals JOIN texts ON text_id = text {clause}");
-    db.prepare_cached(&sql)?.query_map(values, record)?.collect()
+    db.prepare_cached(&select_sql(clause))?.query_map(values, record)?.collect()
+}
+
+fn select_sql(clause: &str) -> String {
+    format!("SELECT * FROM approvals JOIN texts ON text_id = text {clause}")
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {

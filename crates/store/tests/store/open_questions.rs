@@ -3,16 +3,19 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use backstop_hooks::{Decision, OwnerId, Severity};
+use backstop_hooks::{Decision, Json, OwnerId, Severity};
 use backstop_store::{
     ANSWERABLE, Always, AlwaysError, AlwaysScope, AmountArgument, ApprovalReason, ApprovalRecord,
     ApprovalStatus, GrantPlace, GrantTarget, NewApproval, ResolveError, Store, allow_always,
 };
 
+use serde_json::json;
+
 use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
     what_can_be_answered_is_listed_in_the_order_in_which_it_ends,
+    lists_leave_out_what_is_large,
     the_mark_changes_with_each_question_and_each_answer,
     an_answer_that_holds_reaches_as_far_as_the_question_allows,
     an_answer_that_does_not_count_grants_nothing,
@@ -40,6 +43,16 @@ async fn what_can_be_answered_is_listed_in_the_order_in_which_it_ends(store: &dy
     let after = at(2_001).after(ANSWERABLE);
     let open = store.open_approvals(after, 0, 9).await.unwrap();
     assert_eq!((open.records, open.all), (vec![soon, late], 2));
+}
+
+async fn lists_leave_out_what_is_large(store: &dyn Store) {
+    let whole = Json::new(json!({"command": "x".repeat(100_000)}));
+    let large = ask(store, NewApproval { whole: Some(whole.clone()), ..question("large") }).await;
+    let small = ask(store, question("small")).await;
+    let open = store.open_approvals(at(1_500), 0, 9).await.unwrap().records;
+    let kept: Vec<_> = open.iter().map(|record| (&record.id, record.request.whole.clone())).collect();
+    assert_eq!(kept, [(&large.id, Some(Json::default())), (&small.id, None)]);
+    assert_eq!(store.approval(&large.id).await.unwrap().unwrap().request.whole, Some(whole));
 }
 
 async fn the_mark_changes_with_each_question_and_each_answer(store: &dyn Store) {

@@ -16,7 +16,7 @@ use backstop_store::{AnswerStore, AuditEntry, AuditFilter, Overview, Store};
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::sessions::Seat;
@@ -187,6 +187,7 @@ impl Look {
 /// Opens the stream of a page.
 pub(super) fn stream(visit: &Visit<'_>) -> Answer {
     let wants_live = form::query(visit.head, "live") == "1" && visit.seat.may_read();
+    let room = Arc::clone(visit.seat.streams()).try_acquire_owned().map_err(|_| Trouble::Busy)?;
     let permit = Arc::clone(&visit.console().streams).try_acquire_owned().map_err(|_| Trouble::Busy)?;
     let last = visit.head.headers.get("last-event-id").and_then(|last| last.to_str().ok()).map(str::to_owned);
     let after = last.unwrap_or_else(|| form::query(visit.head, "after")).parse().unwrap_or(0);
@@ -197,6 +198,7 @@ pub(super) fn stream(visit: &Visit<'_>) -> Answer {
         stopping: visit.shared.operators.stopping(),
         seat: visit.seat.clone(),
         watching: wants_live.then(|| hub.watch()),
+        _room: room,
         seen: hub.listen(visit.engine),
         pieces,
         told: None,
@@ -216,6 +218,8 @@ struct Teller {
     stopping: watch::Receiver<bool>,
     seat: Seat,
     watching: Option<Watching>,
+    /// One of the streams of its session.
+    _room: OwnedSemaphorePermit,
     seen: watch::Receiver<Arc<Seen>>,
     pieces: mpsc::Sender<Result<Bytes, BrokenOff>>,
     /// What the page knows of the questions.

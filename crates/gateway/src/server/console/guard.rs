@@ -4,8 +4,14 @@
 //! that is so only of names that lead to this machine alone, which browsers trust in the clear, too: by those there is no console. In the clear, on this machine, the console has therefore a *name of its own* for whoever opens it: `console-` and 128
 //! random bits, below `.localhost`, which browsers take for this machine themselves. Cookies are that name's alone, and no other
 //! page knows it.
+//!
+//! A program of the same user reads that name in the browser's history, and can open another port by it. A session in the clear therefore has a
+//! *key* besides its cookie, as the password of HTTP authentication (RFC 7617): browsers keep that for one origin, which has a port, and in memory only. The
+//! script hands it over ([`KEY_PATH`]); without it, the person types it into what the browser asks.
 
 use backstop_console::ROOT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -16,6 +22,12 @@ use crate::auth::{asked_host, without_port};
 const NAME_BYTES: usize = 16;
 const BEFORE_NAME: &str = "console-";
 const BEHIND_NAME: &str = ".localhost";
+/// Where browsers are asked for the key of a session, below the root: they then send it to whatever is beside it.
+pub(super) const KEY_PATH: &str = "key";
+/// How they are asked.
+pub(super) const CHALLENGE: &str = "Basic realm=\"Backstop console\"";
+/// What stands before the key, as the name of a user, which is nobody's.
+const BEFORE_KEY: &str = "console:";
 
 /// How a request reached the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +144,29 @@ pub(super) fn cookie(headers: &HeaderMap, door: Door) -> Option<String> {
     own.next().filter(|_| own.next().is_none()).map(str::to_owned)
 }
 
+/// Returns all that a browser shows of a session: its cookie and, in the clear, its key.
+pub(super) fn shown(headers: &HeaderMap, door: Door) -> Option<String> {
+    let cookie = cookie(headers, door)?;
+    match door {
+        Door::Secure => Some(cookie),
+        Door::Own => Some(together(&cookie, &key(headers)?)),
+    }
+}
+
+/// What is shown of a session that has a key.
+pub(super) fn together(cookie: &str, key: &str) -> String {
+    format!("{cookie} {key}")
+}
+
+/// Returns the key of a session.
+fn key(headers: &HeaderMap) -> Option<String> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(one), None) = (all.next(), all.next()) else { return None };
+    let (scheme, given) = one.to_str().ok()?.split_once(' ')?;
+    let given = STANDARD.decode(given.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    String::from_utf8(given).ok()?.strip_prefix(BEFORE_KEY).map(str::to_owned)
+}
+
 /// Returns whether one may be led there after signing in: a page of the console, written plainly.
 pub(super) fn is_destination(address: &str) -> bool {
     let path = address.split('?').next().unwrap_or_default();
@@ -210,6 +245,28 @@ mod tests {
         ] {
             let headers: Vec<_> = cookies.iter().map(|cookie| ("cookie", *cookie)).collect();
             assert_eq!(cookie(&head("h", &headers).headers, Door::Own).as_deref(), found, "{cookies:?}");
+        }
+    }
+
+    #[test]
+    fn in_the_clear_a_session_is_its_cookie_and_its_key() {
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        let of = |authorizations: &[String], door: Door| {
+            let headers = authorizations.iter().map(|one| ("authorization", one.as_str()));
+            let both = [("cookie", "backstop=a"), ("cookie", "__Host-backstop=b")].into_iter().chain(headers);
+            shown(&head("h", &both.collect::<Vec<_>>()).headers, door)
+        };
+        assert_eq!(of(&[basic("console:k")], Door::Own).as_deref(), Some("a k"));
+        assert_eq!(of(&[], Door::Secure).as_deref(), Some("b"));
+        for wrong in [
+            vec![],
+            vec![basic("console:k"), basic("console:k")],
+            vec![basic("other:k")],
+            vec![basic("k")],
+            vec!["Basic !".to_owned()],
+            vec![basic("console:k").replace("Basic", "Bearer")],
+        ] {
+            assert_eq!(of(&wrong, Door::Own), None, "{wrong:?}");
         }
     }
 

@@ -5,7 +5,8 @@
 //! - *A person signs in with a token of theirs* ([`backstop_store::Scope`]), and may do there what its scopes say. A [session](sessions) ends with the
 //!   token, and no cookie opens anything but these pages.
 //! - *A cookie is for one origin.* Browsers send it to every port of a host, and an agent can listen at one. In the clear, the console is
-//!   therefore served at names of this machine that nobody can guess, and otherwise only where TLS makes it [`Secure`](guard::Door).
+//!   therefore served at names of this machine that nobody can guess, with a key beside the cookie that browsers send to this port alone, and otherwise only
+//!   where TLS makes it [`Secure`](guard::Door).
 //! - *Looking decides nothing.* What changes anything is posted, from a page of this origin and with the token of its session in the form.
 //! - *What a person saw is what is answered*: answers carry the digest of the call, and are given by the rules of `backstop approvals`.
 //! - *Everything is bounded*: sessions, forms, pages and streams at once, and what each of them shows.
@@ -43,6 +44,8 @@ use self::trail::Trail;
 use super::Shared;
 use super::answer::AnswerBody;
 
+/// Where people begin.
+const HOME: &str = "/-/console/approvals";
 /// How many pages there may be under way at once, and how many streams.
 const MOST_PAGES: usize = 64;
 const MOST_STREAMS: usize = 64;
@@ -223,9 +226,16 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     if let (["sign-in"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_in(shared, engine, &head, body, door).await);
     }
+    if let ([guard::KEY_PATH], true) = (path.as_slice(), is_looking(&head.method)) {
+        return secured(signing::take_key(shared, &head, door));
+    }
+    if path.is_empty() && is_looking(&head.method) {
+        // Browsers do not show the key there, since it is not beside where they were asked for it.
+        return secured(see_other(HOME));
+    }
     let is_aside = head.headers.contains_key(ASIDE) || path == ["events"];
     let seat =
-        guard::cookie(&head.headers, door).and_then(|cookie| shared.console.sessions.find(&cookie, is_aside));
+        guard::shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, is_aside));
     let Some(seat) = seat else { return secured(unknown(&head, door, is_aside)) };
     if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_out(shared, &head, body, &seat, door).await);
@@ -245,7 +255,7 @@ async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
     let _page = Arc::clone(&visit.console().pages).try_acquire_owned().map_err(|_| Trouble::Busy)?;
     let looks = is_looking(&visit.head.method);
     match (looks, visit.path.as_slice()) {
-        (true, [] | [""]) => Ok(see_other("/-/console/approvals")),
+        (true, [""]) => Ok(see_other(HOME)),
         (true, ["session"]) => Ok(empty(StatusCode::NO_CONTENT)),
         (true, ["approvals"]) => approvals::queue(visit).await,
         (true, ["approvals", "part"]) => approvals::part(visit).await,
@@ -292,7 +302,7 @@ fn unknown(head: &Parts, door: Door, is_aside: bool) -> Response<AnswerBody> {
     let to = to.filter(|_| is_looking(&head.method)).filter(|to| guard::is_destination(to));
     let had_session = guard::cookie(&head.headers, door).is_some();
     let page = sign_in(&SignIn {
-        to: to.unwrap_or("/-/console/approvals"),
+        to: to.unwrap_or(HOME),
         trouble: had_session.then_some(backstop_console::Trouble::Over),
         from_elsewhere: guard::fetch_site(&head.headers).is_some_and(|site| site == b"cross-site"),
     });

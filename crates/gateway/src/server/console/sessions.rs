@@ -2,10 +2,11 @@
 //!
 //! Laws:
 //!
-//! - *A session is known by the digest of its cookie.* The cookie holds 32 random bytes, and nothing here holds them.
+//! - *A session is known by the digest of what a browser shows of it*: a cookie of 32 random bytes and, in the clear, a key of as many. Nothing here
+//!   holds them, and one without the other is nothing.
 //! - *A session ends* with its token, when nobody did anything for [`IDLE`], after [`LONGEST`], and when the person signs out. What a page asks by itself is
 //!   nothing that anybody did. A clock that is set prolongs nothing: the longer of two clocks counts.
-//! - *Nobody fills the house*: one token has [`MOST_OF_TOKEN`] sessions, and another one ends the oldest.
+//! - *Nobody fills the house*: one token has [`MOST_OF_TOKEN`] sessions, and another one ends the oldest. One session has [`MOST_STREAMS`] streams.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,9 +17,10 @@ use backstop_console::{Role, Viewer};
 use backstop_hooks::Digest;
 use backstop_store::{Scope, Timestamp};
 use subtle::ConstantTimeEq as _;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::guard::random;
+use super::guard::{Door, random, together};
 use crate::access::Holder;
 
 /// How long a session lasts in which nobody does anything.
@@ -28,9 +30,11 @@ pub(super) const LONGEST: Duration = Duration::from_secs(8 * 3600);
 /// How many sessions there are at once, and how many of one token.
 const MOST: usize = 1_024;
 const MOST_OF_TOKEN: usize = 16;
-/// The bytes of a cookie, and of the token in forms.
+/// How many streams one session has at once. Browsers open six connections to a place.
+const MOST_STREAMS: usize = 8;
+/// The bytes of a cookie, of a key, and of the token in forms.
 const BYTES: usize = 32;
-/// The role of a cookie in its digest.
+/// The role of what is shown in its digest.
 const ROLE: &str = "console_session";
 
 /// All sessions.
@@ -48,7 +52,22 @@ struct Session {
 pub(super) struct Seat {
     holder: Arc<Holder>,
     form_token: Arc<str>,
+    streams: Arc<Semaphore>,
     key: Digest,
+}
+
+/// What a browser is given of a new session.
+pub(super) struct Entered {
+    pub(super) cookie: String,
+    /// The key, where it needs one.
+    pub(super) key: Option<String>,
+}
+
+impl Entered {
+    /// What the browser shows from then on.
+    fn shown(&self) -> String {
+        self.key.as_ref().map_or_else(|| self.cookie.clone(), |key| together(&self.cookie, key))
+    }
 }
 
 /// A moment by two clocks: one that nobody sets, and one that goes on while the machine sleeps.
@@ -72,10 +91,15 @@ impl Session {
 }
 
 impl Sessions {
-    /// Signs somebody in. Returns the value of the cookie; `None` if there is no room.
-    pub(super) fn enter(&self, holder: Holder) -> Option<String> {
+    /// Signs somebody in who came by a door. `None` if there is no room.
+    pub(super) fn enter(&self, holder: Holder, door: Door) -> Option<Entered> {
         let (cookie, form_token) = (random::<BYTES>()?, random::<BYTES>()?);
-        let (key, now) = (Digest::of_text(ROLE, &cookie), Moment::now());
+        let key = match door {
+            Door::Secure => None,
+            Door::Own => Some(random::<BYTES>()?),
+        };
+        let entered = Entered { cookie, key };
+        let (key, now) = (Digest::of_text(ROLE, &entered.shown()), Moment::now());
         let mut all = self.all();
         all.retain(|_, session| !session.is_over());
         let of_token: Vec<_> = all.iter().filter(|(_, one)| one.seat.holder.id == holder.id).collect();
@@ -86,14 +110,15 @@ impl Sessions {
         if all.len() >= MOST {
             return None;
         }
-        let seat = Seat { holder: Arc::new(holder), form_token: form_token.into(), key };
+        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
+        let seat = Seat { holder: Arc::new(holder), form_token: form_token.into(), streams, key };
         all.insert(key, Session { seat, began: now, used: now });
-        Some(cookie)
+        Some(entered)
     }
 
-    /// Returns whose session a cookie is of. Unless the page asks by itself, the person is there.
-    pub(super) fn find(&self, cookie: &str, is_aside: bool) -> Option<Seat> {
-        let key = Digest::of_text(ROLE, cookie);
+    /// Returns whose session a browser [shows](super::guard::shown). Unless the page asks by itself, the person is there.
+    pub(super) fn find(&self, shown: &str, is_aside: bool) -> Option<Seat> {
+        let key = Digest::of_text(ROLE, shown);
         let mut all = self.all();
         let session = all.get_mut(&key)?;
         if session.is_over() {
@@ -130,6 +155,11 @@ impl fmt::Debug for Sessions {
 impl Seat {
     pub(super) fn holder(&self) -> &Holder {
         &self.holder
+    }
+
+    /// The room for streams of this session.
+    pub(super) const fn streams(&self) -> &Arc<Semaphore> {
+        &self.streams
     }
 
     /// Returns whether a form holds the token of this session.
@@ -190,6 +220,10 @@ mod tests {
         }
     }
 
+    fn enter(sessions: &Sessions, token: &str, until: jiff::Timestamp) -> String {
+        sessions.enter(holder(token, until), Door::Secure).unwrap().cookie
+    }
+
     fn later() -> jiff::Timestamp {
         jiff::Timestamp::now() + Duration::from_hours(1)
     }
@@ -197,7 +231,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_ends_when_nobody_does_anything_and_some_day() {
         let sessions = Sessions::default();
-        let cookie = sessions.enter(holder("a", later())).unwrap();
+        let cookie = enter(&sessions, "a", later());
         assert_eq!(cookie.len(), 2 * BYTES);
         assert!(sessions.find("", false).is_none() && sessions.find(&format!("{cookie}0"), false).is_none());
         // A page that asks by itself keeps nobody in.
@@ -209,7 +243,7 @@ mod tests {
         tokio::time::advance(minute).await;
         assert!(sessions.find(&cookie, true).is_none());
         // Whoever does something stays, and not for ever.
-        let cookie = sessions.enter(holder("a", later())).unwrap();
+        let cookie = enter(&sessions, "a", later());
         for _ in 0..(8 * 60 / 10 - 1) {
             tokio::time::advance(10 * minute).await;
             assert!(sessions.find(&cookie, false).is_some());
@@ -221,9 +255,9 @@ mod tests {
     #[tokio::test]
     async fn a_session_ends_with_its_token_and_when_the_person_leaves() {
         let sessions = Sessions::default();
-        let over = sessions.enter(holder("a", jiff::Timestamp::now())).unwrap();
+        let over = enter(&sessions, "a", jiff::Timestamp::now());
         assert!(sessions.find(&over, false).is_none());
-        let cookie = sessions.enter(holder("a", later())).unwrap();
+        let cookie = enter(&sessions, "a", later());
         let seat = sessions.find(&cookie, false).unwrap();
         assert!(
             seat.is_its_form(&seat.viewer().form_token)
@@ -235,11 +269,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn in_the_clear_one_half_of_a_session_is_nothing() {
+        let sessions = Sessions::default();
+        let Entered { cookie, key } = sessions.enter(holder("a", later()), Door::Own).unwrap();
+        let key = key.unwrap();
+        let other = sessions.enter(holder("a", later()), Door::Own).unwrap().key.unwrap();
+        assert!(sessions.find(&together(&cookie, &key), false).is_some());
+        for shown in [cookie.clone(), key, together(&cookie, ""), together(&cookie, &other)] {
+            assert!(sessions.find(&shown, false).is_none());
+        }
+    }
+
+    #[tokio::test]
     async fn one_token_does_not_fill_the_house() {
         let sessions = Sessions::default();
-        let other = sessions.enter(holder("b", later())).unwrap();
-        let mine: Vec<_> =
-            repeat_with(|| sessions.enter(holder("a", later())).unwrap()).take(MOST_OF_TOKEN + 3).collect();
+        let other = enter(&sessions, "b", later());
+        let mine: Vec<_> = repeat_with(|| enter(&sessions, "a", later())).take(MOST_OF_TOKEN + 3).collect();
         let on = mine.iter().filter(|cookie| sessions.find(cookie, false).is_some()).count();
         assert_eq!(on, MOST_OF_TOKEN);
         assert!(

@@ -19,9 +19,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::guard::{Door, is_destination};
+use super::guard::{CHALLENGE, Door, cookie, is_destination, shown};
 use super::sessions::Seat;
-use super::{Trouble, form, html, see_other};
+use super::{Trouble, empty, form, html, see_other, unknown};
 use crate::access::Holder;
 use crate::server::Shared;
 use crate::server::answer::AnswerBody;
@@ -85,7 +85,7 @@ pub(super) async fn sign_in(
     let (Ok(token), Ok(to)) = (form.one("token"), form.one("to")) else {
         return Trouble::Form.response(None);
     };
-    let to = if is_destination(to) { to } else { "/-/console/approvals" };
+    let to = if is_destination(to) { to } else { super::HOME };
     let again = |status, trouble| {
         html(status, backstop_console::sign_in(&SignIn { to, trouble: Some(trouble), from_elsewhere: false }))
     };
@@ -96,14 +96,33 @@ pub(super) async fn sign_in(
     if !tell(engine, SIGNED_IN, &holder).await {
         return again(StatusCode::SERVICE_UNAVAILABLE, Said::Store);
     }
-    let Some(cookie) = shared.console.sessions.enter(holder) else {
+    let Some(entered) = shared.console.sessions.enter(holder, door) else {
         return again(StatusCode::SERVICE_UNAVAILABLE, Said::Full);
     };
-    let mut response = see_other(to);
-    let cookie = format!("{}={cookie}; {}", door.cookie(), door.attributes());
+    let mut response = match &entered.key {
+        None => see_other(to),
+        Some(key) => html(StatusCode::OK, backstop_console::hand_over(key, to)),
+    };
+    let cookie = format!("{}={}; {}", door.cookie(), entered.cookie, door.attributes());
     if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
         cookie.set_sensitive(true);
         response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Lets a browser that has the cookie of a session show the key, too, and leads on. Whoever has no cookie is not asked for it, so that pages of others
+/// make no browser ask.
+pub(super) fn take_key(shared: &Shared, head: &Parts, door: Door) -> Response<AnswerBody> {
+    let seat = shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, false));
+    if seat.is_some() {
+        let to = form::query(head, "to");
+        return if is_destination(&to) { see_other(&to) } else { empty(StatusCode::NO_CONTENT) };
+    }
+    let has_cookie = door == Door::Own && cookie(&head.headers, door).is_some();
+    let mut response = unknown(head, door, false);
+    if has_cookie {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
     response
 }
@@ -126,7 +145,7 @@ pub(super) async fn sign_out(
         // It is over, whether or not that can be written down.
         tell(engine, SIGNED_OUT, seat.holder()).await;
     }
-    let mut response = see_other("/-/console/approvals");
+    let mut response = see_other(super::HOME);
     let gone = format!("{}=; {}; Max-Age=0", door.cookie(), door.attributes());
     if let Ok(gone) = HeaderValue::from_str(&gone) {
         response.headers_mut().insert(header::SET_COOKIE, gone);

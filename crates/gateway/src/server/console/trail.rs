@@ -113,10 +113,12 @@ pub(super) async fn download(visit: &Visit<'_>) -> Answer {
     visit.reads()?;
     let store = Arc::clone(visit.engine.store());
     let end = store.audit_head().await.map_err(|_| Trouble::Store)?.seq;
+    let room = Arc::clone(visit.seat.streams()).try_acquire_owned().map_err(|_| Trouble::Busy)?;
     let permit = Arc::clone(&visit.console().streams).try_acquire_owned().map_err(|_| Trouble::Busy)?;
     let (pieces, told) = mpsc::channel(2);
     let life = visit.seat.holder().life.clone();
     tokio::spawn(async move {
+        let _room = room;
         let telling = tell(store.as_ref(), end, &pieces);
         tokio::select! {
             telling = telling => {
