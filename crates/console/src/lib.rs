@@ -23,6 +23,7 @@ mod question;
 mod sessions;
 mod shown;
 mod sign_in;
+mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};
 pub use self::audit::{Search, TrailState, audit};
@@ -33,6 +34,7 @@ pub use self::question::{Question, Told, question, question_state};
 pub use self::sessions::sessions;
 pub use self::shown::{one_line, plain};
 pub use self::sign_in::{SignIn, Trouble, hand_over, sign_in};
+pub use self::trial::{Trial, Tried, Typed, trial};
 
 /// Where the pages are.
 pub const ROOT: &str = "/-/console";

@@ -58,6 +58,7 @@ pub(crate) enum Place {
     Sessions,
     Policy,
     Audit,
+    Try,
     Elsewhere,
 }
 
@@ -68,6 +69,7 @@ const PLACES: &[(Place, &str, &str)] = &[
     (Place::Sessions, "/-/console/sessions", "Sessions"),
     (Place::Policy, "/-/console/policy", "Policy"),
     (Place::Audit, "/-/console/audit", "Audit"),
+    (Place::Try, "/-/console/try", "Try"),
 ];
 
 /// A whole page. `events` is where the script hears what comes in meanwhile.

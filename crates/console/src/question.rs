@@ -138,7 +138,7 @@ fn call(viewer: &Viewer, question: &Question<'_>) -> Markup {
     }
 }
 
-fn would_start(starts: &Starts) -> Markup {
+pub(crate) fn would_start(starts: &Starts) -> Markup {
     html! {
         section aria-labelledby="starts-title" {
             h2 #starts-title { "What it would start" }

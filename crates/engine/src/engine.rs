@@ -22,12 +22,13 @@ use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, Reason, RunId,
     SessionId, ToolCallId, contained,
 };
-use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, Timestamp, ToolDecision};
+use backstop_store::{AnswerStore, MemoryStore, Starts, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 use tokio::task::consume_budget;
 
 use crate::answers::{Answers, rule};
 use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
+use crate::exhibit::Exhibit;
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
@@ -310,6 +311,13 @@ impl Engine {
         let reviewed = dispatch.review(event, ruling).await;
         self.interceptors().report_built_ins(&reviewed.receipt, reviewed.blocked.as_ref(), call);
         reviewed
+    }
+
+    /// Returns what a tool call would start, as whoever is asked about it is shown: with secrets masked. `None` if it says nothing of the
+    /// kind.
+    pub fn would_start(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Starts> {
+        let snapshot = self.0.registry.snapshot();
+        Exhibit { snapshot: &snapshot, event, call }.starts()
     }
 
     /// Lets the hooks judge a model's answer. From the moment of this call, even before its future is

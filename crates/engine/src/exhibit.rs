@@ -48,6 +48,19 @@ impl Exhibit<'_> {
         }
     }
 
+    /// Returns what the call would start, as people are shown it; `None` if it says nothing of the kind, or that can't be shown.
+    pub(crate) fn starts(&self) -> Option<Starts> {
+        let foreseen = || {
+            let starts = self.snapshot.foresight()?.foresee(self.event, self.call)?;
+            let Some(masker) = self.snapshot.masker() else { return Some(starts) };
+            let mut said = serde_json::to_value(&starts).ok()?;
+            masker.mask(&mut said);
+            serde_json::from_value(said).ok()
+        };
+        let size = self.event.params.to_value().to_string().len();
+        aside(size, || contained(|| self.call.nesting.descend(foreseen))).ok().flatten()
+    }
+
     /// The question with its arguments; `None` if it can't be shown.
     fn shown(&self, mut question: NewApproval, mut arguments: Value) -> Option<NewApproval> {
         question.starts = self.snapshot.foresight().and_then(|sees| sees.foresee(self.event, self.call));

@@ -13,6 +13,7 @@ use crate::support::*;
 over_both_stores! {
     secrets_are_masked_wherever_people_would_read_them,
     a_call_that_can_not_be_shown_is_not_allowed,
+    what_a_call_would_start_is_told_without_asking,
     who_shows_a_call_is_told,
 }
 
@@ -108,6 +109,22 @@ async fn a_call_that_can_not_be_shown_is_not_allowed(store: Arc<dyn Store>) {
         with(&lax, masker, foresight);
         permit(&lax, "echo hunter2", &Attendance::Queue).await.permit.unwrap_err();
     }
+}
+
+async fn what_a_call_would_start_is_told_without_asking(store: Arc<dyn Store>) {
+    let started = |masker: Option<Arc<dyn Masker>>, foresight: Option<Arc<dyn Foresight>>| {
+        let (engine, _) = asking(Arc::clone(&store), request());
+        with(&engine, masker, foresight);
+        let starts = engine.would_start(&exec("echo hunter2"), &context())?;
+        Some(starts.processes[0].words[0].as_str().to_owned())
+    };
+    let itself = || Some(Arc::new(Itself) as Arc<dyn Foresight>);
+    assert_eq!(started(Some(Arc::new(Word)), itself()).as_deref(), Some("echo *******"));
+    assert_eq!(started(None, itself()).as_deref(), Some("echo hunter2"));
+    assert_eq!(started(Some(Arc::new(Broken)), itself()), None);
+    assert_eq!(started(None, Some(Arc::new(Broken))), None);
+    assert_eq!(started(None, None), None);
+    assert!(rows(&store).await.is_empty(), "nobody is asked");
 }
 
 async fn who_shows_a_call_is_told(store: Arc<dyn Store>) {

@@ -279,6 +279,11 @@ async fn what_passes_is_shown_as_it_passes() {
 }
 
 #[tokio::test]
+async fn a_call_is_tried_and_a_session_read() {
+    plays("reading").await;
+}
+
+#[tokio::test]
 async fn axe_finds_nothing_on_any_page() {
     plays("axe").await;
 }

@@ -290,6 +290,24 @@ async function live() {
   holds(lines.length > 5_500 && lines.every((line) => JSON.parse(line).seq), "all of the trail");
 }
 
+/** What is read, and a call that is tried, by keys and without a script. */
+async function reading() {
+  for (const javaScriptEnabled of [true, false]) {
+    const page = await person(ANN, { javaScriptEnabled });
+    await page.goto(at(page, "/try"));
+    await page.fill("#command", HOSTILE[0]);
+    await page.getByRole("button", { name: "Judge it" }).click();
+    await page.waitForSelector("#decision");
+    holds((await page.textContent("#decision")).includes("It would run as it is"), "the decision");
+    is(await page.inputValue("#command"), HOSTILE[0], "what was typed stays");
+    holds((await page.textContent("main")).includes("<b>gate</b>"), "hook by hook");
+    is(await page.evaluate(() => [window.hit, document.querySelectorAll("main img").length]), [null, 0]);
+    await page.fill("#arguments", "{}");
+    await page.getByRole("button", { name: "Judge it" }).click();
+    await page.waitForSelector("[role=alert]");
+  }
+}
+
 async function axes() {
   const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true })];
   await tell("pass", { count: 5, receipt: { verdict: "block", blocked: { cause: "decision", hook: "gate" } } });
@@ -303,9 +321,14 @@ async function axes() {
     await page.goto(ROOT);
     await clean(page, "sign in", look);
     await signIn(page, ANN);
-    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/nothing"]) {
+    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/try", "/nothing"]) {
       await page.goto(at(page, path));
       if (path === "/live") await page.waitForSelector("#live tr", WAIT);
+      if (path === "/try") {
+        await page.fill("#command", "marker");
+        await page.getByRole("button", { name: "Judge it" }).click();
+        await page.waitForSelector("#decision");
+      }
       for (const summary of await page.locator("summary").all()) await summary.click();
       await clean(page, path, look);
     }
@@ -321,4 +344,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, port, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, port, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);

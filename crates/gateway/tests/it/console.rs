@@ -19,6 +19,8 @@ use tokio::io::AsyncWriteExt as _;
 use crate::inspect::support::{House, settings_of};
 use crate::support::*;
 
+mod pages;
+
 const DAY: Duration = Duration::from_hours(24);
 /// A name of the console's own.
 const OWN: &str = "console-0123456789abcdef0123456789abcdef.localhost";

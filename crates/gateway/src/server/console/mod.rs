@@ -22,6 +22,7 @@ mod pages;
 mod sessions;
 mod signing;
 mod trail;
+mod trial;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,8 @@ const HOME: &str = "/-/console/approvals";
 /// How many pages there may be under way at once, and how many streams.
 const MOST_PAGES: usize = 64;
 const MOST_STREAMS: usize = 64;
+/// How many calls may be tried at once.
+const MOST_TRIALS: usize = 4;
 /// The header of requests that a page sends by itself, and no person: they keep nobody signed in.
 const ASIDE: &str = "x-backstop-aside";
 /// What pages may do: nothing but what they are made of, from where they came.
@@ -64,6 +67,7 @@ pub(super) struct Console {
     trail: Trail,
     pages: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    trials: Semaphore,
     /// Whether names below `.localhost` lead nowhere but here.
     holds_names: AtomicBool,
 }
@@ -84,6 +88,7 @@ impl Default for Console {
             trail: Trail::default(),
             pages: Arc::new(Semaphore::new(MOST_PAGES)),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            trials: Semaphore::new(MOST_TRIALS),
             holds_names: AtomicBool::new(false),
         }
     }
@@ -269,6 +274,7 @@ async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
         (true, ["sessions"]) => pages::sessions(visit).await,
         (true, ["policy"]) => pages::policy(visit).await,
         (true, ["audit"]) => trail::page(visit).await,
+        (true, ["try"]) => trial::page(visit),
         (true, ["audit.jsonl"]) => trail::download(visit).await,
         (false, _) if visit.head.method == Method::POST => posted(visit, body).await,
         (false, _) => Err(Trouble::Method("GET, HEAD, POST")),
@@ -288,6 +294,7 @@ async fn posted(visit: &Visit<'_>, body: Incoming) -> Answer {
         ["approvals", id, "answer"] => answers::answer(visit, id, &form).await,
         ["approvals", id, "whole"] => answers::whole(visit, id).await,
         ["grants", id, "revoke"] => pages::revoke(visit, id).await,
+        ["try"] => trial::judge(visit, &form).await,
         ["audit", "verify"] => trail::verify(visit).await,
         _ => Err(Trouble::Nothing),
     }
