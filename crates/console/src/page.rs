@@ -58,6 +58,7 @@ pub(crate) enum Place {
     Sessions,
     Policy,
     Audit,
+    Money,
     Try,
     Elsewhere,
 }
@@ -69,6 +70,7 @@ const PLACES: &[(Place, &str, &str)] = &[
     (Place::Sessions, "/-/console/sessions", "Sessions"),
     (Place::Policy, "/-/console/policy", "Policy"),
     (Place::Audit, "/-/console/audit", "Audit"),
+    (Place::Money, "/-/console/money", "Money"),
     (Place::Try, "/-/console/try", "Try"),
 ];
 

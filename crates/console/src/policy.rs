@@ -1,19 +1,71 @@
 //! What judges: the hooks in force, and what people allowed for longer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_engine::HookMeta;
+use backstop_hooks::{HookId, PointId};
 use backstop_store::{Grant, GrantTarget, Timestamp};
 use maud::{Markup, html};
 
+use crate::money::{grouped, share};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, left, one_line};
+use crate::trial::took;
+
+/// What a hook did since the process began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HookUse {
+    /// How often it was asked.
+    pub answers: u64,
+    /// How often it rewrote.
+    pub rewrote: u64,
+    /// How often it wanted a person to be asked.
+    pub asked: u64,
+    /// How often it stopped something.
+    pub blocked: u64,
+    /// How often it failed.
+    pub failed: u64,
+    /// How long all of it took.
+    pub time: Duration,
+    /// How long the longest of it took.
+    pub longest: Duration,
+}
+
+/// How often a rule spoke since the process began.
+#[derive(Clone, Debug, Default)]
+pub struct RuleUse {
+    /// The rule.
+    pub rule: String,
+    /// How often something was stopped by it.
+    pub stopped: u64,
+    /// How often a person, or a grant, was asked because of it.
+    pub asked: u64,
+    /// How often the answer was to allow it: the rule was overruled.
+    pub allowed: u64,
+    /// How often a person denied it.
+    pub denied: u64,
+}
+
+/// What was counted.
+#[derive(Debug)]
+pub struct Counts {
+    /// Since when.
+    pub since: Timestamp,
+    /// What hooks did.
+    pub hooks: BTreeMap<(PointId, HookId), HookUse>,
+    /// What rules said, those that spoke most often first.
+    pub rules: Vec<RuleUse>,
+}
 
 /// What judges.
 #[derive(Debug)]
 pub struct Policy<'a> {
     /// The hooks in force, in the order in which they run.
     pub hooks: &'a [Arc<HookMeta>],
+    /// What was counted of them; `None` where nobody counts.
+    pub counts: Option<&'a Counts>,
     /// What people allowed for longer, the newest first.
     pub grants: &'a [Grant],
     /// What was done just now.
@@ -29,12 +81,20 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             h2 #hooks-title { "Hooks, in the order in which they run" }
             div.scroll tabindex="0" role="region" aria-label="Hooks" {
                 table {
-                    thead { tr { th scope="col" { "Hook" } th scope="col" { "Point" } th scope="col" { "Owner" } th scope="col" { "Priority" } th scope="col" { "Budget" } th scope="col" { "If it fails" } th scope="col" { "Only for" } } }
-                    tbody { @for hook in policy.hooks { (hook_row(hook)) } }
+                    thead { tr {
+                        th scope="col" { "Hook" } th scope="col" { "Point" } th scope="col" { "Owner" } th scope="col" { "Priority" } th scope="col" { "If it fails" } th scope="col" { "Only for" } th scope="col" { "Budget" }
+                        @if policy.counts.is_some() { th scope="col" { "Asked" } th scope="col" { "Blocked" } th scope="col" { "Wants a person" } th scope="col" { "Rewrote" } th scope="col" { "Failed" } th scope="col" { "Mean time" } th scope="col" { "Longest, of its budget" } }
+                    } }
+                    tbody { @for hook in policy.hooks { (hook_row(hook, policy.counts)) } }
                 }
             }
             @if policy.hooks.is_empty() { p.empty { "No hook is in force: nothing is judged." } }
+            @match policy.counts {
+                Some(counts) => p.summary { "Counted since this process began, " (ago(counts.since, now)) "." },
+                None => p.summary { "This process counts nothing of them: it runs without metrics." }
+            }
         }
+        @if let Some(counts) = policy.counts { (rules(&counts.rules)) }
         section aria-labelledby="grants-title" {
             h2 #grants-title { "Grants" }
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }
@@ -46,7 +106,45 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
     page(viewer, Place::Policy, "Policy", None, content)
 }
 
-fn hook_row(hook: &HookMeta) -> Markup {
+fn rules(rules: &[RuleUse]) -> Markup {
+    html! {
+        section aria-labelledby="rules-title" {
+            h2 #rules-title { "Rules that spoke" }
+            @if rules.is_empty() { p.empty { "No rule has spoken since this process began." } }
+            @else {
+                div.scroll tabindex="0" role="region" aria-label="Rules" {
+                    table {
+                        thead { tr { th scope="col" { "Rule" } th scope="col" { "Stopped" } th scope="col" { "Asked" } th scope="col" { "Denied" } th scope="col" { "Allowed" } th scope="col" { "Overruled" } } }
+                        tbody {
+                            @for rule in rules {
+                                tr.row {
+                                    th scope="row" { code { (one_line(&rule.rule, 80)) } }
+                                    td.number { (grouped(rule.stopped)) } td.number { (grouped(rule.asked)) } td.number { (grouped(rule.denied)) } td.number { (grouped(rule.allowed)) }
+                                    td.number { @if rule.asked > 0 { (share(rule.allowed, rule.asked, &one_line(&rule.rule, 80))) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was counted of a hook.
+fn used(hook: &HookMeta, counts: &Counts) -> Markup {
+    let used = counts.hooks.get(&(hook.point, hook.id.clone())).copied().unwrap_or_default();
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let mean = micros(used.time).checked_div(used.answers).map(Duration::from_micros);
+    html! {
+        td.number { (grouped(used.answers)) } td.number { (grouped(used.blocked)) } td.number { (grouped(used.asked)) } td.number { (grouped(used.rewrote)) }
+        td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } }
+        td.number { @if let Some(mean) = mean { (took(mean)) } }
+        td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &one_line(hook.id.as_str(), 80))) } }
+    }
+}
+
+fn hook_row(hook: &HookMeta, counts: Option<&Counts>) -> Markup {
     let failure = serde_json::to_value(hook.on_failure).ok();
     let failure = failure.as_ref().and_then(serde_json::Value::as_str).unwrap_or("closed");
     let only = hook.tools.as_ref().map(ToString::to_string).into_iter();
@@ -57,9 +155,10 @@ fn hook_row(hook: &HookMeta) -> Markup {
             td { (hook.point) }
             td { (one_line(hook.owner.as_ref(), 40)) }
             td.number { (hook.priority) }
-            td.number { (hook.budget.as_millis()) " ms" }
             td { (failure) }
             td { (one_line(&only, 80)) }
+            td.number { (hook.budget.as_millis()) " ms" }
+            @if let Some(counts) = counts { (used(hook, counts)) }
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Settings {
     pub known_models: Vec<String>,
     /// What models cost, for records and metrics.
     pub pricing: Option<Arc<dyn Pricing>>,
+    /// The most that may be used of budgets, by their name and what is counted (`requests`, `tokens`, `cost`), for the console.
+    pub budgets: BTreeMap<(String, String), u64>,
     /// Names by which the gateway may be called besides those of this machine (`Host` headers).
     pub hosts: Vec<String>,
     /// The providers, by name.
@@ -83,6 +85,7 @@ impl Settings {
             operators_listen: None,
             known_models: Vec::new(),
             pricing: None,
+            budgets: BTreeMap::new(),
             hosts: Vec::new(),
             providers: BTreeMap::new(),
             allow: Vec::new(),

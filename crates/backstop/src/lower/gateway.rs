@@ -106,6 +106,7 @@ pub fn gateway_settings(
         quotas: quotas(loaded),
         known_models: known_models(loaded),
         pricing: pricing(loaded),
+        budgets: super::limits::most_of_budgets(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
         operators_listen: config.operators.listen.as_ref().map(|listen| listen.value.0),
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),

@@ -1,5 +1,6 @@
 //! `budgets`, `loops` and `models`: the guards over what agents use.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backstop_config::{self as config, BudgetPer, BudgetWindow, Loaded, Place, Problem, Spanned};
@@ -85,6 +86,20 @@ fn budget_settings(section: &config::Budgets, of_callers: Vec<Budget>) -> Result
     let mut budgets: Vec<Budget> = section.limits.iter().map(budget).collect::<Result<_, _>>()?;
     budgets.extend(of_callers);
     Ok(BudgetSettings { budgets, prices: prices(section)?, answer_tokens: section.answer_tokens.value.get() })
+}
+
+/// The most that may be used of each budget, by its name and what is counted.
+pub(super) fn most_of_budgets(loaded: &Loaded) -> BTreeMap<(String, String), u64> {
+    let config = &loaded.config;
+    // What can't be read is told by whoever registers the guard.
+    let of_callers = callers::budgets(config).unwrap_or_default();
+    let budgets = config.budgets.limits.iter().filter_map(|one| budget(one).ok()).chain(of_callers);
+    let limits = budgets.flat_map(|Budget { name, limits, .. }| {
+        let cost = limits.cost.map(|Micros(cost)| cost);
+        [("requests", limits.requests), ("tokens", limits.tokens), ("cost", cost)]
+            .map(|(unit, limit)| ((name.clone(), unit.to_owned()), limit))
+    });
+    limits.filter_map(|(budget, limit)| Some((budget, limit?))).collect()
 }
 
 /// What models cost.

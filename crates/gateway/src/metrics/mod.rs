@@ -13,6 +13,7 @@
 //! with a price in `budgets.prices`. Counters start at zero with the process.
 
 mod family;
+mod tally;
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::AtomicU64;
@@ -23,6 +24,7 @@ use async_trait::async_trait;
 use backstop_engine::{FailureKind, Receipt, ReceiptSink, Said, Verdict};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId};
+use backstop_store::Timestamp;
 use prometheus_client::encoding::{
     EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text, text as open_metrics,
 };
@@ -33,6 +35,8 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::timeout;
 
 use self::family::Bounded;
+use self::tally::Tally;
+pub(crate) use self::tally::{OfHook, OfRule, Sums};
 use crate::record::{Label, Outcome, RequestRecord, RequestSink, Word};
 
 /// The most series of one family, counting each bucket of a histogram.
@@ -132,6 +136,8 @@ struct Families {
     audit_lost: Counter,
     spans_dropped: Counter,
     waiting: Mutex<Option<Source>>,
+    began: Timestamp,
+    tally: Tally,
 }
 
 impl TokenKind {
@@ -439,6 +445,8 @@ impl Metrics {
             audit_lost,
             spans_dropped,
             waiting: Mutex::default(),
+            began: Timestamp::now(),
+            tally: Tally::default(),
         }))
     }
 
@@ -459,6 +467,16 @@ impl Metrics {
         all.audit_lost.inc_by(lag.lost.saturating_sub(*counted));
         *counted = lag.lost.max(*counted);
         all.spans_dropped.inc_by(waiting.spans_dropped().saturating_sub(all.spans_dropped.get()));
+    }
+
+    /// Since when all of it is counted.
+    pub(crate) fn began(&self) -> Timestamp {
+        self.0.began
+    }
+
+    /// The sums that people are shown.
+    pub(crate) fn sums(&self) -> Sums {
+        self.0.tally.sums()
     }
 
     /// All metrics as they are now.
@@ -527,6 +545,7 @@ impl RequestSink for Metrics {
         let (wire, outcome) = (*wire, *outcome);
         let (provider, model, agent) = (provider.clone(), model.clone(), agent.clone());
         self.user_ended(record);
+        all.tally.ended(record);
         let of_route = RouteLabels { wire, provider: provider.clone() };
         if let (Some(first_byte), Some(added)) = (record.first_byte, record.added) {
             all.first_byte.with(&of_route, |histogram| histogram.observe(first_byte.as_secs_f64()));
@@ -573,6 +592,7 @@ impl ReceiptSink for Metrics {
 
     fn record(&self, receipt: &Receipt) {
         let all = &*self.0;
+        all.tally.received(receipt);
         let point = Point(receipt.point);
         let labels = DispatchLabels { point, verdict: Stated(receipt.verdict) };
         all.dispatches.with(&labels, |counter| {

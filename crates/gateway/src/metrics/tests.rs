@@ -2,8 +2,8 @@ use std::sync::atomic::Ordering;
 
 use backstop_engine::{Engine, HookOptions};
 use backstop_hooks::conversation::TokenUsage;
-use backstop_hooks::points::{BeforeToolCall, ToolCallEvent};
-use backstop_hooks::{AgentId, CallContext, OwnerId, Params, Secret, ToolName, hook_fn};
+use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
+use backstop_hooks::{AgentId, CallContext, OwnerId, Params, Reason, Secret, ToolName, hook_fn};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use proptest::prelude::*;
@@ -126,6 +126,43 @@ async fn a_family_has_room_for_so_many_series_and_says_what_it_had_none_for() {
     let buckets =
         series(&text).into_iter().filter(|series| series.starts_with("backstop_added_seconds")).count();
     assert!(buckets <= MOST_SERIES && buckets > MOST_SERIES - 2 * (BUCKETS + 3), "{buckets}");
+}
+
+#[tokio::test]
+async fn sums_have_so_many_lines_and_say_what_had_none() {
+    let metrics = Metrics::new("1");
+    let records = records(&metrics);
+    for model in ["known", "known", "made-up"] {
+        over(&records.begin(&Method::POST), "coder", model, "p");
+    }
+    let spent = metrics.sums().spent;
+    let lines: Vec<_> = spent
+        .iter()
+        .map(|((agent, user, model), spent)| {
+            (agent.as_str(), user.as_str(), model.as_str(), spent.requests, spent.tokens.total())
+        })
+        .collect();
+    assert_eq!(lines, [("coder", "other", "known", 2, 10), ("coder", "other", "other", 1, 5)]);
+    // Rules are what hooks say, and a plugin may say anything.
+    let engine = Engine::builder().sink(Arc::new(metrics.clone())).build();
+    let judge = hook_fn::<BeforeToolCall, _>(|event, _| {
+        let rule = event.tool_name.called().to_owned();
+        let reason = Reason::new("no").by([rule.into()]);
+        Ok(Some(ToolCallOutcome::block(reason)))
+    });
+    let options = HookOptions::new(OwnerId::operator()).id(HookId::new("judge"));
+    engine.registry().on::<BeforeToolCall>(judge, options).unwrap();
+    for number in 0..MOST_SERIES + 3 {
+        let event = ToolCallEvent::new(ToolName::new(&format!("rule-{number}")), Params::default());
+        drop(engine.decide::<BeforeToolCall>(event, &CallContext::default()).await);
+    }
+    let sums = metrics.sums();
+    assert_eq!((sums.rules.len(), sums.left_out), (MOST_SERIES, 3));
+    assert!(sums.rules.values().all(|rule| (rule.stopped, rule.asked) == (1, 0)));
+    let of_hook = sums.hooks.values().next().unwrap();
+    let judged = u64::try_from(MOST_SERIES + 3).unwrap();
+    assert_eq!((sums.hooks.len(), of_hook.answers, of_hook.blocked, of_hook.failed), (1, judged, judged, 0));
+    assert!(of_hook.longest <= of_hook.time);
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod socket;
 mod sockets;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -165,6 +166,7 @@ pub(crate) struct Shared {
     traces: Option<Arc<dyn RequestSink>>,
     access_tokens: Arc<AccessTokens>,
     quotas: Quotas,
+    budgets: BTreeMap<(String, String), u64>,
     callers: Arc<Asked>,
     tls: Option<TlsAcceptor>,
     /// Who may connect.
@@ -204,6 +206,7 @@ impl Shared {
             auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens), issuers),
             access_tokens,
             quotas: settings.quotas.clone(),
+            budgets: settings.budgets.clone(),
             callers,
             routes: Routes::new(settings)?,
             interceptor,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use backstop_engine::{Engine, HookOptions, OperatorSettings, Snapshot};
 use backstop_gateway::inspect::{HookSettings, Hooks};
-use backstop_gateway::{Gateway, Settings};
+use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{
     Decision, Digest, HookId, Json, OwnerId, Secret, Severity, Text, TimeoutBehavior, ToolName, hook_fn,
@@ -38,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// A gateway with its store.
 struct Stage {
     engine: Engine,
+    metrics: Metrics,
     store: Arc<dyn Store>,
     gateway: Option<Gateway>,
     address: SocketAddr,
@@ -49,15 +50,18 @@ impl Stage {
     async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
+        let metrics = Metrics::new("0");
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
             .store(Arc::clone(&store))
+            .sink(Arc::new(metrics.clone()))
             .build();
         let nothing = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None::<ToolCallOutcome>));
         let options = HookOptions::new(OwnerId::operator()).id(HookId::new("<b>gate</b>"));
         engine.registry().on::<BeforeToolCall>(nothing, options).unwrap();
         let any = ([127, 0, 0, 1], 0).into();
-        let mut stage = Self { engine, store, gateway: None, address: any, asked: 0, _folder: folder };
+        let mut stage =
+            Self { engine, metrics, store, gateway: None, address: any, asked: 0, _folder: folder };
         stage.start().await;
         stage
     }
@@ -67,7 +71,8 @@ impl Stage {
         settings.store = Some(Arc::clone(&self.store));
         settings.listen = self.address;
         let hooks = Hooks::new(self.engine.clone(), HookSettings::default()).unwrap();
-        let gateway = Gateway::start(settings, Arc::new(hooks)).await.unwrap();
+        let observers = Observers { metrics: Some(self.metrics.clone()), ..Observers::default() };
+        let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
         self.address = gateway.address();
         self.gateway = Some(gateway);
     }

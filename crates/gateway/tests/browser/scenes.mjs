@@ -208,7 +208,7 @@ async function hostile() {
   for (const text of HOSTILE) {
     const id = await tell("ask", { title: text, tool: text, everywhere: text, arguments: { [text]: text } });
     await tell("pass", { receipt: { point: text, verdict: text, agentId: text, sessionId: text, blocked: { hook: text, reason: { rules: [text] } } } });
-    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", `/audit?text=${encodeURIComponent(text)}`]) {
+    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/audit?text=${encodeURIComponent(text)}`]) {
       await page.goto(at(page, path));
       if (path === "/live") {
         await page.waitForSelector("#live tr", WAIT);
@@ -305,6 +305,8 @@ async function reading() {
     await page.fill("#arguments", "{}");
     await page.getByRole("button", { name: "Judge it" }).click();
     await page.waitForSelector("[role=alert]");
+    await page.goto(at(page, "/money"));
+    await page.waitForSelector("#budgets-title");
   }
 }
 
@@ -321,7 +323,7 @@ async function axes() {
     await page.goto(ROOT);
     await clean(page, "sign in", look);
     await signIn(page, ANN);
-    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/try", "/nothing"]) {
+    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/money", "/try", "/nothing"]) {
       await page.goto(at(page, path));
       if (path === "/live") await page.waitForSelector("#live tr", WAIT);
       if (path === "/try") {

@@ -18,6 +18,7 @@ mod approvals;
 mod events;
 mod form;
 mod guard;
+mod money;
 mod pages;
 mod sessions;
 mod signing;
@@ -274,6 +275,7 @@ async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
         (true, ["sessions"]) => pages::sessions(visit).await,
         (true, ["policy"]) => pages::policy(visit).await,
         (true, ["audit"]) => trail::page(visit).await,
+        (true, ["money"]) => money::page(visit).await,
         (true, ["try"]) => trial::page(visit),
         (true, ["audit.jsonl"]) => trail::download(visit).await,
         (false, _) if visit.head.method == Method::POST => posted(visit, body).await,

@@ -1,10 +1,11 @@
 //! Pages that are read: what passes, sessions, and what judges.
 
-use backstop_console::Policy;
+use backstop_console::{Counts, HookUse, Policy, RuleUse};
 use backstop_store::{GrantId, Timestamp};
 use http::StatusCode;
 
 use super::{Answer, Trouble, Visit, form, html, see_other};
+use crate::metrics::{Metrics, OfHook, OfRule, Sums};
 
 /// The most rows of a list.
 const MOST: usize = 200;
@@ -33,8 +34,28 @@ pub(super) async fn policy(visit: &Visit<'_>) -> Answer {
     let grants = visit.engine.answer_store().grants(MOST).await.map_err(|_| Trouble::Store)?;
     let done =
         (form::query(visit.head, "revoked") == "1").then_some("Revoked: it answers nothing from now on.");
-    let policy = Policy { hooks: &hooks, grants: &grants, done };
+    let counts = visit.shared.operators.metrics().map(counts);
+    let policy = Policy { hooks: &hooks, counts: counts.as_ref(), grants: &grants, done };
     Ok(html(StatusCode::OK, backstop_console::policy(&visit.viewer(), &policy, Timestamp::now())))
+}
+
+/// What was counted of hooks and rules.
+fn counts(metrics: &Metrics) -> Counts {
+    let Sums { hooks, rules, .. } = metrics.sums();
+    let hooks = hooks.into_iter().map(|(hook, sum)| {
+        let OfHook { answers, rewrote, asked, blocked, failed, time, longest } = sum;
+        (hook, HookUse { answers, rewrote, asked, blocked, failed, time, longest })
+    });
+    let mut rules: Vec<_> = rules
+        .into_iter()
+        .map(|(rule, OfRule { stopped, asked, allowed, denied })| {
+            let rule = rule.as_str().to_owned();
+            RuleUse { rule, stopped, asked, allowed, denied }
+        })
+        .collect();
+    rules.sort_by_key(|rule| std::cmp::Reverse(rule.stopped.saturating_add(rule.asked)));
+    rules.truncate(MOST);
+    Counts { since: metrics.began(), hooks: hooks.collect(), rules }
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

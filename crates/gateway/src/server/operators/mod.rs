@@ -56,6 +56,11 @@ impl Operators {
         Self { metrics, shown, probe: Probe::default(), stopping }
     }
 
+    /// What is counted, if anybody counts.
+    pub(super) const fn metrics(&self) -> Option<&Metrics> {
+        self.metrics.as_ref()
+    }
+
     /// Says that no more requests are wanted.
     pub(super) fn stop(&self) {
         self.stopping.send_replace(true);

@@ -1,8 +1,14 @@
 //! What pages show, and what they leave alone.
 
-use backstop_hooks::hook_fn;
+use backstop_engine::{Engine, OperatorSettings, Snapshot};
+use backstop_gateway::{Metrics, Pricing};
+use backstop_hooks::conversation::TokenUsage;
+use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::{AgentId, CallContext, HookError, Params, Reason, ToolName, hook_fn};
+use backstop_store::{Charge, MemoryStore, ReservationId};
 
 use super::*;
+use crate::inspect::support::Receipts;
 
 impl Server {
     /// What a person sees of a page.
@@ -97,4 +103,110 @@ async fn a_trial_sees_no_file_and_no_conversation() {
     let [first, second] = seen.as_slice() else { panic!("{}", seen.len()) };
     assert_ne!(first.0, second.0, "each has a conversation of its own");
     assert_eq!(first.1, (backstop_hooks::Seen::Unreadable, Some("/proc/x".to_owned())));
+}
+
+/// A cent for each token of the model `m`.
+#[derive(Debug)]
+struct Penny;
+
+impl Pricing for Penny {
+    fn micros(&self, model: &str, usage: TokenUsage) -> Option<u64> {
+        (model == "m").then_some(usage.total() * 10_000)
+    }
+}
+
+const ANSWER: &str = r#"{"id":"m1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"words"}],"stop_reason":"end_turn","usage":{"input_tokens":1200,"output_tokens":34}}"#;
+
+/// A server that counts, in front of a model.
+async fn counting(upstream: &Upstream) -> Server {
+    let (metrics, store) = (Metrics::new("0"), Arc::new(MemoryStore::new()));
+    let engine = Engine::builder()
+        .snapshot(Snapshot::empty(OperatorSettings::default()))
+        .store(Arc::<MemoryStore>::clone(&store))
+        .sink(Arc::new(metrics.clone()))
+        .build();
+    let house = House { engine, store, receipts: Receipts::default() };
+    let mut settings = settings_of(&upstream.url());
+    settings.pricing = Some(Arc::new(Penny));
+    settings.known_models = vec!["m".to_owned()];
+    settings.agents.insert(AgentId::new("coder"), secret("coder-token-0123456789"));
+    settings.budgets.insert(("a day".to_owned(), "tokens".to_owned()), 40_000);
+    Server::of(house, settings, Observers { metrics: Some(metrics), ..Observers::default() }).await
+}
+
+/// The text of a page without its marks.
+fn words(page: &str) -> String {
+    let parts = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    parts.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn what_agents_use_is_summed_up_beside_their_budgets() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", ANSWER)).await;
+    let server = counting(&upstream).await;
+    let person = server.person(&[Scope::Read]).await;
+    let nothing = words(&server.page(&person, "/money").await);
+    assert!(nothing.contains("No budget is in use") && !nothing.contains("By agent"), "{nothing}");
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+    for _ in 0..2 {
+        let asked = post("/v1/messages", body).replace(TOKEN, "coder-token-0123456789");
+        assert_eq!(talk(&server.gateway, asked).await.status(), 200);
+    }
+    let charge = |counter: &str, until: Option<Timestamp>, amount: u64| Charge {
+        counter: counter.into(),
+        since: Timestamp::now(),
+        until,
+        amount,
+        limit: 99_999,
+    };
+    let later = Some(Timestamp::now().after(Duration::from_secs(3_600)));
+    let charges = vec![
+        charge("budget/a day/coder/*/*/tokens", later, 10_000),
+        charge("budget/<i>old/*/*/*/requests", None, 7),
+        charge("budget/over/*/*/*/requests", Some(Timestamp::now()), 7),
+        charge("loop/x", later, 1),
+    ];
+    server.house.store.reserve(&ReservationId::new("r"), charges).await.unwrap();
+    let page = server.page(&person, "/money").await;
+    let text = words(&page).replace('\u{a0}', "");
+    assert!(text.contains("2 requests, 2400 tokens read and 68 written , 24.6800 of money"), "{text}");
+    assert!(text.contains("By agent") && text.contains("coder 2 2400 68 24.6800 100 %"), "{text}");
+    assert!(text.contains("m 2 2400 68 24.6800 100 %") && text.contains("none 2 2400"), "{text}");
+    assert!(text.contains("a day agent coder 10000 tokens 10000 tokens 40000 tokens 25 %"), "{text}");
+    assert!(
+        text.contains("7 requests 7 requests no more in force") && page.contains("&lt;i&gt;old"),
+        "{text}"
+    );
+    assert!(!text.contains("over ") && !text.contains("loop"), "what is over, or no budget: {text}");
+    let approver = server.person(&[Scope::Approve]).await;
+    assert_eq!(server.get("/money", &format!("cookie: {}\r\n", approver.cookie)).await.status(), 403);
+}
+
+#[tokio::test]
+async fn hooks_and_rules_are_shown_with_what_became_of_them() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", ANSWER)).await;
+    let server = counting(&upstream).await;
+    let judge = hook_fn::<BeforeToolCall, _>(|event, _| match event.tool_name.canonical() {
+        "bad" => Ok(Some(ToolCallOutcome {
+            block: Some(true),
+            block_reason: Some(Reason::new("no").by(["test.bad".into()])),
+            ..ToolCallOutcome::default()
+        })),
+        "broken" => Err(HookError::failed("no")),
+        _ => Ok(None),
+    });
+    server.house.on::<BeforeToolCall>("judge", judge);
+    for tool in ["bad", "bad", "broken", "good"] {
+        let event = ToolCallEvent::new(ToolName::new(tool), Params::default());
+        drop(server.house.engine.decide::<BeforeToolCall>(event, &CallContext::default()).await);
+    }
+    let person = server.person(&[Scope::Read]).await;
+    let text = words(&server.page(&person, "/policy").await);
+    // Asked, blocked, wants a person, rewrote, failed.
+    let row = text.split_once("judge before_tool_call").unwrap().1;
+    assert!(row.contains(" ms 4 2 0 0 1 "), "{text}");
+    assert!(text.contains("test.bad 2 0 0 0"), "{text}");
+    let uncounted = Server::start().await;
+    let person = uncounted.person(&[Scope::Read]).await;
+    assert!(uncounted.page(&person, "/policy").await.contains("runs without metrics"));
 }
