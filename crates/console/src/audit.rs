@@ -105,7 +105,7 @@ fn row(entry: &AuditEntry, now: Timestamp) -> Markup {
                 dl.facts {
                     div { dt { "kind" } dd { (plain(&entry.kind)) } }
                     div { dt { "time" } dd { (entry.at) } }
-                    @if let Some(session) = &entry.session { div { dt { "session" } dd { code.exact { (plain(session.as_str())) } } } }
+                    @if let Some(session) = &entry.session { div { dt { "session" } dd { a href={ "/-/console/sessions/one?id=" (encoded(session.as_str())) } { code.exact { (plain(session.as_str())) } } } } }
                     @if let Some(run) = &entry.run { div { dt { "run" } dd { code.exact { (plain(run.as_str())) } } } }
                     div { dt { "process" } dd { code { (plain(&entry.process)) } ", entry " (entry.n) } }
                     div { dt { "digest" } dd { code { (entry.digest) } } }
@@ -121,11 +121,11 @@ fn field<'a>(entry: &'a AuditEntry, name: &str) -> Option<&'a str> {
 }
 
 /// What it is, in a word: the verdict of a receipt, the kind of anything else.
-fn word(entry: &AuditEntry) -> String {
+pub(crate) fn word(entry: &AuditEntry) -> String {
     field(entry, "verdict").unwrap_or(&entry.kind).to_owned()
 }
 
-fn tone(entry: &AuditEntry) -> &'static str {
+pub(crate) fn tone(entry: &AuditEntry) -> &'static str {
     match field(entry, "verdict") {
         Some("pass") => "good",
         Some("modify") => "warning",
@@ -134,7 +134,7 @@ fn tone(entry: &AuditEntry) -> &'static str {
     }
 }
 
-fn summary(entry: &AuditEntry) -> String {
+pub(crate) fn summary(entry: &AuditEntry) -> String {
     let parts = ["point", "tool", "agentId", "agent", "decision", "by", "user", "title"];
     parts.iter().filter_map(|name| field(entry, name)).collect::<Vec<_>>().join(" · ")
 }

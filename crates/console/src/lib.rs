@@ -15,6 +15,7 @@
 mod approvals;
 pub mod assets;
 mod audit;
+mod conversation;
 mod facts;
 mod live;
 mod money;
@@ -28,6 +29,7 @@ mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};
 pub use self::audit::{Search, TrailState, audit};
+pub use self::conversation::{Conversation, conversation};
 pub use self::live::{Decision, LiveRow, live};
 pub use self::money::{BudgetLine, Money, Spender, Unit, Used, money};
 pub use self::page::{Role, Viewer, message};

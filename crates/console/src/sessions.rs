@@ -24,7 +24,7 @@ pub fn sessions(viewer: &Viewer, sessions: &[Session], is_cut: bool, now: Timest
                         @for session in sessions {
                             tr.row {
                                 td { (one_line(session.agent.as_str(), 60)) }
-                                td { a href={ "/-/console/audit?session=" (encoded(session.id.as_str())) } { code.exact { (one_line(session.id.as_str(), 60)) } } }
+                                td { a href={ "/-/console/sessions/one?id=" (encoded(session.id.as_str())) } { code.exact { (one_line(session.id.as_str(), 60)) } } }
                                 td { (one_line(&session.workspace, 120)) }
                                 td { (ago(session.updated_at, now)) }
                                 td { @if session.ended.is_some() { "ended" } @else { "open" } }

@@ -87,8 +87,8 @@ pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionE
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{
-    Change, Entry, Erasure, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore, UnansweredCall,
-    unanswered_calls,
+    Change, Entry, Erasure, Listed, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore,
+    UnansweredCall, unanswered_calls,
 };
 
 /// Questions and people's answers: the part of the state that can be kept separately.

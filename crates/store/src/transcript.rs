@@ -65,6 +65,19 @@ pub(crate) fn stamped(mut message: Message, id: &MessageId, run: Option<&RunId>)
     message
 }
 
+/// A message of a [page](TranscriptStore::transcript_page) of a transcript.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Its place in the order.
+    pub seq: u64,
+    /// The run that wrote it.
+    pub run: Option<RunId>,
+    /// When it was said.
+    pub at: Timestamp,
+    /// The message; the size of its JSON in bytes where that is larger than was asked for.
+    pub message: Result<Message, u64>,
+}
+
 /// One change of a transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -162,6 +175,15 @@ pub trait TranscriptStore {
 
     /// Returns the whole transcript, in order. Empty for a session that does not exist.
     async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError>;
+
+    /// Returns the last `limit` entries before number `before`, in order. Messages of more than `most` bytes of JSON are not read.
+    async fn transcript_page(
+        &self,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+        most: usize,
+    ) -> Result<Vec<Listed>, StoreError>;
 
     /// Applies changes in the given order, all or none. Only the holder of the session's lease can do so.
     async fn apply(

@@ -162,10 +162,11 @@ impl Stage {
             fields.entry("point").or_insert_with(|| "before_tool_call".into());
             fields.entry("verdict").or_insert_with(|| "pass".into());
             fields.insert("tool".to_owned(), format!("tool-{number}").into());
+            let session = fields.get("sessionId").and_then(Value::as_str).map(|id| id.to_owned().into());
             NewAuditEntry {
                 at: Timestamp::now(),
                 kind: "receipt".to_owned(),
-                session: None,
+                session,
                 run: None,
                 body: AuditBody::from(body),
             }

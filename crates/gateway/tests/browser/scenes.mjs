@@ -208,7 +208,7 @@ async function hostile() {
   for (const text of HOSTILE) {
     const id = await tell("ask", { title: text, tool: text, everywhere: text, arguments: { [text]: text } });
     await tell("pass", { receipt: { point: text, verdict: text, agentId: text, sessionId: text, blocked: { hook: text, reason: { rules: [text] } } } });
-    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/audit?text=${encodeURIComponent(text)}`]) {
+    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/sessions/one?id=${encodeURIComponent(text)}`, `/audit?text=${encodeURIComponent(text)}`]) {
       await page.goto(at(page, path));
       if (path === "/live") {
         await page.waitForSelector("#live tr", WAIT);
@@ -305,6 +305,9 @@ async function reading() {
     await page.fill("#arguments", "{}");
     await page.getByRole("button", { name: "Judge it" }).click();
     await page.waitForSelector("[role=alert]");
+    await tell("pass", { receipt: { sessionId: "one two", verdict: "block", blocked: { hook: "gate", reason: { rules: ["test.rule"] } } } });
+    await page.goto(at(page, "/sessions/one?id=one%20two"));
+    holds((await page.textContent("main")).includes("stopped: gate by test.rule"), "why");
     await page.goto(at(page, "/money"));
     await page.waitForSelector("#budgets-title");
   }
@@ -312,7 +315,7 @@ async function reading() {
 
 async function axes() {
   const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true })];
-  await tell("pass", { count: 5, receipt: { verdict: "block", blocked: { cause: "decision", hook: "gate" } } });
+  await tell("pass", { count: 5, receipt: { verdict: "block", sessionId: "session", blocked: { cause: "decision", hook: "gate" } } });
   for (const look of [
     { colorScheme: "light" },
     { colorScheme: "dark" },
@@ -323,7 +326,7 @@ async function axes() {
     await page.goto(ROOT);
     await clean(page, "sign in", look);
     await signIn(page, ANN);
-    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/policy", "/audit", "/money", "/try", "/nothing"]) {
+    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/sessions/one?id=session", "/policy", "/audit", "/money", "/try", "/nothing"]) {
       await page.goto(at(page, path));
       if (path === "/live") await page.waitForSelector("#live tr", WAIT);
       if (path === "/try") {

@@ -3,7 +3,9 @@ use backstop_hooks::{MessageId, SessionId};
 
 use super::{MemoryStore, Transcript};
 use crate::transcript::{encoded, stamped};
-use crate::{Change, Entry, Erasure, LeaseHolder, NewEntry, StoreError, TranscriptError, TranscriptStore};
+use crate::{
+    Change, Entry, Erasure, LeaseHolder, Listed, NewEntry, StoreError, TranscriptError, TranscriptStore,
+};
 
 #[async_trait]
 impl TranscriptStore for MemoryStore {
@@ -21,6 +23,26 @@ impl TranscriptStore for MemoryStore {
     async fn transcript(&self, session: &SessionId) -> Result<Vec<Entry>, StoreError> {
         let state = self.state();
         Ok(state.transcripts.get(session).map(|transcript| transcript.entries.clone()).unwrap_or_default())
+    }
+
+    async fn transcript_page(
+        &self,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+        most: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let state = self.state();
+        let entries = state.transcripts.get(session).into_iter().flat_map(|transcript| &transcript.entries);
+        let mut found: Vec<_> = entries.filter(|entry| entry.seq < before).collect();
+        let surplus = found.len().saturating_sub(limit);
+        found.drain(..surplus);
+        let listed = |entry: &Entry| {
+            let bytes = serde_json::to_string(&entry.message).unwrap_or_default().len();
+            let message = if bytes <= most { Ok(entry.message.clone()) } else { Err(bytes as u64) };
+            Listed { seq: entry.seq, run: entry.run.clone(), at: entry.at, message }
+        };
+        Ok(found.into_iter().map(listed).collect())
     }
 
     async fn apply(

@@ -1,14 +1,17 @@
 use async_trait::async_trait;
+use backstop_hooks::conversation::Message;
 use backstop_hooks::{MessageId, RunId, SessionId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;
 use super::database::Fault;
-use super::row::{Count, id as id_column, json, optional_id};
+use super::row::{AsJson, Count, id as id_column, json, limit as limit_of, optional_id};
 use super::sessions::is_leased_to;
 use super::texts;
 use crate::transcript::{encoded, stamped};
-use crate::{Change, Entry, Erasure, LeaseHolder, NewEntry, StoreError, TranscriptError, TranscriptStore};
+use crate::{
+    Change, Entry, Erasure, LeaseHolder, Listed, NewEntry, StoreError, TranscriptError, TranscriptStore,
+};
 
 type Outcome<T> = Result<T, Fault<TranscriptError>>;
 
@@ -41,6 +44,28 @@ impl TranscriptStore for SqliteStore {
                 let mut statement = db.prepare_cached(sql)?;
                 let entries = statement.query_map([session.as_str()], entry)?;
                 Ok(entries.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn transcript_page(
+        &self,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+        most: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let (session, limit) = (session.clone(), limit_of(limit));
+        let (before, most) = (i64::try_from(before).unwrap_or(i64::MAX), limit_of(most));
+        self.database
+            .read(move |db| {
+                let sql = "SELECT seq, run, at, length(body) AS bytes, CASE WHEN length(body) <= ?4 THEN body END AS body \
+                           FROM entries JOIN texts ON text_id = text WHERE session = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+                let mut statement = db.prepare_cached(sql)?;
+                let found = statement.query_map(params![session.as_str(), before, limit, most], listed)?;
+                let mut found: Vec<_> = found.collect::<Result<_, _>>()?;
+                found.reverse();
+                Ok(found)
             })
             .await
     }
@@ -177,6 +202,17 @@ impl<'a> Editor<'a> {
     fn unknown(&self, id: &MessageId) -> Fault<TranscriptError> {
         Fault::Refused(TranscriptError::UnknownMessage { session: self.session.clone(), message: id.clone() })
     }
+}
+
+fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+    let message = row.get::<_, Option<AsJson<Message>>>("body")?.map(|message| message.0);
+    let Count(bytes) = row.get("bytes")?;
+    Ok(Listed {
+        seq: row.get::<_, Count>("seq")?.0,
+        run: optional_id(row, "run")?,
+        at: row.get("at")?,
+        message: message.ok_or(bytes),
+    })
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {

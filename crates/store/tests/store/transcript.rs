@@ -11,6 +11,7 @@ use crate::support::{at, begun, block_on, entry, me, memory, over_all_forms, ses
 
 over_all_forms!(
     entries_come_back_in_order_with_their_ids,
+    pages_are_the_last_entries_without_what_is_large,
     changes_are_made_in_order,
     a_batch_that_fails_leaves_no_trace,
     who_lost_the_lease_can_not_write,
@@ -42,6 +43,27 @@ async fn entries_come_back_in_order_with_their_ids(store: &dyn Store) {
     assert!(store.transcript(&"other".into()).await.unwrap().is_empty());
     let nowhere = store.append(&"other".into(), &me(), vec![entry("m1", "one")]).await;
     assert!(matches!(nowhere, Err(TranscriptError::UnknownSession(_))));
+}
+
+async fn pages_are_the_last_entries_without_what_is_large(store: &dyn Store) {
+    let s1 = begun(store).await;
+    let large = "x".repeat(2_000);
+    let entries = vec![entry("m1", "one"), entry("m2", &large), entry("m3", "three")];
+    store.append(&s1, &me(), entries).await.unwrap();
+    let page = async |before: u64, limit: usize, most: usize| {
+        let page = store.transcript_page(&s1, before, limit, most).await.unwrap();
+        page.into_iter()
+            .map(|one| (one.seq, one.message.map(|message| message.visible_text())))
+            .collect::<Vec<_>>()
+    };
+    let all = page(u64::MAX, 9, 10_000).await;
+    assert_eq!(all, [(1, Ok("one".to_owned())), (2, Ok(large)), (3, Ok("three".to_owned()))]);
+    let last = page(u64::MAX, 2, 1_000).await;
+    let [(2, Err(bytes)), (3, Ok(_))] = last.as_slice() else { panic!("{last:?}") };
+    assert!((2_000..3_000).contains(bytes), "{bytes}");
+    assert_eq!(page(2, 9, 1_000).await, [(1, Ok("one".to_owned()))]);
+    assert!(page(1, 9, 1_000).await.is_empty());
+    assert!(store.transcript_page(&"other".into(), u64::MAX, 9, 9).await.unwrap().is_empty());
 }
 
 async fn who_lost_the_lease_can_not_write(store: &dyn Store) {

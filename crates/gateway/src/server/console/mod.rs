@@ -273,6 +273,7 @@ async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
         (true, ["approvals", id, "state"]) => approvals::state(visit, id).await,
         (true, ["live"]) => pages::live(visit),
         (true, ["sessions"]) => pages::sessions(visit).await,
+        (true, ["sessions", "one"]) => pages::session(visit).await,
         (true, ["policy"]) => pages::policy(visit).await,
         (true, ["audit"]) => trail::page(visit).await,
         (true, ["money"]) => money::page(visit).await,

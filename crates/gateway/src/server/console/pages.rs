@@ -1,7 +1,8 @@
 //! Pages that are read: what passes, sessions, and what judges.
 
-use backstop_console::{Counts, HookUse, Policy, RuleUse};
-use backstop_store::{GrantId, Timestamp};
+use backstop_console::{Conversation, Counts, HookUse, Policy, RuleUse, conversation};
+use backstop_hooks::SessionId;
+use backstop_store::{AuditFilter, AuditPage, AuditPlace, GrantId, Timestamp};
 use http::StatusCode;
 
 use super::{Answer, Trouble, Visit, form, html, see_other};
@@ -9,6 +10,12 @@ use crate::metrics::{Metrics, OfHook, OfRule, Sums};
 
 /// The most rows of a list.
 const MOST: usize = 200;
+/// The most judgements and messages on the page of a session, and the most bytes of one of these.
+const MOST_JUDGED: usize = 100;
+const MOST_SAID: usize = 50;
+const MOST_MESSAGE: usize = 64 << 10;
+/// The most bytes of the id of a session.
+const MOST_ID: usize = 1_000;
 
 impl Visit<'_> {
     pub(super) fn reads(&self) -> Result<(), Trouble> {
@@ -26,6 +33,42 @@ pub(super) async fn sessions(visit: &Visit<'_>) -> Answer {
     let sessions = visit.engine.store().sessions(MOST).await.map_err(|_| Trouble::Store)?;
     let (is_cut, now) = (sessions.len() == MOST, Timestamp::now());
     Ok(html(StatusCode::OK, backstop_console::sessions(&visit.viewer(), &sessions, is_cut, now)))
+}
+
+/// The page of one session.
+pub(super) async fn session(visit: &Visit<'_>) -> Answer {
+    visit.reads()?;
+    let store = visit.engine.store();
+    let id = form::query(visit.head, "id");
+    if id.is_empty() || id.len() > MOST_ID {
+        return Err(Trouble::Nothing);
+    }
+    let key = SessionId::from(id.clone());
+    let session = store.session(&key).await.map_err(|_| Trouble::Store)?;
+    let number = |name| form::query(visit.head, name).parse().unwrap_or(u64::MAX);
+    let filter = AuditFilter { session: Some(key.clone()), ..AuditFilter::default() };
+    let page = store.audit_page(&filter, AuditPlace::Before(number("judged")), MOST_JUDGED);
+    let AuditPage { entries: mut judged, next, ended } = page.await.map_err(|_| Trouble::Store)?;
+    judged.reverse();
+    let judged_before = match next {
+        AuditPlace::Before(before) if !ended => Some(before),
+        AuditPlace::Before(_) | AuditPlace::After(_) => None,
+    };
+    if session.is_none() && judged.is_empty() && judged_before.is_none() {
+        return Err(Trouble::Nothing);
+    }
+    let said = store.transcript_page(&key, number("said"), MOST_SAID, MOST_MESSAGE);
+    let said = said.await.map_err(|_| Trouble::Store)?;
+    let said_before = said.first().map(|first| first.seq).filter(|_| said.len() == MOST_SAID);
+    let shown = Conversation {
+        id: &id,
+        session: session.as_ref(),
+        judged: &judged,
+        judged_before,
+        said: &said,
+        said_before,
+    };
+    Ok(html(StatusCode::OK, conversation(&visit.viewer(), &shown, Timestamp::now())))
 }
 
 pub(super) async fn policy(visit: &Visit<'_>) -> Answer {

@@ -2,10 +2,10 @@
 
 use backstop_engine::{Engine, OperatorSettings, Snapshot};
 use backstop_gateway::{Metrics, Pricing};
-use backstop_hooks::conversation::TokenUsage;
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{AgentId, CallContext, HookError, Params, Reason, ToolName, hook_fn};
-use backstop_store::{Charge, MemoryStore, ReservationId};
+use backstop_hooks::{AgentId, CallContext, HookError, Json, Params, Reason, SessionId, ToolName, hook_fn};
+use backstop_store::{Charge, LeaseHolder, MemoryStore, NewEntry, ReservationId, Session};
 
 use super::*;
 use crate::inspect::support::Receipts;
@@ -209,4 +209,102 @@ async fn hooks_and_rules_are_shown_with_what_became_of_them() {
     let uncounted = Server::start().await;
     let person = uncounted.person(&[Scope::Read]).await;
     assert!(uncounted.page(&person, "/policy").await.contains("runs without metrics"));
+}
+
+#[tokio::test]
+async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
+    let server = Server::start().await;
+    let (id, now) = ("s 1/<b>&x", Timestamp::now());
+    let key = SessionId::from(id.to_owned());
+    let session = Session {
+        id: key.clone(),
+        key: "chat".to_owned().into(),
+        agent: AgentId::new("bot"),
+        workspace: "/work".to_owned(),
+        created_at: now,
+        updated_at: now,
+        ended: None,
+        resumed_from: None,
+        meta: Json::default(),
+    };
+    let (store, holder) = (&server.house.store, LeaseHolder::new("me"));
+    store.create_session(session).await.unwrap();
+    store.lease_session(&key, &holder, Duration::from_secs(60), now).await.unwrap();
+    let call = ToolCall {
+        id: "c1".to_owned().into(),
+        name: "exec".to_owned(),
+        arguments: Params::from_value(json!({"command": "a <marker>"})).unwrap(),
+        malformed: None,
+        meta: None,
+    };
+    let message =
+        |role, part| Message { role, content: vec![part].into(), id: None, run_id: None, meta: None };
+    let text = |text: &str| Part::Text { text: text.into(), meta: None };
+    let messages = [
+        message(Role::User, text("please <i>do</i> it")),
+        message(Role::Assistant, Part::ToolCall(call)),
+        message(Role::User, text(&"x".repeat(100_000))),
+    ];
+    let entries = messages
+        .into_iter()
+        .chain((0..60).map(|number| message(Role::User, text(&format!("line {number}.")))));
+    let entries = entries.enumerate().map(|(number, message)| NewEntry {
+        id: format!("m{number}").into(),
+        run: None,
+        message,
+        at: now,
+        tokens: None,
+    });
+    store.append(&key, &holder, entries.collect()).await.unwrap();
+    let receipt = |number: usize| {
+        let body = json!({
+            "point": "before_tool_call", "verdict": "block", "tool": format!("tool-{number}."), "sessionId": id,
+            "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": ["test.rule"]}},
+            "steps": [{"hook": "masks", "said": "rewrote", "spans": [{"kind": "e-mail", "replaced": 2, "reported": 0}]}],
+        });
+        NewAuditEntry {
+            at: now,
+            kind: "receipt".to_owned(),
+            session: Some(key.clone()),
+            run: None,
+            body: AuditBody::from(body),
+        }
+    };
+    store.append_audit_all((0..120).map(receipt).collect(), Durability::Soon).await.unwrap();
+    let person = server.person(&[Scope::Read]).await;
+    let list = server.page(&person, "/sessions").await;
+    let link = list.split_once("href=\"/-/console/sessions/one?").unwrap().1.split('"').next().unwrap();
+    let page = server.page(&person, &format!("/sessions/one?{link}")).await;
+    let text = words(&page);
+    assert!(
+        page.contains("tool-119.") && page.contains("tool-20.") && !page.contains("tool-19."),
+        "the latest"
+    );
+    assert!(
+        text.contains("stopped: gate by test.rule") && text.contains("rewritten: masks (2 × e-mail)"),
+        "{text}"
+    );
+    assert!(page.find("tool-20.").unwrap() < page.find("tool-119.").unwrap(), "in order");
+    assert!(
+        page.contains("line 59.") && page.contains("line 10.") && !page.contains("line 9."),
+        "the latest"
+    );
+    // Both go on backwards.
+    let earlier: Vec<_> = page.split("rel=\"prev\" href=\"/-/console").skip(1).collect();
+    let [judged, said] = earlier.as_slice() else { panic!("{}", earlier.len()) };
+    let path = |link: &str| link.split('"').next().unwrap().replace("&amp;", "&");
+    let page = server.page(&person, &path(judged)).await;
+    assert!(page.contains("tool-19.") && page.contains("tool-0.") && !page.contains("tool-20."), "{page}");
+    let page = server.page(&person, &path(said)).await;
+    assert!(page.contains("please &lt;i&gt;do") && page.contains("a &lt;marker&gt;"), "{page}");
+    assert!(page.contains("too large to be shown") && !page.contains("xxxxxxxxxx"), "{page}");
+    assert!(page.contains("line 9.") && !page.contains("line 10."));
+    // One of a host that keeps its own.
+    let cookie = format!("cookie: {}\r\n", person.cookie);
+    for (path, status) in [("?id=nothing", 404), ("", 404), ("?id=x&id=y", 404)] {
+        assert_eq!(server.get(&format!("/sessions/one{path}"), &cookie).await.status(), status, "{path}");
+    }
+    let approver = server.person(&[Scope::Approve]).await;
+    let cookie = format!("cookie: {}\r\n", approver.cookie);
+    assert_eq!(server.get(&format!("/sessions/one?{link}"), &cookie).await.status(), 403);
 }

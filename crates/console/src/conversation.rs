@@ -1,0 +1,220 @@
+//! One session: what was judged in it, in order, and what was said, as far as that is kept.
+//!
+//! The two stand side by side and are not mixed: what was judged is in the trail, for whatever host; what was said is kept of the own agent alone, and as
+//! the hooks left it. What was taken out of it is nowhere any more.
+
+use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
+use backstop_store::{AuditEntry, Listed, Session, Timestamp};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::audit::{summary, tone, word};
+use crate::page::{Place, Viewer, page};
+use crate::sessions::encoded;
+use crate::shown::{ago, one_line, plain};
+
+/// The most characters of a text that is shown.
+const MOST_TEXT: usize = 4_000;
+
+/// What is known of a session.
+#[derive(Debug)]
+pub struct Conversation<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Its row, if it is kept.
+    pub session: Option<&'a Session>,
+    /// What was judged, in order.
+    pub judged: &'a [AuditEntry],
+    /// The number of the entry before which there is more.
+    pub judged_before: Option<u64>,
+    /// What was said, in order.
+    pub said: &'a [Listed],
+    /// The number of the message before which there is more.
+    pub said_before: Option<u64>,
+}
+
+/// The page of a session.
+pub fn conversation(viewer: &Viewer, of: &Conversation<'_>, now: Timestamp) -> String {
+    let content = html! {
+        h1 { "Session " code.exact { (one_line(of.id, 80)) } }
+        @if let Some(session) = of.session {
+            dl.facts {
+                div { dt { "agent" } dd { (one_line(session.agent.as_str(), 80)) } }
+                div { dt { "workspace" } dd { code.exact { (one_line(&session.workspace, 200)) } } }
+                div { dt { "begun" } dd { (ago(session.created_at, now)) } }
+                div { dt { "state" } dd { @if let Some(end) = session.ended { "ended " (ago(end.at, now)) } @else { "open" } } }
+            }
+        }
+        p { a href={ "/-/console/audit?session=" (encoded(of.id)) } { "All its entries in the audit" } }
+        (judged(of, now))
+        (said(of, now))
+    };
+    page(viewer, Place::Sessions, "Session", None, content)
+}
+
+/// The address of the page of a session, before number `judged` of the trail and number `said` of the transcript.
+fn address(id: &str, judged: Option<u64>, said: Option<u64>) -> String {
+    let before = |name: &str, number: Option<u64>| {
+        number.map(|number| format!("&{name}={number}")).unwrap_or_default()
+    };
+    let (judged, said) = (before("judged", judged), before("said", said));
+    format!("/-/console/sessions/one?id={}{judged}{said}", encoded(id))
+}
+
+fn judged(of: &Conversation<'_>, now: Timestamp) -> Markup {
+    html! {
+        section aria-labelledby="judged-title" {
+            h2 #judged-title { "What was judged" }
+            @if let Some(before) = of.judged_before {
+                nav.pages aria-label="Earlier judgements" { a rel="prev" href=(address(of.id, Some(before), None)) { "Earlier" } }
+            }
+            @if of.judged.is_empty() { p.empty { "The trail has nothing of this session here." } }
+            @else { ol.rows { @for entry in of.judged { (judgement(entry, now)) } } }
+        }
+    }
+}
+
+fn judgement(entry: &AuditEntry, now: Timestamp) -> Markup {
+    let why = why(&entry.body);
+    html! {
+        li.row {
+            div {
+                p {
+                    span class={ "badge " (tone(entry)) } { (one_line(&word(entry), 40)) } " "
+                    (one_line(&summary(entry), 200)) " "
+                    span.quiet { (ago(entry.at, now)) ", entry " (entry.seq) }
+                }
+                @if !why.is_empty() { ul.reasons { @for one in &why { li { (one_line(one, 300)) } } } }
+            }
+        }
+    }
+}
+
+/// Who changed, withheld or asked about what, as far as a receipt says.
+fn why(body: &Value) -> Vec<String> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let list = |value: Option<&Value>| {
+        let all = value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let by_rules = |rules: String| if rules.is_empty() { rules } else { format!(" by {rules}") };
+    let mut why = Vec::new();
+    if let Some(blocked) = body.get("blocked") {
+        let hook = text(blocked, "hook").or_else(|| text(blocked, "cause")).unwrap_or_default();
+        why.push(format!("stopped: {hook}{}", by_rules(list(blocked.pointer("/reason/rules")))));
+    }
+    if let Some(approval) = body.get("approval") {
+        let answer = text(approval, "resolution").unwrap_or_default();
+        why.push(format!("asked{}: {answer}", by_rules(list(approval.get("rules")))));
+    }
+    for step in body.get("steps").and_then(Value::as_array).into_iter().flatten() {
+        let hook = text(step, "hook").unwrap_or_default();
+        let found = step.get("spans").and_then(Value::as_array).into_iter().flatten().map(|span| {
+            let kind = text(span, "kind").unwrap_or_default();
+            let count = |name| span.get(name).and_then(Value::as_u64).unwrap_or(0);
+            format!("{} × {kind}", count("replaced").saturating_add(count("reported")))
+        });
+        let found = found.collect::<Vec<_>>().join(", ");
+        match text(step, "said").as_deref() {
+            Some("rewrote") if found.is_empty() => why.push(format!("rewritten: {hook}")),
+            Some("rewrote") => why.push(format!("rewritten: {hook} ({found})")),
+            Some("failed") => why.push(format!("failed: {hook}")),
+            _ if !found.is_empty() => why.push(format!("found by {hook}: {found}")),
+            _ => {}
+        }
+    }
+    why
+}
+
+fn said(of: &Conversation<'_>, now: Timestamp) -> Markup {
+    html! {
+        section aria-labelledby="said-title" {
+            h2 #said-title { "What was said" }
+            @if of.session.is_none() { p.empty { "Of this session no conversation is kept: its host keeps it, or nobody does." } }
+            @else if of.said.is_empty() { p.empty { "Nothing is kept of it here." } }
+            @else {
+                @if let Some(before) = of.said_before {
+                    nav.pages aria-label="Earlier messages" { a rel="prev" href=(address(of.id, None, Some(before))) { "Earlier" } }
+                }
+                ol.rows { @for one in of.said { (listed(one, now)) } }
+            }
+        }
+    }
+}
+
+fn listed(one: &Listed, now: Timestamp) -> Markup {
+    html! {
+        li.row {
+            div {
+                p {
+                    @match &one.message {
+                        Ok(message) => span.badge { (role(message.role)) },
+                        Err(bytes) => { "A message of " (bytes) " bytes, which is too large to be shown." }
+                    }
+                    " " span.quiet { (ago(one.at, now)) ", message " (one.seq) }
+                }
+                @if let Ok(message) = &one.message { (parts(message, one.seq)) }
+            }
+        }
+    }
+}
+
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "model",
+        Role::Tool => "tool",
+    }
+}
+
+fn parts(message: &Message, seq: u64) -> Markup {
+    html! { @for (index, one) in message.content.iter().enumerate() { (part(one, &format!("message {seq}, part {}", index.saturating_add(1)))) } }
+}
+
+fn part(part: &Part, name: &str) -> Markup {
+    match part {
+        Part::Text { text, .. } => exact(text, name),
+        Part::Thinking { text, .. } if text.is_empty() => {
+            html! { p.quiet { "Reasoning that the provider does not show." } }
+        }
+        Part::Thinking { text, .. } => html! { details { summary { "Reasoning" } (exact(text, name)) } },
+        Part::ToolCall(call) => tool_call(call, name),
+        Part::ToolResult(result) => tool_result(result, name),
+        Part::Image { mime_type, .. } => {
+            html! { p.quiet { "An image (" (one_line(mime_type, 60)) "), which is not shown." } }
+        }
+        Part::Unknown { .. } => html! { p.quiet { "A part that Backstop does not know." } },
+    }
+}
+
+fn tool_call(call: &ToolCall, name: &str) -> Markup {
+    let arguments = serde_json::to_string_pretty(&call.arguments.to_value()).unwrap_or_default();
+    html! {
+        p { "Calls " code.exact { (one_line(&call.name, 80)) } ":" }
+        (exact(call.malformed.as_deref().unwrap_or(&arguments), name))
+    }
+}
+
+fn tool_result(result: &ToolResult, name: &str) -> Markup {
+    html! {
+        p { @if result.is_error { "Failed" } @else { "Answered" } @if let Some(tool) = &result.tool_name { " by " code.exact { (one_line(tool, 80)) } } ":" }
+        @for (index, one) in result.content.iter().enumerate() {
+            @match one {
+                Part::Text { text, .. } => (exact(text, &format!("{name}, result {}", index.saturating_add(1)))),
+                Part::Image { mime_type, .. } => p.quiet { "An image (" (one_line(mime_type, 60)) "), which is not shown." },
+                _ => p.quiet { "Something that is no text." }
+            }
+        }
+    }
+}
+
+/// A text, or its beginning.
+fn exact(text: &str, name: &str) -> Markup {
+    let begun: String = text.chars().take(MOST_TEXT).collect();
+    let more = text.len().saturating_sub(begun.len());
+    html! {
+        pre.exact tabindex="0" role="region" aria-label=(name) { (plain(&begun)) }
+        @if more > 0 { p.quiet { "and " (more) " bytes more" } }
+    }
+}
