@@ -188,6 +188,16 @@ impl Stage {
                 self.pass(said).await;
                 Value::Null
             }
+            // So many receipts a tenth of a second, for so many of these.
+            "pass-on" => {
+                let (count, times) = (said["count"].as_u64().unwrap(), said["times"].as_u64().unwrap());
+                let mut tick = tokio::time::interval(Duration::from_millis(100));
+                for _ in 0..times {
+                    tick.tick().await;
+                    self.pass(&json!({ "count": count })).await;
+                }
+                Value::Null
+            }
             "restart" => {
                 self.gateway.take().unwrap().shut_down().await;
                 self.start().await;
@@ -282,6 +292,11 @@ async fn ten_thousand_questions_can_be_worked_on() {
 #[tokio::test]
 async fn what_passes_is_shown_as_it_passes() {
     plays("live").await;
+}
+
+#[tokio::test]
+async fn five_hundred_calls_a_second_are_told_in_few_pieces() {
+    plays("busy").await;
 }
 
 #[tokio::test]

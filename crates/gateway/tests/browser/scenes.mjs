@@ -290,6 +290,42 @@ async function live() {
   holds(lines.length > 5_500 && lines.every((line) => JSON.parse(line).seq), "all of the trail");
 }
 
+/** What the page is told, and what it costs, where much passes. */
+async function busy() {
+  const page = await person(ANN);
+  await page.addInitScript(() => {
+    window.seen = { pieces: 0, rows: 0, most: 0, began: 0, ended: 0, long: [] };
+    new PerformanceObserver((list) => {
+      for (const one of list.getEntries()) window.seen.long.push(one.duration);
+    }).observe({ entryTypes: ["longtask"] });
+    const listen = EventSource.prototype.addEventListener;
+    EventSource.prototype.addEventListener = function (kind, act) {
+      return listen.call(this, kind, kind !== "live" ? act : (event) => {
+        const { rows, more } = JSON.parse(event.data);
+        act(event);
+        const { seen } = window;
+        seen.pieces += 1;
+        seen.rows += rows.length + more;
+        seen.most = Math.max(seen.most, document.querySelectorAll("#live tr").length);
+        seen.began ||= performance.now();
+        seen.ended = performance.now();
+      });
+    };
+  });
+  await page.goto(at(page, "/live"));
+  await page.getByText("Connected").waitFor();
+  await tell("pass", { count: 1 });
+  await page.waitForFunction(() => window.seen.rows === 1, null, WAIT);
+  await tell("pass-on", { count: 50, times: 60 });
+  await page.waitForFunction(() => window.seen.rows === 3001, null, WAIT);
+  const seen = await page.evaluate(() => window.seen);
+  const tenths = (seen.ended - seen.began) / 100;
+  holds(seen.pieces <= tenths + 2, `ten pieces a second at most: ${seen.pieces} in ${tenths} tenths`);
+  is(seen.most, 200, "rows");
+  is(await page.locator("#live tr").count(), 200);
+  console.log(`live at 500 calls a second: ${seen.pieces} pieces in ${Math.round(tenths)} tenths of a second, long tasks (ms): ${JSON.stringify(seen.long)}`);
+}
+
 /** What is read, and a call that is tried, by keys and without a script. */
 async function reading() {
   for (const javaScriptEnabled of [true, false]) {
@@ -349,4 +385,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, port, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
