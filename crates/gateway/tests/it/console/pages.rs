@@ -168,8 +168,8 @@ async fn what_agents_use_is_summed_up_beside_their_budgets() {
     ];
     server.house.store.reserve(&ReservationId::new("r"), charges).await.unwrap();
     let page = server.page(&person, "/money").await;
-    let text = words(&page).replace('\u{a0}', "");
-    assert!(text.contains("2 requests, 2400 tokens read and 68 written , 24.6800 of money"), "{text}");
+    let text = words(&page.replace('\u{a0}', ""));
+    assert!(text.contains("2 requests, 2400 tokens read and 68 written, 24.6800 of money"), "{text}");
     assert!(text.contains("By agent") && text.contains("coder 2 2400 68 24.6800 100 %"), "{text}");
     assert!(text.contains("m 2 2400 68 24.6800 100 %") && text.contains("none 2 2400"), "{text}");
     assert!(text.contains("a day agent coder 10000 tokens 10000 tokens 40000 tokens 25 %"), "{text}");
