@@ -20,8 +20,9 @@ pub use backstop_store::{
 pub use backstop_store::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
     AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace,
-    AuditProcess, AuditReport, AuditStep, AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
-    MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError,
+    AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability,
+    MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError,
+   
 };
 
 // Sessions, runs and transcripts.

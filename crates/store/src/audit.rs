@@ -228,8 +228,11 @@ pub struct AuditReport {
     pub backwards: Vec<AuditStep>,
     /// How many signed checkpoints the trail has, and how many entries the newest one covers.
     pub checkpoints: AuditCheckpoints,
-    /// How many times something damaged was put aside: what a crash tore, or a file besides the entries.
+    /// How many times something damaged was put aside, or found missing: what a crash tore, entries, or a file besides them.
     pub recovered: u64,
+    /// The entries that were damaged, or that no checkpoint covered, when an entry behind them told of it. Checkpoints from afterwards say
+    /// nothing about what was before, so whether they were changed can't be told; the first hundred.
+    pub unproved: Vec<AuditUnproved>,
     /// How many times a checkpoint or another file besides the entries could not be written.
     pub impaired: u64,
     /// How many entries were too large, and are others that say so.
@@ -269,6 +272,17 @@ pub struct AuditProcess {
     pub last: u64,
     /// Whether it said that it began, and not that it stopped: it was killed, or runs.
     pub unended: bool,
+}
+
+/// Entries that no checkpoint covered when there should have been one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditUnproved {
+    /// The entry that tells of it.
+    pub told: u64,
+    /// The first of them.
+    pub from: u64,
+    /// The last of them.
+    pub through: u64,
 }
 
 /// A place where entries are missing according to the trail itself.
@@ -404,6 +418,18 @@ pub trait AuditStore {
 
     /// Checks the whole trail, and compares it with a head that it once had.
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
+
+    /// As [`verify_audit`](Self::verify_audit), and compares with signed checkpoints that others have kept, too. A trail in memory has none,
+    /// and is compared with the head alone.
+    async fn verify_audit_with(
+        &self,
+        known: Option<AuditHead>,
+        kept: &[String],
+    ) -> Result<AuditReport, VerifyAuditError>;
+
+    /// Returns what a witness is asked that has cosigned `old` entries of the trail: to cosign the newest checkpoint, with the hashes that prove
+    /// that the trail only grew since (the request of `c2sp.org/tlog-witness`). Where there are fewer entries, there are no hashes.
+    async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError>;
 
     /// Returns what proves that an entry is in the trail, as a text (`c2sp.org/tlog-proof@v1`) that is checked without the trail.
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError>;

@@ -58,7 +58,7 @@ pub use approvals::{
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
     AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep,
-    AuditStore, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError,
+    AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError,
     RotatedAuditKey, VerifyAuditError,
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};

@@ -149,15 +149,24 @@ impl AuditBound {
 }
 
 /// Returns whether an entry is about a decision: a block, a question, an answer, a grant, a change of what holds. Which are none is a
-/// closed list: receipts of what passed and about which nobody was asked, and entries that processes write about themselves. Whatever is not
-/// known is a decision.
+/// closed list: receipts of what passed, about which nobody was asked and in which nothing failed, and entries that processes write about
+/// themselves. Whatever is not known is a decision; so is what passed although a hook failed (`on_failure: allow`), and a call that was given
+/// up before it was judged to its end.
 pub fn is_decision(kind: &str, body: &Value) -> bool {
-    const PASSED: [&str; 5] = ["pass", "modify", "handled", "observed", "dropped"];
+    const PASSED: [&str; 4] = ["pass", "modify", "handled", "observed"];
     match kind {
         KIND_START | KIND_STOP | KIND_HEARTBEAT => false,
         "receipt" => {
             let verdict = body.get("verdict").and_then(Value::as_str);
-            !verdict.is_some_and(|verdict| PASSED.contains(&verdict)) || body.get("approval").is_some()
+            let steps = body.get("steps").and_then(Value::as_array);
+            let mut steps = steps.into_iter().flatten();
+            let is_despite = steps.any(|step| step.get("passedDespiteFailure") == Some(&Value::Bool(true)));
+            // One that was too large for its steps does not say whether something failed.
+            let is_whole = body.get("stepsOmitted").is_none();
+            !verdict.is_some_and(|verdict| PASSED.contains(&verdict))
+                || body.get("approval").is_some()
+                || is_despite
+                || !is_whole
         }
         _ => true,
     }

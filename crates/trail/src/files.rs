@@ -11,7 +11,7 @@
 //! | `checkpoint` | the newest signed checkpoint |
 //! | `checkpoints` | all of them, each behind a line `--` |
 //! | `torn/<size>-<id>` | bytes that a crash left behind entry `size`, cut off at recovery |
-//! | `damaged/<file>-<id>` | an `origin` or a `checkpoint` that was none, put aside at recovery |
+//! | `damaged/<file>-<id>` | an `origin`, a `checkpoint`, a segment or a tile that was none, put aside at recovery |
 //!
 //! Each is a regular file: what is a link, a pipe or a device is refused, and no reader or writer waits for one.
 
@@ -88,9 +88,11 @@ impl Files {
         self.entries().join(format!("{first:016}.places"))
     }
 
-    /// Returns where a damaged file of that name is put.
-    pub(crate) fn damaged(&self, name: &str) -> PathBuf {
-        self.folder.join("damaged").join(format!("{name}-{}", uuid::Uuid::new_v4().simple()))
+    /// Returns where a damaged file of that name is put, in a folder that is there.
+    pub(crate) fn damaged(&self, name: &str) -> Result<PathBuf, TrailError> {
+        let folder = self.folder.join("damaged");
+        fs::create_dir_all(&folder).map_err(TrailError::file(&folder, "created"))?;
+        Ok(folder.join(format!("{name}-{}", uuid::Uuid::new_v4().simple())))
     }
 
     pub(crate) fn torn(&self, size: u64) -> PathBuf {
@@ -131,18 +133,32 @@ impl Files {
         Ok(firsts)
     }
 
-    /// Writes a full tile, which never changes.
-    pub(crate) fn put_tile(&self, tile: &Tile) -> Result<(), TrailError> {
+    /// Writes a full tile. Where there is another one, entries that it has were changed, or a power failure took them: it is evidence, and is
+    /// put aside. Returns under which name.
+    pub(crate) fn put_tile(&self, tile: &Tile) -> Result<Option<String>, TrailError> {
         let path = self.tile(tile.level, tile.index);
         let bytes = tile.hashes.concat();
+        let kept = match self.get_tile(tile.level, tile.index)? {
+            Some(known) if known == tile.hashes => return Ok(None),
+            Some(_) => Some(self.put_aside(&path, &format!("tile-{}-{}", tile.level, tile.index))?),
+            None => None,
+        };
         match replace(&path, &bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let folder = path.parent().unwrap_or(&self.folder);
                 fs::create_dir_all(folder).map_err(TrailError::file(folder, "created"))?;
-                replace(&path, &bytes).map_err(TrailError::file(&path, "written"))
+                replace(&path, &bytes).map_err(TrailError::file(&path, "written"))?;
             }
-            written => written.map_err(TrailError::file(&path, "written")),
+            written => written.map_err(TrailError::file(&path, "written"))?,
         }
+        Ok(kept)
+    }
+
+    /// Moves a file to where damaged ones are kept. Returns its name there.
+    fn put_aside(&self, path: &Path, name: &str) -> Result<String, TrailError> {
+        let kept = self.damaged(name)?;
+        fs::rename(path, &kept).map_err(TrailError::file(path, "put aside"))?;
+        Ok(name_of(&kept))
     }
 
     /// Returns a full tile; `None` if there is none.
@@ -202,6 +218,11 @@ impl Files {
         let path = self.segment(first);
         open(&path, OpenOptions::new().read(true)).map_err(TrailError::file(&path, "read"))
     }
+}
+
+/// Returns the name of a file without the folder that it is in.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Returns what a new file of the log is opened with: it is its owner's only.

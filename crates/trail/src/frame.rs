@@ -8,12 +8,15 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 
 use crate::MAX_ENTRY_BYTES;
+use crate::entry::Envelope;
 use crate::merkle::{HASH_BYTES, Hash, leaf_hash};
 
 /// What precedes the content.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// The mark of a pruned entry in the length.
 const PRUNED: u32 = 1 << 31;
+/// The most bytes of which checksums are computed to find a frame.
+const MOST_CHECKED: usize = 256 << 20;
 /// How much is read at once.
 const READ: usize = 128 * 1024;
 
@@ -92,6 +95,42 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(Frame<'_>, &[u8])> {
     let header = Header::read(*header)?;
     let (content, rest) = rest.split_at_checked(header.bytes)?;
     Some((header.frame(content)?, rest))
+}
+
+/// Whether a whole frame stands somewhere in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// The next one begins there.
+    At(usize),
+    /// None does.
+    Nothing,
+    /// There are too many places at which one might begin: nobody writes such bytes by accident.
+    Unclear,
+}
+
+/// Looks for the next whole frame in `bytes` from place `from` on. An entry holds no line of zeros as a header has them, so what is found
+/// is no part of one that was torn.
+pub(crate) fn ahead(bytes: &[u8], from: usize) -> Ahead {
+    let mut checked = 0_usize;
+    for at in from..bytes.len() {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some((header, content)) = rest.split_first_chunk::<HEADER_BYTES>() else { break };
+        let Some(header) = Header::read(*header) else { continue };
+        let Some(content) = content.get(..header.bytes) else { continue };
+        checked = checked.saturating_add(header.bytes);
+        if checked > MOST_CHECKED {
+            return Ahead::Unclear;
+        }
+        let is_whole = match header.frame(content) {
+            Some(Frame::Entry(entry)) => Envelope::read(entry).is_some(),
+            Some(Frame::Pruned(_)) => true,
+            None => false,
+        };
+        if is_whole {
+            return Ahead::At(at);
+        }
+    }
+    Ahead::Nothing
 }
 
 fn checksum(length: [u8; 4], content: &[u8]) -> u32 {
@@ -227,6 +266,24 @@ mod tests {
             prop_assert!(!sound);
             prop_assert_eq!(&found, &entries[..before]);
         }
+    }
+
+    #[test]
+    fn a_frame_is_found_behind_bytes_that_are_none_and_not_in_a_part_of_one() {
+        let entry = |n: u64| {
+            let draft = crate::Draft::new(5, "test", crate::Body::of(&"x".repeat(300)).unwrap());
+            let mut bytes = Vec::new();
+            Frame::Entry(&draft.sealed("p", n).unwrap()).write(&mut bytes);
+            bytes
+        };
+        let (first, second) = (entry(1), entry(2));
+        for cut in 1..first.len() {
+            assert_eq!(ahead(&first[..cut], 0), Ahead::Nothing, "cut at {cut}");
+            let torn = [&first[..cut], &second[..]].concat();
+            assert_eq!(ahead(&torn, 1), Ahead::At(cut), "cut at {cut}");
+        }
+        let crafted = [0, 0, 1, 0].repeat(100_000);
+        assert_eq!(ahead(&crafted, 0), Ahead::Unclear, "looking is bounded");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! - *Checkpoints* ([`SignedCheckpoint`]) are signed notes about the root: after 256 entries, or ten seconds, and when a process ends.
 //! - *Writing*: [`Log`] for one thread, [`Writer`] for a process. Several processes may write one log: each holds a lock for as long as it
 //!   adds a group, and reads first what others have added. There is one log, and one order, for all of them.
+//! - *Witnesses* ([`Witness`], [`AddCheckpoint`], [`Copies`]) keep checkpoints where whoever writes the log can't reach them.
 //! - *Reading and proving*: [`Reader`], [`Proof`] and [`verify`](verify()). [`Log::prune`] takes entries out and leaves what proves the rest.
 //!
 //! Laws: an entry that was waited for is on the disk. A group is written as a whole, or what a crash left of it is cut off, kept aside, and
@@ -44,9 +45,15 @@ mod prune;
 #[cfg(feature = "files")]
 mod reader;
 #[cfg(feature = "files")]
+mod salvage;
+#[cfg(feature = "files")]
+mod signers;
+#[cfg(feature = "files")]
 mod tail;
 #[cfg(feature = "files")]
 mod verify;
+#[cfg(feature = "files")]
+mod witness;
 #[cfg(feature = "files")]
 mod writer;
 
@@ -69,7 +76,9 @@ pub use prune::Tombstone;
 #[cfg(feature = "files")]
 pub use reader::Reader;
 #[cfg(feature = "files")]
-pub use verify::{Backwards, Process, Report, Trust, VerifyError, Wrong, verify, verify_each};
+pub use verify::{Backwards, Process, Report, Trust, Unproved, VerifyError, Wrong, verify, verify_each};
+#[cfg(feature = "files")]
+pub use witness::{AddCheckpoint, Copies, CosignerKey, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, Witness};
 #[cfg(feature = "files")]
 pub use writer::{Appended, Waiting, Writer, Written};
 

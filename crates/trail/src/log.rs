@@ -18,12 +18,12 @@ use crate::entry::{Body, BodyError, Draft, KIND_ROTATED};
 use crate::files::{self, CHECKPOINT_MARK, Files, open, options, replace};
 use crate::mend::Befallen;
 use crate::merkle::Hash;
-use crate::note::base64;
-use crate::tail::{Tail, count_replacement, generation};
+use crate::note::{NEXT_KEY, PREVIOUS_KEY, base64, beside};
+use crate::tail::{End, Tail, count_replacement, generation};
 use crate::{Checkpoint, SignedCheckpoint, SigningKey, TrailError, VerifierKey};
 
 /// Entries after which there is a checkpoint.
-const CHECKPOINT_ENTRIES: u64 = 256;
+pub(crate) const CHECKPOINT_ENTRIES: u64 = 256;
 /// The time after which there is one, if there are new entries.
 pub(crate) const CHECKPOINT_AFTER: Duration = Duration::from_secs(10);
 /// How much is written to find out whether there is room.
@@ -68,12 +68,14 @@ pub struct Extent {
 pub struct Log {
     pub(crate) files: Files,
     pub(crate) options: Options,
-    origin: String,
+    pub(crate) origin: String,
     lock: File,
     process: String,
     /// The number of the next entry of this process.
     n: u64,
     pub(crate) tail: Option<Tail>,
+    /// How many entries there were when this process first looked.
+    pub(crate) met: Option<u64>,
     key: Option<SigningKey>,
     /// What was found damaged or could not be written, and what no entry tells yet.
     pub(crate) befallen: Befallen,
@@ -105,7 +107,8 @@ impl Log {
         let process = Uuid::new_v4().simple().to_string();
         let origin = String::new();
         let befallen = Befallen::default();
-        let mut log = Self { files, options, origin, lock, process, n: 1, tail: None, key: None, befallen };
+        let mut log =
+            Self { files, options, origin, lock, process, n: 1, tail: None, met: None, key: None, befallen };
         log.locked(|log| {
             log.origin = log.known_name()?;
             Ok(())
@@ -236,11 +239,12 @@ impl Log {
     pub fn checkpoint(&mut self) -> Result<SignedCheckpoint, TrailError> {
         self.locked(|log| {
             log.refreshed()?;
-            log.checkpoint_if(|since, _| since > 0)?;
-            match log.newest()? {
-                Some(newest) => Ok(newest),
+            let newest = log.newest()?;
+            let Extent { size, .. } = log.extent()?;
+            match newest {
+                Some(newest) if newest.checkpoint().size >= size => Ok(newest),
                 // A log without entries has one, too: that it was empty then.
-                None => log.sign(&[]),
+                _ => log.sign_as(&[]),
             }
         })
     }
@@ -253,13 +257,9 @@ impl Log {
     /// [`TrailError`] when a key or the log can't be written.
     pub fn rotate(&mut self, at: i64) -> Result<Rotated, TrailError> {
         let path = self.options.key.clone();
-        let with = |suffix: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
+        let with = |suffix: &str| beside(&path, suffix);
         let old = SigningKey::open(&path)?;
-        let next = SigningKey::open(&with(".next"))?;
+        let next = SigningKey::open(&with(NEXT_KEY))?;
         let (from, to) = (old.verifier(&self.origin), next.verifier(&self.origin));
         let (from, to) = (from.ok_or(TrailError::NotAVerifierKey)?, to.ok_or(TrailError::NotAVerifierKey)?);
         let text = rotation_text(&self.origin, &to.to_string());
@@ -273,7 +273,7 @@ impl Log {
             log.sync()?;
             // Other processes let go of the key that they hold.
             log.count_replacement()?;
-            let kept = with(".old");
+            let kept = with(PREVIOUS_KEY);
             match fs::remove_file(&kept) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(TrailError::file(&kept, "removed")(error));
@@ -282,7 +282,7 @@ impl Log {
             }
             // There is a key at every moment: without one, the next process would make another.
             fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
-            fs::rename(with(".next"), &path).map_err(TrailError::file(&path, "written"))?;
+            fs::rename(with(NEXT_KEY), &path).map_err(TrailError::file(&path, "written"))?;
             log.key = None;
             let checkpoint = log.sign(&[&old, &next])?;
             Ok(Rotated { from, to, checkpoint })
@@ -321,34 +321,45 @@ impl Log {
         }
     }
 
-    /// Reads the end of the log as it is now. What a crash left there is cut off.
+    /// Reads the end of the log as it is now. What a crash left there is cut off, and what was damaged there is put aside.
     pub(crate) fn refreshed(&mut self) -> Result<(), TrailError> {
+        let (mut tail, mut end) = self.read_tail()?;
+        if end == End::Damaged {
+            self.salvage()?;
+            (tail, end) = self.read_tail()?;
+        }
+        match end {
+            End::Whole => {}
+            End::Torn(bytes) => self.befallen.note_recovered(json!({ "bytes": bytes })),
+            End::Damaged => {
+                let path = self.files.segment(tail.first);
+                return Err(TrailError::Damaged { path, what: "whole entries" });
+            }
+        }
+        tail.found = tail.frontier.size();
+        self.met.get_or_insert(tail.found);
+        tail.take_replaced().into_iter().for_each(|tile| self.befallen.note_recovered(tile));
+        self.tail = Some(tail);
+        self.tell()
+    }
+
+    fn read_tail(&mut self) -> Result<(Tail, End), TrailError> {
         let generation = generation(&self.lock).map_err(TrailError::file(&self.files.lock(), "read"))?;
-        let known = match self.tail.take() {
+        match self.tail.take() {
             Some(mut tail) if tail.generation == generation => {
                 let bytes = tail.segment.metadata().map_err(tail.failed(&self.files, "read"))?.len();
-                if bytes < tail.bytes {
-                    None
-                } else {
-                    let torn = (bytes > tail.bytes).then(|| tail.follow(&self.files)).transpose()?.flatten();
-                    Some((tail, torn))
+                if bytes == tail.bytes {
+                    return Ok((tail, End::Whole));
+                }
+                if bytes > tail.bytes {
+                    let end = tail.follow(&self.files)?;
+                    return Ok((tail, end));
                 }
             }
-            _ => {
-                // The key may have been replaced, too.
-                self.key = None;
-                None
-            }
-        };
-        let (tail, torn) = match known {
-            Some(known) => known,
-            None => Tail::load(&self.files, generation)?,
-        };
-        self.tail = Some(tail);
-        if let Some(torn) = torn {
-            self.befallen.note_recovered(json!({ "bytes": torn }));
+            // The key may have been replaced, too.
+            _ => self.key = None,
         }
-        self.tell()
+        Tail::load(&self.files, generation)
     }
 
     pub(crate) fn extent(&self) -> Result<Extent, TrailError> {
@@ -361,20 +372,26 @@ impl Log {
         let Some(tail) = &self.tail else { return Ok(()) };
         let (size, (covered, since)) = (tail.frontier.size(), tail.checkpoint);
         if is_due(size.saturating_sub(covered), since.elapsed()) {
-            // Others may have written one.
+            // Others may have written one, and what is there may be none.
             let covered = self.newest()?.map_or(0, |newest| newest.checkpoint().size);
             let Some(tail) = &mut self.tail else { return Ok(()) };
             tail.checkpoint = (covered, Instant::now());
             if covered < size {
-                self.sign(&[])?;
+                self.sign_as(&[])?;
             }
         }
         Ok(())
     }
 
     /// Signs how far the log reaches. What is signed is on the disk first: a power failure must not leave a checkpoint of entries that
-    /// are gone.
+    /// are gone. That a checkpoint is missing which others had written is told first, since this one hides it.
     pub(crate) fn sign(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
+        self.newest()?;
+        self.sign_as(keys)
+    }
+
+    /// Signs, where the newest checkpoint was looked at already.
+    fn sign_as(&mut self, keys: &[&SigningKey]) -> Result<SignedCheckpoint, TrailError> {
         self.sync()?;
         let Extent { size, root } = self.extent()?;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };

@@ -1,23 +1,39 @@
 //! What befalls a log besides its entries, and how it goes on.
 //!
-//! The law: *entries are written as long as entries can be*. A `checkpoint` or an `origin` that holds something else is put aside, in the
-//! folder `damaged`, and what stood there is recovered where it can be proved: the checkpoint from the file of all, the name from a
-//! checkpoint that the log's own key has signed. A checkpoint, a tile or a place that can't be written is tried again. Entries tell of all
-//! of it ([`KIND_RECOVERED`], [`KIND_IMPAIRED`]), the latter once for each time that something begins to fail.
+//! The law: *entries are written as long as entries can be, and nothing is mended in silence*. A `checkpoint` or an `origin` that holds
+//! something else, or that none of the log's own keys has signed, is put aside in the folder `damaged`, and what stood there is recovered
+//! where it can be proved: the checkpoint from the file of all, the name from a checkpoint that one of these keys has signed. So is a segment
+//! in which whole entries stand behind something that is none. A checkpoint, a tile or a place that can't be written is tried again. Entries
+//! tell of all of it ([`KIND_RECOVERED`], [`KIND_IMPAIRED`]), the latter once for each time that something begins to fail.
+//!
+//! What comes next signs over what was damaged. So where checkpoints are missing that must have been there, the entry says how many entries
+//! one still `covers`, and how many stood `unsigned` behind them: whether those were changed before can't be told any more by this log alone,
+//! and [`verify`](crate::verify()) says so. Fewer than 256 entries behind a checkpoint may always be without one.
 //!
 //! Not recovered is a name where all checkpoints are signed by other keys: whoever made them is not known.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::entry::{Body, Draft, KIND_IMPAIRED, KIND_RECOVERED};
-use crate::files::replace;
-use crate::log::{Log, now};
-use crate::{SignedCheckpoint, SigningKey, TrailError};
+use crate::files::{name_of, replace};
+use crate::frame::Frame;
+use crate::log::{CHECKPOINT_ENTRIES, Log, now};
+use crate::note::OwnKeys;
+use crate::salvage::{Salvaged, salvaged};
+use crate::{SignedCheckpoint, TrailError};
+
+/// The name of the file of the newest checkpoint.
+const CHECKPOINT: &str = "checkpoint";
+/// The most checkpoints of which signatures are checked to find one that counts.
+const MOST_TRIED: usize = 1024;
+/// How old a log with entries is at which it must have a checkpoint: six times what one takes at most.
+const LONG_AGO: Duration = Duration::from_mins(1);
 
 /// What befell a log, as far as this process has seen.
 #[derive(Debug, Default)]
@@ -26,6 +42,8 @@ pub(crate) struct Befallen {
     untold: Vec<(&'static str, Value)>,
     /// Whether something that fails was told of, and nothing has succeeded since.
     fails: bool,
+    /// How many entries a checkpoint covered when it was last told that one is missing.
+    told_unsigned: Option<u64>,
 }
 
 impl Befallen {
@@ -49,8 +67,13 @@ impl Log {
     /// Tells of what failed behind entries that are written.
     pub(crate) fn tell_behind(&mut self, signed: Result<(), TrailError>) {
         let behind = self.tail.as_mut().and_then(crate::tail::Tail::take_failed_behind);
+        let replaced = self.tail.as_mut().map(crate::tail::Tail::take_replaced).unwrap_or_default();
+        replaced.into_iter().for_each(|tile| self.befallen.note_recovered(tile));
         let Some(error) = signed.err().or(behind) else {
             self.befallen.fails = false;
+            if self.tell().is_err() {
+                self.forget();
+            }
             return;
         };
         if !std::mem::replace(&mut self.befallen.fails, true) {
@@ -62,26 +85,80 @@ impl Log {
         }
     }
 
-    /// Returns the newest checkpoint. One that is damaged is put aside, and the newest of all takes its place.
+    /// Returns the newest checkpoint that a key of the log has signed. One that is damaged, or that nobody has signed who counts, is put
+    /// aside, and the newest of all takes its place. That one is missing is told, with how many entries one still covers.
     pub(crate) fn newest(&mut self) -> Result<Option<SignedCheckpoint>, TrailError> {
-        match self.files.newest() {
-            // One of another log says nothing of this one.
-            Ok(Some(other)) if other.checkpoint().origin != self.origin() => {}
-            Err(error) if is_damage(&error) => {}
-            read => return read,
-        }
         let path = self.files.checkpoint();
-        self.put_aside(&path, "checkpoint")?;
-        let all = self.files.all_checkpoints()?.0;
-        let newest = all.into_iter().filter(|note| note.checkpoint().origin == self.origin());
-        let newest = newest.max_by_key(|note| note.checkpoint().size);
-        if let Some(newest) = &newest {
+        let found = match self.files.newest() {
+            Err(error) if !is_damage(&error) => return Err(error),
+            found => found.map_err(drop),
+        };
+        let keys = OwnKeys::read(&self.options.key)?;
+        let is_own = |note: &SignedCheckpoint, origin: &str| {
+            note.checkpoint().origin == origin && keys.have_signed(note)
+        };
+        let (is_damaged, newest) = match found {
+            Ok(Some(note)) if is_own(&note, &self.origin) => (false, Some(note)),
+            Ok(None) => (false, None),
+            Ok(Some(_)) | Err(()) => (true, None),
+        };
+        if newest.is_some() && self.unsigned_behind(covered(newest.as_ref())) == 0 {
+            return Ok(newest);
+        }
+        let mut all = self.files.all_checkpoints()?.0;
+        all.sort_by_key(|note| std::cmp::Reverse(note.checkpoint().size));
+        let better = all.into_iter().take(MOST_TRIED);
+        let better =
+            better.take_while(|note| note.checkpoint().size > covered(newest.as_ref()) || newest.is_none());
+        let better = better.into_iter().find(|note| is_own(note, &self.origin));
+        let is_put_back = better.is_some();
+        let newest = better.or(newest);
+        self.tell_of_checkpoint(is_damaged, is_put_back, covered(newest.as_ref()))?;
+        if let Some(newest) = newest.as_ref().filter(|_| is_put_back) {
             replace(&path, newest.to_string().as_bytes()).map_err(TrailError::file(&path, "written"))?;
         }
-        if self.tail.is_some() {
-            self.tell()?;
-        }
         Ok(newest)
+    }
+
+    /// Tells that a checkpoint was damaged or is missing, and what one still covers.
+    fn tell_of_checkpoint(
+        &mut self,
+        is_damaged: bool,
+        is_put_back: bool,
+        covers: u64,
+    ) -> Result<(), TrailError> {
+        let unsigned = self.unsigned_behind(covers);
+        let mut facts = json!({ "file": CHECKPOINT, "covers": covers });
+        if let Some(facts) = facts.as_object_mut().filter(|_| unsigned > 0) {
+            facts.insert("unsigned".to_owned(), unsigned.into());
+        }
+        if is_damaged {
+            return self.put_aside(&self.files.checkpoint(), CHECKPOINT, facts);
+        }
+        // Where signing fails, the same is found again and again.
+        let is_new = self.befallen.told_unsigned != Some(covers);
+        if is_put_back || (unsigned > 0 && is_new) {
+            self.befallen.told_unsigned = Some(covers);
+            self.befallen.note_recovered(facts);
+            self.told()?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many entries there were behind the first `covers` that a checkpoint should have covered by now. Whoever adds 256 entries
+    /// or more signs them in the same moment, and whoever ends signs, so fewer may be without one.
+    fn unsigned_behind(&self, covers: u64) -> u64 {
+        let found = self.tail.as_ref().map_or(0, |tail| tail.found);
+        let behind = found.saturating_sub(covers);
+        let is_old = || covers == 0 && self.met.is_some_and(|met| met > 0) && self.begins_long_ago();
+        let is_due = behind >= CHECKPOINT_ENTRIES || (behind > 0 && is_old());
+        if is_due { behind } else { 0 }
+    }
+
+    /// Returns whether the log was named so long ago that there must have been a checkpoint.
+    fn begins_long_ago(&self) -> bool {
+        let named = fs::metadata(self.files.origin()).and_then(|file| file.modified());
+        named.is_ok_and(|named| named.elapsed().is_ok_and(|age| age > LONG_AGO))
     }
 
     /// Returns the name of the log, and gives it one where it has none.
@@ -90,9 +167,11 @@ impl Log {
         match self.files.name() {
             Ok(Some(name)) if self.is_known_as(&name)? => return Ok(name),
             // A part of the name is a name.
-            Ok(Some(_)) => self.put_aside(&path, "origin")?,
+            Ok(Some(_)) => self.put_aside(&path, "origin", json!({ "file": "origin" }))?,
             Ok(None) => {}
-            Err(error) if is_damage(&error) => self.put_aside(&path, "origin")?,
+            Err(error) if is_damage(&error) => {
+                self.put_aside(&path, "origin", json!({ "file": "origin" }))?;
+            }
             Err(error) => return Err(error),
         }
         let name = match self.signed_name()? {
@@ -103,49 +182,82 @@ impl Log {
         Ok(name)
     }
 
-    /// Returns whether no checkpoint that the key of the log has signed speaks against the name.
+    /// Returns whether no checkpoint that a key of the log has signed speaks against the name.
     fn is_known_as(&self, name: &str) -> Result<bool, TrailError> {
-        match self.files.newest().ok().flatten() {
-            Some(newest) if newest.checkpoint().origin != name => {}
-            _ => return Ok(true),
+        // Without a key nothing speaks against it.
+        let Ok(keys) = OwnKeys::read(&self.options.key) else { return Ok(true) };
+        let newest = self.files.newest().ok().flatten();
+        if newest.is_some_and(|newest| newest.checkpoint().origin == name && keys.have_signed(&newest)) {
+            return Ok(true);
         }
-        let Ok(key) = SigningKey::read(&self.options.key) else { return Ok(true) };
-        let is_own = |note: &SignedCheckpoint, origin: &str| {
-            let verifier = key.verifier(origin).filter(|_| note.checkpoint().origin == origin);
-            verifier.is_some_and(|verifier| note.is_signed_by(&verifier))
+        let all = match self.files.all_checkpoints() {
+            // Nothing can be signed either then, and whoever tries tells of it.
+            Err(error) if is_damage(&error) => return Ok(true),
+            all => all?.0,
         };
-        let all = self.files.all_checkpoints()?.0;
-        let speaks_for = all.iter().rev().any(|note| is_own(note, name));
-        Ok(speaks_for || !all.iter().any(|note| is_own(note, &note.checkpoint().origin)))
+        let own = all.iter().rev().take(MOST_TRIED).find(|note| keys.have_signed(note));
+        Ok(own.is_none_or(|own| own.checkpoint().origin == name))
     }
 
     /// Returns the name in a checkpoint of this log; `None` where there is no checkpoint.
     fn signed_name(&self) -> Result<Option<String>, TrailError> {
         let (all, _) = self.files.all_checkpoints()?;
         let newest = self.files.newest().ok().flatten();
-        let mut notes = newest.iter().chain(all.iter().rev()).peekable();
+        let mut notes = all.iter().rev().take(MOST_TRIED).chain(&newest).peekable();
         if notes.peek().is_none() {
             return Ok(None);
         }
         let unknown = || TrailError::UnknownName(self.files.origin());
-        let key = SigningKey::read(&self.options.key).map_err(|_| unknown())?;
-        let own = notes.find(|note| {
-            let verifier = key.verifier(&note.checkpoint().origin);
-            verifier.is_some_and(|verifier| note.is_signed_by(&verifier))
-        });
+        let keys = OwnKeys::read(&self.options.key).map_err(|_| unknown())?;
+        let own = notes.find(|note| keys.have_signed(note));
         own.map(|note| Some(note.checkpoint().origin.clone())).ok_or_else(unknown)
     }
 
-    /// Moves a file to where damaged ones are kept.
-    fn put_aside(&mut self, path: &Path, name: &str) -> Result<(), TrailError> {
-        let kept = self.files.damaged(name);
-        let folder = kept.parent().unwrap_or(&kept);
-        fs::create_dir_all(folder).map_err(TrailError::file(folder, "created"))?;
-        fs::rename(path, &kept).map_err(TrailError::file(path, "put aside"))?;
-        let kept = kept.file_name().map(|kept| kept.to_string_lossy().into_owned());
-        self.befallen.note_recovered(json!({ "file": name, "kept": kept }));
-        Ok(())
+    /// Moves a file to where damaged ones are kept. It is told before it is done, so that nothing that comes between hides it.
+    fn put_aside(&mut self, path: &Path, name: &str, mut facts: Value) -> Result<(), TrailError> {
+        let kept = self.files.damaged(name)?;
+        if let Some(facts) = facts.as_object_mut() {
+            facts.insert("kept".to_owned(), name_of(&kept).into());
+        }
+        self.befallen.note_recovered(facts);
+        self.told()?;
+        fs::rename(path, &kept).map_err(TrailError::file(path, "put aside"))
     }
+
+    /// Writes entries about what befell the log, wherever its end is not known yet.
+    fn told(&mut self) -> Result<(), TrailError> {
+        if self.tail.is_some() { self.tell() } else { self.refreshed() }
+    }
+
+    /// Puts the last segment aside, in which whole entries stand behind something that is none, and goes on with one that has what is
+    /// whole of it, and an entry about the rest.
+    pub(crate) fn salvage(&mut self) -> Result<(), TrailError> {
+        let first = self.files.segments()?.last().copied().unwrap_or_default();
+        let path = self.files.segment(first);
+        let Salvaged { mut bytes, index, lost, behind } = salvaged(&self.files, first)?;
+        let kept = self.files.damaged(&name_of(&path))?;
+        let facts = json!({
+            "file": name_of(&path), "kept": name_of(&kept), "bytes": lost, "covers": index, "unsigned": behind,
+        });
+        let entry = self.sealed(&Draft::new(now(), KIND_RECOVERED, Body::of(&facts)?))?;
+        Frame::Entry(&entry).write(&mut bytes);
+        self.count_replacement()?;
+        // The bad one stays what it is, under another name.
+        fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
+        for stale in [self.files.places(first), self.files.frontier()] {
+            match fs::remove_file(&stale) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TrailError::file(&stale, "removed")(error));
+                }
+                _ => {}
+            }
+        }
+        replace(&path, &bytes).map_err(TrailError::file(&path, "written"))
+    }
+}
+
+fn covered(note: Option<&SignedCheckpoint>) -> u64 {
+    note.map_or(0, |note| note.checkpoint().size)
 }
 
 /// Returns whether a file holds something else than it should, or is none.

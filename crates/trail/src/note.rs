@@ -56,17 +56,22 @@ impl VerifierKey {
 
     /// Returns what names it in a signature.
     fn id(&self) -> [u8; 4] {
-        let mut input = self.name.as_bytes().to_vec();
-        input.extend_from_slice(&[b'\n', ED25519_KEY]);
-        input.extend_from_slice(&self.key);
-        let hash = digest(&SHA256, &input);
-        hash.as_ref().first_chunk::<4>().copied().unwrap_or_default()
+        key_id(&self.name, ED25519_KEY, &self.key)
     }
 
     /// Returns whether it signed the text.
     pub fn has_signed(&self, text: &str, signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.key).verify(text.as_bytes(), signature).is_ok()
     }
+}
+
+/// Returns what names a key in a signature.
+pub(crate) fn key_id(name: &str, kind: u8, key: &[u8; 32]) -> [u8; 4] {
+    let mut input = name.as_bytes().to_vec();
+    input.extend_from_slice(&[b'\n', kind]);
+    input.extend_from_slice(key);
+    let hash = digest(&SHA256, &input);
+    hash.as_ref().first_chunk::<4>().copied().unwrap_or_default()
 }
 
 pub(crate) fn is_name(name: &str) -> bool {
@@ -144,6 +149,48 @@ impl SigningKey {
     pub fn sign(&self, text: &str) -> Vec<u8> {
         self.0.sign(text.as_bytes()).as_ref().to_vec()
     }
+}
+
+/// The keys of a log whose signatures count for whoever writes it: the one that signs, and the one before it, since a crash may come between
+/// handing over and the first signature of the new one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnKeys(Vec<[u8; 32]>);
+
+impl OwnKeys {
+    /// Reads the keys at `path` and beside it. Where there is none, nothing is signed by one of them.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] where a file is there and can't be read, or holds something else: whose signatures count is not known then.
+    pub(crate) fn read(path: &Path) -> Result<Self, TrailError> {
+        let mut keys = Vec::new();
+        for path in [path.to_path_buf(), beside(path, PREVIOUS_KEY)] {
+            match SigningKey::read(&path) {
+                Ok(key) => keys.push(key.public()),
+                Err(TrailError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self(keys))
+    }
+
+    /// Returns whether one of them signed the checkpoint of the log that it names.
+    pub(crate) fn have_signed(&self, note: &SignedCheckpoint) -> bool {
+        let verifiers = self.0.iter().filter_map(|key| VerifierKey::new(&note.checkpoint.origin, *key));
+        verifiers.into_iter().any(|verifier| note.is_signed_by(&verifier))
+    }
+}
+
+/// What is behind the name of the file of the key that signed before.
+pub(crate) const PREVIOUS_KEY: &str = ".old";
+/// What is behind the name of the file of the key that is to sign next.
+pub(crate) const NEXT_KEY: &str = ".next";
+
+/// Returns the file beside that of a key.
+pub(crate) fn beside(key: &Path, suffix: &str) -> PathBuf {
+    let mut name = key.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Makes the file whole under another name first: nobody ever reads half a key, and of two processes that make one at once the first has
@@ -251,6 +298,22 @@ impl SignedCheckpoint {
         let id = key.id();
         let mut named = self.signatures.iter().filter(|found| found.id == id && found.name == key.name);
         named.any(|found| key.has_signed(&self.text, &found.bytes))
+    }
+
+    /// Returns what is signed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the signatures that name a key so.
+    pub(crate) fn signatures_of(&self, name: &str, id: [u8; 4]) -> impl Iterator<Item = &[u8]> {
+        let named = self.signatures.iter().filter(move |found| found.id == id && found.name == name);
+        named.map(|found| found.bytes.as_slice())
+    }
+
+    /// Returns the checkpoint with lines of signatures of others; `None` where they are none, or too many.
+    pub fn with_signatures(&self, lines: &str) -> Option<Self> {
+        format!("{self}{lines}").parse().ok()
     }
 
     /// Reads the checkpoint in a file.

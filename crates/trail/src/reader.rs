@@ -101,9 +101,20 @@ impl Reader {
     ) -> Result<u64, TrailError> {
         let firsts = self.files.segments()?;
         let begin = firsts.partition_point(|first| *first <= from).saturating_sub(1);
-        let mut index = from;
+        let (mut index, mut expected) = (from, None);
         for (position, first) in firsts.iter().enumerate().skip(begin) {
             let path = self.files.segment(*first);
+            match expected {
+                Some(next) if next > *first => {
+                    return Err(TrailError::Damaged { path, what: "entries from its number on" });
+                }
+                // What is missing is not passed over.
+                next if next.unwrap_or(from) < *first => {
+                    let path = self.files.segment(next.unwrap_or(from));
+                    return Err(TrailError::Damaged { path, what: "entries: it is not there" });
+                }
+                _ => {}
+            }
             let (mut frames, mut at) = self.frames_from(*first, from)?;
             loop {
                 match frames.next().map_err(TrailError::file(&path, "read"))? {
@@ -122,6 +133,7 @@ impl Reader {
                 }
                 at += 1;
             }
+            expected = Some(at);
         }
         Ok(index)
     }

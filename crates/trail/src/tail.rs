@@ -5,10 +5,13 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
+use serde_json::{Value, json};
+
 use crate::files::{Files, open, options, read, replace};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::log::{CHECKPOINT_AFTER, Options};
 use crate::merkle::{Frontier, Tile};
+use crate::salvage::is_damaged;
 use crate::{TILE, TrailError};
 
 /// The most bytes of an edge that was kept.
@@ -29,14 +32,29 @@ pub(crate) struct Tail {
     /// The length of the segment.
     pub(crate) bytes: u64,
     pub(crate) frontier: Frontier,
-    /// How many entries the newest checkpoint covers, and since when this process knows it.
+    /// How many entries there were when this process took the lock.
+    pub(crate) found: u64,
+    /// How many entries the newest checkpoint covers, and since when this process knows it. Who signed it is asked by whoever signs next.
     pub(crate) checkpoint: (u64, Instant),
     /// Tiles that could not be written yet.
     unwritten: Vec<Tile>,
+    /// What is to be told of tiles that others took the place of.
+    replaced: Vec<Value>,
     /// What failed behind entries that are written.
     failed_behind: Option<TrailError>,
     /// Why what was written may not be on the disk.
     unsynced: Option<TrailError>,
+}
+
+/// How a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With an entry.
+    Whole,
+    /// With so many bytes that a crash left, which were cut off.
+    Torn(u64),
+    /// Whole entries stand behind something that is none. Nothing was cut off.
+    Damaged,
 }
 
 pub(crate) fn generation(mut lock: &File) -> io::Result<u64> {
@@ -57,8 +75,8 @@ pub(crate) fn count_replacement(mut lock: &File) -> io::Result<u64> {
 }
 
 impl Tail {
-    /// Reads the end of the log. Returns how many bytes were cut off behind it, if any.
-    pub(crate) fn load(files: &Files, generation: u64) -> Result<(Self, Option<u64>), TrailError> {
+    /// Reads the end of the log.
+    pub(crate) fn load(files: &Files, generation: u64) -> Result<(Self, End), TrailError> {
         let first = files.segments()?.last().copied().unwrap_or(0);
         let segment = open_segment(files, first)?;
         let length = segment.metadata().map_err(TrailError::file(&files.segment(first), "read"))?.len();
@@ -69,24 +87,29 @@ impl Tail {
         // One that can't be read covers nothing: whoever signs next puts it aside.
         let covered = files.newest().ok().flatten().map_or(0, |newest| newest.checkpoint().size);
         let checkpoint = (covered, age_of_newest(files));
-        let (unwritten, failed_behind, unsynced) = (Vec::new(), None, None);
         let mut tail = Self {
             generation,
             first,
             segment,
             bytes,
             frontier,
+            found: 0,
             checkpoint,
-            unwritten,
-            failed_behind,
-            unsynced,
+            unwritten: Vec::new(),
+            replaced: Vec::new(),
+            failed_behind: None,
+            unsynced: None,
         };
-        let torn = tail.follow(files)?;
-        Ok((tail, torn))
+        let end = tail.follow(files)?;
+        // What nobody can have signed is no reason to wait with signing.
+        if tail.checkpoint.0 > tail.frontier.size() {
+            tail.checkpoint.0 = 0;
+        }
+        Ok((tail, end))
     }
 
-    /// Reads what others have written behind what is known. Cuts off what is no whole entry, and returns how long it was.
-    pub(crate) fn follow(&mut self, files: &Files) -> Result<Option<u64>, TrailError> {
+    /// Reads what others have written behind what is known. Cuts off what is no whole entry, unless whole entries stand behind it.
+    pub(crate) fn follow(&mut self, files: &Files) -> Result<End, TrailError> {
         let path = files.segment(self.first);
         let read = || TrailError::file(&path, "read");
         let mut frames = Frames::from(files.open_segment(self.first)?, self.bytes).map_err(read())?;
@@ -105,7 +128,10 @@ impl Tail {
         self.put_tiles(files, full);
         self.bytes = frames.offset();
         if whole {
-            return Ok(None);
+            return Ok(End::Whole);
+        }
+        if is_damaged(files, self.first, self.bytes)? {
+            return Ok(End::Damaged);
         }
         let kept = files.torn(self.frontier.size());
         let folder = kept.parent().unwrap_or(&kept);
@@ -121,7 +147,7 @@ impl Tail {
         })();
         let torn = torn.map_err(TrailError::file(&kept, "written"))?;
         self.segment.set_len(self.bytes).map_err(TrailError::file(&path, "cut"))?;
-        Ok(Some(torn))
+        Ok(End::Torn(torn))
     }
 
     /// Writes tiles, and those that could not be written before. One that is missing is computed from the entries, so that failing here is
@@ -129,8 +155,13 @@ impl Tail {
     fn put_tiles(&mut self, files: &Files, tiles: Vec<Tile>) {
         self.unwritten.extend(tiles);
         let mut failed = None;
+        let replaced = &mut self.replaced;
         self.unwritten.retain(|tile| match files.put_tile(tile) {
-            Ok(()) => false,
+            Ok(other) => {
+                let tile = format!("tile/{}/{}", tile.level, tile.index);
+                replaced.extend(other.map(|kept| json!({ "file": tile, "kept": kept })));
+                false
+            }
             Err(error) => {
                 failed = Some(error);
                 true
@@ -138,6 +169,11 @@ impl Tail {
         });
         self.unwritten.truncate(MOST_UNWRITTEN);
         self.failed_behind = failed.or(self.failed_behind.take());
+    }
+
+    /// Returns what is to be told of tiles that others took the place of, once.
+    pub(crate) fn take_replaced(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.replaced)
     }
 
     /// Returns what failed behind entries that are written, once.

@@ -20,11 +20,13 @@ use serde::Deserialize;
 use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE};
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
-use crate::log::{Extent, rotation_text};
+use crate::log::Extent;
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
 use crate::prune::Tombstone;
 use crate::reader::Reader;
+use crate::salvage::is_damaged;
+use crate::signers::{Rotation, is_foreign, rotation, signatures};
 use crate::{TILE, TrailError, VerifierKey};
 
 /// The most processes, and the most places of a kind, that a report names.
@@ -70,6 +72,9 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// The entries that say that a crash tore bytes behind them; the first hundred.
     pub recovered: Vec<u64>,
+    /// The entries that were damaged, or without a checkpoint, when an entry behind them told of it, and that are covered since; the first
+    /// hundred. Whether they were changed before can't be told, unless a checkpoint that was kept elsewhere covers them.
+    pub unproved: Vec<Unproved>,
     /// Whether the file ends with a part of an entry, as of a writer at work or a crash.
     pub torn: bool,
     /// How many tiles are not what the entries make: they can be thrown away.
@@ -89,6 +94,15 @@ pub struct Backwards {
     pub at: i64,
     /// The latest time before it.
     pub after: i64,
+}
+
+/// Entries that no checkpoint covered when there should have been one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unproved {
+    /// The entry that tells of it.
+    pub index: u64,
+    /// Which entries.
+    pub entries: Range<u64>,
 }
 
 /// A process whose entries are not all there, or that has no end.
@@ -229,9 +243,16 @@ pub fn verify_each(
     due.sort_by_key(|(size, _, kept)| (*size, *kept));
     let mut walk = Walk::new(&due, trust.clock_tolerance);
     walk.compare(log.files())?;
-    walk.read(log.files(), &mut visit)?;
-    let walk = walk.finish()?;
+    let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish());
+    let walk = walked.map_err(|error| match error {
+        // Whoever has no key can write any size.
+        VerifyError::CutOff { known, .. } if is_foreign(&notes, known, trust.key.as_ref()) => {
+            VerifyError::Signature { size: known }
+        }
+        error => error,
+    })?;
     let key = signatures(notes, trust.key.as_ref(), &walk.rotations)?;
+    let kept: Vec<u64> = due.iter().filter(|due| due.2).map(|due| due.0).collect();
     let covered = |kept| due.iter().filter(|due| due.2 == kept).map(|due| due.0).max();
     Ok(Report {
         origin,
@@ -246,19 +267,12 @@ pub fn verify_each(
         missing: walk.missing,
         processes: walk.named,
         recovered: walk.recovered,
+        unproved: walk.unproved.into_iter().filter_map(|unproved| unproved.beyond(&kept)).collect(),
         torn: walk.torn,
         wrong_tiles: walk.wrong_tiles,
         backwards: walk.backwards,
         unnamed: walk.unnamed,
     })
-}
-
-/// A handing over from one key to the next.
-#[derive(Debug)]
-struct Rotation {
-    index: u64,
-    from: VerifierKey,
-    to: VerifierKey,
 }
 
 /// A root that the log must have at a size, and whether it was kept elsewhere.
@@ -286,6 +300,7 @@ struct Walk<'d> {
     missing: u64,
     named: Vec<Process>,
     recovered: Vec<u64>,
+    unproved: Vec<Unproved>,
     torn: bool,
     latest: i64,
     tolerance: i64,
@@ -322,6 +337,7 @@ impl<'d> Walk<'d> {
             missing: 0,
             named: Vec::new(),
             recovered: Vec::new(),
+            unproved: Vec::new(),
             torn: false,
             latest: i64::MIN,
             tolerance,
@@ -345,15 +361,20 @@ impl<'d> Walk<'d> {
             let mut frames = Frames::from(files.open_segment(*first)?, 0).map_err(read())?;
             loop {
                 match frames.next().map_err(read())? {
-                    Next::Frame(frame) => self.step(&frame, files, visit)?,
-                    Next::End => break,
-                    // Nothing was ever there that a checkpoint covers: a writer is at work, or a crash was.
-                    Next::Torn if position + 1 == firsts.len() && self.frontier.size() >= self.most => {
-                        self.torn = true;
-                        break;
+                    Next::Frame(frame) => {
+                        self.step(&frame, files, visit)?;
+                        continue;
                     }
-                    Next::Torn => return Err(self.wrong(self.frontier.size(), Wrong::Unreadable)),
+                    Next::End => break,
+                    Next::Torn => {}
                 }
+                // Nothing was ever there that a checkpoint covers, and nothing is behind it: a writer is at work, or a crash was.
+                let is_end = position + 1 == firsts.len() && self.frontier.size() >= self.most;
+                if is_end && !is_damaged(files, *first, frames.offset())? {
+                    self.torn = true;
+                    break;
+                }
+                return Err(self.wrong(self.frontier.size(), Wrong::Unreadable));
             }
         }
         Ok(())
@@ -442,7 +463,12 @@ impl<'d> Walk<'d> {
         self.latest = self.latest.max(envelope.at);
         self.count(index, &envelope);
         match &*envelope.kind {
-            KIND_RECOVERED => named(&mut self.recovered, index, &mut self.unnamed),
+            KIND_RECOVERED => {
+                named(&mut self.recovered, index, &mut self.unnamed);
+                if let Some(unproved) = Unproved::read(index, &Entry::read(bytes)?) {
+                    named(&mut self.unproved, unproved, &mut self.unnamed);
+                }
+            }
             KIND_TOMBSTONE => {
                 let tombstone = Tombstone::deserialize(Entry::read(bytes)?.body).ok()?;
                 // Nothing can have been pruned that was not there yet.
@@ -529,6 +555,25 @@ impl<'d> Walk<'d> {
     }
 }
 
+impl Unproved {
+    /// Reads what an entry tells; `None` where it tells of no such entries.
+    fn read(index: u64, entry: &Entry) -> Option<Self> {
+        let number = |field: &str| entry.body.get(field)?.as_u64();
+        let (covers, unsigned) = (number("covers")?, number("unsigned")?);
+        // What comes behind the entry is none of what it tells of.
+        let entries = covers..covers.saturating_add(unsigned).min(index);
+        (!entries.is_empty()).then_some(Self { index, entries })
+    }
+
+    /// Returns what is left beyond what was kept elsewhere before it was told: later ones say nothing about what was before.
+    fn beyond(self, kept: &[u64]) -> Option<Self> {
+        let Self { index, entries } = self;
+        let proved = kept.iter().filter(|size| **size <= index).max().copied().unwrap_or_default();
+        let entries = entries.start.max(proved)..entries.end;
+        (!entries.is_empty()).then_some(Self { index, entries })
+    }
+}
+
 /// Names one more, or counts it where enough are named.
 fn named<T>(list: &mut Vec<T>, one: T, unnamed: &mut u64) {
     if list.len() < MOST_NAMED { list.push(one) } else { *unnamed += 1 }
@@ -538,53 +583,4 @@ fn named<T>(list: &mut Vec<T>, one: T, unnamed: &mut u64) {
 fn first_difference(made: &[Hash], known: &[Hash]) -> Option<u64> {
     let place = made.iter().zip(known).position(|(made, known)| made != known)?;
     u64::try_from(place).ok()
-}
-
-/// Reads the handing over of a key, if both have signed it.
-fn rotation(index: u64, entry: &Entry) -> Option<Rotation> {
-    let text = |field: &str| entry.body.get(field)?.as_str();
-    let (from, to): (VerifierKey, VerifierKey) = (text("from")?.parse().ok()?, text("to")?.parse().ok()?);
-    let signatures = entry.body.get("signatures")?.as_array()?;
-    let signed = rotation_text(from.name(), &to.to_string());
-    let sound = signatures.len() == 2
-        && [&from, &to].iter().zip(signatures).all(|(key, signature)| {
-            let signature = signature.as_str().and_then(crate::note::bytes);
-            signature.is_some_and(|signature| key.has_signed(&signed, &signature))
-        });
-    (sound && from.name() == to.name()).then_some(Rotation { index, from, to })
-}
-
-/// Checks who signed the checkpoints. Returns the key that signs now.
-fn signatures(
-    mut notes: Vec<(&SignedCheckpoint, bool)>,
-    trusted: Option<&VerifierKey>,
-    rotations: &[Rotation],
-) -> Result<Option<VerifierKey>, VerifyError> {
-    let Some(trusted) = trusted else { return Ok(None) };
-    let mut keys = vec![rotations.first().map_or(trusted, |first| &first.from)];
-    for rotation in rotations {
-        // Each hands over from the one before it; one that was done twice, since a crash came between, is the same again.
-        if keys.last() != Some(&&rotation.to) {
-            if keys.last() != Some(&&rotation.from) {
-                return Err(VerifyError::Entry { index: rotation.index, why: Wrong::FalseRotation });
-            }
-            keys.push(&rotation.to);
-        }
-    }
-    if !keys.contains(&trusted) {
-        return Err(VerifyError::OtherKey);
-    }
-    notes.sort_by_key(|(note, _)| note.checkpoint().size);
-    // Once the next key has signed, the one before it counts no more.
-    let mut current = 0;
-    for (note, kept) in &notes {
-        let by = keys.iter().enumerate().skip(current).rev().find(|(_, key)| note.is_signed_by(key));
-        match by {
-            Some((by, _)) if !kept => current = by,
-            Some(_) => {}
-            None if *kept && keys.iter().any(|key| note.is_signed_by(key)) => {}
-            None => return Err(VerifyError::Signature { size: note.checkpoint().size }),
-        }
-    }
-    Ok(keys.last().copied().cloned())
 }

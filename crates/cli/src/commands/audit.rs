@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use backstop::store::{AuditProcess, AuditReport, AuditStep, PrunableAudit, Store, Timestamp};
+use backstop::store::{AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store, Timestamp};
 use backstop::{HeadKey, SignedHead, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ async fn verify(
     let report = store.verify_audit(known).await?;
     let AuditReport { head, checkpoints, .. } = &report;
     let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
-    let exit = if overdue { Exit::Incomplete } else { Exit::Success };
+    let exit = if overdue || !report.unproved.is_empty() { Exit::Incomplete } else { Exit::Success };
     if output.is_json() {
         let mut whole = serde_json::to_value(&report).unwrap_or_default();
         if let Some(fields) = whole.as_object_mut() {
@@ -116,7 +116,7 @@ async fn verify(
         return Ok(exit);
     }
     let paint = output.paint();
-    let whole = match overdue {
+    let whole = match exit == Exit::Incomplete {
         false => paint.with(Style::Good, "the audit trail is whole"),
         true => paint.with(
             Style::Notice,
@@ -138,13 +138,22 @@ async fn verify(
     });
     output.text(text.trim_end())?;
     if overdue {
-        output.say(&unproved(&report));
+        output.say(&uncovered(&report));
     }
+    report.unproved.iter().for_each(|entries| output.say(&unproved(entries)));
     Ok(exit)
 }
 
+/// Returns what can't be told of entries that were damaged or without a checkpoint, and what to do.
+fn unproved(AuditUnproved { told, from, through }: &AuditUnproved) -> String {
+    format!(
+        "warning: when entry {told} was written, no checkpoint covered the entries {from} to {through}, or one of them was damaged: whether they were changed before can't be told\n\
+         hint: `backstop log --kind recovered` says what was found; compare with a head or a backup from before"
+    )
+}
+
 /// Returns what can't be told of entries that should be signed by now, and what to do.
-fn unproved(report: &AuditReport) -> String {
+fn uncovered(report: &AuditReport) -> String {
     let AuditReport { head, checkpoints, impaired, .. } = report;
     let since = checkpoints.uncovered_since.map(|since| since.to_string()).unwrap_or_default();
     let what = match checkpoints.covered {
@@ -177,6 +186,7 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         backwards,
         checkpoints,
         recovered,
+        unproved: _,
         impaired,
         omitted,
         unnamed,
@@ -205,7 +215,7 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
     }
     if *recovered > 0 {
         notices.push(format!(
-            "{recovered} times something damaged was put aside, as an entry that a crash tore (`backstop log --kind recovered`)"
+            "{recovered} times something damaged was put aside, or a checkpoint was missing (`backstop log --kind recovered`)"
         ));
     }
     if *impaired > 0 {

@@ -302,6 +302,29 @@ fn a_trail_that_nothing_signs_is_not_called_whole() {
 }
 
 #[test]
+fn missing_checkpoints_are_told_after_the_next_process_has_signed() {
+    let (user, trail) = filled();
+    trail.sign();
+    let folder = user.path().join("data/backstop/backstop.trail");
+    for gone in ["checkpoint", "checkpoints"] {
+        std::fs::remove_file(folder.join(gone)).unwrap();
+    }
+    let origin = std::fs::OpenOptions::new().write(true).open(folder.join("origin")).unwrap();
+    let early = std::time::SystemTime::now() - std::time::Duration::from_secs(600);
+    origin.set_modified(early).unwrap();
+    let next = Trail::of(&user);
+    next.add(entries());
+    next.sign();
+    let verified = user.run(&["audit", "verify"]);
+    assert_eq!(verified.code, Some(3), "{}", verified.whole());
+    assert!(verified.err.contains("no checkpoint covered the entries 1 to "), "{}", verified.whole());
+    let json = user.run(&["audit", "verify", "--json"]).json();
+    assert_eq!(json["unproved"][0]["from"], 1, "{json}");
+    let log = user.run(&["log", "--kind", "recovered"]).succeeded();
+    assert!(log.out.contains("`checkpoint` was missing; "), "{}", log.whole());
+}
+
+#[test]
 fn what_passed_is_pruned_before_decisions_and_old_proofs_hold() {
     let (user, trail) = filled();
     trail.sign();

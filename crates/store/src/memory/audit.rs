@@ -222,6 +222,18 @@ impl AuditStore for MemoryStore {
         self.state().audit.verify(known)
     }
 
+    async fn verify_audit_with(
+        &self,
+        known: Option<AuditHead>,
+        _kept: &[String],
+    ) -> Result<AuditReport, VerifyAuditError> {
+        self.verify_audit(known).await
+    }
+
+    async fn offer_audit(&self, _old: u64) -> Result<String, ProveAuditError> {
+        Err(ProveAuditError::InMemory)
+    }
+
     async fn prove_audit(&self, _: u64) -> Result<String, ProveAuditError> {
         Err(ProveAuditError::InMemory)
     }

@@ -76,7 +76,19 @@ impl AuditStore for SqliteStore {
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        self.trail.verify(known).await
+        self.trail.verify(known, &[]).await
+    }
+
+    async fn verify_audit_with(
+        &self,
+        known: Option<AuditHead>,
+        kept: &[String],
+    ) -> Result<AuditReport, VerifyAuditError> {
+        self.trail.verify(known, kept).await
+    }
+
+    async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError> {
+        self.trail.offer(old).await
     }
 
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError> {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use backstop_hooks::Digest;
 use backstop_trail::{
-    Appended, Body, Envelope, Extent, Log, Options, Reader, SigningKey, TrailError, Trust, VerifyError,
-    Writer, verify_each,
+    AddCheckpoint, Appended, Body, Envelope, Extent, Log, Options, Reader, SignedCheckpoint, SigningKey,
+    TrailError, Trust, Unproved, VerifyError, Writer, verify_each,
 };
 use memchr::memmem;
 use serde_json::json;
@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use crate::audit::AuditProcess;
 use crate::{
     AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
-    AuditHead, AuditReport, AuditStep, CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError,
-    RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
+    ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// The trail of a database.
@@ -125,11 +125,22 @@ impl Trail {
         .await
     }
 
-    pub(super) async fn verify(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        self.aside(move |trail| trail.verified(known)).await
+    pub(super) async fn verify(
+        &self,
+        known: Option<AuditHead>,
+        kept: &[String],
+    ) -> Result<AuditReport, VerifyAuditError> {
+        let kept = kept.iter().map(|kept| kept.parse()).collect::<Result<Vec<_>, TrailError>>();
+        let kept = kept.map_err(|error| VerifyAuditError::Untrusted(error.to_string()))?;
+        self.aside(move |trail| trail.verified(known, kept)).await
     }
 
-    fn verified(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+    fn verified(
+        &self,
+        known: Option<AuditHead>,
+        kept: Vec<SignedCheckpoint>,
+    ) -> Result<AuditReport, VerifyAuditError> {
+        let witnessed = kept.iter().map(|kept| kept.checkpoint().size).max().unwrap_or_default();
         let reader = self.reader();
         let origin = reader.origin().map_err(|error| self.failed(&error))?;
         // Whoever may not read the key checks all but the signatures, and the report says so.
@@ -139,8 +150,7 @@ impl Trail {
             .and_then(|(key, origin)| key.verifier(&origin));
         let heads = known.map(|head| Extent { size: head.seq, root: *head.digest.as_bytes() });
         let tolerance = i64::try_from(CLOCK_TOLERANCE.as_millis()).unwrap_or(i64::MAX);
-        let trust =
-            Trust { key, kept: Vec::new(), heads: heads.into_iter().collect(), clock_tolerance: tolerance };
+        let trust = Trust { key, kept, heads: heads.into_iter().collect(), clock_tolerance: tolerance };
         let mut report = AuditReport::default();
         let proved = verify_each(&reader, &trust, |index, envelope, bytes| {
             if [AUDIT_GAP, AUDIT_OMITTED, AUDIT_IMPAIRED].contains(&&*envelope.kind)
@@ -178,10 +188,14 @@ impl Trail {
                 count: proved.checkpoints,
                 torn: proved.torn_checkpoints,
                 covered: proved.covered,
-                uncovered_since: self.first_time(proved.covered.max(known.map_or(0, |known| known.seq)))?,
+                uncovered_since: {
+                    let known = known.map_or(0, |known| known.seq);
+                    self.first_time(proved.covered.max(known).max(witnessed))?
+                },
                 key: proved.key.map(|key| key.to_string()),
             },
             recovered: proved.recovered.len() as u64,
+            unproved: proved.unproved.into_iter().map(unproved).collect(),
             unnamed: report.unnamed.saturating_add(proved.unnamed),
             torn: proved.torn,
             ..report
@@ -233,6 +247,23 @@ impl Trail {
                 ))),
                 Err(error) => Err(ProveAuditError::Store(trail.failed(&error))),
             }
+        })
+        .await
+    }
+
+    pub(super) async fn offer(&self, old: u64) -> Result<String, ProveAuditError> {
+        self.aside(move |trail| {
+            let reader = trail.reader();
+            let offered = || {
+                let Some(checkpoint) = reader.checkpoint()? else { return Ok(None) };
+                let path = reader.consistency(old, checkpoint.checkpoint().size)?;
+                Ok(Some(AddCheckpoint { old, path, checkpoint }.to_string()))
+            };
+            let offered = offered().map_err(|error| trail.failed(&error))?;
+            offered.ok_or_else(|| {
+                let why = "the audit trail has no checkpoint yet\nhint: there is one at the latest ten seconds after an entry";
+                ProveAuditError::NotProvable(why.to_owned())
+            })
         })
         .await
     }
@@ -304,6 +335,11 @@ impl Trail {
         };
         StoreError::because(&self.place(), kind, error)
     }
+}
+
+/// Returns entries with the numbers that people see: the first of the trail is 1.
+fn unproved(Unproved { index, entries }: Unproved) -> AuditUnproved {
+    AuditUnproved { told: index + 1, from: entries.start + 1, through: entries.end }
 }
 
 /// Returns the folder of the trail of the database at `path`.

@@ -205,6 +205,9 @@ async fn decisions_outlive_what_passed_and_old_heads_hold(store: &dyn Store) {
         told(6, "unheard.of", json!({})),
         told(7, "receipt", json!({ "verdict": "unheard-of" })),
         told(8, "receipt", json!({})),
+        told(9, "receipt", json!({ "verdict": "dropped" })),
+        told(9, "receipt", json!({ "verdict": "pass", "steps": [{}, { "passedDespiteFailure": true }] })),
+        told(9, "receipt", json!({ "verdict": "pass", "stepsOmitted": 9 })),
     ];
     let others = [passed(1), passed(3), told(5, "heartbeat", json!({}))];
     for other in others {
@@ -213,16 +216,18 @@ async fn decisions_outlive_what_passed_and_old_heads_hold(store: &dyn Store) {
     for decision in decisions.clone() {
         store.append_audit(decision).await.unwrap();
     }
-    for verdict in ["modify", "handled", "observed", "dropped"] {
-        store.append_audit(told(9, "receipt", json!({ "verdict": verdict }))).await.unwrap();
+    for verdict in ["modify", "handled", "observed"] {
+        let steps = json!([{ "passedDespiteFailure": false }]);
+        let receipt = told(9, "receipt", json!({ "verdict": verdict, "steps": steps }));
+        store.append_audit(receipt).await.unwrap();
     }
     store.append_audit(passed(1_000)).await.unwrap();
     let head = store.audit_head().await.unwrap();
     let bound = AuditBound { since: Some(at(100)), decisions_since: Some(at(5)), ..AuditBound::default() };
     let due = store.prunable_audit(bound, 99).await.unwrap();
-    assert_eq!((due.entries, due.decisions, due.first, due.last), (9, 2, 1, 13));
+    assert_eq!((due.entries, due.decisions, due.first, due.last), (8, 2, 1, 15));
     assert_eq!(store.prune_audit(bound, 2, at(2_000)).await.unwrap(), 2, "the oldest first");
-    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 7);
+    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 6);
     assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 0);
     let left = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
     let left: Vec<_> = left.iter().filter(|entry| entry.kind != AUDIT_PRUNED).collect();
@@ -230,7 +235,7 @@ async fn decisions_outlive_what_passed_and_old_heads_hold(store: &dyn Store) {
     let expected: Vec<_> = kept.chain([(at(1_000), "receipt")]).collect();
     assert_eq!(left.iter().map(|entry| (entry.at, entry.kind.as_str())).collect::<Vec<_>>(), expected);
     let report = store.verify_audit(Some(head)).await.unwrap();
-    assert_eq!((report.pruned, report.missing), (9, 0));
+    assert_eq!((report.pruned, report.missing), (8, 0));
     // Without a bound of their own they stay for good.
     let bound = AuditBound { since: Some(at(99_999)), ..AuditBound::default() };
     assert_eq!(store.prunable_audit(bound, 99).await.unwrap().decisions, 0);

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use backstop_trail::{Body, Draft, Entry, MAX_ENTRY_BYTES, TrailError, Writer};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Place, draft, drafts, told};
+use crate::support::{Place, bodies, draft, drafts, told};
 
 /// Puts something in the place of a file.
 type Make = fn(&Path);
@@ -34,22 +34,6 @@ fn signed() -> Place {
     log.append(&drafts(3)).unwrap();
     log.checkpoint().unwrap();
     place
-}
-
-/// The bodies of all entries of a kind.
-fn bodies(place: &Place, kind: &str) -> Vec<Value> {
-    let mut found = Vec::new();
-    place
-        .reader()
-        .scan(0, |_, frame| {
-            let entry = Entry::read(frame.entry().unwrap()).unwrap();
-            if entry.kind == kind {
-                found.push(entry.body);
-            }
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
-    found
 }
 
 /// Writes on, and checks that nothing is lost, that the damage is told of once, and what is left of it.
@@ -201,8 +185,11 @@ fn what_fails_behind_entries_fails_no_entry_and_is_told_once_and_made_good() {
     for tile in ["000", "001", "002", "003"] {
         assert!(place.log().join("tile/0").join(tile).exists(), "{tile} was written later");
     }
+    // No checkpoint had covered them, and the one that does now does not hide that.
+    assert_eq!(bodies(&place, "recovered").len(), 1);
     let report = place.verify().unwrap();
-    assert_eq!((report.size, report.covered, report.missing), (1201, 1201, 0));
+    assert_eq!((report.size, report.covered, report.missing), (1202, 1202, 0));
+    assert_eq!(report.unproved[0].entries, 0..901);
     // What begins to fail again is told of again.
     fs::remove_dir_all(place.log().join("tile")).unwrap();
     fs::write(place.log().join("tile"), "no folder").unwrap();

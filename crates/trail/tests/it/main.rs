@@ -11,8 +11,10 @@
 mod back;
 mod befallen;
 mod faults;
+mod hidden;
 mod proving;
 mod support;
 mod tampering;
 mod together;
 mod waiting;
+mod witness;

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use backstop_trail::{
-    Body, Draft, Log, Options, Reader, Report, SigningKey, Trust, VerifierKey, VerifyError, verify,
+    Body, Draft, Log, Options, Reader, Report, SigningKey, Trust, VerifierKey, VerifyError, now, verify,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A folder with a log and its key.
@@ -104,9 +105,26 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
+/// When these tests began.
+static BEGUN: LazyLock<i64> = LazyLock::new(now);
+
 /// An entry that tells its number.
 pub(crate) fn draft(n: u64) -> Draft {
-    Draft::new(1_000_000 + n as i64, "test", Body::of(&json!({ "number": n })).unwrap())
+    Draft::new(*BEGUN + n as i64, "test", Body::of(&json!({ "number": n })).unwrap())
+}
+
+/// The bodies of all entries of a kind.
+pub(crate) fn bodies(place: &Place, kind: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    place
+        .reader()
+        .scan(0, |_, frame| {
+            let entry = frame.entry().map(|entry| backstop_trail::Entry::read(entry).unwrap());
+            found.extend(entry.filter(|entry| entry.kind == kind).map(|entry| entry.body));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    found
 }
 
 pub(crate) fn drafts(count: u64) -> Vec<Draft> {

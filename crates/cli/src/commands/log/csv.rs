@@ -2,7 +2,8 @@
 //!
 //! A spreadsheet takes what begins with `=`, `+`, `-`, `@` and other signs for a formula, and runs it (CWE-1236). A cell is written as it is
 //! only where it begins with a letter, a digit or one of few signs that begin no formula; before all others is an apostrophe, which
-//! spreadsheets take for the mark of a text.
+//! spreadsheets take for the mark of a text. Some split cells at other signs (`;`, tabs, white space), whatever is quoted, so the same holds for
+//! what stands behind one within a cell.
 
 use super::facts::Facts;
 
@@ -65,14 +66,23 @@ pub(super) fn row(facts: &Facts<'_>) -> String {
 }
 
 fn cell(text: &str) -> String {
-    let Some(first) = text.chars().next() else { return String::new() };
-    let is_harmless = first.is_ascii_alphanumeric() || ['/', '_', '.', '~'].contains(&first);
-    let mark = if is_harmless { "" } else { "'" };
+    let mut marked = String::with_capacity(text.len());
+    // Whether a spreadsheet may take what comes next for the beginning of a cell.
+    let mut begins = true;
+    for (place, char) in text.char_indices() {
+        let is_harmless = char.is_ascii_alphanumeric() || ['/', '_', '.', '~'].contains(&char);
+        let splits = char.is_whitespace() || [',', ';', '|'].contains(&char);
+        if begins && !is_harmless && (place == 0 || !splits) {
+            marked.push('\'');
+        }
+        marked.push(char);
+        begins = splits || (begins && !is_harmless);
+    }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_.~:- ".contains(c);
-    if mark.is_empty() && text.chars().all(is_plain) && !text.ends_with(' ') {
-        text.to_owned()
+    if marked.chars().all(is_plain) && !marked.ends_with(' ') {
+        marked
     } else {
-        format!("\"{mark}{}\"", text.replace('"', "\"\""))
+        format!("\"{}\"", marked.replace('"', "\"\""))
     }
 }
 
@@ -101,6 +111,14 @@ mod tests {
             let cell = cell(formula);
             assert!(cell.starts_with("\"'"), "{formula:?}: {cell}");
         }
+        for hidden in ["a;=1", "a\t=1", "a; =1", "a\n+1", "a,@x", "a b -1", "a\u{a0}=1", "a|=1", "a;\"=1"] {
+            let cell = cell(hidden);
+            assert!(
+                cell.contains('\'') && !cell.contains(";=") && !cell.contains("\t="),
+                "{hidden:?}: {cell}"
+            );
+        }
+        assert_eq!(cell("a; =1"), "\"a; '=1\"");
         assert_eq!(cell("=HYPERLINK(\"x\",1)"), "\"'=HYPERLINK(\"\"x\"\",1)\"");
         for plain in ["exec", "42", "/home/ann", "2025-11-28T10:00:00Z", "a b", "_x", ".x", "~/x"] {
             assert_eq!(cell(plain), plain);

@@ -30,11 +30,12 @@ impl<'e> Facts<'e> {
         pointers.iter().find_map(|pointer| self.text(pointer))
     }
 
-    /// What was decided: the verdict of a receipt, or `ask` where somebody was asked and it was not stopped; the decision of an answer.
+    /// What was decided: the verdict of a receipt, or `ask` where somebody was asked and it passed; the decision of an answer. A call that was
+    /// given up while somebody was asked is `dropped`: nobody allowed it.
     pub(super) fn decision(&self) -> Option<&'e str> {
         let verdict = self.first(&["/verdict", "/decision"]);
         let is_asked = self.is_receipt() && self.entry.body.get("approval").is_some();
-        if is_asked && verdict != Some("block") { Some("ask") } else { verdict }
+        if is_asked && !matches!(verdict, Some("block" | "dropped")) { Some("ask") } else { verdict }
     }
 
     pub(super) fn is_blocked(&self) -> bool {

@@ -107,7 +107,18 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         }
         "heartbeat" => vec!["nothing happened".to_owned()],
         "recovered" => vec![match facts.text("/file") {
-            Some(file) => format!("`{file}` was damaged, and is put aside"),
+            Some(file) => {
+                let what = if facts.text("/kept").is_some() {
+                    "was damaged, and is put aside"
+                } else {
+                    "was missing"
+                };
+                let unsigned = facts.number("/unsigned").map_or_else(String::new, |unsigned| {
+                    let covers = number("/covers");
+                    format!("; {unsigned} entries behind {covers} were covered by no checkpoint")
+                });
+                format!("`{file}` {what}{unsigned}")
+            }
             None => format!("{} bytes that a crash tore are put aside", number("/bytes")),
         }],
         "impaired" => vec![format!(

@@ -122,11 +122,14 @@ fn control(facts: &Facts<'_>) -> (Option<Word>, Option<Word>) {
     }
 }
 
-/// Returns the severity: informational, low where something was changed or asked about, medium where it was stopped.
+/// Returns the severity: informational, low where something was changed, asked about or given up, medium where it was stopped or where entries
+/// are missing or were not written, high where the trail was damaged.
 fn severity(facts: &Facts<'_>) -> u32 {
     match facts.decision() {
+        _ if facts.entry.kind == "recovered" => 4,
+        _ if ["gap", "omitted", "impaired"].contains(&facts.entry.kind.as_str()) => 3,
         _ if facts.is_blocked() => 3,
-        Some("ask" | "modify") => 2,
+        Some("ask" | "modify" | "dropped") => 2,
         _ => 1,
     }
 }
@@ -248,6 +251,19 @@ pub(super) mod tests {
     fn a_block_is_the_event_that_it_was() {
         let entry = blocked();
         insta::assert_snapshot!(serde_json::to_string_pretty(&event(&Facts::of(&entry))).unwrap());
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_is_not_approved_and_a_damaged_trail_is_no_information() {
+        let given_up =
+            entry("receipt", json!({ "verdict": "dropped", "approval": { "resolution": "aborted" } }));
+        let given_up = event(&Facts::of(&given_up));
+        assert_eq!((&given_up["action"], given_up.get("disposition")), (&json!("dropped"), None));
+        for (kind, severity) in [("recovered", 4), ("gap", 3), ("omitted", 3), ("impaired", 3), ("start", 1)]
+        {
+            let entry = entry(kind, json!({}));
+            assert_eq!(event(&Facts::of(&entry))["severity_id"], severity, "{kind}");
+        }
     }
 
     #[test]

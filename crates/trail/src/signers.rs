@@ -1,0 +1,71 @@
+//! Whose signatures count: the keys that a log had, one after the other, and what each of them signed.
+
+use crate::VerifierKey;
+use crate::entry::Entry;
+use crate::log::rotation_text;
+use crate::note::SignedCheckpoint;
+use crate::verify::{VerifyError, Wrong};
+
+/// Returns whether no checkpoint of that size is one that was kept elsewhere, or that the key signed.
+pub(crate) fn is_foreign(notes: &[(&SignedCheckpoint, bool)], size: u64, key: Option<&VerifierKey>) -> bool {
+    let Some(key) = key else { return false };
+    let mut of_size = notes.iter().filter(|(note, _)| note.checkpoint().size == size).peekable();
+    of_size.peek().is_some() && of_size.all(|(note, kept)| !kept && !note.is_signed_by(key))
+}
+
+/// A handing over from one key to the next.
+#[derive(Debug)]
+pub(crate) struct Rotation {
+    pub(crate) index: u64,
+    pub(crate) from: VerifierKey,
+    pub(crate) to: VerifierKey,
+}
+
+/// Reads the handing over of a key, if both have signed it.
+pub(crate) fn rotation(index: u64, entry: &Entry) -> Option<Rotation> {
+    let text = |field: &str| entry.body.get(field)?.as_str();
+    let (from, to): (VerifierKey, VerifierKey) = (text("from")?.parse().ok()?, text("to")?.parse().ok()?);
+    let signatures = entry.body.get("signatures")?.as_array()?;
+    let signed = rotation_text(from.name(), &to.to_string());
+    let sound = signatures.len() == 2
+        && [&from, &to].iter().zip(signatures).all(|(key, signature)| {
+            let signature = signature.as_str().and_then(crate::note::bytes);
+            signature.is_some_and(|signature| key.has_signed(&signed, &signature))
+        });
+    (sound && from.name() == to.name()).then_some(Rotation { index, from, to })
+}
+
+/// Checks who signed the checkpoints. Returns the key that signs now.
+pub(crate) fn signatures(
+    mut notes: Vec<(&SignedCheckpoint, bool)>,
+    trusted: Option<&VerifierKey>,
+    rotations: &[Rotation],
+) -> Result<Option<VerifierKey>, VerifyError> {
+    let Some(trusted) = trusted else { return Ok(None) };
+    let mut keys = vec![rotations.first().map_or(trusted, |first| &first.from)];
+    for rotation in rotations {
+        // Each hands over from the one before it; one that was done twice, since a crash came between, is the same again.
+        if keys.last() != Some(&&rotation.to) {
+            if keys.last() != Some(&&rotation.from) {
+                return Err(VerifyError::Entry { index: rotation.index, why: Wrong::FalseRotation });
+            }
+            keys.push(&rotation.to);
+        }
+    }
+    if !keys.contains(&trusted) {
+        return Err(VerifyError::OtherKey);
+    }
+    notes.sort_by_key(|(note, _)| note.checkpoint().size);
+    // Once the next key has signed, the one before it counts no more.
+    let mut current = 0;
+    for (note, kept) in &notes {
+        let by = keys.iter().enumerate().skip(current).rev().find(|(_, key)| note.is_signed_by(key));
+        match by {
+            Some((by, _)) if !kept => current = by,
+            Some(_) => {}
+            None if *kept && keys.iter().any(|key| note.is_signed_by(key)) => {}
+            None => return Err(VerifyError::Signature { size: note.checkpoint().size }),
+        }
+    }
+    Ok(keys.last().copied().cloned())
+}

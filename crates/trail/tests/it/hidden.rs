@@ -1,0 +1,268 @@
+//! What somebody who can write the folder would hide: missing checkpoints, foreign ones, a false name, entries behind a damaged one.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use backstop_trail::{Checkpoint, Log, SigningKey, TrailError, Trust, Unproved, VerifyError, Wrong, verify};
+use serde_json::json;
+
+use crate::support::{Place, bodies, draft, drafts, frame, told};
+
+/// A log of that many entries, all covered by checkpoints of up to 100 entries each.
+fn signed(entries: u64) -> Place {
+    let place = Place::new();
+    let mut log = place.open();
+    for group in drafts(entries).chunks(100) {
+        log.append(group).unwrap();
+        log.checkpoint().unwrap();
+    }
+    place
+}
+
+fn remove(place: &Place, files: &[&str]) {
+    for file in files {
+        let path = place.log().join(file);
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.unwrap();
+    }
+}
+
+/// Changes an entry, as whoever can write the file does.
+fn change(place: &Place, at: usize) {
+    let mut frames = place.frames(0);
+    let entry = String::from_utf8(frames[at][8..].to_vec()).unwrap();
+    frames[at] = frame(entry.replace("\"number\":", "\"numbers\":").as_bytes());
+    place.put_frames(0, &frames);
+}
+
+/// What the next process does.
+fn goes_on(place: &Place) {
+    let mut log = place.open();
+    log.append(&[draft(1)]).unwrap();
+    log.checkpoint().unwrap();
+}
+
+fn unproved(place: &Place) -> Vec<Unproved> {
+    place.verify().unwrap().unproved
+}
+
+#[test]
+fn missing_checkpoints_are_not_signed_over_in_silence() {
+    let place = signed(300);
+    let kept = place.reader().checkpoint().unwrap().unwrap();
+    remove(&place, &["tile", "frontier", "checkpoint", "checkpoints"]);
+    let sound = place.copy();
+    change(&place, 5);
+    goes_on(&place);
+    goes_on(&place);
+    let lost = json!({ "file": "checkpoint", "covers": 0, "unsigned": 300 });
+    assert_eq!(bodies(&place, "recovered"), [lost]);
+    assert_eq!(unproved(&place), [Unproved { index: 301, entries: 0..300 }]);
+    // Whoever has a checkpoint from before can tell.
+    let trust =
+        |place: &Place| Trust { key: Some(place.verifier()), kept: vec![kept.clone()], ..Trust::default() };
+    let found = verify(&place.reader(), &trust(&place));
+    assert!(matches!(found, Err(VerifyError::Rewritten { size: 300 })), "{found:?}");
+    goes_on(&sound);
+    assert_eq!(unproved(&sound).len(), 1);
+    assert_eq!(verify(&sound.reader(), &trust(&sound)).unwrap().unproved, []);
+    // One from afterwards says nothing of what was before.
+    let later = sound.reader().checkpoint().unwrap().unwrap();
+    let trust = Trust { key: Some(sound.verifier()), kept: vec![later], ..Trust::default() };
+    assert_eq!(verify(&sound.reader(), &trust).unwrap().unproved.len(), 1);
+}
+
+#[test]
+fn an_older_checkpoint_in_the_place_of_the_newest_is_told() {
+    let place = signed(700);
+    let all = place.reader().checkpoints().unwrap().0;
+    let old = &all[1];
+    fs::write(place.log().join("checkpoint"), old.to_string()).unwrap();
+    let put_back = place.copy();
+    goes_on(&put_back);
+    assert_eq!(bodies(&put_back, "recovered"), [json!({ "file": "checkpoint", "covers": 700 })]);
+    assert_eq!(unproved(&put_back), []);
+    let text = all[..2].iter().map(|note| format!("--\n{note}")).collect::<String>();
+    fs::write(place.log().join("checkpoints"), text).unwrap();
+    goes_on(&place);
+    assert_eq!(unproved(&place), [Unproved { index: 701, entries: 200..700 }]);
+}
+
+#[test]
+fn a_short_log_without_a_checkpoint_is_told_where_it_is_old() {
+    for (age, is_told) in [(0, false), (120, true)] {
+        let place = Place::new();
+        place.open().append(&drafts(3)).unwrap();
+        let origin = fs::OpenOptions::new().write(true).open(place.log().join("origin")).unwrap();
+        origin.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        goes_on(&place);
+        assert_eq!(bodies(&place, "recovered").len(), usize::from(is_told), "{age}");
+        assert_eq!(unproved(&place).len(), usize::from(is_told), "{age}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_none_of_our_keys_signed_stops_no_signing() {
+    let place = signed(300);
+    let foreign = SigningKey::open(&place.path().join("foreign")).unwrap();
+    let origin = place.reader().origin().unwrap().unwrap();
+    let huge = Checkpoint { origin: origin.clone(), size: u64::MAX, root: [7; 32] };
+    let mut unsigned = huge.clone().signed(&[&foreign]).to_string();
+    let line = unsigned.rfind("— ").unwrap();
+    unsigned.truncate(line);
+    unsigned.push_str(&format!("— {origin} AAAA{}=\n", "A".repeat(87)));
+    for forged in [huge.signed(&[&foreign]).to_string(), unsigned] {
+        let copy = place.copy();
+        fs::write(copy.log().join("checkpoint"), &forged).unwrap();
+        let found = copy.verify();
+        assert!(matches!(found, Err(VerifyError::Signature { size: u64::MAX })), "{found:?}");
+        let mut log = copy.open();
+        log.append(&drafts(300)).unwrap();
+        drop(log);
+        let told = bodies(&copy, "recovered");
+        assert_eq!(
+            (told.len(), &told[0]["file"], &told[0]["covers"]),
+            (1, &json!("checkpoint"), &json!(300))
+        );
+        let kept = copy.log().join("damaged").join(told[0]["kept"].as_str().unwrap());
+        assert_eq!(fs::read_to_string(kept).unwrap(), forged);
+        assert_eq!((copy.verify().unwrap().covered, unproved(&copy)), (601, vec![]));
+    }
+}
+
+#[test]
+fn a_checkpoint_of_the_key_before_counts_and_one_of_a_key_before_that_does_not() {
+    let place = signed(3);
+    let first = SigningKey::open(&place.key()).unwrap();
+    place.open().rotate(5).unwrap();
+    let newest = place.reader().checkpoint().unwrap().unwrap().checkpoint().clone();
+    let forged = Checkpoint { size: newest.size + 1, ..newest };
+    let by_first = forged.signed(&[&first]).to_string();
+    let copy = place.copy();
+    fs::write(copy.log().join("checkpoint"), &by_first).unwrap();
+    copy.open().append(&drafts(1)).unwrap();
+    copy.open().checkpoint().unwrap();
+    assert_eq!(bodies(&copy, "recovered").len(), 0, "a crash may leave it");
+    place.open().rotate(6).unwrap();
+    fs::write(place.log().join("checkpoint"), &by_first).unwrap();
+    goes_on(&place);
+    assert_eq!(bodies(&place, "recovered").len(), 1);
+}
+
+#[test]
+fn a_false_name_is_not_believed_because_a_checkpoint_is_gone() {
+    let place = signed(3);
+    let name = place.reader().origin().unwrap().unwrap();
+    fs::write(place.log().join("origin"), "other/log\n").unwrap();
+    let foreign = SigningKey::open(&place.path().join("foreign")).unwrap();
+    let forged = Checkpoint { origin: "other/log".to_owned(), size: 3, root: [7; 32] }.signed(&[&foreign]);
+    for checkpoint in [None, Some(forged.to_string())] {
+        let copy = place.copy();
+        remove(&copy, &["checkpoint"]);
+        checkpoint.into_iter().for_each(|note| fs::write(copy.log().join("checkpoint"), note).unwrap());
+        assert_eq!(copy.open().origin(), name);
+        goes_on(&copy);
+        assert_eq!(bodies(&copy, "recovered").iter().filter(|told| told["file"] == "origin").count(), 1);
+        copy.verify().unwrap();
+    }
+}
+
+#[test]
+fn whoever_only_opens_the_log_tells_what_was_put_aside() {
+    let place = signed(3);
+    fs::write(place.log().join("origin"), "x y").unwrap();
+    place.open().probe().unwrap();
+    assert_eq!(bodies(&place, "recovered").len(), 1);
+}
+
+#[test]
+fn whole_entries_behind_a_damaged_one_are_kept_and_told() {
+    let place = Place::new();
+    place.open().append(&drafts(9)).unwrap();
+    let sound = fs::read(place.segment(0)).unwrap();
+    let ends: Vec<usize> = place
+        .frames(0)
+        .iter()
+        .scan(0, |end, frame| {
+            *end += frame.len();
+            Some(*end)
+        })
+        .collect();
+    for at in (0..ends[7]).step_by(7) {
+        let broken = place.copy();
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x41;
+        fs::write(broken.segment(0), &bytes).unwrap();
+        let bad = ends.iter().filter(|end| **end <= at).count();
+        let found = broken.verify();
+        assert!(
+            matches!(found, Err(VerifyError::Entry { index, why: Wrong::Unreadable }) if index == bad as u64),
+            "{at}: {found:?}"
+        );
+        goes_on(&broken);
+        let mut expected: Vec<String> = (0..9).filter(|n| *n != bad).map(|n| n.to_string()).collect();
+        expected.extend(["recovered".to_owned(), "1".to_owned()]);
+        assert_eq!(told(&broken.reader()), expected, "byte {at}");
+        let recovered = &bodies(&broken, "recovered")[0];
+        let kept = broken.log().join("damaged").join(recovered["kept"].as_str().unwrap());
+        assert_eq!(fs::read(kept).unwrap(), bytes, "nothing is destroyed");
+        let report = broken.verify().unwrap();
+        assert_eq!((report.missing, report.torn), (1, false));
+        assert_eq!(report.unproved, [Unproved { index: 8, entries: bad as u64..8 }]);
+    }
+}
+
+#[test]
+fn a_damaged_entry_that_a_tile_knows_leaves_all_others_their_numbers_and_proofs() {
+    let place = signed(300);
+    let (proof, root) = (place.reader().prove(250).unwrap(), place.reader().root(300).unwrap());
+    let mut frames = place.frames(0);
+    for bad in [100, 101] {
+        frames[bad][20] ^= 1;
+    }
+    place.put_frames(0, &frames);
+    remove(&place, &["frontier"]);
+    goes_on(&place);
+    let found = told(&place.reader());
+    assert_eq!((found[99].as_str(), found[100].as_str(), found[101].as_str()), ("99", "pruned", "pruned"));
+    assert_eq!((found[102].as_str(), found[300].as_str()), ("102", "recovered"));
+    assert_eq!(place.reader().root(300).unwrap(), root);
+    assert_eq!(place.reader().prove(250).unwrap().entry, proof.entry);
+    let found = place.verify();
+    assert!(matches!(found, Err(VerifyError::Entry { index: 100, why: Wrong::Untold })), "{found:?}");
+}
+
+#[test]
+fn a_tile_that_is_not_what_the_entries_make_is_kept_and_told() {
+    let place = signed(300);
+    let tile = fs::read(place.log().join("tile/0/000")).unwrap();
+    change(&place, 5);
+    remove(&place, &["frontier"]);
+    goes_on(&place);
+    let told = bodies(&place, "recovered");
+    assert_eq!(told[0]["file"], "tile/0/0");
+    let kept = place.log().join("damaged").join(told[0]["kept"].as_str().unwrap());
+    assert_eq!(fs::read(kept).unwrap(), tile);
+}
+
+#[test]
+fn a_missing_segment_is_passed_over_by_no_reader() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.segment_bytes = 1;
+    Log::open(options).unwrap().append(&drafts(700)).unwrap();
+    for gone in [0, 256] {
+        let broken = place.copy();
+        fs::remove_file(broken.segment(gone)).unwrap();
+        let mut shown = Vec::new();
+        let scanned = broken.reader().scan(0, |index, _| {
+            shown.push(index);
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(scanned, Err(TrailError::Damaged { .. })), "{gone}: {scanned:?}");
+        assert_eq!(shown, (0..gone).collect::<Vec<_>>());
+        let scanned = broken.reader().scan(600, |_, _| ControlFlow::Continue(()));
+        assert_eq!(scanned.unwrap(), 700, "what is there is shown");
+    }
+}
