@@ -139,6 +139,6 @@ pub use pin::{Pin, PinChange, PinDifference, PinError};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
 #[cfg(feature = "config")]
-pub use retention::{Bounds, Retention, RetentionError, Swept, delete_session, retention};
+pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "config")]
 pub use traces::Traces;

@@ -12,7 +12,8 @@ use backstop_engine::Engine;
 use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
 use backstop_hooks::{CallContext, SessionId};
 use backstop_store::{
-    AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, StoreError, Timestamp,
+    AuditBound, AuditFilter, AuditPlace, DeleteError, DeletedSession, Deletion, DeletionCause, Store,
+    StoreError, Timestamp,
 };
 
 /// What of small things, approvals and audit entries, counts as much as a session.
@@ -178,6 +179,61 @@ impl Retention {
     }
 }
 
+/// How far a clock may jump between two entries without being asked about.
+const JUMP: Duration = Duration::from_hours(30 * 24);
+/// How many entries are read at a time to find out, and at the most.
+const JUMP_PAGE: usize = 512;
+const MOST_JUMP_PAGES: usize = 128;
+
+/// A jump of the clock within the last day, as the audit trail shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "within a day the clock went from {before} to {after}, so nothing is deleted by age until a day has passed; {due} audit entries would go\n\
+     hint: set the clock, or where it is right, wait, or have `backstop prune` delete now"
+)]
+pub struct ClockJump {
+    /// The time of the last entry before it.
+    pub before: Timestamp,
+    /// The time of the first one behind it, or now.
+    pub after: Timestamp,
+    /// How many entries of the audit trail would go, as far as one pass reaches.
+    pub due: u64,
+}
+
+impl Retention {
+    /// Returns the jump that speaks against deleting by age at this time without a human: a clock that is set forward makes everything old. A
+    /// machine that was off for a month looks the same, and deletes a day later.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the trail can't be read.
+    pub async fn clock_jump(
+        self,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Option<ClockJump>, StoreError> {
+        let (day_ago, mut after, mut from) = (now.before(DAY), now, AuditPlace::END);
+        for _ in 0..MOST_JUMP_PAGES {
+            let page = store.audit_page(&AuditFilter::default(), from, JUMP_PAGE).await?;
+            for entry in &page.entries {
+                if entry.at < day_ago {
+                    if entry.at.until(after) <= JUMP {
+                        return Ok(None);
+                    }
+                    let due = store.prunable_audit(self.audit_bound(now), MANY * SMALL).await?.entries;
+                    return Ok(Some(ClockJump { before: entry.at, after, due }));
+                }
+                after = after.min(entry.at);
+            }
+            if page.ended {
+                return Ok(None);
+            }
+            from = page.next;
+        }
+        Ok(None)
+    }
+}
+
 /// Deletes a session with everything that is kept of it, and tells its end where it had not ended.
 ///
 /// # Errors
@@ -332,5 +388,57 @@ impl Pass<'_> {
             self.swept.audit_entries += self.engine.store().prune_audit(bound, limit, self.now).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::{AuditStore as _, Durability, MemoryStore, NewAuditEntry};
+
+    use super::*;
+
+    const NOW: i64 = 2_000_000_000_000;
+
+    /// A trail with entries of so many days ago.
+    async fn trail(days: &[u32]) -> MemoryStore {
+        let store = MemoryStore::default();
+        let entries = days.iter().map(|days| NewAuditEntry {
+            at: Timestamp::from_millis(NOW).before(DAY * *days),
+            kind: "test".to_owned(),
+            session: None,
+            run: None,
+            body: serde_json::json!({}).into(),
+        });
+        store.append_audit_all(entries.collect(), Durability::Now).await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_set_forward_deletes_nothing_before_a_day_has_passed() {
+        let keep =
+            Retention { audit_age: Some(DAY * 90), decision_age: Some(DAY * 360), ..Retention::default() };
+        let jump = async |days: &[u32]| {
+            keep.clock_jump(&trail(days).await, Timestamp::from_millis(NOW)).await.unwrap()
+        };
+        assert_eq!(jump(&[]).await, None);
+        assert_eq!(
+            jump(&[
+                400, 399, 380, 360, 340, 320, 300, 280, 260, 240, 220, 200, 180, 150, 125, 100, 80, 60, 40,
+                20, 1
+            ])
+            .await,
+            None
+        );
+        // The entries behind it have the wrong time, too.
+        for days in [&[5_001, 5_000][..], &[5_001, 5_000, 0]] {
+            let jump = jump(days).await.unwrap();
+            assert_eq!(
+                (jump.before, jump.due),
+                (Timestamp::from_millis(NOW).before(DAY * 5_000), if days.len() == 2 { 1 } else { 2 })
+            );
+            assert!(jump.to_string().contains("hint: "));
+        }
+        // A day later it is the time that it is.
+        assert_eq!(jump(&[5_001, 5_000, 2, 1, 0]).await, None);
     }
 }

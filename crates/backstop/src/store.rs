@@ -22,7 +22,7 @@ pub use backstop_store::{
     AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace,
     AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability,
     MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError,
-   
+    audit_id,
 };
 
 // Sessions, runs and transcripts.

@@ -12,6 +12,7 @@
 //!
 //! The trail contains digests and spans of what was judged, never the text.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -53,6 +54,21 @@ pub(crate) const MOST_NAMED: usize = 100;
 pub(crate) const SESSION: &str = "session";
 /// The label of an entry with its run.
 pub(crate) const RUN: &str = "run";
+
+/// The longest id that an entry has as it was given, in bytes.
+const MAX_ID_BYTES: usize = 256;
+/// How many characters remain of a longer one.
+const KEPT_ID_CHARS: usize = 64;
+
+/// Returns an id as entries have it. Clients make up some (of sessions, runs and tool calls): of a long one, the beginning and the digest of all
+/// of it remain, so that it is still told apart and found, and fills no entry.
+pub fn audit_id(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_ID_BYTES {
+        return Cow::Borrowed(id);
+    }
+    let kept: String = id.chars().take(KEPT_ID_CHARS).collect();
+    Cow::Owned(format!("{kept}…{}", Digest::of_text("audit id", id)))
+}
 
 /// When an entry reaches the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +126,9 @@ impl NewAuditEntry {
     /// Returns the entry as the log takes it. One that is too large is another one that says so.
     pub(crate) fn draft(self) -> Draft {
         let Self { at, kind, session, run, body } = self;
-        let session = session.map(|session| (SESSION.to_owned(), session.to_string()));
-        let labels = session.into_iter().chain(run.map(|run| (RUN.to_owned(), run.to_string())));
+        let label = |name: &str, id: &str| (name.to_owned(), audit_id(id).into_owned());
+        let session = session.map(|session| label(SESSION, session.as_str()));
+        let labels = session.into_iter().chain(run.map(|run| label(RUN, run.as_str())));
         let (at, bytes) = (at.as_millis(), body.as_str().len());
         let draft = match Body::try_from(body.0) {
             Ok(body) => Draft::new(at, &kind, body),
@@ -491,6 +508,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_long_id_fills_no_entry_and_is_found() {
+        let (long, other) = ("é".repeat(5_000), format!("{}x", "é".repeat(5_000)));
+        assert_eq!(audit_id("s-1"), "s-1");
+        assert_eq!(audit_id(&"a".repeat(256)), "a".repeat(256));
+        let id = audit_id(&long);
+        assert!(id.len() < 256 && id.starts_with("éé") && id.contains('…') && id != audit_id(&other), "{id}");
+        let new = |session: &str| NewAuditEntry {
+            at: Timestamp::from_millis(5),
+            kind: "receipt".to_owned(),
+            session: Some(session.into()),
+            run: Some(session.into()),
+            body: json!({}).into(),
+        };
+        let bytes = new(&long).draft().sealed("p", 1).unwrap();
+        assert!(bytes.len() < 1_000);
+        let entry = AuditEntry::read(1, &bytes).unwrap();
+        for (session, passes) in [(&long, true), (&other, false)] {
+            let filter = AuditFilter { session: Some(session.as_str().into()), ..AuditFilter::default() };
+            assert_eq!(filter.passes(&entry), passes);
+        }
+    }
 
     #[test]
     fn an_entry_is_what_the_documentation_says() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 #[cfg(feature = "sqlite")]
 use crate::audit::{RUN, SESSION};
-use crate::{AuditEntry, Timestamp};
+use crate::{AuditEntry, Timestamp, audit_id};
 
 /// The most entries that are read for one page.
 pub const MOST_PAGE_READ: u64 = 1 << 16;
@@ -58,8 +58,8 @@ impl AuditFilter {
         let member = |name: &str, value: &str| [b"\"", name.as_bytes(), b"\":", &text(value)].concat();
         let of = |value: &Option<String>| value.as_deref().map(text);
         let kind = self.kind.as_deref().map(|kind| member("kind", kind));
-        let session = self.session.as_ref().map(|session| member(SESSION, session.as_str()));
-        let run = self.run.as_ref().map(|run| member(RUN, run.as_str()));
+        let session = self.session.as_ref().map(|session| member(SESSION, &audit_id(session.as_str())));
+        let run = self.run.as_ref().map(|run| member(RUN, &audit_id(run.as_str())));
         let verdict = self.verdict.as_deref().map(|verdict| match verdict {
             ASK => b"\"approval\":".to_vec(),
             verdict => member("verdict", verdict),
@@ -92,8 +92,8 @@ impl AuditFilter {
         };
         self.covers(entry.at)
             && self.kind.as_deref().is_none_or(|kind| kind == entry.kind)
-            && (self.session.is_none() || self.session == entry.session)
-            && (self.run.is_none() || self.run == entry.run)
+            && is_id(self.session.as_ref().map(AsRef::as_ref), entry.session.as_ref().map(AsRef::as_ref))
+            && is_id(self.run.as_ref().map(AsRef::as_ref), entry.run.as_ref().map(AsRef::as_ref))
             && verdict
             && is(&self.tool, &["/tool", "/calledAs"])
             && is(&self.agent, &["/agentId", "/agent"])
@@ -104,6 +104,11 @@ impl AuditFilter {
                 .as_deref()
                 .is_none_or(|folder| text("/workspace").is_some_and(|found| is_in(found, folder)))
     }
+}
+
+/// Returns whether an entry has the id that is wanted, if one is.
+fn is_id(wanted: Option<&str>, found: Option<&str>) -> bool {
+    wanted.is_none_or(|wanted| found.is_some_and(|found| audit_id(found) == audit_id(wanted)))
 }
 
 /// The word for receipts of calls about which somebody was asked.

@@ -7,9 +7,14 @@
 //! The law: *who was asked follows from the trail alone*. A list stands before the first receipt that names it, in the same
 //! transaction; its digest is computed from its rows, so [`HookLists`] takes no list for another. Receipts before it pays name
 //! all hooks: a process that judges one call and ends, like a client's hook, writes no list.
+//!
+//! Pruning takes lists that no receipt names any more, also those of a process that runs and goes on naming them. So a list that is in use is
+//! written again every hour: what is younger than the day that retention keeps at least is there. Where a number of entries is all that is kept,
+//! receipts may name a list that stands up to an hour behind them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use backstop_engine::{HookSet, Receipt};
 use backstop_hooks::Digest;
@@ -22,6 +27,8 @@ const PAYS_FROM: u32 = 4;
 const NAMED_AT_MOST: usize = 64;
 /// About how many bytes of rows an entry has. Longer lists have several.
 const PART_BYTES: usize = 32 * 1024;
+/// After how much time a set that is in use is listed again.
+const LISTED_FOR: Duration = Duration::from_hours(1);
 /// How many sets are remembered. One that is forgotten is listed again.
 const REMEMBERED: usize = 16;
 
@@ -33,18 +40,23 @@ pub(super) struct Listed(VecDeque<Known>);
 struct Known {
     set: Digest,
     receipts: u32,
-    is_listed: bool,
+    listed: Option<Instant>,
 }
 
 impl Listed {
     /// Returns the body of a receipt, after adding the list of its hooks to `entries` if it is to be listed now.
     pub(super) fn body(&mut self, receipt: &Receipt, entries: &mut Vec<NewAuditEntry>) -> AuditBody {
+        self.body_at(Instant::now(), receipt, entries)
+    }
+
+    fn body_at(&mut self, now: Instant, receipt: &Receipt, entries: &mut Vec<NewAuditEntry>) -> AuditBody {
         let Some(set) = &receipt.hooks else { return AuditBody::of(receipt) };
         let Some(known) = self.known(set.digest()) else { return AuditBody::of(receipt) };
         known.receipts = known.receipts.saturating_add(1);
         let pays = known.receipts >= PAYS_FROM || set.hooks().len() > NAMED_AT_MOST;
-        if pays && !known.is_listed {
-            known.is_listed = true;
+        let is_listed = known.listed.is_some_and(|listed| now.saturating_duration_since(listed) < LISTED_FOR);
+        if pays && !is_listed {
+            known.listed = Some(now);
             entries.extend(list(set));
         }
         if pays { AuditBody::of(&receipt.shared()) } else { AuditBody::of(receipt) }
@@ -52,7 +64,7 @@ impl Listed {
 
     /// What was to be written was not: none of it is in the trail.
     pub(super) fn forget(&mut self) {
-        self.0.iter_mut().for_each(|known| known.is_listed = false);
+        self.0.iter_mut().for_each(|known| known.listed = None);
     }
 
     fn known(&mut self, set: Digest) -> Option<&mut Known> {
@@ -62,7 +74,7 @@ impl Listed {
         while self.0.len() >= REMEMBERED {
             self.0.pop_back();
         }
-        self.0.push_front(known.unwrap_or(Known { set, receipts: 0, is_listed: false }));
+        self.0.push_front(known.unwrap_or(Known { set, receipts: 0, listed: None }));
         self.0.front_mut()
     }
 }
@@ -226,4 +238,31 @@ fn ranges(places: &str) -> Option<Vec<RangeInclusive<u64>>> {
         (from <= to && to < MOST_PLACES).then_some(from..=to)
     };
     places.split(',').map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_engine::{Engine, HookOptions};
+    use backstop_hooks::points::{BeforeToolCall, ToolCallEvent};
+    use backstop_hooks::{CallContext, OwnerId, Params, ToolName, hook_fn};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_that_is_in_use_is_written_again_since_pruning_may_have_taken_it() {
+        let engine = Engine::builder().build();
+        let options = HookOptions::new(OwnerId::new("test")).id("silent");
+        engine.registry().on(hook_fn::<BeforeToolCall, _>(|_, _| Ok(None)), options).unwrap();
+        let event = ToolCallEvent::new(ToolName::new("exec"), Params::default());
+        let receipt =
+            engine.decide::<BeforeToolCall>(event, &CallContext::default()).await.into_parts().receipt;
+        let (mut listed, begun) = (Listed::default(), Instant::now());
+        let mut lists_at = |minutes: u64| {
+            let mut entries = Vec::new();
+            listed.body_at(begun + Duration::from_mins(minutes), &receipt, &mut entries);
+            entries.len()
+        };
+        let found = [0, 0, 0, 0, 1, 59, 60, 61, 119, 180].map(&mut lists_at);
+        assert_eq!(found, [0, 0, 0, 1, 0, 0, 1, 0, 0, 1]);
+    }
 }

@@ -9,6 +9,7 @@ mod block;
 mod failure;
 mod step;
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, DigestForm, FrontEnd, OwnerId, PointId, Requester, Resolution,
     RuleId, RunId, SessionId, SessionKey, ToolCallId, ToolName, Trace, TraceId,
 };
-use backstop_store::GrantId;
+use backstop_store::{GrantId, audit_id};
 use serde::{Serialize, Serializer};
 
 use crate::hook_set::{HookSet, Places};
@@ -256,17 +257,17 @@ impl Receipt {
             #[serde(skip_serializing_if = "Option::is_none")]
             agent_id: &'a Option<AgentId>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            session_key: &'a Option<SessionKey>,
+            session_key: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            session_id: &'a Option<SessionId>,
+            session_id: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            run_id: &'a Option<RunId>,
+            run_id: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            tool_call_id: &'a Option<ToolCallId>,
+            tool_call_id: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            tool: Option<&'a str>,
+            tool: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            called_as: Option<&'a str>,
+            called_as: Option<Cow<'a, str>>,
             #[serde(skip_serializing_if = "Option::is_none")]
             tool_owner: &'a Option<OwnerId>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,12 +312,12 @@ impl Receipt {
             point: self.point,
             at: self.at,
             agent_id,
-            session_key,
-            session_id,
-            run_id,
-            tool_call_id,
-            tool: tool.as_ref().map(ToolName::canonical),
-            called_as: tool.as_ref().and_then(ToolName::called_as),
+            session_key: session_key.as_ref().map(|id| audit_id(id.as_str())),
+            session_id: session_id.as_ref().map(|id| audit_id(id.as_str())),
+            run_id: run_id.as_ref().map(|id| audit_id(id.as_str())),
+            tool_call_id: tool_call_id.as_ref().map(|id| audit_id(id.as_str())),
+            tool: tool.as_ref().map(|tool| audit_id(tool.canonical())),
+            called_as: tool.as_ref().and_then(ToolName::called_as).map(audit_id),
             tool_owner,
             trace_id: trace.map(|trace| trace.trace_id),
             host: front_end.host,

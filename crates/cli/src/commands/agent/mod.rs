@@ -170,10 +170,17 @@ async fn sweep(backstop: &Backstop, session: &SessionId) {
     let keep = backstop::retention(backstop.config());
     let bounds = Bounds { most: SWEPT_AT_START, spare: Some(session.clone()) };
     let now = Timestamp::now();
-    if !keep.is_empty()
-        && let Err(error) = keep.apply(backstop.engine(), "retention (agent)", now, &bounds).await
-    {
-        tracing::warn!(%error, "what is kept no longer could not be deleted");
+    if keep.is_empty() {
+        return;
+    }
+    match keep.clock_jump(backstop.engine().store().as_ref(), now).await {
+        Ok(Some(jump)) => tracing::warn!(%jump, "what is kept no longer is not deleted"),
+        Err(error) => tracing::warn!(%error, "what is kept no longer could not be deleted"),
+        Ok(None) => {
+            if let Err(error) = keep.apply(backstop.engine(), "retention (agent)", now, &bounds).await {
+                tracing::warn!(%error, "what is kept no longer could not be deleted");
+            }
+        }
     }
 }
 

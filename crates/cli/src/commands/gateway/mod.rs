@@ -365,8 +365,15 @@ fn sweep(backstop: &Backstop) -> Option<JoinHandle<()>> {
     (!keep.is_empty()).then(|| {
         tokio::spawn(async move {
             loop {
-                if let Err(error) = keep.apply_all(&engine, "retention (server)", Timestamp::now()).await {
-                    tracing::warn!(%error, "what is kept no longer could not be deleted");
+                let now = Timestamp::now();
+                match keep.clock_jump(engine.store().as_ref(), now).await {
+                    Ok(Some(jump)) => tracing::warn!(%jump, "what is kept no longer is not deleted"),
+                    Err(error) => tracing::warn!(%error, "what is kept no longer could not be deleted"),
+                    Ok(None) => {
+                        if let Err(error) = keep.apply_all(&engine, "retention (server)", now).await {
+                            tracing::warn!(%error, "what is kept no longer could not be deleted");
+                        }
+                    }
                 }
                 tokio::time::sleep(SWEEP).await;
             }
