@@ -11,20 +11,21 @@
 //! others where a head came from; it does so against the machine's own user only if it lies on something that
 //! is there no more than for the moment of signing (`--key /media/...`).
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use backstop_hooks::Digest;
 use backstop_store::{AuditHead, Timestamp};
+use backstop_trail::{SigningKey, TrailError, VerifierKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use ring::rand::SystemRandom;
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a key or of a head in a file.
+/// The most bytes of a head in a file.
 const MAX_FILE_BYTES: u64 = 4096;
+/// The name of a key where no log has one. It is no part of what is signed.
+const UNNAMED: &str = "head";
 
 /// A head of the audit trail, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +61,8 @@ pub enum HeadError {
     /// The text is no public key.
     #[error("this is no public key of the audit trail\nhint: `backstop audit head` prints it as `key`")]
     NotAPublicKey,
-    /// The file is longer than any key or head.
-    #[error("`{0}` is longer than the {MAX_FILE_BYTES} bytes that a key or a signed head has at most")]
+    /// The file is longer than any head.
+    #[error("`{0}` is longer than the {MAX_FILE_BYTES} bytes that a signed head has at most")]
     TooLong(PathBuf),
     /// The file holds no signed head.
     #[error("`{0}` holds no signed head\nhint: `backstop audit head` prints one")]
@@ -82,8 +83,8 @@ pub enum HeadError {
     NoKey,
 }
 
-/// The key that signs heads.
-pub struct HeadKey(Ed25519KeyPair);
+/// The key that signs heads: that of the trail.
+pub struct HeadKey(SigningKey);
 
 impl std::fmt::Debug for HeadKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -98,10 +99,7 @@ impl HeadKey {
     ///
     /// [`HeadError`] when the file can't be read or made, or holds something else.
     pub fn open(path: &Path) -> Result<Self, HeadError> {
-        if !path.try_exists().unwrap_or(true) {
-            create(path)?;
-        }
-        Self::read(path)
+        SigningKey::open(path).map(Self).map_err(|error| unusable(path, error))
     }
 
     /// The key in the file, which must be there.
@@ -110,21 +108,19 @@ impl HeadKey {
     ///
     /// [`HeadError`] when the file can't be read, or holds something else.
     pub fn read(path: &Path) -> Result<Self, HeadError> {
-        let text = read(path)?;
-        let key = BASE64.decode(text.trim()).ok().and_then(|key| Ed25519KeyPair::from_pkcs8(&key).ok());
-        key.map(Self).ok_or_else(|| HeadError::NotAKey(path.to_path_buf()))
+        SigningKey::read(path).map(Self).map_err(|error| unusable(path, error))
     }
 
     /// The public half, in Base64: what others need to check a head.
     pub fn public(&self) -> String {
-        BASE64.encode(self.0.public_key())
+        BASE64.encode(self.0.public())
     }
 
     /// Signs a head.
     pub fn sign(&self, head: AuditHead, at: Timestamp) -> SignedHead {
         let AuditHead { seq, digest } = head;
         let mut signed = SignedHead { seq, digest, at, key: self.public(), signature: String::new() };
-        signed.signature = BASE64.encode(self.0.sign(signed.signed_text().as_bytes()));
+        signed.signature = BASE64.encode(self.0.sign(&signed.signed_text()));
         signed
     }
 }
@@ -148,14 +144,16 @@ impl SignedHead {
     /// [`HeadError`] when it was signed by somebody else, or not at all.
     pub fn verified(&self, public_key: &str) -> Result<AuditHead, HeadError> {
         let bytes = |text: &str| BASE64.decode(text.trim()).ok();
-        let trusted = bytes(public_key).filter(|key| key.len() == 32).ok_or(HeadError::NotAPublicKey)?;
-        if bytes(&self.key).as_ref() != Some(&trusted) {
+        let trusted = bytes(public_key).and_then(|key| <[u8; 32]>::try_from(key).ok());
+        let trusted = trusted.ok_or(HeadError::NotAPublicKey)?;
+        if bytes(&self.key).is_none_or(|key| key != trusted) {
             return Err(HeadError::OtherKey { found: self.key.chars().take(64).collect() });
         }
         let signature = bytes(&self.signature).ok_or(HeadError::Forged)?;
-        UnparsedPublicKey::new(&ED25519, &trusted)
-            .verify(self.signed_text().as_bytes(), &signature)
-            .map_err(|_| HeadError::Forged)?;
+        let key = VerifierKey::new(UNNAMED, trusted).ok_or(HeadError::NotAPublicKey)?;
+        if !key.has_signed(&self.signed_text(), &signature) {
+            return Err(HeadError::Forged);
+        }
         Ok(AuditHead { seq: self.seq, digest: self.digest })
     }
 
@@ -170,6 +168,14 @@ impl SignedHead {
     }
 }
 
+fn unusable(path: &Path, error: TrailError) -> HeadError {
+    match error {
+        TrailError::File { path, what, source } => HeadError::File { path, what, source },
+        TrailError::NoKey => HeadError::NoKey,
+        _ => HeadError::NotAKey(path.to_path_buf()),
+    }
+}
+
 fn read(path: &Path) -> Result<String, HeadError> {
     let failed = |source| HeadError::File { path: path.to_path_buf(), what: "read", source };
     let mut bytes = Vec::new();
@@ -179,41 +185,6 @@ fn read(path: &Path) -> Result<String, HeadError> {
     }
     // What is no text is neither: whoever reads on says so.
     Ok(String::from_utf8(bytes).unwrap_or_default())
-}
-
-/// Makes the file whole under another name first: nobody ever reads half a key, and of two processes that make one
-/// at once the first has its way.
-fn create(path: &Path) -> Result<(), HeadError> {
-    let failed = |source| HeadError::File { path: path.to_path_buf(), what: "created", source };
-    let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| HeadError::NoKey)?;
-    let mut folders = fs::DirBuilder::new();
-    folders.recursive(true);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        folders.mode(0o700);
-        options.mode(0o600);
-    }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        folders.create(folder).map_err(failed)?;
-    }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let draft = PathBuf::from(draft);
-    let written = (|| {
-        let mut file = options.open(&draft)?;
-        writeln!(file, "{}", BASE64.encode(key.as_ref()))?;
-        file.sync_all()?;
-        match fs::hard_link(&draft, path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            linked => linked,
-        }
-    })();
-    // The draft holds a key that nobody uses, or the one that is in its place now.
-    let _ = fs::remove_file(&draft);
-    written.map_err(failed)
 }
 
 #[cfg(test)]
@@ -254,7 +225,7 @@ mod tests {
         fs::write(&path, padded(4097)).unwrap();
         let error = SignedHead::read(&path).unwrap_err();
         assert!(matches!(error, HeadError::TooLong(_)), "{error}");
-        assert!(matches!(HeadKey::read(&path), Err(HeadError::TooLong(_))));
+        assert!(matches!(HeadKey::read(&path), Err(HeadError::NotAKey(_))));
         fs::write(&path, [0xff]).unwrap();
         assert!(matches!(SignedHead::read(&path), Err(HeadError::NotAHead(_))));
     }
@@ -273,17 +244,14 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
-    fn a_key_is_made_once_and_for_its_owner_only() {
-        use std::os::unix::fs::PermissionsExt as _;
+    fn what_is_no_key_is_called_so() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("backstop/audit.key");
         let first = HeadKey::open(&path).unwrap().public();
         assert_eq!(HeadKey::open(&path).unwrap().public(), first);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no draft stays");
         fs::write(&path, "rubbish").unwrap();
         assert!(matches!(HeadKey::open(&path), Err(HeadError::NotAKey(_))));
+        assert!(matches!(HeadKey::read(&folder.path().join("none")), Err(HeadError::File { .. })));
     }
 }
