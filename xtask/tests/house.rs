@@ -99,6 +99,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-scan",
             "backstop-yaml",
             "backstop-config",
+            "backstop-http-client",
             "backstop-llm",
             "backstop-store",
             "backstop-engine",

@@ -98,6 +98,8 @@ mod providers;
 mod retention;
 #[cfg(feature = "config")]
 mod traces;
+#[cfg(feature = "witness")]
+mod witness;
 
 #[cfg(feature = "signed-heads")]
 pub use audit::head::{HeadError, HeadKey, SignedHead};
@@ -142,3 +144,5 @@ pub use providers::Providers;
 pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "config")]
 pub use traces::Traces;
+#[cfg(feature = "witness")]
+pub use witness::{WitnessError, Witnessed, Witnesses};

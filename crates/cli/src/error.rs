@@ -14,7 +14,7 @@ use backstop::store::{
 };
 use backstop::{
     BuildError, GatewayConfigError, HeadError, NoDataFolder, PinDifference, PinError, ProofError,
-    ProviderError,
+    ProviderError, WitnessError,
 };
 
 use crate::daemon::ListenError;
@@ -85,6 +85,14 @@ pub(crate) enum Error {
     /// The audit trail is not whole.
     #[error(transparent)]
     VerifyAudit(#[from] VerifyAuditError),
+    /// A witness knows another trail.
+    #[error("the audit trail is not the one that the witness {name} knows: {source}")]
+    Witness {
+        /// The witness.
+        name: String,
+        /// What it says.
+        source: WitnessError,
+    },
     /// There is no proof of an entry.
     #[error(transparent)]
     ProveAudit(#[from] ProveAuditError),
@@ -173,6 +181,7 @@ impl Error {
             | Self::Delete(_)
             | Self::Audit(_)
             | Self::VerifyAudit(_)
+            | Self::Witness { .. }
             | Self::ProveAudit(_)
             | Self::Proof(_)
             | Self::Head(_)

@@ -27,7 +27,7 @@ pub(crate) mod programs;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub(crate) mod provider;
 mod redaction;
-mod small_file;
+pub(crate) mod small_file;
 pub(crate) mod telemetry;
 #[cfg(all(feature = "agent", feature = "plugins"))]
 pub(crate) mod tools;

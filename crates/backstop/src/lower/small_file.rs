@@ -10,13 +10,13 @@ use std::path::Path;
 use backstop_config::open_owned;
 
 /// The largest file with certificates or keys, in bytes. All authorities that a system trusts take a quarter of that.
-pub(super) const LARGEST_PEM: u64 = 1 << 20;
+pub(crate) const LARGEST_PEM: u64 = 1 << 20;
 
 /// Reads a file of at most `most` bytes.
 ///
 /// # Errors
 /// If the file can't be read, or is larger, or no file, or if others than its reader and root may write it.
-pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = open_owned(path).map_err(|untrusted| {
         let hint = untrusted.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();

@@ -101,7 +101,12 @@ enum AuditCommand {
         /// Trust heads signed with this key, as `audit head` prints it
         #[arg(long, value_name = "BASE64", requires = "head")]
         public_key: Option<String>,
+        /// Compare with the checkpoints that a witness keeps in this folder [default: `audit.witness` in the configuration]
+        #[arg(long, value_name = "FOLDER")]
+        witness: Option<PathBuf>,
     },
+    /// Hand the newest checkpoint to the witnesses in `audit.witness`, as `serve` does every minute. For machines without a server, by a timer
+    Witness,
     /// Print the end of the trail, signed, to be kept where nobody on this machine can change it
     Head {
         /// The file with the key that signs, made if it is not there [default: audit.key in the data folder]
@@ -134,9 +139,10 @@ enum AuditCommand {
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
-            AuditCommand::Verify { head, key, public_key } => {
-                audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key) }
+            AuditCommand::Verify { head, key, public_key, witness } => {
+                audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key), witness }
             }
+            AuditCommand::Witness => audit::Settings::Witness,
             AuditCommand::Head { key } => audit::Settings::Head { key },
             AuditCommand::Proof { seq } => audit::Settings::Proof { seq },
             AuditCommand::Prune { dry_run } => audit::Settings::Prune { dry_run },

@@ -1,10 +1,15 @@
 //! `backstop audit`.
 
+mod witness;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use backstop::store::{AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store, Timestamp};
-use backstop::{HeadKey, SignedHead, audit_key, check_audit_proof, retention};
+use self::witness::Heard;
+use backstop::store::{
+    AuditHead, AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store, Timestamp,
+};
+use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -20,8 +25,11 @@ const MOST_PRUNED: usize = 1_000_000;
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// Whether the trail is whole, and is the one whose head was kept.
-    Verify { head: Option<PathBuf>, signer: Signer },
+    /// Whether the trail is whole, and is the one whose head was kept, and that witnesses know: those in this folder, or those of the
+    /// configuration.
+    Verify { head: Option<PathBuf>, signer: Signer, witness: Option<PathBuf> },
+    /// The witnesses are told how far it reaches.
+    Witness,
     /// Its end, signed with the key in this file.
     Head { key: Option<PathBuf> },
     /// What proves an entry.
@@ -73,9 +81,24 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         prune(dry_run, surroundings).await?;
         return Ok(Exit::Success);
     }
-    let store = surroundings.only_store()?;
+    let loaded = surroundings.load()?;
+    let store = surroundings.store(&loaded)?;
     match settings {
-        Settings::Verify { head, signer } => return verify(store.as_ref(), head, signer, output).await,
+        Settings::Verify { head, signer, witness } => {
+            let known = match head {
+                Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
+                None => None,
+            };
+            let witnesses = match witness {
+                Some(folder) => Witnesses::folder(&folder),
+                None => Witnesses::of(&loaded)?,
+            };
+            return verify(store.as_ref(), known, &Heard::from(&witnesses, store.as_ref()).await?, output)
+                .await;
+        }
+        Settings::Witness => {
+            return witness::tell(&Witnesses::of(&loaded)?, store.as_ref(), output).await;
+        }
         Settings::Head { key } => {
             let path = key.map_or_else(|| audit_key(&environment), Ok)?;
             let signed = HeadKey::open(&path)?.sign(store.audit_head().await?, Timestamp::now());
@@ -91,18 +114,15 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
 
 async fn verify(
     store: &dyn Store,
-    head: Option<PathBuf>,
-    signer: Signer,
+    known: Option<AuditHead>,
+    heard: &Heard,
     output: &Output,
 ) -> Result<Exit, Error> {
-    let known = match head {
-        Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
-        None => None,
-    };
-    let report = store.verify_audit(known).await?;
+    let report = store.verify_audit_with(known, &heard.kept).await?;
     let AuditReport { head, checkpoints, .. } = &report;
     let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
-    let exit = if overdue || !report.unproved.is_empty() { Exit::Incomplete } else { Exit::Success };
+    let is_proved = !overdue && report.unproved.is_empty() && heard.silent.is_empty();
+    let exit = if is_proved { Exit::Success } else { Exit::Incomplete };
     if output.is_json() {
         let mut whole = serde_json::to_value(&report).unwrap_or_default();
         if let Some(fields) = whole.as_object_mut() {
@@ -111,6 +131,7 @@ async fn verify(
             fields.insert("entries".to_owned(), json!(head.seq));
             fields.insert("digest".to_owned(), json!(head.digest));
             fields.insert("comparedWith".to_owned(), json!(known.map(|known| known.seq)));
+            fields.insert("witnesses".to_owned(), heard.json());
         }
         output.json(&whole)?;
         return Ok(exit);
@@ -133,7 +154,8 @@ async fn verify(
             checkpoints.covered
         ));
     }
-    notices(&report, known.is_some()).into_iter().for_each(|notice| {
+    heard.lines().into_iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    notices(&report, known.is_some() || !heard.kept.is_empty()).into_iter().for_each(|notice| {
         text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
     });
     output.text(text.trim_end())?;
@@ -141,6 +163,7 @@ async fn verify(
         output.say(&uncovered(&report));
     }
     report.unproved.iter().for_each(|entries| output.say(&unproved(entries)));
+    heard.warnings().iter().for_each(|warning| output.say(warning));
     Ok(exit)
 }
 
@@ -197,7 +220,7 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         notices.push("the signatures of its checkpoints were not checked: the key can't be read".to_owned());
     }
     if head.seq > 0 && !is_compared {
-        let hint = "no head that was kept elsewhere was given: that its end was cut off, or all of it rewritten with the key, can't be told";
+        let hint = "no witness, and no head that was kept elsewhere: the end can't be proved. That it was cut off, or all of it rewritten with the key, can't be told (`audit.witness`)";
         notices.push(hint.to_owned());
     }
     if *pruned > 0 {

@@ -1,6 +1,7 @@
 //! `backstop log`.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use backstop::store::{
@@ -322,6 +323,62 @@ fn missing_checkpoints_are_told_after_the_next_process_has_signed() {
     assert_eq!(json["unproved"][0]["from"], 1, "{json}");
     let log = user.run(&["log", "--kind", "recovered"]).succeeded();
     assert!(log.out.contains("`checkpoint` was missing; "), "{}", log.whole());
+}
+
+/// All files below a folder, by their paths within it.
+fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for path in std::fs::read_dir(next).unwrap().map(|found| found.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push((path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn a_witness_shows_what_the_trail_alone_can_t() {
+    let (user, trail) = filled();
+    trail.sign();
+    let alone = user.run(&["audit", "verify"]).succeeded();
+    assert!(alone.out.contains("no witness, and no head that was kept elsewhere"), "{}", alone.whole());
+    let refused = user.run(&["audit", "witness"]);
+    assert!(refused.code == Some(1) && refused.err.contains("hint: `audit.witness`"), "{}", refused.whole());
+
+    let kept = user.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    user.configure(&format!("audit: {{ witness: [{{ to: {} }}] }}\n", kept.display()));
+    let unknown = user.run(&["audit", "verify"]);
+    assert_eq!(unknown.code, Some(3), "{}", unknown.whole());
+    assert!(unknown.err.contains("it has no checkpoint yet"), "{}", unknown.whole());
+    let early = files_below(&user.path().join("data/backstop/backstop.trail"));
+    let later = Trail::of(&user);
+    later.add(entries());
+    later.sign();
+    let told = user.run(&["audit", "witness"]).succeeded();
+    assert!(told.out.contains("has a checkpoint of "), "{}", told.whole());
+    let sound = user.run(&["audit", "verify"]).succeeded();
+    assert!(sound.out.contains("keeps 1 checkpoint"), "{}", sound.whole());
+    assert!(!sound.out.contains("no witness"), "{}", sound.whole());
+
+    // The trail as it was before: sound in itself.
+    let folder = user.path().join("data/backstop/backstop.trail");
+    std::fs::remove_dir_all(&folder).unwrap();
+    for (path, bytes) in early {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    for arguments in [vec!["audit", "verify"], vec!["audit", "verify", "--witness", kept.to_str().unwrap()]] {
+        let cut = user.run(&arguments);
+        assert_eq!(cut.code, Some(1), "{}", cut.whole());
+        assert!(cut.err.contains("the audit trail was cut off"), "{}", cut.whole());
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod providers;
 mod retention;
 mod sandbox;
 mod telemetry;
+mod witness;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
@@ -34,6 +35,7 @@ pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
 pub use telemetry::{Telemetry, Traces};
+pub use witness::AuditWitness;
 
 use crate::config_value::{Entries, section};
 use crate::problem::{Problem, ProblemKind};

@@ -2,6 +2,7 @@
 
 use http::Uri;
 
+use super::AuditWitness;
 use crate::config_value::{item, section};
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
@@ -76,6 +77,8 @@ section! {
     pub struct Audit {
         /// Whether it is written.
         enabled ("enabled"): Setting<bool> = true, OperatorOnly;
+        /// Who keeps its checkpoints, so that cutting it off or writing it anew shows. Whoever the agent runs as can do both.
+        witness ("witness"): Vec<AuditWitness>, OperatorOnly;
     }
 }
 

@@ -10,6 +10,7 @@ mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(in crate::commands) mod watch;
+mod witnesses;
 
 use std::future::pending;
 use std::io::IsTerminal as _;
@@ -33,6 +34,7 @@ use super::agent::{say_faults, say_left_out};
 use self::hold::Hold;
 use self::leave::Leaving;
 use self::watch::{Counted, Decisions, Shown};
+use self::witnesses::tell_witnesses;
 use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
 use crate::error::Error;
@@ -58,6 +60,8 @@ struct Running {
     metrics: Option<Metrics>,
     /// Deletes what is kept no longer.
     sweeping: Option<JoinHandle<()>>,
+    /// Tells the witnesses of the audit trail how far it reaches.
+    witnessing: Option<JoinHandle<()>>,
     /// Hooks of configurations that no longer hold end with what they judge.
     retiring: Vec<JoinHandle<bool>>,
 }
@@ -166,12 +170,14 @@ impl Running {
             watch,
             metrics: metrics.clone(),
             sweeping: None,
+            witnessing: None,
             retiring: Vec::new(),
         };
         match started {
             Ok(daemon) => {
                 running.daemon = daemon;
                 running.sweeping = sweep(&running.backstop);
+                running.witnessing = tell_witnesses(&running.backstop);
                 say_left_out(&surroundings.output, &running.backstop);
                 say_faults(&surroundings.output, running.backstop.start_plugins().await);
                 Ok(running)
@@ -250,10 +256,11 @@ impl Running {
             }
             old.shut_down().await
         }));
-        if let Some(sweeping) = self.sweeping.take() {
-            sweeping.abort();
+        for task in [self.sweeping.take(), self.witnessing.take()].into_iter().flatten() {
+            task.abort();
         }
         self.sweeping = sweep(&self.backstop);
+        self.witnessing = tell_witnesses(&self.backstop);
         Ok(())
     }
 
@@ -304,8 +311,8 @@ impl Running {
     /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.
     async fn stop(self, surroundings: &Surroundings, hurry: impl Future<Output = ()>) {
         // Each deletion is whole or absent.
-        if let Some(sweeping) = self.sweeping {
-            sweeping.abort();
+        for task in [self.sweeping, self.witnessing].into_iter().flatten() {
+            task.abort();
         }
         let hooks_recorded = match self.daemon {
             Some(daemon) => daemon.stop().await,

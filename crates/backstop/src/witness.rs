@@ -1,0 +1,332 @@
+//! Witnesses of the audit trail, as the configuration names them: who keeps its checkpoints.
+//!
+//! Whatever runs as the user who writes the trail can read its key, cut the trail off or write it anew. That shows against what others have
+//! kept, so each witness is told the newest checkpoint, and is asked what it has when the trail is verified. A folder takes copies
+//! ([`Copies`]); a server is asked by [tlog-witness](https://c2sp.org/tlog-witness) and proves what it says with its own signature.
+//!
+//! The law: *a witness that is silent is told, and holds up nothing*. Nobody's request waits for one.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind};
+use backstop_http_client::{Client, Proxies, Request, Route, Settings, tls::Trust};
+use backstop_store::{ProveAuditError, Store, Timestamp};
+use backstop_trail::{AddCheckpoint, Copies, CosignerKey, SignedCheckpoint, TrailError};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde::Serialize;
+use url::Url;
+
+use crate::locations::from_operator;
+use crate::lower::small_file::{self, LARGEST_PEM};
+
+/// How long a server may take for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of an answer.
+const MOST_ANSWER_BYTES: usize = 16 * 1024;
+/// How often a server is asked again with what it said that it has.
+const TRIES: usize = 3;
+/// The form of an answer that says how many entries the last checkpoint has.
+const SIZE: &str = "text/x.tlog.size";
+
+/// What a witness has of the trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Witnessed {
+    /// How many entries the checkpoint covers.
+    pub entries: u64,
+    /// When the witness signed, by its own clock; a folder signs nothing.
+    pub at: Option<Timestamp>,
+    /// The checkpoint, with the signature of the witness.
+    pub checkpoint: String,
+}
+
+/// Why a witness does not vouch for the trail.
+#[derive(Debug, thiserror::Error)]
+pub enum WitnessError {
+    /// The trail has no checkpoint to show, or can't be read.
+    #[error(transparent)]
+    Trail(#[from] ProveAuditError),
+    /// A folder or what it holds can't be read or written.
+    #[error(transparent)]
+    Folder(#[from] TrailError),
+    /// A folder has no copy of this trail, and others.
+    #[error(
+        "it has no checkpoint of this trail, and {0} of others\nhint: was the trail moved away, or deleted, so that another one began? A trail that nobody was told of yet is told by `backstop audit witness`"
+    )]
+    OtherTrail(usize),
+    /// A folder has none at all.
+    #[error("it has no checkpoint yet\nhint: `backstop audit witness` and `backstop serve` hand them over")]
+    Empty,
+    /// Files in a folder are none of the copies that were made.
+    #[error("{0} of its copies can't be read: somebody changed them, or one is being made at this moment")]
+    Unreadable(u64),
+    /// The witness has more entries than the trail.
+    #[error(
+        "the trail was cut off: its newest checkpoint has {found} entries, and the witness has signed one of {known}"
+    )]
+    CutOff {
+        /// How many entries the witness knows.
+        known: u64,
+        /// How many the newest checkpoint has.
+        found: u64,
+    },
+    /// The trail is not the one that the witness knows.
+    #[error(
+        "the trail was rewritten: what the witness has signed is no beginning of its checkpoint of {found} entries"
+    )]
+    Rewritten {
+        /// How many entries the newest checkpoint has.
+        found: u64,
+    },
+    /// The server does not watch this trail.
+    #[error(
+        "it does not watch this trail\nhint: whoever runs it needs the key of the trail, which `backstop audit verify` prints"
+    )]
+    Unwatched,
+    /// The server knows another key.
+    #[error(
+        "it knows another key of this trail\nhint: after `backstop audit rotate`, whoever runs it needs the new one"
+    )]
+    OtherKey,
+    /// The server could not be reached.
+    #[error("it could not be asked: {0}")]
+    Silent(#[from] backstop_http_client::Error),
+    /// The server answered something else.
+    #[error("it answered with the status {0}")]
+    Status(u16),
+    /// The answer is no cosignature of this checkpoint by the configured key.
+    #[error("what it answered is not signed by the configured `key`")]
+    Unsigned,
+}
+
+impl WitnessError {
+    /// Returns whether the trail is not what it was, as the witness says.
+    pub fn is_tampering(&self) -> bool {
+        matches!(self, Self::CutOff { .. } | Self::Rewritten { .. })
+    }
+}
+
+/// Who keeps checkpoints of the trail.
+#[derive(Debug, Default)]
+pub struct Witnesses(Vec<Witness>);
+
+#[derive(Debug)]
+enum Witness {
+    Folder(PathBuf),
+    Server(Box<Server>),
+}
+
+#[derive(Debug)]
+struct Server {
+    url: Url,
+    key: CosignerKey,
+    client: Client,
+    /// How many entries its last checkpoint had.
+    last: AtomicU64,
+}
+
+impl Witnesses {
+    /// Returns the witnesses that `audit.witness` names.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] where a key is none, or a file of authorities can't be read.
+    pub fn of(loaded: &Loaded) -> Result<Self, ConfigError> {
+        let witnesses = loaded.config.audit.witness.iter().map(|witness| {
+            let to = witness.to.value.expose();
+            Ok(match witness.is_server() {
+                false => Witness::Folder(from_operator(loaded, to)),
+                true => Witness::Server(Box::new(server(loaded, witness)?)),
+            })
+        });
+        witnesses.collect::<Result<_, ConfigError>>().map(Self)
+    }
+
+    /// Returns a witness that is a folder.
+    pub fn folder(folder: &Path) -> Self {
+        Self(vec![Witness::Folder(folder.to_path_buf())])
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells each the newest checkpoint, and returns what each has then, by name.
+    pub async fn tell(&self, store: &dyn Store) -> Vec<(String, Result<Witnessed, WitnessError>)> {
+        let mut told = Vec::with_capacity(self.0.len());
+        for witness in &self.0 {
+            let found = match witness {
+                Witness::Folder(folder) => copy(store, folder).await,
+                Witness::Server(server) => server.ask(store).await,
+            };
+            told.push((witness.name(), found));
+        }
+        told
+    }
+
+    /// Returns the checkpoints that each has of the trail, by name. A server is told the newest one for that, since it answers nothing else.
+    pub async fn kept(&self, store: &dyn Store) -> Vec<(String, Result<Vec<String>, WitnessError>)> {
+        let mut kept = Vec::with_capacity(self.0.len());
+        for witness in &self.0 {
+            let found = match witness {
+                Witness::Folder(folder) => copies(store, folder).await,
+                Witness::Server(server) => {
+                    server.ask(store).await.map(|witnessed| vec![witnessed.checkpoint])
+                }
+            };
+            kept.push((witness.name(), found));
+        }
+        kept
+    }
+}
+
+impl Witness {
+    fn name(&self) -> String {
+        match self {
+            Self::Folder(folder) => folder.display().to_string(),
+            Self::Server(server) => server.key.name().to_owned(),
+        }
+    }
+}
+
+fn server(loaded: &Loaded, witness: &AuditWitness) -> Result<Server, ConfigError> {
+    let wrong = |at: &Place, message: String, hint: &str| {
+        ConfigError::from(Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint))
+    };
+    let at = &witness.to.at;
+    let prefix = witness.to.value.expose().trim_end_matches('/');
+    let url = Url::parse(&format!("{prefix}/add-checkpoint"));
+    let url = url.map_err(|error| {
+        wrong(at, format!("`to` is no address: {error}"), "leave out what is behind the path")
+    })?;
+    let key = witness.key.as_ref();
+    let parsed = key.and_then(|key| key.value.expose().parse().ok());
+    let key = parsed.ok_or_else(|| {
+        let at = key.map_or(at, |key| &key.at);
+        wrong(
+            at,
+            "`key` is no key of a witness".to_owned(),
+            "it looks like `name+hash+base64`; whoever runs the witness has it",
+        )
+    })?;
+    let trust = match &witness.ca_file {
+        None => Trust::System,
+        Some(file) => {
+            let path = from_operator(loaded, file.value.expose());
+            let unusable = |why: String| {
+                let message = format!("`{}` can't be used: {why}", path.display());
+                wrong(&file.at, message, "it has to hold certificates as PEM")
+            };
+            let pem = small_file::read(&path, LARGEST_PEM).map_err(|error| unusable(error.to_string()))?;
+            Trust::only(&pem).map_err(|error| unusable(error.to_string()))?
+        }
+    };
+    let settings = Settings {
+        trust,
+        route: Route::Proxied(Proxies::of_process()),
+        connect_timeout: TIMEOUT,
+        timeout: Some(TIMEOUT),
+    };
+    Ok(Server { url, key, client: Client::new(settings), last: AtomicU64::new(0) })
+}
+
+/// Returns what the trail shows a witness that has `old` of its entries.
+async fn offered(store: &dyn Store, old: u64) -> Result<AddCheckpoint, WitnessError> {
+    Ok(store.offer_audit(old).await?.parse()?)
+}
+
+/// Does something with a folder on a thread that may wait.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WitnessError> + Send + 'static,
+) -> Result<T, WitnessError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(WitnessError::Folder(TrailError::Closed)))
+}
+
+/// Adds a copy of the newest checkpoint to a folder.
+async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessError> {
+    // No hashes are needed.
+    let checkpoint = offered(store, u64::MAX).await?.checkpoint;
+    let copies = Copies::new(folder);
+    aside(move || {
+        copies.add(&checkpoint)?;
+        let entries = checkpoint.checkpoint().size;
+        Ok(Witnessed { entries, at: None, checkpoint: checkpoint.to_string() })
+    })
+    .await
+}
+
+/// Returns the copies that a folder has of this trail.
+async fn copies(store: &dyn Store, folder: &Path) -> Result<Vec<String>, WitnessError> {
+    let origin = offered(store, u64::MAX).await?.checkpoint.checkpoint().origin.clone();
+    let copies = Copies::new(folder);
+    aside(move || {
+        let (own, unreadable) = copies.of(&origin)?;
+        if unreadable > 0 {
+            return Err(WitnessError::Unreadable(unreadable));
+        }
+        if own.is_empty() {
+            let others = copies.count()?;
+            return Err(if others > 0 { WitnessError::OtherTrail(others) } else { WitnessError::Empty });
+        }
+        Ok(own.iter().map(SignedCheckpoint::to_string).collect())
+    })
+    .await
+}
+
+impl Server {
+    /// Has the newest checkpoint cosigned.
+    async fn ask(&self, store: &dyn Store) -> Result<Witnessed, WitnessError> {
+        let mut old = self.last.load(Ordering::Acquire);
+        for _ in 0..TRIES {
+            let asked = offered(store, old).await?;
+            let found = asked.checkpoint.checkpoint().size;
+            // What it said before may be what it does not know any more.
+            if old > found {
+                self.last.store(0, Ordering::Release);
+                return Err(WitnessError::CutOff { known: old, found });
+            }
+            let (status, is_size, answer) = self.post(&asked).await?;
+            match status {
+                StatusCode::OK => return self.cosigned(&asked, &answer),
+                StatusCode::CONFLICT if is_size => {
+                    let known = answer.strip_suffix('\n').and_then(|size| size.parse().ok());
+                    old = known.ok_or(WitnessError::Status(status.as_u16()))?;
+                }
+                StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY => {
+                    return Err(WitnessError::Rewritten { found });
+                }
+                StatusCode::NOT_FOUND => return Err(WitnessError::Unwatched),
+                StatusCode::FORBIDDEN => return Err(WitnessError::OtherKey),
+                other => return Err(WitnessError::Status(other.as_u16())),
+            }
+        }
+        Err(WitnessError::Status(StatusCode::CONFLICT.as_u16()))
+    }
+
+    /// Returns the status, whether the answer is a size, and the answer.
+    async fn post(&self, asked: &AddCheckpoint) -> Result<(StatusCode, bool, String), WitnessError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        let body = asked.to_string().into();
+        let request = Request { method: Method::POST, url: &self.url, headers, body };
+        let answer = self.client.send(request).await?;
+        let (status, kind) = (answer.status(), answer.headers().get(header::CONTENT_TYPE).cloned());
+        let is_size = kind.is_some_and(|kind| kind.as_bytes() == SIZE.as_bytes());
+        let answer = answer.whole(MOST_ANSWER_BYTES).await?;
+        // What is no text is no signature either.
+        Ok((status, is_size, String::from_utf8(answer).unwrap_or_default()))
+    }
+
+    fn cosigned(&self, asked: &AddCheckpoint, lines: &str) -> Result<Witnessed, WitnessError> {
+        let checkpoint = asked.checkpoint.with_signatures(lines).ok_or(WitnessError::Unsigned)?;
+        let at = self.key.cosigned_at(&checkpoint).ok_or(WitnessError::Unsigned)?;
+        let entries = checkpoint.checkpoint().size;
+        self.last.store(entries, Ordering::Release);
+        let at = i64::try_from(at.saturating_mul(1000)).unwrap_or(i64::MAX);
+        Ok(Witnessed { entries, at: Some(Timestamp::from_millis(at)), checkpoint: checkpoint.to_string() })
+    }
+}

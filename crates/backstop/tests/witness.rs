@@ -1,0 +1,255 @@
+//! Witnesses of the trail: what a folder and a server have of it, and what they say when it was cut off or written anew. The server is a witness
+//! of `backstop-trail` behind as much HTTP as the protocol needs.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use backstop::config::{LayerKind, Loaded, Source};
+use backstop::store::{
+    AuditBody, AuditStore as _, Durability, NewAuditEntry, SqliteStore, Timestamp, VerifyAuditError,
+};
+use backstop::{HookTypes, WitnessError, Witnesses};
+use backstop_trail::{AddCheckpoint, NotCosigned, Reader, SigningKey, Witness};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A trail in a folder.
+struct Trail {
+    folder: TempDir,
+}
+
+impl Trail {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Opened as each process does.
+    fn store(&self) -> SqliteStore {
+        SqliteStore::new(self.path("backstop.db"))
+    }
+
+    /// Adds entries, and signs them.
+    async fn add(&self, count: usize) {
+        let entry = |n| NewAuditEntry {
+            at: Timestamp::now(),
+            kind: "test".to_owned(),
+            session: None,
+            run: None,
+            body: AuditBody::of(&n),
+        };
+        let store = self.store();
+        store.append_audit_all((0..count).map(entry).collect(), Durability::Now).await.unwrap();
+        store.conclude_audit().await.unwrap();
+    }
+
+    /// Keeps it as it is now, to be put back.
+    fn kept(&self) -> TempDir {
+        let kept = TempDir::new().unwrap();
+        copy_all(&self.path("backstop.trail"), kept.path());
+        kept
+    }
+
+    fn put_back(&self, kept: &Path) {
+        fs::remove_dir_all(self.path("backstop.trail")).unwrap();
+        copy_all(kept, &self.path("backstop.trail"));
+    }
+
+    /// Another witness, that watches this trail.
+    fn witness(&self, name: &str) -> Witness {
+        let origin = Reader::new(&self.path("backstop.trail")).origin().unwrap().unwrap();
+        let logs = vec![SigningKey::read(&self.path("audit.key")).unwrap().verifier(&origin).unwrap()];
+        Witness { name: name.to_owned(), folder: self.path(name), key: self.path("witness.key"), logs }
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_all(&file.path(), &to);
+        } else {
+            fs::copy(file.path(), to).unwrap();
+        }
+    }
+}
+
+fn loaded(yaml: &str) -> Result<Loaded, backstop::config::ConfigError> {
+    let source = Source::new(LayerKind::Operator, "backstop.yaml", yaml);
+    backstop::load_sources(&[source], &HookTypes::built_in(&[]), &|_| None)
+}
+
+/// Serves a witness on a port of its own, with a key that is another one where `lies`.
+async fn served(witness: Witness, lies: &Arc<AtomicBool>) -> Witnesses {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, key) = (listener.local_addr().unwrap(), witness.cosigner().unwrap());
+    let lies = Arc::clone(lies);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let other = witness.key.with_extension("other");
+            let key = if lies.load(Ordering::Acquire) { other } else { witness.key.clone() };
+            answer(stream, &Witness { key, ..witness.clone() }).await;
+        }
+    });
+    let yaml = format!("audit: {{ witness: [{{ to: 'http://{address}/w/', key: '{key}' }}] }}");
+    Witnesses::of(&loaded(&yaml).unwrap()).unwrap()
+}
+
+/// Answers one request.
+async fn answer(mut stream: TcpStream, witness: &Witness) {
+    let mut bytes = Vec::new();
+    let request: AddCheckpoint = loop {
+        let mut more = [0; 4096];
+        let read = stream.read(&mut more).await.unwrap();
+        assert_ne!(read, 0, "the request is whole");
+        bytes.extend(more.iter().take(read));
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        assert!(head.starts_with("POST /w/add-checkpoint HTTP/1.1\r\n"), "{head}");
+        let head = head.to_lowercase();
+        let length = head.split("content-length: ").nth(1).unwrap().split('\r').next().unwrap();
+        if body.len() == length.parse::<usize>().unwrap() {
+            break body.parse().unwrap();
+        }
+    };
+    let (status, kind, body) = match witness.add(&request, 1_764_000_000) {
+        Ok(line) => ("200 OK", "text/plain", line),
+        Err(NotCosigned::UnknownLog) => ("404 Not Found", "text/plain", String::new()),
+        Err(NotCosigned::Signature) => ("403 Forbidden", "text/plain", String::new()),
+        Err(NotCosigned::Conflict(size)) => ("409 Conflict", "text/x.tlog.size", format!("{size}\n")),
+        Err(NotCosigned::OtherRoot) => ("409 Conflict", "text/plain", String::new()),
+        Err(NotCosigned::Proof) => ("422 Unprocessable Entity", "text/plain", String::new()),
+        Err(other) => panic!("{other}"),
+    };
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
+}
+
+/// What the only witness says.
+async fn kept(witnesses: &Witnesses, trail: &Trail) -> Result<Vec<String>, WitnessError> {
+    witnesses.kept(&trail.store()).await.remove(0).1
+}
+
+#[tokio::test]
+async fn a_folder_shows_a_trail_that_was_cut_off_or_written_anew() {
+    let trail = Trail::new();
+    trail.add(300).await;
+    let old = trail.kept();
+    let folder = trail.path("witness");
+    fs::create_dir(&folder).unwrap();
+    let witnesses = Witnesses::folder(&folder);
+    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Empty)));
+    trail.add(20).await;
+    let told = witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
+    assert_eq!((told.entries, told.at), (320, None));
+    let copies = kept(&witnesses, &trail).await.unwrap();
+    trail.store().verify_audit_with(None, &copies).await.unwrap();
+    // It ends before the copy, and fits its own checkpoints.
+    trail.put_back(old.path());
+    trail.store().verify_audit(None).await.unwrap();
+    let copies = kept(&witnesses, &trail).await.unwrap();
+    let found = trail.store().verify_audit_with(None, &copies).await;
+    assert!(matches!(found, Err(VerifyAuditError::Truncated { known: 320, found: 300 })), "{found:?}");
+    trail.add(50).await;
+    // It hides nothing to hand over what it is now.
+    witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
+    let copies = kept(&witnesses, &trail).await.unwrap();
+    let found = trail.store().verify_audit_with(None, &copies).await;
+    assert!(matches!(found, Err(VerifyAuditError::Rewritten { seq: 320 })), "{found:?}");
+    // A trail that began anew is another one.
+    fs::remove_dir_all(trail.path("backstop.trail")).unwrap();
+    trail.add(3).await;
+    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::OtherTrail(2))));
+}
+
+#[tokio::test]
+async fn a_server_cosigns_what_only_grew_and_knows_what_did_not() {
+    let trail = Trail::new();
+    trail.add(300).await;
+    let old = trail.kept();
+    let lies = Arc::default();
+    let witnesses = served(trail.witness("witness.example"), &lies).await;
+    for more in [1, 40, 300] {
+        trail.add(more).await;
+        let told = witnesses.tell(&trail.store()).await.remove(0);
+        let has = told.1.unwrap();
+        assert_eq!(told.0, "witness.example");
+        assert_eq!(has.at, Some(Timestamp::from_millis(1_764_000_000_000)));
+        assert_eq!(has.entries, trail.store().audit_head().await.unwrap().seq);
+    }
+    // Another process knows nothing of what the witness has.
+    let other = served(trail.witness("witness.example"), &lies).await;
+    let copies = kept(&other, &trail).await.unwrap();
+    trail.store().verify_audit_with(None, &copies).await.unwrap();
+    let known = trail.store().audit_head().await.unwrap().seq;
+    lies.store(true, Ordering::Release);
+    trail.add(1).await;
+    assert!(matches!(kept(&other, &trail).await, Err(WitnessError::Unsigned)));
+    lies.store(false, Ordering::Release);
+    let known = known + 1;
+
+    trail.put_back(old.path());
+    for witnesses in [&other, &served(trail.witness("witness.example"), &lies).await] {
+        let found = kept(witnesses, &trail).await.unwrap_err();
+        assert!(found.is_tampering(), "{found}");
+        assert!(matches!(found, WitnessError::CutOff { known: k, found: 300 } if k <= known), "{found:?}");
+    }
+    trail.add(600).await;
+    let found = kept(&other, &trail).await.unwrap_err();
+    assert!(found.is_tampering() && matches!(found, WitnessError::Rewritten { found: 900 }), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_trail_or_is_gone_is_told_so() {
+    let (trail, other) = (Trail::new(), Trail::new());
+    trail.add(3).await;
+    other.add(3).await;
+    let lies = Arc::default();
+    let witnesses = served(other.witness("w"), &lies).await;
+    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Unwatched)));
+    let witness = trail.witness("w");
+    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
+    trail.add(1).await;
+    let witnesses = served(witness, &lies).await;
+    let found = kept(&witnesses, &trail).await;
+    assert!(matches!(found, Err(WitnessError::OtherKey)), "{found:?}");
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let key = trail.witness("w").cosigner().unwrap();
+    let yaml = format!("audit: {{ witness: [{{ to: 'http://127.0.0.1:{port}', key: '{key}' }}] }}");
+    let witnesses = Witnesses::of(&loaded(&yaml).unwrap()).unwrap();
+    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Silent(_))));
+}
+
+#[test]
+fn what_can_be_no_witness_is_refused_with_its_place() {
+    for (witness, message) in [
+        ("{ to: '' }", "must not be empty"),
+        ("{ to: /mnt/w, key: x }", "`key` is for a server"),
+        ("{ to: /mnt/w, ca_file: x }", "`ca_file` is for a server"),
+        ("{ to: 'https://w.example' }", "could be anybody"),
+        ("{ to: 'http://w.example', key: x }", "unencrypted"),
+        ("{ to: 'ftp://w.example', key: x }", "a folder or an address"),
+        ("{ to: 'https://a:b@w.example', key: x }", "a user or a password"),
+        ("{ to: 'https://w.example', key: 'w+00000000+AAAA' }", "is no key of a witness"),
+    ] {
+        let yaml = format!("audit: {{ witness: [{witness}] }}");
+        let refused = match loaded(&yaml) {
+            Err(refused) => refused,
+            Ok(loaded) => Witnesses::of(&loaded).unwrap_err(),
+        };
+        let refused = refused.to_string();
+        assert!(refused.contains(message) && refused.contains("backstop.yaml:1:"), "{witness}: {refused}");
+    }
+}

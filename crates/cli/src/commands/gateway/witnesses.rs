@@ -1,0 +1,56 @@
+//! What a server tells the witnesses of the audit trail meanwhile.
+//!
+//! No request waits for it. That a witness does not answer is logged when it begins and when it is over, and that one knows another trail each
+//! time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop::{Backstop, Witnesses};
+use tokio::task::JoinHandle;
+
+/// How often witnesses are told.
+const TELL: Duration = Duration::from_mins(1);
+
+/// Tells the witnesses that the configuration names, now and every minute; `None` where there are none.
+pub(super) fn tell_witnesses(backstop: &Backstop) -> Option<JoinHandle<()>> {
+    let witnesses = match Witnesses::of(backstop.config()) {
+        Ok(witnesses) => witnesses,
+        Err(error) => {
+            tracing::error!(%error, "the audit trail has no witness: the configuration names one that can't be used");
+            return None;
+        }
+    };
+    if witnesses.is_empty() || backstop.audit().is_none() {
+        return None;
+    }
+    let store = Arc::clone(backstop.engine().store());
+    Some(tokio::spawn(async move {
+        let mut silent = BTreeSet::new();
+        loop {
+            for (witness, found) in witnesses.tell(store.as_ref()).await {
+                match found {
+                    Ok(found) => {
+                        if silent.remove(&witness) {
+                            tracing::info!(
+                                witness,
+                                entries = found.entries,
+                                "a witness of the audit trail answers again"
+                            );
+                        }
+                    }
+                    Err(error) if error.is_tampering() => {
+                        tracing::error!(witness, %error, "a witness knows another audit trail");
+                    }
+                    Err(error) => {
+                        if silent.insert(witness.clone()) {
+                            tracing::warn!(witness, %error, "a witness does not vouch for the audit trail");
+                        }
+                    }
+                }
+            }
+            tokio::time::sleep(TELL).await;
+        }
+    }))
+}
