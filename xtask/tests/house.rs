@@ -86,6 +86,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-http-client",
             "backstop-process",
             "backstop-store",
+            "backstop-trail",
             "backstop-engine",
             "backstop-llm",
             "backstop-guards",

@@ -39,6 +39,8 @@ pub struct Settings {
     pub operator_token: Option<Secret>,
     /// Where operators are answered: there alone, and nobody else. Without it, at [`listen`](Self::listen). Port 0 takes a free one.
     pub operators_listen: Option<SocketAddr>,
+    /// What cosigns checkpoints of other trails; without it, nobody is answered at `/-/witness`.
+    pub witness: Option<Arc<backstop_trail::Witness>>,
     /// Names of models, and patterns of them, that records and metrics tell apart besides those of routes and providers.
     pub known_models: Vec<String>,
     /// What models cost, for records and metrics.
@@ -83,6 +85,7 @@ impl Settings {
             store: None,
             operator_token: None,
             operators_listen: None,
+            witness: None,
             known_models: Vec::new(),
             pricing: None,
             budgets: BTreeMap::new(),

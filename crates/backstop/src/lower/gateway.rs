@@ -19,6 +19,7 @@ use backstop_gateway::{
 use backstop_guards::limits::{Micros, Prices};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
+use backstop_trail::{VerifierKey, Witness};
 use uuid::Uuid;
 
 use super::callers::quotas;
@@ -27,7 +28,7 @@ use super::identity::issuers;
 use super::limits::prices;
 use super::provider::{ProviderError, authorities, key};
 use super::small_file::{self, LARGEST_PEM};
-use crate::locations::from_operator;
+use crate::locations::{data_folder, from_operator};
 
 /// Why a configuration can't be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,9 +77,41 @@ pub enum GatewayConfigError {
         /// Why not.
         reason: String,
     },
+    /// It can't be a witness.
+    #[error("`gateway.witness` can't be used: {0}")]
+    Witness(String),
     /// It can't be known whom to trust.
     #[error(transparent)]
     Authorities(ProviderError),
+}
+
+/// Returns what cosigns checkpoints of other trails; `None` where there is none that it watches.
+fn witness(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Arc<Witness>>, GatewayConfigError> {
+    let section = &loaded.config.gateway.witness;
+    let wrong = |why: String| GatewayConfigError::Witness(why);
+    if section.logs.is_empty() {
+        let why = "`name` counts for nothing without `logs`\nhint: `logs` has the keys of the trails, as `backstop audit verify` prints them";
+        return if section.name.is_none() { Ok(None) } else { Err(wrong(why.to_owned())) };
+    }
+    let logs = section.logs.iter().map(|log| {
+        log.value.expose().parse::<VerifierKey>().map_err(|error| wrong(format!("{}: {error}", log.at)))
+    });
+    let logs = logs.collect::<Result<_, _>>()?;
+    let name = section.name.as_ref().ok_or_else(|| {
+        wrong(
+            "`name` is missing\nhint: under which name does it sign? For example `witness.example/w1`"
+                .to_owned(),
+        )
+    })?;
+    let folder = data_folder(environment).ok_or_else(|| wrong(crate::NoDataFolder.to_string()))?;
+    let (name, key) = (name.value.expose().to_owned(), folder.join("witness.key"));
+    let witness = Witness { name, folder: folder.join("witness"), key, logs };
+    // It is made now, so that whoever configures it is told what is wrong with its name.
+    witness.cosigner().map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(Arc::new(witness)))
 }
 
 /// The settings of a gateway. Keys are read now; a provider whose key is missing refuses requests and says why,
@@ -109,6 +142,7 @@ pub fn gateway_settings(
         budgets: super::limits::most_of_budgets(loaded),
         operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
         operators_listen: config.operators.listen.as_ref().map(|listen| listen.value.0),
+        witness: witness(loaded, environment)?,
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
         providers: providers(loaded, environment)?,
         allow: config.allow.iter().filter_map(|operation| allowed(&operation.value)).collect(),

@@ -39,6 +39,8 @@ section! {
         quotas ("quotas"): GatewayQuotas, OperatorOnly;
         /// What those may see who run it.
         operators ("operators"): GatewayOperators, OperatorOnly;
+        /// Whose audit trails it is a witness for, so that cutting one off or writing it anew shows.
+        witness ("witness"): GatewayWitness, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
         providers ("providers"): GatewayProviders, OperatorOnly;
         /// Which models go to which providers. The first route that fits counts.
@@ -62,6 +64,17 @@ section! {
         timeouts ("timeouts"): GatewayTimeouts, OperatorOnly;
         /// Whether clients may open WebSockets.
         websockets ("websockets"): GatewayWebSockets, OperatorOnly;
+    }
+}
+
+section! {
+    /// Other trails for which it is a witness: it cosigns their checkpoints at `/-/witness/add-checkpoint` (C2SP's tlog-witness) once it is
+    /// proved that a trail only grew since, and keeps the last one of each.
+    pub struct GatewayWitness {
+        /// Under which name it signs, such as `witness.example/w1`. It must not change.
+        name ("name"): Option<Spanned<Text>>, OperatorOnly;
+        /// The keys of the trails, as `backstop audit verify` prints them there. Two of one trail count both, as while a key is replaced.
+        logs ("logs"): Vec<Spanned<Text>>, OperatorOnly;
     }
 }
 

@@ -22,7 +22,7 @@ pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, Gatewa
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
-    GatewayTimeouts, GatewayTls, GatewayWebSockets, Listen, ListenHere,
+    GatewayTimeouts, GatewayTls, GatewayWebSockets, GatewayWitness, Listen, ListenHere,
 };
 pub use guards::{
     AllowCommand, AllowPath, CommandSafety, Guards, HiddenText, PersonalData, Secrets, SensitiveFiles,

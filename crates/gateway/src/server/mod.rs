@@ -160,6 +160,8 @@ pub(crate) struct Shared {
     /// Whether operators are answered at an address of their own, and not at that of the proxy.
     has_operators_door: bool,
     operators: Arc<Operators>,
+    /// What cosigns checkpoints of other trails.
+    witness: Option<Arc<backstop_trail::Witness>>,
     api: Arc<Api>,
     console: Arc<Console>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
@@ -223,6 +225,7 @@ impl Shared {
             records,
             judging,
             has_operators_door: settings.operators_listen.is_some(),
+            witness: settings.witness.clone(),
             access: Access::new(settings.operator_token.as_ref()),
             operators,
             api,

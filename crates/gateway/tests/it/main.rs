@@ -35,3 +35,4 @@ mod support;
 mod tls;
 mod transparency;
 mod websockets;
+mod witness;

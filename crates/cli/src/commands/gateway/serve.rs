@@ -195,6 +195,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let url = format!("{address}/t/{token}");
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
     let pointing = variables.iter().filter(|(name, _)| name.ends_with("_BASE_URL"));
+    let witness = gateway.witness.as_ref().and_then(|witness| witness.cosigner().ok());
+    let witness = witness.map(|key| key.to_string());
     let output = &surroundings.output;
     if output.is_json() {
         let environment: Map<String, Value> =
@@ -202,7 +204,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         let token = (!has_own_token).then_some(token);
         let line = json!({
             "address": address, "url": url, "token": token, "environment": environment, "hooks": socket,
-            "operators": operators, "console": console,
+            "operators": operators, "console": console, "witness": witness,
         });
         output.json_line(&line)?;
     } else {
@@ -220,6 +222,9 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.say(&format!(
             "people see and answer at {console}, with a token that `backstop token create --user YOU --scope read --scope approve` makes"
         ));
+        if let Some(witness) = witness {
+            output.say(&format!("as a witness of other trails it signs by the key {witness}"));
+        }
         if let Some(socket) = socket {
             output.say(&format!("hooks of coding agents are answered at {socket}"));
         }

@@ -1,5 +1,5 @@
 //! Pages for operators on the gateway's own address, or on one of their own ([`Settings::operators_listen`](crate::Settings)): `/-/health`, `/-/ready`,
-//! `/-/metrics`, the [API](super::api) below `/-/v1`, and the [console](super::console).
+//! `/-/metrics`, the [API](super::api) below `/-/v1`, the [console](super::console), and the [witness] for other trails.
 //!
 //! Laws:
 //!
@@ -18,6 +18,7 @@
 mod access;
 mod problem;
 mod readiness;
+mod witness;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ const MOST_SHOWN: usize = 8;
 pub(super) struct Operators {
     metrics: Option<Metrics>,
     shown: Arc<Semaphore>,
+    witnessed: Arc<Semaphore>,
     probe: Probe,
     stopping: watch::Sender<bool>,
 }
@@ -53,7 +55,8 @@ impl Operators {
     /// Requests that are shown these metrics.
     pub(super) fn showing(metrics: Option<Metrics>) -> Self {
         let (shown, stopping) = (Arc::new(Semaphore::new(MOST_SHOWN)), watch::Sender::new(false));
-        Self { metrics, shown, probe: Probe::default(), stopping }
+        let witnessed = Arc::new(Semaphore::new(witness::MOST_AT_ONCE));
+        Self { metrics, shown, witnessed, probe: Probe::default(), stopping }
     }
 
     /// What is counted, if anybody counts.
@@ -89,6 +92,15 @@ pub(super) async fn answer(
             true => Box::pin(console::answer(shared, head, body)).await,
             false => told_once(Problem::host().response()),
         };
+    }
+    if let Some(witness) = shared.witness.as_ref().filter(|_| head.uri.path() == witness::PATH) {
+        return told_once(match (shared.auth.knows_operators_host(&head), &head.method) {
+            (false, _) => Problem::host().response(),
+            (true, &Method::POST) => {
+                Box::pin(witness::add_checkpoint(witness, &shared.operators.witnessed, body)).await
+            }
+            (true, _) => Problem::only_post().response(),
+        });
     }
     let head = &head;
     let answered = match asked(shared, head) {

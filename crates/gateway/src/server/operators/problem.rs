@@ -55,6 +55,11 @@ impl Problem {
         Self { allow: Some("GET, HEAD".to_owned()), ..problem }
     }
 
+    pub(super) fn only_post() -> Self {
+        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here");
+        Self { allow: Some("POST".to_owned()), ..problem }
+    }
+
     pub(super) fn not_ready(missing: Option<NotReady>) -> Self {
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "not ready");
         Self { missing, ..problem }
