@@ -225,6 +225,7 @@ impl Builder {
         #[cfg(not(feature = "plugins"))]
         let installed = lower::Others::default();
         lower::check_ids(&config, &snapshot, &installed)?;
+        lower::check_shadows(&config, &snapshot)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));

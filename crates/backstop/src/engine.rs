@@ -8,7 +8,7 @@ pub use backstop_engine::{
 
 // Which hooks stand where.
 pub use backstop_engine::{
-    AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookOptions, Hosts, InvalidBudget,
+    AgentMatcher, Budget, BudgetSource, FailureSource, HookMeta, HookMode, HookOptions, Hosts, InvalidBudget,
     InvalidMatcher, OperatorSettings, Origin, OwnerSettings, RegisterError, Registry, Rewrite, Snapshot,
     Style, ToolMatcher, blocking,
 };
@@ -39,7 +39,7 @@ pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Atte
 // Receipts.
 pub use backstop_engine::{
     BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt, ReceiptSink,
-    Record, RecordedBlock, Replaced, Said, Step, StepDetail, Verdict,
+    Record, RecordedBlock, Replaced, Said, Step, StepDetail, Verdict, Would,
 };
 
 // Bounds.

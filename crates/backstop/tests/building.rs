@@ -104,6 +104,37 @@ async fn an_unbuildable_configuration_reports_all_its_problems() {
     assert_eq!(lines, [Some(1), Some(2)]);
 }
 
+#[tokio::test]
+async fn a_hook_in_shadow_is_the_only_one_nowhere() {
+    let types = HookTypes::built_in(&[]);
+    let build = async |text: &str| Backstop::builder().config(loaded(&types, text)).build().await;
+    let shadow = "{type: policy, id: new, mode: shadow, config: {deny_tools: [canvas]}}";
+    // In front of tool calls a passthrough stands beside it, as it does without any hook.
+    let backstop = build(&format!("hooks: {{tool_call: {{pre_call: [{shadow}]}}}}")).await.unwrap();
+    let reviewed = backstop.engine().review_tool_call(call("canvas"), &CallContext::default(), false).await;
+    assert!(reviewed.blocked.is_none());
+    let told: Vec<_> = reviewed.receipt.steps.iter().filter_map(|step| step.would).collect();
+    assert_eq!(told, [backstop::engine::Would::Block]);
+    assert!(backstop.engine().registry().list().iter().any(|meta| meta.id.as_str() == "builtin:passthrough"));
+    backstop.shut_down().await;
+    // Elsewhere it has to be written.
+    let alone =
+        "guards: {secrets: {enabled: false}, personal_data: {enabled: false}, hidden_text: {enabled: false}}
+hooks:
+  llm_call:
+    pre_call:
+      - {type: webhook, mode: shadow, config: {url: 'http://127.0.0.1:9/'}}";
+    let error = build(alone).await.unwrap_err().to_string();
+    assert!(error.contains("is in shadow, and no hook that counts stands at `before_llm_call`"), "{error}");
+    assert!(error.contains("--> backstop.yaml:5:31") && error.contains("`- type: passthrough`"), "{error}");
+    let beside = format!("{alone}\n      - type: passthrough");
+    build(&beside).await.unwrap().shut_down().await;
+    // Where answers change nothing, there is nothing to take from them.
+    let watcher = "hooks: {tool_call: {post_call: [{type: webhook, mode: shadow, config: {url: 'http://127.0.0.1:9/'}}]}}";
+    let error = build(watcher).await.unwrap_err().to_string();
+    assert!(error.contains("can't be in shadow at `after_tool_call`"), "{error}");
+}
+
 #[derive(Default)]
 struct Seen(Mutex<Vec<PointId>>);
 

@@ -83,8 +83,8 @@ pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};
 pub use values::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
-    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, IssuerAlgorithm, LiveApprovals,
-    LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure, Outside,
-    PluginRuntime, Priority, Profile, Ratio, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
+    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
+    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure,
+    Outside, PluginRuntime, Priority, Profile, Ratio, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
     Temperature, Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };

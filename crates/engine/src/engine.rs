@@ -221,7 +221,7 @@ impl Engine {
         self.0.registry.generation()
     }
 
-    /// Returns whether any hook is registered at the point `P`.
+    /// Returns whether any hook is registered at the point `P` whose answers count. One in shadow is no reason to fire it.
     pub fn has_hooks<P: Point>(&self) -> bool {
         self.0.registry.is_occupied(P::INFO.id)
     }
@@ -262,7 +262,9 @@ impl Engine {
 
     /// Returns whether a dispatch at `P` meets no hook, and nobody wants its receipt.
     fn unwatched<P: Point>(&self) -> bool {
-        !self.has_hooks::<P>() && !reads_idle(&self.0.sinks, P::INFO.id)
+        !self.has_hooks::<P>()
+            && !self.0.registry.is_shadowed(P::INFO.id)
+            && !reads_idle(&self.0.sinks, P::INFO.id)
     }
 
     /// Like [`Self::decide`], but the receipt also contains what each hook saw and answered, to show it to a human.

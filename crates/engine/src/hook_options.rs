@@ -42,6 +42,29 @@ pub enum Origin {
     Configuration,
 }
 
+/// Whether a hook's answers count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookMode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// They change nothing: the hook is asked about the final value, and the receipt says what it would have done
+    /// ([`Step::would`](crate::Step::would)). It is no gate.
+    Shadow,
+}
+
+impl HookMode {
+    /// Returns whether answers change nothing.
+    pub fn is_shadow(&self) -> bool {
+        *self == Self::Shadow
+    }
+
+    fn is_enforced(&self) -> bool {
+        !self.is_shadow()
+    }
+}
+
 /// What happens to a hook's rewrite if an earlier hook objects to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,6 +103,8 @@ pub struct HookOptions {
     pub on_failure: Option<FailurePolicy>,
     /// Whether its rewrites give way to earlier hooks; [`Rewrite::at`] its point when absent.
     pub rewrite: Option<Rewrite>,
+    /// Whether its answers count.
+    pub mode: HookMode,
     /// Only these tools.
     pub tools: Option<ToolMatcher>,
     /// Only these agents.
@@ -111,6 +136,7 @@ impl HookOptions {
             timeout: None,
             on_failure: None,
             rewrite: None,
+            mode: HookMode::Enforce,
             tools: None,
             agents: None,
             triggers: None,
@@ -155,6 +181,13 @@ impl HookOptions {
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewrite) -> Self {
         self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Sets whether the hook's answers count.
+    #[must_use]
+    pub fn mode(mut self, mode: HookMode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -211,6 +244,9 @@ pub struct HookMeta {
     pub failure_source: FailureSource,
     /// Whether its rewrites give way to earlier hooks.
     pub rewrite: Rewrite,
+    /// Whether its answers count.
+    #[serde(skip_serializing_if = "HookMode::is_enforced")]
+    pub mode: HookMode,
     /// How it was written.
     pub style: Style,
     /// Why it is in the registry.

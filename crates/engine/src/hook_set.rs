@@ -38,6 +38,13 @@ pub struct ListedHook<'a> {
     pub priority: i32,
     /// What its failure means.
     pub on_failure: FailurePolicy,
+    /// Whether its answers change nothing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub shadow: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl HookSet {
@@ -82,8 +89,9 @@ impl HookSet {
 }
 
 fn row(meta: &HookMeta) -> ListedHook<'_> {
-    let HookMeta { point, id, owner, priority, on_failure, .. } = meta;
-    ListedHook { point: *point, hook: id, owner, priority: *priority, on_failure: *on_failure }
+    let HookMeta { point, id, owner, priority, on_failure, mode, .. } = meta;
+    let shadow = mode.is_shadow();
+    ListedHook { point: *point, hook: id, owner, priority: *priority, on_failure: *on_failure, shadow }
 }
 
 impl fmt::Debug for HookSet {

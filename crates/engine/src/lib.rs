@@ -37,7 +37,7 @@ pub use engine::{
 };
 pub use exhibit::{Foresight, Masker};
 pub use foreign::MAX_DEPTH;
-pub use hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
+pub use hook_options::{HookMeta, HookMode, HookOptions, Origin, Rewrite, Style};
 pub use hook_set::{HookSet, ListedHook};
 pub use hosts::Hosts;
 pub use interceptor::{
@@ -50,7 +50,7 @@ pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorS
 pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt,
-    ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict,
+    ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict, Would,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,

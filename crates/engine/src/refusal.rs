@@ -53,6 +53,16 @@ pub enum RegisterError {
         /// The point.
         point: PointId,
     },
+    /// The hook is in shadow where answers change nothing anyway, or where spans are removed while a text grows.
+    #[error("hook `{hook}` can't be in shadow at `{point}`: {why}")]
+    NoShadow {
+        /// The hook.
+        hook: HookId,
+        /// The point.
+        point: PointId,
+        /// Why not, and what to do instead.
+        why: &'static str,
+    },
     /// The id is taken.
     #[error(
         "there is already a hook `{0}`\nhint: ids are unique; remove the other one first or choose another id"

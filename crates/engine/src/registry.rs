@@ -8,100 +8,29 @@
 //! hooks with one id, and a hook that the operator's settings forbid are each a [`RegisterError`].
 
 mod current;
+mod slots;
 
-use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, TrustedToolPolicy};
 use backstop_hooks::tool_name::known_tools;
-use backstop_hooks::{
-    Hook, HookId, Latch, Membership, OwnerId, Point, PointId, ToolName, contained, drop_contained,
-};
+use backstop_hooks::{Hook, HookId, Latch, Mode, OwnerId, Point, PointId, ToolName, contained};
 
 pub use self::current::Registry;
+pub(crate) use self::slots::Entry;
+use self::slots::Slots;
 use crate::exhibit::{Foresight, Masker};
 use crate::foreign::Kept;
-use crate::hook_options::{HookMeta, HookOptions, Origin, Rewrite, Style};
+use crate::hook_options::{HookMeta, HookMode, HookOptions, Origin, Rewrite, Style};
 use crate::hook_set::HookSet;
 use crate::hosts::Hosts;
 use crate::operator::OperatorSettings;
 use crate::redaction::{Seat, SpanRedactor};
 use crate::refusal::RegisterError;
 use crate::seal::Unsealer;
-
-pub(crate) struct Entry<P: Point> {
-    pub(crate) hook: Arc<dyn Hook<P>>,
-    pub(crate) meta: Arc<HookMeta>,
-    /// How many of its calls wait for its answer.
-    pub(crate) under_way: Arc<AtomicUsize>,
-    /// The batch that it is in.
-    pub(crate) membership: Option<Membership<P>>,
-    /// As it was registered, its id filled in: what other settings are applied to after a reload.
-    options: Arc<HookOptions>,
-}
-
-impl<P: Point> Clone for Entry<P> {
-    fn clone(&self) -> Self {
-        Self {
-            hook: Arc::clone(&self.hook),
-            meta: Arc::clone(&self.meta),
-            under_way: Arc::clone(&self.under_way),
-            membership: self.membership.clone(),
-            options: Arc::clone(&self.options),
-        }
-    }
-}
-
-/// The hooks at one point, which is known by its type: no other point's hooks can be taken for them.
-struct Slot<P: Point>(Vec<Entry<P>>);
-
-impl<P: Point> Drop for Slot<P> {
-    fn drop(&mut self) {
-        // One by one: two destructors that panic in a row would end the process. Whoever drops the last
-        // snapshot that has a hook may be in the middle of a dispatch or of a change of the registry.
-        for entry in std::mem::take(&mut self.0) {
-            drop_contained(entry);
-        }
-    }
-}
-
-trait AnySlot: Send + Sync {
-    fn point(&self) -> PointId;
-    fn metas(&self) -> Vec<Arc<HookMeta>>;
-    fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot>;
-    fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError>;
-    fn as_any(&self) -> &dyn Any;
-}
-
-impl<P: Point> AnySlot for Slot<P> {
-    fn point(&self) -> PointId {
-        P::INFO.id
-    }
-
-    fn metas(&self) -> Vec<Arc<HookMeta>> {
-        self.0.iter().map(|entry| Arc::clone(&entry.meta)).collect()
-    }
-
-    fn retain(&self, keep: &dyn Fn(&HookMeta) -> bool) -> Arc<dyn AnySlot> {
-        Arc::new(Self(self.0.iter().filter(|entry| keep(&entry.meta)).cloned().collect()))
-    }
-
-    fn carry_over(&self, next: &mut Snapshot) -> Result<(), RegisterError> {
-        for entry in &self.0 {
-            if next.takes_over(&entry.meta) {
-                carried(next.on(Arc::clone(&entry.hook), HookOptions::clone(&entry.options)))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
 
 /// Checks whether a hook that was to stay in the next snapshot stands there, or has gone as it should.
 fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterError> {
@@ -115,8 +44,10 @@ fn carried(registered: Result<HookId, RegisterError>) -> Result<(), RegisterErro
 /// All hooks at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// In the order of the catalogue; a point without hooks has none.
-    slots: Vec<(TypeId, Arc<dyn AnySlot>)>,
+    /// The hooks whose answers count.
+    slots: Slots,
+    /// The hooks in shadow. INVARIANT (no gate): nothing that asks what stands at a point, or that merges answers, sees them.
+    shadows: Slots,
     redactors: Arc<Vec<Seat>>,
     unsealer: Option<Kept<dyn Unsealer>>,
     masker: Option<Kept<dyn Masker>>,
@@ -135,7 +66,8 @@ impl Snapshot {
     /// engine and may fire every point, until [`hosted_by`](Self::hosted_by) says otherwise.
     pub fn empty(settings: OperatorSettings) -> Self {
         Self {
-            slots: Vec::new(),
+            slots: Slots::default(),
+            shadows: Slots::default(),
             redactors: Arc::default(),
             unsealer: None,
             masker: None,
@@ -215,19 +147,10 @@ impl Snapshot {
     ) -> Result<HookId, RegisterError> {
         let (meta, options) = self.admit(P::INFO.id, options)?;
         let id = meta.id.clone();
-        let mut entries = self.slot::<P>().to_vec();
-        let at = entries.partition_point(|entry| entry.meta.priority >= meta.priority);
         // One that can't say whether it is in a batch is asked alone.
         let membership = contained(|| hook.membership()).ok().flatten();
-        entries.insert(at, Entry { hook, meta, under_way: Arc::default(), membership, options });
-        let slot: Arc<dyn AnySlot> = Arc::new(Slot(entries));
-        match self.slots.iter_mut().find(|(point, _)| *point == TypeId::of::<P>()) {
-            Some((_, hooks)) => *hooks = slot,
-            None => {
-                let at = self.slots.partition_point(|(_, slot)| slot.point() < P::INFO.id);
-                self.slots.insert(at, (TypeId::of::<P>(), slot));
-            }
-        }
+        let slots = if meta.mode.is_shadow() { &mut self.shadows } else { &mut self.slots };
+        slots.insert::<P>(Entry { hook, meta, under_way: Arc::default(), membership, options });
         Ok(id)
     }
 
@@ -327,6 +250,7 @@ impl Snapshot {
         if options.rewrite.is_some() && info.fields.iter().all(|field| field.latch != Latch::Propose) {
             return Err(RegisterError::NoRewrite { hook: id, point });
         }
+        check_shadow(point, &id, &options)?;
         let settings = self.settings.owner(&options.owner);
         let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);
         let (on_failure, failure_source) =
@@ -346,6 +270,7 @@ impl Snapshot {
             on_failure,
             failure_source,
             rewrite: options.rewrite.unwrap_or_else(|| Rewrite::at(point)),
+            mode: options.mode,
             style: options.style,
             origin: options.origin,
             tools: options.tools,
@@ -433,13 +358,8 @@ impl Snapshot {
 
     /// Keeps the hooks that `keep` selects. Returns whether any were removed.
     pub fn retain(&mut self, keep: impl Fn(&HookMeta) -> bool) -> bool {
-        let mut removed = false;
-        for (_, hooks) in &mut self.slots {
-            if hooks.metas().iter().any(|meta| !keep(meta)) {
-                *hooks = hooks.retain(&keep);
-                removed = true;
-            }
-        }
+        // Each has its own, so that both are asked.
+        let mut removed = self.slots.retain(&keep) | self.shadows.retain(&keep);
         if self.redactors.iter().any(|seat| !keep(&seat.meta)) {
             Arc::make_mut(&mut self.redactors).retain(|seat| keep(&seat.meta));
             removed = true;
@@ -447,18 +367,18 @@ impl Snapshot {
         removed
     }
 
-    /// Returns all hooks, point by point, in running order.
+    /// Returns all hooks, point by point, in running order: span redactors, hooks, hooks in shadow.
     pub fn iter(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
-        // The redactors stand before the other hooks at their point.
-        let before = self.slots.partition_point(|(_, slot)| slot.point() < PointId::BeforeResponseEmit);
-        let hooks = |(_, slot): &(TypeId, Arc<dyn AnySlot>)| slot.metas();
         let redactors = self.redactors.iter().map(|seat| Arc::clone(&seat.meta));
-        self.slots
-            .iter()
-            .take(before)
-            .flat_map(hooks)
-            .chain(redactors)
-            .chain(self.slots.iter().skip(before).flat_map(hooks))
+        let mut hooks: Vec<_> = redactors.chain(self.slots.metas()).chain(self.shadows.metas()).collect();
+        hooks.sort_by_key(|meta| meta.point);
+        hooks.into_iter()
+    }
+
+    /// Returns the hooks in shadow beside which no hook stands whose answers count. A host need not fire their points for them.
+    pub fn lonely_shadows(&self) -> impl Iterator<Item = Arc<HookMeta>> + '_ {
+        let points: BTreeSet<PointId> = self.slots.metas().map(|meta| one_chain(meta.point)).collect();
+        self.shadows.metas().filter(move |meta| !points.contains(&one_chain(meta.point)))
     }
 
     /// Returns whether the very hooks stand in front of tool calls that stand there in `other`, as they were registered then.
@@ -472,16 +392,44 @@ impl Snapshot {
         policies.chain(interceptors).chain(self.slot::<BeforeToolCall>().iter().map(|entry| &entry.meta))
     }
 
+    /// Returns the points at which hooks stand whose answers count.
     fn occupied(&self) -> u64 {
-        self.iter().fold(0, |points, meta| points | bit(meta.point))
+        let redacted = self.redactors.iter().fold(0, |points, seat| points | bit(seat.meta.point));
+        self.slots.metas().fold(redacted, |points, meta| points | bit(meta.point))
     }
 
+    /// Returns the points at which hooks stand in shadow.
+    fn shadowed(&self) -> u64 {
+        self.shadows.metas().fold(0, |points, meta| points | bit(meta.point))
+    }
+
+    /// Returns the hooks at `P` whose answers count, in running order.
     pub(crate) fn slot<P: Point>(&self) -> &[Entry<P>] {
-        self.slots
-            .iter()
-            .find(|(point, _)| *point == TypeId::of::<P>())
-            .and_then(|(_, slot)| slot.as_any().downcast_ref::<Slot<P>>())
-            .map_or(&[], |slot| &slot.0)
+        self.slots.at()
+    }
+
+    /// Returns the hooks at `P` in shadow.
+    pub(crate) fn shadows<P: Point>(&self) -> &[Entry<P>] {
+        self.shadows.at()
+    }
+}
+
+/// Refuses a hook in shadow where that means nothing.
+fn check_shadow(point: PointId, hook: &HookId, options: &HookOptions) -> Result<(), RegisterError> {
+    let why = match (options.mode, point.info().mode, options.style) {
+        (HookMode::Enforce, ..) => return Ok(()),
+        (_, _, Style::Redactor) => "it removes spans while a text grows; let it report them instead",
+        (_, Mode::Observe, _) => "hooks there only watch; leave `mode` out",
+        (_, Mode::Decide | Mode::Claim, _) => return Ok(()),
+    };
+    Err(RegisterError::NoShadow { hook: hook.clone(), point, why })
+}
+
+/// Returns the point under which a chain is known: three of them form one, in front of a tool call.
+fn one_chain(point: PointId) -> PointId {
+    match point {
+        PointId::TrustedToolPolicy | PointId::ToolBefore => PointId::BeforeToolCall,
+        other => other,
     }
 }
 

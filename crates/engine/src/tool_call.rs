@@ -21,6 +21,7 @@ use crate::receipt::{BlockCause, Blocked, CallKey, Receipt, RecordedBlock, Verdi
 use crate::runner::Dispatch;
 use crate::runner::chain::{Chain, Setting};
 use crate::runner::seat::{Seat, ToolSeat};
+use crate::runner::shadow::in_chain;
 
 /// How long a tool call waits for the answer that asks for it to be judged.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,8 +94,17 @@ impl Dispatch<'_> {
         let setting = Setting { evidence: Some(&evidence), ..self.setting() };
         let mut chain = Chain::new(self.seats(&event.tool_name), setting);
         chain.run(&mut event).await;
+        let shadows = self.shadow_seats(&event);
+        let shadows = match shadows.is_empty() {
+            true => None,
+            // Boxed: few calls meet hooks in shadow, and the others need not carry the room.
+            false => Some(Box::pin(self.ask_shadows(shadows, &event, in_chain::<ToolSeat<'_>>)).await),
+        };
         let stopped = chain.blocked.take();
         let mut reviewed = self.reviewed(event, Some(chain), stopped, original);
+        if let Some(shadows) = shadows {
+            reviewed.receipt.asked_in_shadow(shadows);
+        }
         reviewed.facts = evidence.facts();
         if !reviewed.facts.is_empty() {
             reviewed.receipt.record_mut().facts = reviewed.facts.iter().map(Fact::digest).collect();
@@ -117,6 +127,18 @@ impl Dispatch<'_> {
             .chain(interceptors)
             .chain(hooks)
             .filter(move |seat| seat.meta().is_about(Some(tool), self.call))
+    }
+
+    /// Returns the hooks in shadow at the three points that are about this call.
+    fn shadow_seats(&self, event: &ToolCallEvent) -> Vec<ToolSeat<'_>> {
+        let policies = self.snapshot.shadows::<TrustedToolPolicy>().iter().map(ToolSeat::Policy);
+        let interceptors = self.snapshot.shadows::<ToolBefore>().iter().map(ToolSeat::Interceptor);
+        let hooks = self.snapshot.shadows::<BeforeToolCall>().iter().map(ToolSeat::Hook);
+        policies
+            .chain(interceptors)
+            .chain(hooks)
+            .filter(|seat| seat.meta().is_about(Some(&event.tool_name), self.call))
+            .collect()
     }
 
     fn reviewed(

@@ -24,7 +24,7 @@ use backstop_hooks::{
     SessionId, Text, ToolName,
 };
 
-use crate::hook_options::{HookOptions, Style};
+use crate::hook_options::{HookMode, HookOptions, Style};
 use crate::hosts::Hosts;
 use crate::operator::{Budget, stricter};
 use crate::refusal::RegisterError;
@@ -370,7 +370,8 @@ pub(crate) fn slots(
 
 /// Returns the options of the watching half of a hook that also judges.
 fn behind(id: &HookId, options: HookOptions) -> HookOptions {
-    HookOptions { on_failure: None, timeout: None, rewrite: None, ..options }.id(format!("{id}:post"))
+    let mode = HookMode::Enforce;
+    HookOptions { on_failure: None, timeout: None, rewrite: None, mode, ..options }.id(format!("{id}:post"))
 }
 
 fn watch<P: Point>(

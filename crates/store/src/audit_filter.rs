@@ -40,8 +40,10 @@ pub struct AuditFilter {
     pub verdict: Option<String>,
     /// Only about this tool, as it was called or as it is known.
     pub tool: Option<String>,
-    /// Only those in which this rule spoke.
+    /// Only those in which this rule spoke, or would have.
     pub rule: Option<String>,
+    /// Only receipts in which a hook in shadow would have done this; `any`: whatever it would have done.
+    pub would: Option<String>,
     /// Only of this agent.
     pub agent: Option<String>,
     /// Only about work in this folder, or in one below it.
@@ -64,13 +66,17 @@ impl AuditFilter {
             ASK => b"\"approval\":".to_vec(),
             verdict => member("verdict", verdict),
         });
+        let would = self.would.as_deref().map(|would| match would {
+            ANY => b"\"would\":".to_vec(),
+            would => member("would", would),
+        });
         // What begins with the folder need not end there.
         let workspace = of(&self.workspace).map(|mut text| {
             text.pop();
             text
         });
         let named = [of(&self.tool), of(&self.rule), of(&self.agent), workspace, of(&self.who)];
-        [kind, session, run, verdict].into_iter().chain(named).flatten().collect()
+        [kind, session, run, verdict, would].into_iter().chain(named).flatten().collect()
     }
 
     /// Returns whether an entry of this time may pass.
@@ -99,6 +105,11 @@ impl AuditFilter {
             && is(&self.agent, &["/agentId", "/agent"])
             && is(&self.who, &["/by", "/user", "/requester/senderId", "/requester/accountId"])
             && self.rule.as_deref().is_none_or(|rule| names_rule(body, rule))
+            && self.would.as_deref().is_none_or(|would| {
+                steps(body)
+                    .filter_map(|step| step.get("would")?.as_str())
+                    .any(|is| would == ANY || would == is)
+            })
             && self
                 .workspace
                 .as_deref()
@@ -114,12 +125,22 @@ fn is_id(wanted: Option<&str>, found: Option<&str>) -> bool {
 /// The word for receipts of calls about which somebody was asked.
 const ASK: &str = "ask";
 
-/// Returns whether an entry names a rule: of a block, of a question, or of a grant.
+/// The word for receipts in which a hook in shadow would have done something.
+const ANY: &str = "any";
+
+/// Returns whether an entry names a rule: of a block, of a question, of a grant, or of what a hook in shadow would have done.
 fn names_rule(body: &Value, rule: &str) -> bool {
-    ["/blocked/reason/rules", "/approval/rules", "/rules"].iter().any(|pointer| {
-        let rules = body.pointer(pointer).and_then(Value::as_array);
+    let has = |rules: Option<&Value>| {
+        let rules = rules.and_then(Value::as_array);
         rules.is_some_and(|rules| rules.iter().any(|named| named.as_str() == Some(rule)))
-    })
+    };
+    ["/blocked/reason/rules", "/approval/rules", "/rules"].iter().any(|pointer| has(body.pointer(pointer)))
+        || steps(body).any(|step| has(step.get("wouldBy")))
+}
+
+/// Returns the steps that a receipt names.
+fn steps(body: &Value) -> impl Iterator<Item = &Value> {
+    body.get("steps").and_then(Value::as_array).into_iter().flatten()
 }
 
 fn is_in(found: &str, folder: &str) -> bool {

@@ -13,7 +13,7 @@ use backstop_config::{
 use backstop_engine::Snapshot;
 use backstop_guards::hooks::{
     COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, SECURITY_AUDIT_ID,
-    SecurityAudit, mask_for_people, register_command_safety, register_security_audit,
+    SecurityAudit, mask_for_people, register_command_safety_in, register_security_audit_in,
 };
 use backstop_guards::programs::{Programs, programs_of, read_programs};
 use backstop_guards::{
@@ -22,6 +22,7 @@ use backstop_guards::{
 };
 use backstop_hooks::OwnerId;
 
+use super::operator::mode;
 use super::{problem, redaction};
 use crate::locations::from_operator;
 
@@ -38,7 +39,9 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
         match command_guard(loaded, commands) {
             Ok(guard) => {
                 let hooks = CommandHooks::new(guard, home).reading_files();
-                problems.extend(register_command_safety(snapshot, &hooks).err().map(|error| builtin(&error)));
+                let mode = mode(commands.mode.value);
+                let stands = register_command_safety_in(snapshot, &hooks, mode);
+                problems.extend(stands.err().map(|error| builtin(&error)));
             }
             Err(found) => problems.extend(found),
         }
@@ -47,7 +50,8 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     if files.enabled.value && is_on(snapshot, SECURITY_AUDIT_ID) {
         match file_guard(files, profile(commands.profile.value), home) {
             Ok(hooks) => {
-                problems.extend(register_security_audit(snapshot, &hooks).err().map(|error| builtin(&error)));
+                let stands = register_security_audit_in(snapshot, &hooks, mode(files.mode.value));
+                problems.extend(stands.err().map(|error| builtin(&error)));
             }
             Err(found) => problems.extend(found),
         }

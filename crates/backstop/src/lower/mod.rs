@@ -38,8 +38,10 @@ mod verdicts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind};
+use backstop_config::{ConfigError, HookSlot, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind};
 use backstop_engine::{ApprovalSettings, Hosts, OperatorSettings, Snapshot};
+use backstop_guards::hooks::{COMMAND_SAFETY_ID, SECURITY_AUDIT_ID};
+use backstop_hooks::PointId;
 use backstop_store::Store;
 
 use self::verdicts::Verdicts;
@@ -154,6 +156,51 @@ pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot, plugins: &Others) 
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
     loaded.check_ids(&hooks, &owners)
+}
+
+/// Refuses hooks in shadow that nobody would ask: a host need not fire a point for a hook that is no gate there. Hooks that the
+/// configuration does not name are not its to refuse.
+pub(crate) fn check_shadows(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
+    let guards = &loaded.config.guards;
+    let of_guards = [
+        (COMMAND_SAFETY_ID.to_owned(), guards.command_safety.mode.at.as_ref()),
+        (SECURITY_AUDIT_ID.to_owned(), guards.sensitive_files.mode.at.as_ref()),
+    ];
+    let hooks = &loaded.config.hooks;
+    let chained = hooks.chained().map(|hook| (hook.id, hook.entry.mode.as_ref().map(|mode| &mode.at)));
+    let placed = hooks.placed().map(|hook| (hook.id, hook.entry.mode.as_ref().map(|mode| &mode.at)));
+    let written: Vec<(String, Option<&Place>)> = of_guards.into_iter().chain(chained).chain(placed).collect();
+    let refused = snapshot.lonely_shadows().filter_map(|meta| {
+        // Of a program with several hooks at a point, each has the id of its entry and a name of its own.
+        let is_its = |id: &str| {
+            let rest = meta.id.as_str().strip_prefix(id);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let at = written.iter().find(|(id, _)| is_its(id)).and_then(|(_, at)| *at)?;
+        let message = format!(
+            "the hook `{}` is in shadow, and no hook that counts stands at `{}`",
+            meta.id, meta.point
+        );
+        let hint = match HookSlot::ALL.iter().find(|slot| judges_at(**slot, meta.point)) {
+            Some(slot) => {
+                format!("add `- type: passthrough` to `{}`, so that what passes there is read", slot.path())
+            }
+            None => "a hook in shadow is asked beside others; let it count, or leave it out".to_owned(),
+        };
+        Some(Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint(hint))
+    });
+    ConfigError::check(refused.collect())
+}
+
+/// Whether an entry of this list judges at the point, or in front of the same thing.
+fn judges_at(slot: HookSlot, point: PointId) -> bool {
+    match slot {
+        HookSlot::ToolPreCall => {
+            matches!(point, PointId::TrustedToolPolicy | PointId::ToolBefore | PointId::BeforeToolCall)
+        }
+        HookSlot::LlmPreCall => point == PointId::BeforeLlmCall,
+        HookSlot::ToolPostCall | HookSlot::LlmPostCall => false,
+    }
 }
 
 /// A problem that was found while lowering. An error's `hint:` line becomes the problem's.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use backstop_config::{Loaded, Millis, PluginEntry, Setting};
-use backstop_engine::{Budget, OperatorSettings, OwnerSettings};
+use backstop_config::{HookMode as Mode, Loaded, Millis, PluginEntry, Setting};
+use backstop_engine::{Budget, HookMode, OperatorSettings, OwnerSettings};
 use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId};
 
 pub(super) fn settings(loaded: &Loaded) -> OperatorSettings {
@@ -41,6 +41,14 @@ fn owner_settings(entry: &PluginEntry) -> OwnerSettings {
 /// What the operator wrote; nothing where only the default stands, because built-in hooks have another.
 fn said(setting: &Setting<bool>) -> Option<bool> {
     (!setting.is_built_in()).then_some(setting.value)
+}
+
+/// Whether what a hook answers counts.
+pub(super) fn mode(written: Mode) -> HookMode {
+    match written {
+        Mode::Shadow => HookMode::Shadow,
+        Mode::Enforce => HookMode::Enforce,
+    }
 }
 
 /// Both types admit 1 to 600 000 ms.

@@ -1,13 +1,16 @@
 //! `hooks.*.*[]` as hooks, in the order of the file.
 
-use backstop_config::{ChainedHook, HookSlot, Loaded, Place, Problem, ProblemKind, RewriteChoice};
+use backstop_config::{
+    ChainedHook, HookEntry, HookMode, HookSlot, Loaded, Place, Problem, ProblemKind, RewriteChoice,
+};
 use backstop_engine::{
-    HookOptions, Rewrite, RunningVerdicts, Snapshot, VerdictSet, VerdictSlot, VerdictTypeError, VerdictTypes,
+    HookOptions, RegisterError, Rewrite, RunningVerdicts, Snapshot, VerdictSet, VerdictSlot,
+    VerdictTypeError, VerdictTypes,
 };
 use backstop_hooks::{HookId, OwnerId};
 use serde_json::Value;
 
-use super::operator::budget;
+use super::operator::{budget, mode};
 use super::problem;
 
 /// The verdict hooks of a configuration, each with the place of its entry.
@@ -55,12 +58,14 @@ impl Verdicts {
                 RewriteChoice::Required => Rewrite::Required,
                 RewriteChoice::Optional => Rewrite::Optional,
             }),
+            mode: entry.mode.as_ref().map(|chosen| mode(chosen.value)).unwrap_or_default(),
             ..HookOptions::new(OwnerId::operator()).id(chained.id.clone()).configured()
         };
-        let id = self
-            .hooks
-            .register(snapshot, &hook, slot(chained.slot), options)
-            .map_err(|error| problem(chained.at, &error))?;
+        let id = self.hooks.register(snapshot, &hook, slot(chained.slot), options).map_err(|error| {
+            let mode = entry.mode.as_ref().map(|mode| &mode.at);
+            let at = mode.filter(|_| matches!(error, RegisterError::NoShadow { .. }));
+            problem(at.unwrap_or(chained.at), &error)
+        })?;
         self.places.push((id, chained.at.clone()));
         Ok(())
     }
@@ -75,8 +80,8 @@ fn slot(slot: HookSlot) -> VerdictSlot {
     }
 }
 
-/// Registers every entry; without any, a `passthrough` stands in front of tool calls, so that a list of the
-/// hooks says outright that nothing is judged there.
+/// Registers every entry; without any that counts, a `passthrough` stands in front of tool calls, so that a list of the
+/// hooks says outright that nothing is judged there. One in shadow does not count, and it is asked where another one is.
 pub(super) fn register(
     loaded: &Loaded,
     types: &VerdictTypes,
@@ -87,7 +92,9 @@ pub(super) fn register(
     for chained in loaded.config.hooks.chained() {
         problems.extend(verdicts.add(&chained, types, snapshot).err());
     }
-    if loaded.config.hooks.chained().next().is_none() {
+    let is_shadow =
+        |entry: &HookEntry| entry.mode.as_ref().is_some_and(|mode| mode.value == HookMode::Shadow);
+    if loaded.config.hooks.chained().all(|hook| is_shadow(hook.entry)) {
         verdicts.add_default(types, snapshot);
     }
     verdicts

@@ -34,7 +34,10 @@ pub(super) struct LogArgs {
     /// Only about this tool, as it was called or as it is known
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only where this rule spoke
+    /// Only receipts in which a hook in shadow would have done this; `any`: whatever it would have done
+    #[arg(long, value_name = "ACTION")]
+    would: Option<WouldWord>,
+    /// Only where this rule spoke, or would have
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
     /// Only of this agent
@@ -98,6 +101,27 @@ impl VerdictWord {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WouldWord {
+    Block,
+    Ask,
+    Modify,
+    Handle,
+    Any,
+}
+
+impl WouldWord {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Ask => "ask",
+            Self::Modify => "modify",
+            Self::Handle => "handle",
+            Self::Any => "any",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FormWord {
     /// A line for people
     Text,
@@ -151,6 +175,7 @@ impl LogArgs {
             verdict: self.verdict.map(|verdict| verdict.word().to_owned()),
             tool: self.tool,
             rule: self.rule,
+            would: self.would.map(|would| would.word().to_owned()),
             agent: self.agent,
             workspace: workspace.map(|folder| plain_path(&folder)),
             who: self.who,

@@ -1,6 +1,6 @@
 //! `backstop explain`: the walk of one call through the hooks.
 
-use backstop::engine::{FailureSource, Reviewed, Said, Step};
+use backstop::engine::{FailureSource, Reviewed, Said, Step, Would};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ impl<'a> Stop<'a> {
 
     fn text(&self, number: usize, paint: Paint) -> String {
         let meta = &self.step.hook;
-        let (style, word) = said(self.step.said);
+        let (style, word) = said(self.step);
         let again = if self.step.again { ", again over the final value" } else { "" };
         let mut text = format!(
             "\n{number}. {} {}\n   {} · {}\n",
@@ -131,8 +131,18 @@ impl<'a> Stop<'a> {
     }
 }
 
-fn said(said: Said) -> (Style, &'static str) {
-    match said {
+fn said(step: &Step) -> (Style, &'static str) {
+    match step.would {
+        Some(Would::Block) if step.said == Said::Failed => {
+            return (Style::Notice, "in shadow: failed, and would have blocked");
+        }
+        Some(Would::Block) => return (Style::Notice, "in shadow: would have blocked"),
+        Some(Would::Ask) => return (Style::Notice, "in shadow: would have had a human asked"),
+        Some(Would::Modify) => return (Style::Notice, "in shadow: would have rewritten the arguments"),
+        Some(Would::Handle) => return (Style::Notice, "in shadow: would have taken it"),
+        None => {}
+    }
+    match step.said {
         Said::Nothing => (Style::Good, "no objection"),
         Said::Pass => (Style::Good, "answered without a change"),
         Said::Rewrote => (Style::Notice, "rewrote the arguments"),

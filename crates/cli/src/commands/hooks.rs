@@ -101,7 +101,8 @@ pub(super) fn hints(meta: &HookMeta) -> impl Iterator<Item = String> {
 fn row(meta: &HookMeta) -> Vec<String> {
     let tools = meta.tools.as_ref().map(|tools| format!("tools {tools}"));
     let agents = meta.agents.as_ref().map(|agents| format!("agents {agents}"));
-    let limits: Vec<String> = [tools, agents].into_iter().flatten().collect();
+    let shadow = meta.mode.is_shadow().then(|| "watching (shadow)".to_owned());
+    let limits: Vec<String> = [shadow, tools, agents].into_iter().flatten().collect();
     let limits = if limits.is_empty() { "-".to_owned() } else { limits.join(", ") };
     let source = match meta.budget_source {
         BudgetSource::OperatorPoint => "timeouts",

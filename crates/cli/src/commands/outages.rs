@@ -29,7 +29,7 @@ enum Meaning {
     Blocks,
     /// It goes on, and its receipt says so.
     LetsThrough,
-    /// Nothing: it only watches.
+    /// Nothing: it only watches, or is in shadow.
     Nothing,
     /// It is not asked: nobody here fires its point.
     Waits,
@@ -76,6 +76,7 @@ impl Outage {
     fn of(kind: &'static str, meta: &HookMeta, at: String) -> Self {
         let outage = match (meta.point.info().mode, meta.on_failure) {
             (Mode::Observe, _) => Meaning::Nothing,
+            _ if meta.mode.is_shadow() => Meaning::Nothing,
             (_, FailurePolicy::Closed) => Meaning::Blocks,
             (_, FailurePolicy::Open | FailurePolicy::OpenIfUnreachable) => Meaning::LetsThrough,
         };

@@ -139,6 +139,36 @@ fn filters_hold_what_they_name_and_only_that() {
 }
 
 #[test]
+fn what_hooks_in_shadow_would_have_done_is_found() {
+    let user = User::with_config(
+        "hooks: {tool_call: {pre_call: [{type: policy, id: new, mode: shadow, config: {deny_tools: [canvas]}}]}}\n",
+    );
+    let (trail, shadow) = (Trail::of(&user), |would: &str| {
+        json!({
+            "id": "r-1", "point": "before_tool_call", "tool": "exec", "verdict": "pass",
+            "steps": [{ "hook": "new", "said": "nothing", "shadow": true, "would": would, "wouldBy": ["house.rule"] }],
+        })
+    });
+    trail.add(vec![
+        entry(FIRST, "receipt", None, shadow("block")),
+        entry(FIRST + HOUR, "receipt", None, shadow("ask")),
+        entry(FIRST + 2 * HOUR, "receipt", None, json!({ "id": "r-2", "verdict": "block", "steps": [] })),
+    ]);
+    for (filter, expected) in [
+        (&["--would", "block"][..], &[1][..]),
+        (&["--would", "ask"], &[2]),
+        (&["--would", "modify"], &[]),
+        (&["--would", "any"], &[2, 1]),
+        (&["--would", "any", "--verdict", "block"], &[]),
+        (&["--rule", "house.rule"], &[2, 1]),
+    ] {
+        assert_eq!(numbers(&user, filter), expected, "{filter:?}");
+    }
+    let line = user.run(&["log", "--would", "block"]).succeeded().out;
+    assert!(line.contains("new would block by house.rule"), "{line}");
+}
+
+#[test]
 fn a_limit_that_cuts_says_so() {
     let (user, _trail) = filled();
     let some = user.run(&["log", "--limit", "2", "--json"]).succeeded();

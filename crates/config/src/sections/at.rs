@@ -18,7 +18,9 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reader::{LayerKind, Reader};
 use crate::sections::hooks::{Hooks, check_id};
 use crate::text::Text;
-use crate::values::{CommandDialect, Millis, Name, OnFailure, Outside, Priority, RewriteChoice, ToolPattern};
+use crate::values::{
+    CommandDialect, HookMode, Millis, Name, OnFailure, Outside, Priority, RewriteChoice, ToolPattern,
+};
 use backstop_yaml::{Kind, Node};
 
 item! {
@@ -54,6 +56,9 @@ item! {
         on_failure ("on_failure"): Option<Spanned<OnFailure>>, Refused;
         /// What becomes of a change by this hook to which a hook that stands before it objects; without it, the point decides.
         rewrite ("rewrite"): Option<Spanned<RewriteChoice>>, Refused;
+        /// Whether what it answers counts. In `shadow` it is asked and changes nothing, and the receipt says what it would have done;
+        /// another hook that counts must stand at its point.
+        mode ("mode"): Option<Spanned<HookMode>>, Refused;
         /// The time budget of one call in milliseconds.
         timeout ("timeoutMs"): Option<Spanned<Millis>>, Refused;
     }

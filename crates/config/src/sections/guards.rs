@@ -6,7 +6,9 @@ use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
-use crate::values::{ArgumentAction, ExpiryDate, HiddenAction, Name, Profile, SpanAction, ToolSet, Unknown};
+use crate::values::{
+    ArgumentAction, ExpiryDate, HiddenAction, HookMode, Name, Profile, SpanAction, ToolSet, Unknown,
+};
 
 section! {
     /// The built-in guards.
@@ -29,6 +31,8 @@ section! {
     pub struct CommandSafety {
         /// Whether the guard runs. Switching it off has to be written out.
         enabled ("enabled"): Setting<bool> = true, Raise;
+        /// Whether what it says counts. In `shadow` it changes nothing, and the receipt says what it would have done.
+        mode ("mode"): Setting<HookMode> = HookMode::Enforce, Raise;
         /// How much it stops, from `core` (only what cannot be undone) to `strict`.
         profile ("profile"): Setting<Profile> = Profile::Standard, Raise;
         /// What happens to a command whose effect cannot be decided. Strictness grows from `pass` over `ask` to `block`.
@@ -62,6 +66,8 @@ section! {
     pub struct SensitiveFiles {
         /// Whether the guard runs. Switching it off has to be written out.
         enabled ("enabled"): Setting<bool> = true, Raise;
+        /// Whether what it says counts. In `shadow` it changes nothing, and the receipt says what it would have done.
+        mode ("mode"): Setting<HookMode> = HookMode::Enforce, Raise;
         /// Exceptions, each with its reason.
         allow ("allow"): Vec<AllowPath>, OperatorOnly;
         /// Further paths that nobody may touch, as glob patterns.

@@ -16,7 +16,7 @@ use crate::problem::{Problem, ProblemKind, quoted_list, suggestion};
 use crate::reader::{LayerKind, Reader};
 use crate::rules::{Admit, Append, Rule};
 use crate::sections::at::HooksAt;
-use crate::values::{Millis, Name, OnFailure, Outside, RewriteChoice};
+use crate::values::{HookMode, Millis, Name, OnFailure, Outside, RewriteChoice};
 use backstop_yaml::{Kind, Node};
 
 section! {
@@ -70,6 +70,9 @@ item! {
         /// What becomes of a change by this hook to which a hook that stands before it objects; without it, the call
         /// is blocked.
         rewrite ("rewrite"): Option<Spanned<RewriteChoice>>, Own;
+        /// Whether what it answers counts. In `shadow` it is asked and changes nothing, and the receipt says what it would have done;
+        /// another hook that counts must stand at its point.
+        mode ("mode"): Option<Spanned<HookMode>>, Own;
         /// The time budget of one call in milliseconds.
         timeout ("timeoutMs"): Option<Spanned<Millis>>, Own;
     }

@@ -13,7 +13,7 @@ pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
 pub use words::{
     Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
-    DaemonFailure, GoogleSource, HiddenAction, IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls,
-    LiveText, LoopAction, Notify, OnFailure, Outside, PluginRuntime, Profile, RewriteChoice, SandboxMode,
-    SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
+    DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm, LiveApprovals, LiveBlock,
+    LiveCalls, LiveText, LoopAction, Notify, OnFailure, Outside, PluginRuntime, Profile, RewriteChoice,
+    SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

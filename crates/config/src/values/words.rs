@@ -150,6 +150,16 @@ choice! {
 }
 
 choice! {
+    /// Whether what a hook answers counts. Strictness grows in this order.
+    pub enum HookMode {
+        /// It changes nothing: the receipt says what the hook would have done.
+        Shadow = "shadow",
+        /// It does.
+        Enforce = "enforce",
+    }
+}
+
+choice! {
     /// How much the command guard stops.
     pub enum Profile {
         /// Only what cannot be undone.

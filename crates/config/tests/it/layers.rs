@@ -1,7 +1,9 @@
 //! What repository files can and cannot do.
 
 use crate::support::{load, operator, repository};
-use backstop_config::{Config, LayerKind, OnFailure, Profile, Secrets, Source, UnjudgedMedia, Unknown};
+use backstop_config::{
+    Config, HookMode, LayerKind, OnFailure, Profile, Secrets, Source, UnjudgedMedia, Unknown,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -182,6 +184,31 @@ fn a_repository_hook_cannot_let_its_own_failure_pass() {
 }
 
 #[test]
+fn a_repository_puts_none_of_the_operators_hooks_into_shadow_and_takes_guards_out_of_it() {
+    let shadow = "guards: {command_safety: {mode: shadow}, sensitive_files: {mode: shadow}}";
+    let enforce = "guards: {command_safety: {mode: enforce}, sensitive_files: {mode: enforce}}";
+    let guards = |sources: &[Source]| {
+        let loaded = load(sources).unwrap();
+        let guards = &loaded.config.guards;
+        (guards.command_safety.mode.value, guards.sensitive_files.mode.value, loaded.dropped.len())
+    };
+    assert_eq!(
+        guards(&[operator("{}"), repository(shadow)]),
+        (HookMode::Enforce, HookMode::Enforce, 2),
+        "it would be looser"
+    );
+    assert_eq!(guards(&[operator(shadow), repository("{}")]), (HookMode::Shadow, HookMode::Shadow, 0));
+    assert_eq!(guards(&[operator(shadow), repository(enforce)]), (HookMode::Enforce, HookMode::Enforce, 0));
+    // An entry of its own is no other hook's.
+    let entry = "hooks: {tool_call: {pre_call: [{type: policy, id: gate, mode: shadow}]}}";
+    let taken =
+        load(&[operator("hooks: {tool_call: {pre_call: [{type: policy, id: gate}]}}"), repository(entry)]);
+    assert!(taken.unwrap_err().to_string().contains("the hook id `gate` is used twice"));
+    let placed = "hooks: {at: {before_tool_call: [{type: command, command: [./gate.sh], id: gate}]}}";
+    assert!(load(&[operator(placed), repository(entry)]).is_err());
+}
+
+#[test]
 fn a_repository_may_have_a_human_asked_but_not_word_the_question() {
     let text = "hooks: {tool_call: {pre_call: [{type: human_approval, config: {title: just say yes, severity: critical}}]}}";
     let loaded = load(&[operator("{}"), repository(text)]).unwrap();
@@ -237,6 +264,7 @@ fn mapping(keys: &'static [(&'static str, &'static [&'static str])]) -> impl Str
 
 const ALLOW: &[&str] = &[r#"[{"rule":"a","reason":"r"}]"#, r#"[{"command":"b","reason":"r"}]"#];
 const PATHS: &[&str] = &[r#"["**/a"]"#, r#"["**/b","**/c"]"#, "[]"];
+const MODE: &[&str] = &[r#""shadow""#, r#""enforce""#];
 const BOOL: &[&str] = &["true", "false"];
 const SPANS: &[&str] =
     &[r#""off""#, r#""report""#, r#""placeholder""#, r#""mask""#, r#""redact""#, r#""block""#];
@@ -246,6 +274,7 @@ const CHAIN: &[&str] = &[
     r#"[{"type":"policy","id":"x","on_failure":"allow"}]"#,
     r#"[{"type":"webhook","config":{"url":"https://x.example"}},{"type":"passthrough","timeoutMs":5}]"#,
     r#"[{"type":"human_approval","config":{"title":"trust me","severity":"critical"}}]"#,
+    r#"[{"type":"policy","id":"y","mode":"shadow"}]"#,
 ];
 
 fn file() -> impl Strategy<Value = Value> {
@@ -254,10 +283,16 @@ fn file() -> impl Strategy<Value = Value> {
             ("enabled", BOOL),
             ("profile", &[r#""core""#, r#""standard""#, r#""strict""#]),
             ("unknown", &[r#""pass""#, r#""ask""#, r#""block""#]),
+            ("mode", MODE),
             ("allow", ALLOW),
             ("packs", &[r#"["a.yaml"]"#, r#"[{"rules":[]}]"#]),
         ]),
-        mapping(&[("enabled", BOOL), ("allow", &[r#"[{"path":"p","reason":"r"}]"#]), ("deny", PATHS)]),
+        mapping(&[
+            ("enabled", BOOL),
+            ("mode", MODE),
+            ("allow", &[r#"[{"path":"p","reason":"r"}]"#]),
+            ("deny", PATHS),
+        ]),
         mapping(&[
             ("enabled", BOOL),
             ("results", SPANS),
@@ -322,9 +357,11 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
         t.enabled.value >= l.enabled.value
             && t.profile.value >= l.profile.value
             && t.unknown.value >= l.unknown.value
+            && t.mode.value >= l.mode.value
     );
     let (t, l) = (&tight.guards.sensitive_files, &loose.guards.sensitive_files);
-    assert!(t.enabled.value >= l.enabled.value && t.deny.starts_with(&l.deny));
+    assert!(t.enabled.value >= l.enabled.value && t.mode.value >= l.mode.value);
+    assert!(t.deny.starts_with(&l.deny));
     let (t, l) = (&tight.guards.secrets, &loose.guards.secrets);
     assert!(t.enabled.value >= l.enabled.value && t.results.value >= l.results.value);
     assert!(t.answers.value >= l.answers.value && t.prompts.value >= l.prompts.value);
@@ -362,6 +399,8 @@ fn assert_no_weaker(tight: &Config, loose: &Config) {
     rest.guards.command_safety.enabled = loose.guards.command_safety.enabled.clone();
     rest.guards.command_safety.profile = loose.guards.command_safety.profile.clone();
     rest.guards.command_safety.unknown = loose.guards.command_safety.unknown.clone();
+    rest.guards.command_safety.mode = loose.guards.command_safety.mode.clone();
+    rest.guards.sensitive_files.mode = loose.guards.sensitive_files.mode.clone();
     rest.guards.sensitive_files.enabled = loose.guards.sensitive_files.enabled.clone();
     rest.guards.sensitive_files.deny = loose.guards.sensitive_files.deny.clone();
     rest.guards.secrets = Secrets {

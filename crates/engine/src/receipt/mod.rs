@@ -24,10 +24,11 @@ use backstop_store::{GrantId, audit_id};
 use serde::{Serialize, Serializer};
 
 use crate::hook_set::{HookSet, Places};
+use crate::runner::shadow::Shadows;
 
 pub use self::block::{BlockCause, Blocked, RecordedBlock};
 pub use self::failure::{Failure, FailureKind, FailureMessage};
-pub use self::step::{Replaced, Said, Step, StepDetail};
+pub use self::step::{Replaced, Said, Step, StepDetail, Would};
 
 /// The longest folder that a receipt names, in bytes: as long as a path can be on Linux.
 const MOST_FOLDER_BYTES: usize = 4096;
@@ -404,6 +405,13 @@ impl Receipt {
             *self = Self::of(self.point, self.verdict, CallKey::of(call), Vec::new(), Duration::ZERO);
             self.seq = seq;
         }
+    }
+
+    /// Notes what hooks in shadow said.
+    pub(crate) fn asked_in_shadow(&mut self, shadows: Shadows) {
+        let record = self.record_mut();
+        record.elapsed = record.elapsed.saturating_add(shadows.elapsed);
+        record.steps.extend(shadows.steps);
     }
 
     /// Notes the digests of the value as it came and as it was judged last.

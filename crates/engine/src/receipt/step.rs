@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{FailurePolicy, HookId, OwnerId, PointId};
+use backstop_hooks::{FailurePolicy, HookId, OwnerId, PointId, RuleId};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -46,6 +46,42 @@ impl Said {
     }
 }
 
+/// What a hook in shadow would have done to the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Would {
+    /// Change it.
+    Modify,
+    /// Have a human asked.
+    Ask,
+    /// Stop it. So would a hook whose failure blocks.
+    Block,
+    /// Take the event.
+    Handle,
+}
+
+impl Would {
+    /// Returns its word, as receipts in JSON have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Modify => "modify",
+            Self::Ask => "ask",
+            Self::Block => "block",
+            Self::Handle => "handle",
+        }
+    }
+
+    /// Returns what an answer would come to: the strictest of what it does.
+    pub(crate) fn of(blocks: bool, asks: bool, changes: bool) -> Option<Self> {
+        match (blocks, asks, changes) {
+            (true, ..) => Some(Self::Block),
+            (_, true, _) => Some(Self::Ask),
+            (_, _, true) => Some(Self::Modify),
+            _ => None,
+        }
+    }
+}
+
 /// What a step saw and answered, for `explain` only; never serialised, never stored.
 #[derive(Clone)]
 pub struct StepDetail {
@@ -66,8 +102,12 @@ impl fmt::Debug for StepDetail {
 pub struct Step {
     /// The hook.
     pub hook: Arc<HookMeta>,
-    /// What it said.
+    /// What it said that counts: of a hook in shadow nothing, or that it failed.
     pub said: Said,
+    /// What a hook in shadow would have done.
+    pub would: Option<Would>,
+    /// The rules by which it would have, if it names any.
+    pub would_by: Box<[RuleId]>,
     /// Whether this was the second round, in which gates judge the final value again.
     pub again: bool,
     /// Fields of its answer that were not applied: a latch refused them, or its rewrite gave way.
@@ -106,6 +146,8 @@ impl Step {
         Self {
             hook,
             said: Said::Nothing,
+            would: None,
+            would_by: Box::default(),
             again: false,
             refused: Vec::new(),
             yielded_to: None,
@@ -124,9 +166,20 @@ impl Step {
     /// Returns whether the step says no more than that the hook was asked and had no opinion.
     pub(crate) fn is_silent(&self) -> bool {
         let Self {
-            hook: _, said, again: _, refused, yielded_to, proposal_of, replaced, spans, failure, ..
+            hook: _,
+            said,
+            would,
+            again: _,
+            refused,
+            yielded_to,
+            proposal_of,
+            replaced,
+            spans,
+            failure,
+            ..
         } = self;
         *said == Said::Nothing
+            && would.is_none()
             && refused.is_empty()
             && yielded_to.is_none()
             && proposal_of.is_none()
@@ -146,6 +199,12 @@ impl Serialize for Step {
             owner: &'a OwnerId,
             point: PointId,
             said: Said,
+            #[serde(skip_serializing_if = "is_false")]
+            shadow: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            would: Option<Would>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            would_by: &'a [RuleId],
             #[serde(skip_serializing_if = "is_false")]
             again: bool,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -169,13 +228,16 @@ impl Serialize for Step {
             #[serde(rename = "elapsedUs", serialize_with = "as_micros")]
             elapsed: Duration,
         }
-        let HookMeta { id, owner, point, on_failure, failure_source, .. } = &*self.hook;
+        let HookMeta { id, owner, point, on_failure, failure_source, mode, .. } = &*self.hook;
         let failed = self.failure.is_some();
         let wire = Wire {
             hook: id,
             owner,
             point: *point,
             said: self.said,
+            shadow: mode.is_shadow(),
+            would: self.would,
+            would_by: &self.would_by,
             again: self.again,
             refused: &self.refused,
             yielded_to: self.yielded_to.as_ref(),

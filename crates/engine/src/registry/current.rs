@@ -17,6 +17,8 @@ pub struct Registry {
     current: ArcSwap<Snapshot>,
     // A bit for each point at which hooks stand: what a dispatch that meets none has to know.
     occupied: AtomicU64,
+    // The same for hooks in shadow.
+    shadowed: AtomicU64,
     // How often the hooks have changed.
     generation: AtomicU64,
     // Serialises changes; dispatches never wait for it.
@@ -29,24 +31,31 @@ impl Registry {
         snapshot.set = OnceLock::new();
         Self {
             occupied: AtomicU64::new(snapshot.occupied()),
+            shadowed: AtomicU64::new(snapshot.shadowed()),
             current: ArcSwap::from_pointee(snapshot),
             generation: AtomicU64::new(0),
             writing: Mutex::new(()),
         }
     }
 
-    /// Returns whether any hook is registered at the point.
+    /// Returns whether any hook is registered at the point whose answers count.
     pub fn is_occupied(&self, point: PointId) -> bool {
         self.occupied.load(Ordering::Acquire) & bit(point) != 0
+    }
+
+    /// Returns whether any hook is registered at the point in shadow.
+    pub(crate) fn is_shadowed(&self, point: PointId) -> bool {
+        self.shadowed.load(Ordering::Acquire) & bit(point) != 0
     }
 
     /// INVARIANT (no silent gap): when this returns, no dispatch takes a point for empty at which a hook of
     /// `next` stands; until then it may, as it would have before the change.
     fn put(&self, mut next: Snapshot) {
         next.set = OnceLock::new();
-        let occupied = next.occupied();
+        let (occupied, shadowed) = (next.occupied(), next.shadowed());
         self.current.store(Arc::new(next));
         self.occupied.store(occupied, Ordering::Release);
+        self.shadowed.store(shadowed, Ordering::Release);
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -90,9 +99,8 @@ impl Registry {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load();
         next.add_tools(current.tools.iter().map(ToolName::called));
-        for (_, slot) in &current.slots {
-            slot.carry_over(&mut next)?;
-        }
+        current.slots.carry_over(&mut next)?;
+        current.shadows.carry_over(&mut next)?;
         for seat in current.redactors.iter().filter(|seat| next.takes_over(&seat.meta)).collect::<Vec<_>>() {
             if let Some(redactor) = seat.redactor.share() {
                 carried(next.on_spans(redactor, HookOptions::clone(&seat.options)))?;

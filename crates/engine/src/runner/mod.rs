@@ -8,6 +8,7 @@
 pub(crate) mod call;
 pub(crate) mod chain;
 pub(crate) mod seat;
+pub(crate) mod shadow;
 mod together;
 
 use std::sync::Arc;
@@ -24,11 +25,12 @@ use tokio::time::Instant;
 pub use self::call::MAX_UNDER_WAY;
 use self::call::{Asked, Beside, ask};
 use self::chain::{Chain, Setting};
+use self::shadow::Shadows;
 use crate::foreign::too_deep;
 use crate::hook_set::HookSet;
 use crate::permit::Permitted;
 use crate::receipt::{
-    BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, RecordedBlock, Said, Step, Verdict,
+    BlockCause, Blocked, CallKey, Failure, Receipt, ReceiptSink, RecordedBlock, Said, Step, Verdict, Would,
 };
 use crate::registry::{Entry, Snapshot};
 use crate::underway::{Places, Progress, Steps};
@@ -147,7 +149,9 @@ pub(crate) struct Dispatch<'a> {
 impl Dispatch<'_> {
     pub(crate) async fn decide<P: DecidePoint>(&self, mut event: P::Event) -> Decided<P> {
         let slot = self.snapshot.slot::<P>();
-        if slot.is_empty() && !self.snapshot.is_redacted(P::INFO.id) && self.is_unread::<P>() {
+        let is_shadowed = !self.snapshot.shadows::<P>().is_empty();
+        let is_watched = is_shadowed || !slot.is_empty() || self.snapshot.is_redacted(P::INFO.id);
+        if !is_watched && self.is_unread::<P>() {
             return untouched(event);
         }
         let original = self.digest::<P>(&event);
@@ -160,7 +164,13 @@ impl Dispatch<'_> {
         if chain.changed() {
             event.conclude(&mut chain.merged);
         }
-        self.decided(chain, event, original)
+        let shadows = self.shadows::<P>(&event);
+        let shadows = match shadows.is_empty() {
+            true => Shadows::default(),
+            // Boxed: few points have hooks in shadow, and the others need not carry the room.
+            false => Box::pin(self.ask_shadows(shadows, &event, shadow::in_chain::<&Entry<P>>)).await,
+        };
+        self.decided(chain, shadows, event, original)
     }
 
     /// Returns what a chain has to know of this dispatch.
@@ -182,15 +192,18 @@ impl Dispatch<'_> {
     fn decided<P: Point>(
         &self,
         chain: Chain<'_, &Entry<P>>,
+        shadows: Shadows,
         event: P::Event,
         original: Option<Judged>,
     ) -> Decided<P> {
-        let (changed, elapsed) = (chain.changed(), chain.elapsed());
+        let (changed, elapsed) = (chain.changed(), chain.elapsed() + shadows.elapsed);
         let Chain { merged, steps, blocked, .. } = chain;
+        let mut steps = steps.into_vec();
+        steps.extend(shadows.steps);
         let modified = if P::Event::ABSORBS { changed } else { merged != P::Outcome::default() };
         let verdict = Verdict::of(blocked.is_some(), modified);
-        let mut receipt = Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps.into_vec(), elapsed)
-            .of_set(self.hook_set());
+        let mut receipt =
+            Receipt::of(P::INFO.id, verdict, self.key::<P>(&event), steps, elapsed).of_set(self.hook_set());
         let judged = if changed { self.digest::<P>(&event) } else { original };
         receipt.digested(original, judged);
         receipt.record_mut().blocked = blocked.as_ref().map(RecordedBlock::from);
@@ -258,6 +271,9 @@ impl Dispatch<'_> {
             }
             start = end;
         }
+        let shadows = self.shadows::<P>(event);
+        let takes = |_: &P::Event, answer: &P::Outcome| answer.handled().then_some(Would::Handle);
+        steps.extend(self.ask_shadows(shadows, event, takes).await.steps);
         let verdict = match (&outcome, &blocked) {
             (_, Some(_)) => Verdict::Block,
             (Some(_), None) => Verdict::Handled,
@@ -283,6 +299,12 @@ impl Dispatch<'_> {
     /// Returns the hooks that are about this event.
     fn asked<'e, P: Point>(&'e self, event: &'e P::Event) -> impl Iterator<Item = &'e Entry<P>> + 'e {
         self.snapshot.slot::<P>().iter().filter(|entry| entry.meta.is_about(event.tool_name(), self.call))
+    }
+
+    /// Returns the hooks in shadow that are about this event.
+    fn shadows<P: Point>(&self, event: &P::Event) -> Vec<&Entry<P>> {
+        let shadows = self.snapshot.shadows::<P>().iter();
+        shadows.filter(|entry| entry.meta.is_about(event.tool_name(), self.call)).collect()
     }
 
     /// Returns the step of a hook that can't change the value.

@@ -64,6 +64,11 @@ pub(crate) trait Seat: Copy + Send + Sync {
 
     /// Takes over what an answer changes in the value. Returns whether it is now another one.
     fn absorb(value: &mut Self::Value, answer: &Self::Outcome) -> bool;
+
+    /// Returns whether an answer would change something: the value, or what is answered where nothing of it goes into the value.
+    fn changes(value: &Self::Value, answer: &Self::Outcome) -> bool {
+        Self::absorb(&mut value.clone(), answer)
+    }
 }
 
 impl<P: Point> Seat for &Entry<P> {
@@ -103,6 +108,10 @@ impl<P: Point> Seat for &Entry<P> {
 
     fn absorb(value: &mut P::Event, answer: &P::Outcome) -> bool {
         value.absorb(answer)
+    }
+
+    fn changes(value: &P::Event, answer: &P::Outcome) -> bool {
+        if P::Event::ABSORBS { value.clone().absorb(answer) } else { *answer != P::Outcome::default() }
     }
 }
 

@@ -14,6 +14,7 @@ mod law_01_order;
 mod law_02_chain;
 mod law_03_no_wish_is_dropped;
 mod law_03_optional_rewrites;
+mod law_03_shadows_change_nothing;
 mod law_03_tighten_only;
 mod law_04_hooks_that_come_later;
 mod law_04_what_was_judged_is_what_runs;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use backstop_engine::{Budget, Engine, HookOptions, Said, Verdict};
+use backstop_engine::{Budget, Engine, HookMode, HookOptions, Said, Verdict, Would};
 use backstop_hooks::points::{
     BeforeToolCall, ToolBefore, ToolBeforeOutcome, ToolCallOutcome, TrustedPolicyOutcome, TrustedToolPolicy,
 };
@@ -267,10 +267,18 @@ fn typed(behaviour: Behaviour) -> Arc<dyn Hook<BeforeToolCall>> {
 type Wrap<'a> = &'a dyn Fn(usize, Arc<dyn Hook<BeforeToolCall>>) -> Arc<dyn Hook<BeforeToolCall>>;
 
 fn register(engine: &Engine, index: usize, spec: Spec, wrap: Wrap<'_>) {
-    let mut options = HookOptions {
-        timeout: Some(Budget::from_millis(50).unwrap()),
-        ..options(&index.to_string(), spec.priority)
-    };
+    register_as(engine, &index.to_string(), HookMode::Enforce, spec, &|hook| wrap(index, hook));
+}
+
+fn register_as(
+    engine: &Engine,
+    id: &str,
+    mode: HookMode,
+    spec: Spec,
+    wrap: &dyn Fn(Arc<dyn Hook<BeforeToolCall>>) -> Arc<dyn Hook<BeforeToolCall>>,
+) {
+    let mut options =
+        HookOptions { timeout: Some(Budget::from_millis(50).unwrap()), mode, ..options(id, spec.priority) };
     if let Behaviour::Fails(_, policy) = spec.behaviour {
         options.on_failure = Some(policy);
     }
@@ -303,7 +311,7 @@ fn register(engine: &Engine, index: usize, spec: Spec, wrap: Wrap<'_>) {
             engine.registry().on(hook, options).unwrap();
         }
         Stage::Typed => {
-            let hook = wrap(index, typed(spec.behaviour));
+            let hook = wrap(typed(spec.behaviour));
             engine.registry().on(hook, options).unwrap();
         }
     }
@@ -319,15 +327,44 @@ pub(crate) fn actual_with(specs: &[Spec], wrap: Wrap<'_>) -> CameOut {
     for (index, spec) in specs.iter().enumerate() {
         register(&engine, index, *spec, wrap);
     }
+    came_out(&engine).0
+}
+
+/// As [`actual`], with hooks in shadow beside the others, put in before the one of that place. Also returns what they would have done.
+pub(crate) fn actual_beside(
+    specs: &[Spec],
+    shadows: &[(usize, Spec)],
+) -> (CameOut, Vec<(String, Option<Would>)>) {
+    let engine = engine();
+    let put = |place: usize| {
+        for (number, (_, spec)) in
+            shadows.iter().enumerate().filter(|(_, (at, _))| at % (specs.len() + 1) == place)
+        {
+            register_as(&engine, &format!("shadow {number}"), HookMode::Shadow, *spec, &|hook| hook);
+        }
+    };
+    for (index, spec) in specs.iter().enumerate() {
+        put(index);
+        register(&engine, index, *spec, &|_, hook| hook);
+    }
+    put(specs.len());
+    came_out(&engine)
+}
+
+fn came_out(engine: &Engine) -> (CameOut, Vec<(String, Option<Would>)>) {
     let reviewed = block_on(engine.review_tool_call(exec("x"), &context(), false));
-    let steps = reviewed.receipt.steps.iter();
-    CameOut {
+    let (shadows, steps): (Vec<_>, Vec<_>) =
+        reviewed.receipt.steps.iter().partition(|step| step.hook.mode.is_shadow());
+    let mut would: Vec<_> = shadows.iter().map(|step| (step.hook.id.to_string(), step.would)).collect();
+    would.sort();
+    let came_out = CameOut {
         verdict: reviewed.receipt.verdict,
         value: command(&reviewed.event),
         asked: reviewed.requests.iter().map(|request| request.hook().unwrap().to_string()).collect(),
         blocked_by: reviewed.blocked.and_then(|blocked| blocked.hook).map(|hook| hook.to_string()),
-        steps: steps.map(|step| (step.hook.id.to_string(), step.again, step.said)).collect(),
-    }
+        steps: steps.iter().map(|step| (step.hook.id.to_string(), step.again, step.said)).collect(),
+    };
+    (came_out, would)
 }
 
 /// Panics are on purpose here; their reports would bury the others.

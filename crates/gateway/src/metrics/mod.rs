@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_engine::{FailureKind, Receipt, ReceiptSink, Said, Verdict};
+use backstop_engine::{FailureKind, Receipt, ReceiptSink, Said, Verdict, Would};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId};
 use backstop_store::Timestamp;
@@ -125,6 +125,7 @@ struct Families {
     dispatch_seconds: Bounded<PointLabels, Histogram>,
     answers: Bounded<AnswerLabels, Counter>,
     failures: Bounded<FailureLabels, Counter>,
+    shadows: Bounded<ShadowLabels, Counter>,
     headers_left_out: Bounded<HeaderLabels, Counter>,
     redactions: Bounded<SpanLabels, Counter>,
     requests_running: Gauge,
@@ -247,6 +248,13 @@ struct FailureLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ShadowLabels {
+    point: Point,
+    hook: Hook,
+    would: Stated<Would>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SpanLabels {
     class: &'static str,
     kind: &'static str,
@@ -310,6 +318,7 @@ encoded! {
         Said::Handled => "handled",
         Said::Failed => "failed",
     };
+    Stated<Would>: |would| would.0.as_str();
     Stated<FailureKind>: |kind| match kind.0 {
         FailureKind::Failed => "failed",
         FailureKind::Unreachable => "unreachable",
@@ -383,6 +392,7 @@ impl Metrics {
             });
         let answers = all.counters("hook_answers", "What hooks said");
         let failures = all.counters("hook_failures", "How hooks failed");
+        let shadows = all.counters("shadow_answers", "What hooks in shadow would have done");
         let headers_left_out = all.counters("headers_left_out", "Headers that were not passed on");
         let redactions = all.counters("redactions", "Spans that redactors found");
         let Registering { mut registry, dropped } = all;
@@ -434,6 +444,7 @@ impl Metrics {
             dispatch_seconds,
             answers,
             failures,
+            shadows,
             headers_left_out,
             redactions,
             requests_running,
@@ -610,6 +621,12 @@ impl ReceiptSink for Metrics {
             all.answers.with(&labels, |counter| {
                 counter.inc();
             });
+            if let Some(would) = step.would {
+                let hook = Hook(step.hook.id.clone());
+                all.shadows.with(&ShadowLabels { point, hook, would: Stated(would) }, |counter| {
+                    counter.inc();
+                });
+            }
             if let Some(failure) = &step.failure {
                 let labels = FailureLabels { point, hook: labels.hook, kind: Stated(failure.kind) };
                 all.failures.with(&labels, |counter| {

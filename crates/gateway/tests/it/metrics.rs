@@ -30,6 +30,7 @@ const FAMILIES: [&str; 17] = [
     "backstop_dispatch_seconds_count",
     "backstop_hook_answers_total",
     "backstop_hook_failures_total",
+    "backstop_shadow_answers_total",
     "backstop_requests_running",
     "backstop_streams_open",
     "backstop_approvals_waiting",

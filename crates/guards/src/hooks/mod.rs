@@ -20,7 +20,7 @@ mod shapes;
 
 use std::sync::Arc;
 
-use backstop_engine::{HookOptions, RegisterError, Snapshot};
+use backstop_engine::{HookMode, HookOptions, RegisterError, Snapshot};
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolBeforeOutcome, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason, RuleId, Severity};
 
@@ -38,8 +38,21 @@ use crate::{Finding, Judgement, Place, Verdict};
 ///
 /// [`RegisterError`] if it can't be registered there.
 pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -> Result<(), RegisterError> {
+    register_command_safety_in(snapshot, guard, HookMode::Enforce)
+}
+
+/// As [`register_command_safety`], in a mode. In shadow the guard stops nothing, and people are shown what it finds all the same.
+///
+/// # Errors
+///
+/// [`RegisterError`] if it can't be registered there.
+pub fn register_command_safety_in(
+    snapshot: &mut Snapshot,
+    guard: &CommandSafety,
+    mode: HookMode,
+) -> Result<(), RegisterError> {
     snapshot.set_foresight(Arc::new(guard.clone()));
-    stand(snapshot, guard, COMMAND_SAFETY_ID, 100)
+    stand(snapshot, guard, COMMAND_SAFETY_ID, 100, mode)
 }
 
 /// Registers the file guard in a snapshot, if a host of this process shows tool calls.
@@ -48,15 +61,34 @@ pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -
 ///
 /// [`RegisterError`] if it can't be registered there.
 pub fn register_security_audit(snapshot: &mut Snapshot, guard: &SecurityAudit) -> Result<(), RegisterError> {
-    stand(snapshot, guard, SECURITY_AUDIT_ID, 99)
+    register_security_audit_in(snapshot, guard, HookMode::Enforce)
+}
+
+/// As [`register_security_audit`], in a mode.
+///
+/// # Errors
+///
+/// [`RegisterError`] if it can't be registered there.
+pub fn register_security_audit_in(
+    snapshot: &mut Snapshot,
+    guard: &SecurityAudit,
+    mode: HookMode,
+) -> Result<(), RegisterError> {
+    stand(snapshot, guard, SECURITY_AUDIT_ID, 99, mode)
 }
 
 /// In front of other interceptors; where a host shows calls to `before_tool_call` only, there.
-fn stand<G>(snapshot: &mut Snapshot, guard: &G, id: &str, priority: i32) -> Result<(), RegisterError>
+fn stand<G>(
+    snapshot: &mut Snapshot,
+    guard: &G,
+    id: &str,
+    priority: i32,
+    mode: HookMode,
+) -> Result<(), RegisterError>
 where
     G: Hook<ToolBefore> + Hook<BeforeToolCall> + Clone,
 {
-    let options = || HookOptions::new(OwnerId::new(id)).id(id).priority(priority);
+    let options = || HookOptions::new(OwnerId::new(id)).id(id).priority(priority).mode(mode);
     if snapshot.on_if_fired::<ToolBefore>(Arc::new(guard.clone()), options())?.is_none() {
         snapshot.on_if_fired::<BeforeToolCall>(Arc::new(guard.clone()), options())?;
     }

@@ -29,7 +29,7 @@ use backstop_plugins::registration::{HookSpec, Waiting, stand};
 
 pub use self::program::hook_places;
 use self::program::{Chooser, Chosen};
-use super::operator::budget;
+use super::operator::{budget, mode};
 use super::problem;
 use super::programs::{Environment, Files};
 use crate::locations::from_operator;
@@ -209,6 +209,7 @@ fn options(hook: &PlacedHook<'_>) -> Result<HookOptions, Problem> {
             RewriteChoice::Required => Rewrite::Required,
             RewriteChoice::Optional => Rewrite::Optional,
         }),
+        mode: entry.mode.as_ref().map(|chosen| mode(chosen.value)).unwrap_or_default(),
         tools: tools.transpose()?,
         // What runs elsewhere is not given the values behind placeholders.
         judges_values: Some(false),
@@ -246,6 +247,7 @@ impl Loading<'_> {
                 let at = match &error {
                     RegisterError::Matcher { .. } | RegisterError::NoTools { .. } => matcher,
                     RegisterError::NoRewrite { .. } => rewrite,
+                    RegisterError::NoShadow { .. } => entry.mode.as_ref().map(|mode| &mode.at),
                     _ => None,
                 };
                 self.problems.push(problem(at.unwrap_or(hook.at), &error));

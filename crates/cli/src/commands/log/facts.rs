@@ -101,6 +101,18 @@ impl<'e> Facts<'e> {
         rules
     }
 
+    /// The hooks in shadow that would have done something: which, what, and by which rules.
+    pub(super) fn would(&self) -> Vec<(&'e str, &'e str, Vec<&'e str>)> {
+        let steps = self.entry.body.get("steps").and_then(Value::as_array);
+        let would = steps.into_iter().flatten().filter_map(|step| {
+            let text = |name: &str| step.get(name).and_then(Value::as_str);
+            let rules = step.get("wouldBy").and_then(Value::as_array);
+            let rules = rules.into_iter().flatten().filter_map(Value::as_str).collect();
+            Some((text("hook")?, text("would")?, rules))
+        });
+        would.collect()
+    }
+
     /// The hooks that said more than that they have nothing against it, and what.
     pub(super) fn spoke(&self) -> Vec<(&'e str, &'e str)> {
         let steps = self.entry.body.get("steps").and_then(Value::as_array);

@@ -63,6 +63,10 @@ fn why(facts: &Facts<'_>) -> String {
             None => parts.push(rules),
         }
     }
+    for (hook, would, by) in facts.would() {
+        let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+        parts.push(format!("{hook} would {would}{by}"));
+    }
     if let Some(called) = facts.called_as() {
         parts.push(format!("called as {called}"));
     }
@@ -185,6 +189,14 @@ mod tests {
             words("receipt", asked),
             "ask agent/main exec asked: allow-once; a asked by net.send; for ann"
         );
+        let shadowed = json!({
+            "point": "before_tool_call", "verdict": "pass", "tool": "exec",
+            "steps": [
+                { "hook": "new", "said": "nothing", "shadow": true, "would": "block", "wouldBy": ["net.send"] },
+                { "hook": "newer", "said": "nothing", "shadow": true, "would": "ask" },
+            ],
+        });
+        assert_eq!(words("receipt", shadowed), "pass - exec new would block by net.send; newer would ask");
         let failed = json!({ "point": "before_llm_call", "verdict": "block", "blocked": { "cause": "failure", "kind": "timeout", "hook": "h" } });
         assert_eq!(words("receipt", failed), "block - before_llm_call h failed (timeout)");
         let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
@@ -197,7 +209,7 @@ mod tests {
         let hostile = "\u{1b}[2J\nx\u{202e}";
         let body = json!({
             "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
-            "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile }],
+            "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile },
         });
         for kind in ["receipt", hostile, "start", "recovered", "tombstone"] {

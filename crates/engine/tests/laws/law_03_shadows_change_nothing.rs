@@ -1,0 +1,226 @@
+//! A hook in shadow changes nothing, whatever it answers and however it fails, and the receipt says what it would have done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use backstop_engine::{
+    Attendance, HookMode, HookOptions, RegisterError, ResponseGate, Said, Snapshot, Verdict, Would,
+};
+use backstop_hooks::points::{
+    AfterToolCall, AgentReplyEvent, AgentReplyOutcome, BeforeAgentReply, BeforeLlmCall, BeforeResponseEmit,
+    BeforeToolCall, ResponseEmitOutcome, ToolCallOutcome,
+};
+use backstop_hooks::{ApprovalRequest, Fact, Ground, HookResult, Reason, async_hook_fn, hook_fn};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::model::{Behaviour, actual, actual_beside, any_behaviour, hooks, quiet};
+use crate::support::{block_on, command, context, engine, exec, on, options, params, permit, watched};
+
+fn in_shadow(id: &str) -> HookOptions {
+    options(id, 9).mode(HookMode::Shadow)
+}
+
+/// What a hook that judges `x` at first sight would do: the letter that it wants is not there.
+fn at_first_sight(behaviour: Behaviour, value: &str, asks: bool) -> Option<Would> {
+    match behaviour {
+        Behaviour::Nothing | Behaviour::Pass => None,
+        Behaviour::Append(_) => Some(Would::Modify),
+        Behaviour::AddOnce(letter) => (!value.contains(letter)).then_some(Would::Modify),
+        Behaviour::Block => Some(Would::Block),
+        Behaviour::BlockIf(letter) => value.contains(letter).then_some(Would::Block),
+        Behaviour::Ask => asks.then_some(Would::Ask),
+        Behaviour::Fails(how, policy) => {
+            let outage = matches!(how, crate::model::How::Unreachable | crate::model::How::Hangs);
+            let blocks = match policy {
+                backstop_hooks::FailurePolicy::Closed => true,
+                backstop_hooks::FailurePolicy::Open => false,
+                backstop_hooks::FailurePolicy::OpenIfUnreachable => !outage,
+            };
+            blocks.then_some(Would::Block)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn law_03_shadows_change_nothing(
+        specs in hooks(any_behaviour()),
+        shadows in hooks(any_behaviour()),
+        places in prop::collection::vec(0_usize..9, 8),
+    ) {
+        quiet();
+        let alone = actual(&specs);
+        let placed: Vec<_> = places.iter().copied().zip(shadows.iter().copied()).collect();
+        let (beside, would) = actual_beside(&specs, &placed);
+        prop_assert_eq!(&beside, &alone, "{:?}", would);
+        // Each judges the value as the others left it, and says what it would do to it.
+        let mut expected: Vec<_> = shadows.iter().enumerate().map(|(number, spec)| {
+            let asks = spec.stage != crate::model::Stage::Interceptor;
+            (format!("shadow {number}"), at_first_sight(spec.behaviour, &alone.value, asks))
+        }).collect();
+        expected.sort();
+        prop_assert_eq!(&would, &expected);
+        // Where they stand makes no difference.
+        let turned: Vec<_> = placed.iter().map(|(place, spec)| (place + 3, *spec)).collect();
+        prop_assert_eq!(actual_beside(&specs, &turned), (beside, would));
+    }
+}
+
+#[tokio::test]
+async fn law_03_shadows_ask_nobody_and_name_their_rules() {
+    let (engine, kept) = watched();
+    let asks = hook_fn::<BeforeToolCall, _>(|_, _| {
+        let ground = Ground { rule: "pay.large".into(), about: Vec::new() };
+        Ok(Some(ToolCallOutcome::ask(ApprovalRequest::cut("may I?", "").grounds([ground]))))
+    });
+    let blocks = hook_fn::<BeforeToolCall, _>(|_, _| {
+        let reason = Reason::new("secret words").by(["net.send".into()]);
+        Ok(Some(ToolCallOutcome { block: Some(true), block_reason: Some(reason), ..Default::default() }))
+    });
+    engine.registry().on(asks, in_shadow("asks")).unwrap();
+    engine.registry().on(blocks, in_shadow("blocks")).unwrap();
+    // Where nobody attends, a question is a denial.
+    let verdict = permit(&engine, exec("ls")).await;
+    assert!(verdict.permit.is_ok());
+    let receipts = kept.take();
+    let [receipt] = receipts.as_slice() else { panic!("{receipts:?}") };
+    assert_eq!((receipt.verdict, receipt.approval.is_none()), (Verdict::Pass, true));
+    let written = serde_json::to_value(receipt).unwrap();
+    let steps = written["steps"].as_array().unwrap();
+    let told: Vec<_> = steps.iter().map(|step| (&step["said"], &step["would"], &step["wouldBy"])).collect();
+    let (asked, blocked) = (json!(["pay.large"]), json!(["net.send"]));
+    let nothing = json!("nothing");
+    assert_eq!(told, [(&nothing, &json!("ask"), &asked), (&nothing, &json!("block"), &blocked)]);
+    assert!(steps.iter().all(|step| step["shadow"] == json!(true)));
+    assert!(!written.to_string().contains("secret words"));
+    // The list of hooks, which receipts in the trail rest on, says who is in shadow.
+    let set = receipt.hooks.as_ref().unwrap();
+    let listed = serde_json::to_value(set.hooks().collect::<Vec<_>>()).unwrap();
+    assert!(listed.as_array().unwrap().iter().all(|hook| hook["shadow"] == json!(true)), "{listed}");
+}
+
+#[tokio::test]
+async fn law_03_shadows_judge_what_was_stopped_and_are_no_gate() {
+    let engine = engine();
+    assert!(!engine.has_tool_gates());
+    engine.registry().on::<BeforeToolCall>(hook_fn(|_, _| Ok(None)), in_shadow("shadow")).unwrap();
+    let emit = hook_fn::<BeforeResponseEmit, _>(|_, _| {
+        Ok(Some(ResponseEmitOutcome { block: Some(true), ..Default::default() }))
+    });
+    engine.registry().on(emit, in_shadow("emit")).unwrap();
+    // A stream is not held back for it.
+    assert!(!engine.has_tool_gates() && engine.response_gate() == ResponseGate::Open);
+    let lonely: Vec<_> =
+        engine.registry().snapshot().lonely_shadows().map(|meta| meta.id.to_string()).collect();
+    assert_eq!(lonely, ["emit", "shadow"]);
+    on::<BeforeToolCall>(
+        &engine,
+        "stops",
+        0,
+        hook_fn(|_, _| Ok(Some(ToolCallOutcome { block: Some(true), ..Default::default() }))),
+    );
+    assert!(engine.has_tool_gates());
+    let reviewed = engine.review_tool_call(exec("ls"), &context(), false).await;
+    let told: Vec<_> =
+        reviewed.receipt.steps.iter().map(|step| (step.hook.id.to_string(), step.said)).collect();
+    assert_eq!(told, [("stops".to_owned(), Said::Blocked), ("shadow".to_owned(), Said::Nothing)]);
+    let lonely: Vec<_> =
+        engine.registry().snapshot().lonely_shadows().map(|meta| meta.id.to_string()).collect();
+    assert_eq!(lonely, ["emit"]);
+}
+
+#[tokio::test]
+async fn law_03_shadows_leave_no_evidence() {
+    let engine = engine();
+    let reads = hook_fn::<BeforeToolCall, _>(|_, cx| {
+        assert!(cx.evidence.is_none() && cx.forms.is_none());
+        Ok(None)
+    });
+    engine.registry().on(reads, in_shadow("reads")).unwrap();
+    let reviewed = engine.review_tool_call(exec("ls"), &context(), false).await;
+    assert!(reviewed.facts.iter().all(Fact::still_holds) && reviewed.facts.is_empty());
+    assert!(reviewed.receipt.steps.iter().all(|step| step.failure.is_none()));
+}
+
+#[test]
+fn law_03_shadows_take_no_longer_than_their_budgets() {
+    block_on(async {
+        let engine = engine();
+        for number in 0..10 {
+            let hangs = async_hook_fn::<BeforeToolCall, _, _>(|_, _| {
+                std::future::pending::<HookResult<BeforeToolCall>>()
+            });
+            let budget = backstop_engine::Budget::from_millis(2_000).unwrap();
+            engine.registry().on(hangs, in_shadow(&format!("hangs {number}")).timeout(budget)).unwrap();
+        }
+        let begin = tokio::time::Instant::now();
+        let verdict = engine.permit_tool_call(exec("ls"), &context(), &Attendance::Nobody).await;
+        assert!(verdict.permit.is_ok());
+        assert_eq!(begin.elapsed().as_secs(), 2, "they are asked at once");
+        assert!(verdict.receipt.elapsed >= Duration::from_secs(2), "and the receipt counts it");
+        assert!(verdict.receipt.steps.iter().all(|step| step.would == Some(Would::Block)));
+    });
+}
+
+#[tokio::test]
+async fn law_03_shadows_take_nothing_for_themselves() {
+    let engine = engine();
+    let takes = hook_fn::<BeforeAgentReply, _>(|_, _| {
+        Ok(Some(AgentReplyOutcome { handled: true, reply: Some("mine".into()), reason: None }))
+    });
+    engine.registry().on(takes, in_shadow("takes")).unwrap();
+    let claimed = engine.claim::<BeforeAgentReply>(&AgentReplyEvent::new("hi"), &context()).await;
+    assert!(claimed.outcome.is_none());
+    let would: Vec<_> = claimed.receipt.steps.iter().map(|step| step.would).collect();
+    assert_eq!((claimed.receipt.verdict, would), (Verdict::Pass, vec![Some(Would::Handle)]));
+}
+
+#[tokio::test]
+async fn law_03_shadows_stay_in_shadow_over_a_reload() {
+    let engine = engine();
+    let blocks = hook_fn::<BeforeToolCall, _>(|_, _| {
+        Ok(Some(ToolCallOutcome { block: Some(true), ..Default::default() }))
+    });
+    engine.registry().on(blocks, in_shadow("blocks")).unwrap();
+    engine.registry().reload(Snapshot::empty(Default::default())).unwrap();
+    let verdict = permit(&engine, exec("ls")).await;
+    assert!(verdict.permit.is_ok());
+    assert_eq!(verdict.receipt.steps.len(), 1);
+}
+
+#[tokio::test]
+async fn law_03_shadows_that_rewrite_are_not_seen_by_others() {
+    let engine = engine();
+    let seen = Arc::new(AtomicUsize::default());
+    let count = Arc::clone(&seen);
+    on::<BeforeToolCall>(
+        &engine,
+        "judges",
+        0,
+        hook_fn(move |event, _| {
+            assert_eq!(command(event), "ls");
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }),
+    );
+    let rewrites = hook_fn::<BeforeToolCall, _>(|_, _| {
+        Ok(Some(ToolCallOutcome::rewrite(params(json!({ "command": "other" })))))
+    });
+    engine.registry().on(rewrites, in_shadow("rewrites")).unwrap();
+    let verdict = permit(&engine, exec("ls")).await;
+    assert_eq!((command(&verdict.event), seen.load(Ordering::Relaxed)), ("ls".to_owned(), 1));
+    assert!(verdict.permit.is_ok());
+}
+
+#[test]
+fn law_07_a_shadow_stands_only_where_it_means_something() {
+    let engine = engine();
+    let watches = engine.registry().on::<AfterToolCall>(hook_fn(|_, _| Ok(None)), in_shadow("watches"));
+    assert!(matches!(watches, Err(RegisterError::NoShadow { .. })), "{watches:?}");
+    let asked = engine.registry().on::<BeforeLlmCall>(hook_fn(|_, _| Ok(None)), in_shadow("asked"));
+    assert!(asked.is_ok());
+}
