@@ -2,7 +2,8 @@
 //!
 //! They promise to run on Python 3.9, Node 20 and Bun. The tests of the Python SDK run on the oldest Python of this machine that the SDK
 //! promises to support and on its default one, and say which these are. Bun, mypy, the TypeScript compiler and setuptools are locked and
-//! installed like what other tests need.
+//! installed like what other tests need. Their clients of the decision API, and the adapters for agents, are tried with `backstop serve` by
+//! the tests of `crates/cli`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -106,6 +107,7 @@ fn python_types() -> Result<(), Error> {
     let mypy = |what: &[&str]| {
         let mut check = Command::new(tools().join("bin/mypy"));
         check.arg(format!("--python-version=3.{OLDEST}")).arg("--strict");
+        check.arg("--config-file").arg(root().join(PYTHON).join("pyproject.toml"));
         check.arg("--cache-dir").arg(root().join("target/sdk/mypy")).args(what);
         check.env("MYPYPATH", root().join(PYTHON).join("src"));
         execute(in_root(check))

@@ -1,4 +1,4 @@
-//! The SDKs of model providers that the gateway is tried with, the compiler of TypeScript that our reading of it
+//! The SDKs of model providers that the gateway is tried with, those of agents that our adapters are tried with, the compiler of TypeScript that our reading of it
 //! is held against, the plugins of others that ours is tried with, and what drives a browser, from the registries of Python and Node.
 //!
 //! They are locked, hashes included, and installed once: a stamp beside each installation holds the lock file
@@ -23,7 +23,7 @@ const NODE: &[&str] = &[
 
 /// Installs whatever is missing or was made from another lock file.
 pub(crate) fn prepare() -> Result<(), Error> {
-    for name in ["sdks", "litellm"] {
+    for name in ["sdks", "litellm", "agents"] {
         let lock = format!("{FOLDER}/python/{name}.txt");
         let venv = root().join("target/sdk").join(name);
         install(&lock, &venv, |venv| python(venv, &lock))?;

@@ -13,6 +13,6 @@ pub use backstop_gateway::{
 pub mod inspect {
     pub use backstop_gateway::inspect::{
         BlockedForm, HookSettings, Hooks, TextMode, ToolCalls, Unasked, Unenforceable, UnjudgedMedia,
-        host_profile,
+        api_profile, host_profile,
     };
 }

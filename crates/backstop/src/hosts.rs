@@ -3,7 +3,7 @@
 //! Hooks are admitted by the hosts of their process: one at a point that none of them fires is an error, since it
 //! would never be called. Three kinds of processes are more than one host:
 //!
-//! - A server is the LLM proxy, and with its daemon all coding agents.
+//! - A server is the LLM proxy and the API for programs, and with its daemon all coding agents.
 //! - A hook that a coding agent starts judges by the policy of that server, or it would judge otherwise than the
 //!   daemon does; so a hook around model calls is no error there, although the client shows none. `backstop doctor`
 //!   names what the client never fires.
@@ -11,13 +11,14 @@
 
 use backstop_hooks::HostProfile;
 
-/// Every host that this build has: the agent, the LLM proxy as it is by default, each coding agent, and the installation of plugins.
+/// Every host that this build has: the agent, the LLM proxy as it is by default, programs by its API, each coding agent, and the
+/// installation of plugins.
 pub fn all_hosts() -> Vec<HostProfile> {
     let hosts: &[fn() -> Vec<HostProfile>] = &[
         #[cfg(feature = "agent")]
         || vec![backstop_agent::host_profile()],
         #[cfg(feature = "gateway")]
-        || vec![backstop_gateway::inspect::host_profile(&backstop_gateway::inspect::HookSettings::default())],
+        proxy_and_api,
         #[cfg(feature = "clients")]
         clients,
         #[cfg(feature = "plugins")]
@@ -37,7 +38,13 @@ fn clients() -> Vec<HostProfile> {
     backstop_clients::Client::ALL.into_iter().map(backstop_clients::Client::host_profile).collect()
 }
 
-/// The hosts of a server: the LLM proxy with these settings and, where it answers the hooks of coding agents, each
+#[cfg(feature = "gateway")]
+fn proxy_and_api() -> Vec<HostProfile> {
+    let settings = backstop_gateway::inspect::HookSettings::default();
+    vec![backstop_gateway::inspect::host_profile(&settings), backstop_gateway::inspect::api_profile()]
+}
+
+/// The hosts of a server: the LLM proxy with these settings, programs by the API and, where it answers the hooks of coding agents, each
 /// of them that this build has.
 #[cfg(feature = "gateway")]
 pub fn server_hosts(
@@ -50,5 +57,5 @@ pub fn server_hosts(
         clients,
     ];
     let others = others.iter().filter(|_| answers_clients).flat_map(|hosts| hosts());
-    std::iter::once(proxy).chain(others).collect()
+    [proxy, backstop_gateway::inspect::api_profile()].into_iter().chain(others).collect()
 }

@@ -306,28 +306,24 @@ fn a_killed_backstop_takes_the_program_with_it() {
 }
 
 #[test]
-fn a_server_refuses_hooks_that_no_host_of_it_will_ever_call() {
-    let post =
-        "hooks: {tool_call: {post_call: [{type: webhook, config: {url: 'http://127.0.0.1:9/hook'}}]}}\n";
-    let alone = format!("{post}daemon: {{enabled: false}}\n");
-    let ended = User::with_config(&alone).run(&["serve", "--port", "0"]);
-    assert_eq!(ended.code, Some(2), "{}", ended.whole());
-    for said in [
-        "no hook can stand at `after_tool_call` here",
-        "the LLM proxy never fires it",
-        "the agent, Claude Code",
-    ] {
-        assert!(ended.err.contains(said), "{}", ended.whole());
-    }
+fn a_server_says_which_hooks_wait_for_another_host() {
+    // What programs report to its API is told to whoever watches tools.
+    let hooks = "hooks:\n\
+         \x20 at: {before_agent_run: [{type: http, url: 'http://127.0.0.1:9/hook'}]}\n\
+         \x20 tool_call: {post_call: [{type: webhook, config: {url: 'http://127.0.0.1:9/hook'}}]}\n";
     // With the daemon, the hooks of coding agents are answered in the same process.
-    let user = User::with_config(post);
-    let mut child = user.command(&["serve", "--json", "--port", "0"]).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("\"address\""), "{line}");
-    interrupt(&child);
-    done(child);
-    User::with_config(&alone).run(&["config", "check"]).succeeded();
+    for (daemon, waits) in [("daemon: {enabled: false}\n", true), ("", false)] {
+        let user = User::with_config(&format!("{hooks}{daemon}"));
+        let mut child = user.command(&["serve", "--json", "--port", "0"]).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("\"address\""), "{line}");
+        interrupt(&child);
+        let ended = done(child);
+        let said = "waits: no host of this process fires `before_agent_run`";
+        assert_eq!(ended.err.contains(said), waits, "{}", ended.whole());
+        assert!(!ended.err.contains("after_tool_call"), "{}", ended.whole());
+    }
 }
 
 /// Asks for something below `/-/`, and gives the whole answer.

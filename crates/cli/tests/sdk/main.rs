@@ -11,6 +11,7 @@
 
 mod clouds;
 mod freeform;
+mod own;
 mod sockets;
 mod surface;
 mod traces;

@@ -99,7 +99,7 @@ use crate::operations::Permission;
 
 pub(crate) use self::heads::trace_parent;
 pub(crate) use self::identity::SESSION_HEADERS;
-pub use self::profile::host_profile;
+pub use self::profile::{api_profile, host_profile};
 pub use self::settings::{BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia};
 
 /// The operator asked for something that the hooks that stand make impossible.

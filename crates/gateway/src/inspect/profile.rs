@@ -1,4 +1,4 @@
-//! What the proxy fires, by its settings, and what it makes of the answers.
+//! What the proxy fires, by its settings, and what it makes of the answers; and what programs send to the API.
 
 use backstop_hooks::{Honour, HostProfile, PointId};
 
@@ -54,4 +54,17 @@ pub fn host_profile(settings: &HookSettings) -> HostProfile {
         }
     }
     host
+}
+
+/// The programs that have their events judged by the HTTP API, as a host.
+///
+/// It stands for the life of a tool call, which those programs send, and obey: a call passes all of its gates, waits for a human, and has
+/// its arguments rewritten. That they could send events of other points too makes nothing sure to be asked, so that hooks at those points
+/// need another host.
+pub fn api_profile() -> HostProfile {
+    HostProfile::new("api", "programs, by the HTTP API").fires(TOOL_GATES).fires([
+        PointId::ToolAfter,
+        PointId::AfterToolCall,
+        PointId::AgentEnd,
+    ])
 }

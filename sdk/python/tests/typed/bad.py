@@ -3,6 +3,7 @@
 from typing import Any, Dict, Optional
 
 import backstop
+from backstop.client import Client
 from backstop.hooks.base import HookVerdict, ToolCallHook
 from backstop.points import AfterToolCallEvent, SessionStartEvent, ToolCallEvent, ToolCallOutcome
 
@@ -55,3 +56,9 @@ class WrongHook(ToolCallHook):
 
 HookVerdict(approve=True)  # type: ignore[call-arg]
 backstop.run(no_such_option=1)  # type: ignore[call-arg]
+
+
+def no_verdict_is_a_text(client: Client) -> str:
+    client.judge("tool.after", {}, patience="long")  # type: ignore[arg-type]
+    Client(on_failure=True)  # type: ignore[arg-type]
+    return client.permit("exec", {})  # type: ignore[return-value]

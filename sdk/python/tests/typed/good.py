@@ -3,6 +3,7 @@
 from typing import Any, Dict, Optional
 
 import backstop
+from backstop.client import AsyncClient, Client, Ruling
 from backstop.core.executor import ToolExecutor
 from backstop.hooks import create_hooks
 from backstop.hooks.base import HookVerdict, ToolCallHook
@@ -15,6 +16,7 @@ from backstop.points import (
     ToolCallEvent,
     ToolCallOutcome,
 )
+from backstop.problems import ApiError, Refused
 from backstop.registry import Registry
 
 REGISTRY = Registry()
@@ -79,6 +81,22 @@ class NoAsync(ToolCallHook):
         self, tool_name: str, arguments: Dict[str, Any], result: Dict[str, Any], session_id: str = ""
     ) -> None:
         print(tool_name)
+
+
+def asks_for_a_decision(client: Client) -> str:
+    try:
+        ruling: Ruling = client.judge("message.before", {"message": "hello"}, {"sessionId": "s"})
+        return str(client.run("read", {"path": "x"}, lambda params: params["path"])) if ruling.may_happen else ""
+    except Refused as refused:
+        return refused.reason
+    except ApiError as problem:
+        return problem.kind
+
+
+async def asks_too(client: AsyncClient) -> Dict[str, Any]:
+    call = await client.permit("exec", {"command": "ls"}, patience=1.5)
+    await client.result(call, "done")
+    return call.params
 
 
 async def main() -> bool:

@@ -1,5 +1,6 @@
 // Mistakes that the types refuse. The compiler reports each `@ts-expect-error` below which there is none.
 import { HookVerdict, ToolCallHook, ToolExecutor, hook, run, tool } from "backstop";
+import { Client } from "backstop/client";
 
 // @ts-expect-error a typo in a point
 hook("before_tool_cal", () => {});
@@ -40,3 +41,13 @@ class Wrong extends ToolCallHook {
 new ToolExecutor(new Map(), new Wrong());
 // @ts-expect-error a typo in an option
 void run({ concurency: 2 });
+
+const client = new Client({ token: "bst_0_0" });
+// @ts-expect-error there is no such point
+void client.judge("before_tool_cal", { toolName: "exec", params: {} });
+// @ts-expect-error an event has its fields
+void client.judge("before_tool_call", { toolName: "exec" });
+// @ts-expect-error a failure is refused or let through
+new Client({ onFailure: "ignore" });
+// @ts-expect-error a result may be a text in its place
+const result: number = await client.run("count", {}, () => 1);

@@ -1,5 +1,6 @@
 // Hooks that the compiler takes, in strict mode.
 import { HookVerdict, POINTS, ToolCallHook, ToolExecutor, createHooks, hook, hookTypes, log, run, tool, type Arguments, type Handler } from "backstop";
+import { Client, Conflict, Refused, type PermittedCall } from "backstop/client";
 import type { Points, ToolCallOutcome } from "backstop/points";
 
 hook("before_tool_call", { priority: 50, matcher: ["exec"] }, (event) => {
@@ -39,3 +40,14 @@ const points: readonly (keyof Points)[] = POINTS;
 
 export const result = executor.execute("ls", {}).then(({ success, error }) => [success, error ?? points[0]]);
 void run({ concurrency: 2, hooks: [new MyHook()] });
+
+const client = new Client({ token: "bst_0_0", context: { sessionId: "s" }, patienceMs: 1000, onFailure: "refuse" });
+const text: string = await client.run("read", { path: "notes.txt" }, (params) => `read ${params["path"]}`);
+const call: PermittedCall = await client.permit("exec", { command: "ls" }, { signal: AbortSignal.timeout(1000) });
+const people: number[] | string = await client.result(call, [1, 2]);
+try {
+  const ruling = await client.judge("before_tool_call", { toolName: "exec", params: {} });
+  log([text, people, ruling.mayHappen, ruling.params?.["command"], ruling.question?.title]);
+} catch (error) {
+  log(error instanceof Refused ? error.reason : error instanceof Conflict && error.kind);
+}

@@ -1,0 +1,307 @@
+"""The client of the decision API, against the real ``backstop serve``."""
+
+import asyncio
+import json
+import os
+import pathlib
+import socket
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from house import ASKED, DENIED, TOKEN, Answering, House, until
+
+from backstop.client import AsyncClient, Client, ToolFailed
+from backstop.problems import ApiError, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, Unavailable
+
+CONTEXT = {"sessionId": "s-1", "runId": "r-1"}
+
+
+class TestClient(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.house = cls.enterClassContext(House()) if hasattr(cls, "enterClassContext") else House().__enter__()
+        if not hasattr(cls, "enterClassContext"):
+            cls.addClassCleanup(cls.house.__exit__)
+        cls.client = Client(cls.house.url, cls.house.judge, context=CONTEXT)
+
+    def ran(self, tool, params, client=None):
+        """Runs a tool that only notes its arguments. Returns what came of it, and with which arguments it ran."""
+        ran = []
+
+        def execute(given):
+            ran.append(given)
+            return "done"
+
+        try:
+            return (client or self.client).run(tool, params, execute), ran
+        except Refused as refused:
+            return refused, ran
+
+    def test_what_may_run_runs_with_the_arguments_that_were_judged(self):
+        told, ran = self.ran("read", {"path": "notes.txt", "lines": [1, 2.5, None, "ü"]})
+        self.assertEqual((told, ran), ("done", [{"path": "notes.txt", "lines": [1, 2.5, None, "ü"]}]))
+
+    def test_what_is_denied_does_not_run_and_says_why(self):
+        refused, ran = self.ran(DENIED, {"query": "weather"})
+        self.assertEqual(ran, [])
+        self.assertIsInstance(refused, Refused)
+        self.assertEqual(refused.hook, "hooks.tool_call.pre_call[0]")
+        self.assertIn(DENIED, refused.reason)
+        self.assertFalse(refused.unavailable)
+
+    def test_who_is_asked_about_waits_and_goes_on_after_the_answer(self):
+        held = []
+        with Answering(self.house, "allow-once", before=lambda: held.append(list(ran))) as person:
+            ran = []
+            told = self.client.run("exec", {"command": ASKED}, lambda given: ran.append(given) or "done")
+        self.assertEqual((told, ran, held), ("done", [{"command": ASKED}], [[]]))
+        self.assertEqual(person.question["agent"], "bot")
+        with Answering(self.house, "deny"):
+            refused, ran = self.ran("exec", {"command": ASKED})
+        self.assertIsInstance(refused, Refused)
+        self.assertEqual(ran, [])
+
+    def test_who_loses_patience_is_refused_and_the_question_goes(self):
+        impatient = Client(self.house.url, self.house.judge, patience=1)
+        refused, ran = self.ran("exec", {"command": ASKED}, impatient)
+        self.assertIsInstance(refused, Refused)
+        self.assertTrue(refused.unavailable)
+        self.assertEqual((ran, self.house.questions()), ([], []))
+
+    def test_a_question_can_be_waited_for_later_or_given_up(self):
+        event = {"toolName": "exec", "params": {"command": ASKED}}
+        pending = self.client.submit("before_tool_call", event)
+        self.assertTrue(pending.is_pending and not pending.may_happen and pending.params is None)
+        self.assertEqual(self.house.questions()[0]["id"], pending.question["approval"])
+        with Answering(self.house, "allow-once"):
+            decided = self.client.wait(pending)
+        self.assertEqual((decided.verdict, decided.params), ("allow", {"command": ASKED}))
+        # That it may run is told once.
+        with self.assertRaises(Conflict):
+            self.client.wait(pending)
+        given_up = self.client.submit("before_tool_call", event)
+        self.client.cancel(given_up)
+        self.assertEqual(self.house.questions(), [])
+        with self.assertRaises(NotFound) as problem:
+            self.client.wait(given_up)
+        self.assertEqual((problem.exception.status, problem.exception.kind), (404, "decision"))
+
+    def test_a_result_is_judged_before_the_model_reads_it(self):
+        for value in (f"key {TOKEN}", {"keys": [TOKEN]}, [{"type": "text", "text": TOKEN}]):
+            told = self.client.run("read", {"path": "keys"}, lambda _, value=value: value)
+            self.assertIn("[redacted:github_token]", told)
+            self.assertNotIn(TOKEN, told)
+        # What is not changed stays what it is, unless it has a form that hooks do not see.
+        plain = {"people": [1, None, "ü"]}
+        self.assertIs(self.client.run("read", {"path": "x"}, lambda _: plain), plain)
+        self.assertEqual(self.client.run("read", {"path": "x"}, lambda _: pathlib.PurePosixPath("a/b")), "a/b")
+
+        class Hides:
+            key = TOKEN
+
+            def __repr__(self):
+                return "nothing to see"
+
+        self.assertEqual(self.client.run("read", {"path": "x"}, lambda _: Hides()), "nothing to see")
+
+    def test_what_a_tool_raises_is_judged_too(self):
+        def fails(_):
+            raise OSError(f"no entry for {TOKEN}")
+
+        with self.assertRaises(ToolFailed) as failed:
+            self.client.run("read", {"path": "x"}, fails)
+        self.assertEqual(str(failed.exception), "OSError: no entry for [redacted:github_token]")
+
+    def test_any_point_can_be_judged_and_its_outcome_comes_back(self):
+        event = {
+            "toolName": "read",
+            "toolCallId": "c",
+            "isError": False,
+            "result": {"toolCallId": "c", "content": [{"type": "text", "text": TOKEN}]},
+        }
+        ruling = self.client.judge("tool.after", event)
+        self.assertEqual(ruling.verdict, "modify")
+        [part] = ruling.outcome["result"]["content"]
+        self.assertEqual(part["text"], "[redacted:github_token]")
+
+    def test_what_ran_is_reported_and_a_run_can_end(self):
+        whose = {"sessionId": "s-2", "runId": "r-2"}
+        self.client.run("read", {"path": "x"}, lambda _: "done", context=whose)
+        pending = self.client.submit(
+            "before_tool_call", {"toolName": "exec", "params": {"command": ASKED}, "runId": "r-2"}, whose
+        )
+        self.client.end("r-2", context=whose)
+        self.assertEqual(self.house.questions(), [])
+        self.assertFalse(self.client.wait(pending).may_happen)
+
+        def points():
+            entries = self.house.ask("GET", "audit?kind=receipt&limit=1000")[1]["entries"]
+            return {entry["body"]["point"] for entry in entries if entry.get("run") == "r-2"}
+
+        until(lambda: {"before_tool_call", "tool.after", "after_tool_call"} <= points())
+
+    def test_a_request_with_a_key_is_judged_once(self):
+        event = {"toolName": "read", "params": {"path": "once"}}
+        first = self.client.judge("before_tool_call", event, key="a key")
+        again = self.client.judge("before_tool_call", event, key="a key")
+        self.assertEqual(first.raw, again.raw)
+        with self.assertRaises(InvalidRequest) as problem:
+            self.client.judge("before_tool_call", {**event, "params": {}}, key="a key")
+        self.assertEqual(problem.exception.kind, "idempotency-key")
+
+    def test_problems_have_types(self):
+        event = {"toolName": "read", "params": {}}
+        for client, point, event, error, kind in (
+            (Client(self.house.url, "bst_0_0"), "before_tool_call", event, NotAllowed, "token"),
+            (Client(self.house.url, self.house.person), "before_tool_call", event, NotAllowed, "scope"),
+            (self.client, "before_tool_cal", event, NotFound, "point"),
+            (self.client, "../approvals", event, NotFound, "no-route"),
+            (self.client, "before_tool_call", {"toolName": "read"}, InvalidRequest, "body"),
+            (self.client, "before_tool_call", {"params": {"x": float("nan")}}, InvalidRequest, "body"),
+            (self.client, "before_tool_call", {"params": {"x": object()}}, InvalidRequest, "body"),
+        ):
+            with self.assertRaises(error) as problem:
+                client.judge(point, event)
+            self.assertEqual(problem.exception.kind, kind)
+
+    def test_what_is_refused_as_a_request_runs_on_nobodys_word(self):
+        # It is the one who is judged who chooses how large a call is.
+        lenient = Client(self.house.url, self.house.judge, on_failure="allow")
+        for params in ({"text": "x" * (5 << 20)}, {"x": float("nan")}):
+            refused, ran = self.ran("write", params, lenient)
+            self.assertIsInstance(refused, Refused)
+            self.assertEqual(ran, [])
+        stranger = Client(self.house.url, "bst_0_0", on_failure="allow")
+        self.assertEqual(self.ran("read", {}, stranger)[1], [])
+
+    def test_a_token_goes_nowhere_else(self):
+        for url in ("http://example.com", "ftp://127.0.0.1", "http://127.0.0.1@example.com", "http://127.0.0.1/t/x"):
+            with self.assertRaises(ValueError):
+                Client(url, "bst_0_0")
+        for token in ("", "a b", "a\r\nb: c", "ü"):
+            with self.assertRaises(ValueError):
+                Client(self.house.url, token)
+        self.assertNotIn("bst", repr(Client(self.house.url, self.house.judge)))
+
+    def test_the_environment_says_where_backstop_is(self):
+        before = {name: os.environ.get(name) for name in ("BACKSTOP_URL", "BACKSTOP_TOKEN", "http_proxy")}
+        # A proxy of the environment is not used.
+        os.environ.update(BACKSTOP_URL=self.house.url, BACKSTOP_TOKEN=self.house.judge, http_proxy="http://127.0.0.1:9")
+        try:
+            self.assertEqual(self.ran("read", {}, Client())[0], "done")
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    def test_the_same_for_asyncio(self):
+        async def scene():
+            client = self.client.asynchronous()
+
+            async def execute(given):
+                return f"key {TOKEN}"
+
+            told = await client.run("read", {"path": "x"}, execute)
+            self.assertEqual(told, "key [redacted:github_token]")
+            with self.assertRaises(Refused):
+                await client.run(DENIED, {}, execute)
+            with Answering(self.house, "allow-once"):
+                self.assertEqual((await client.permit("exec", {"command": ASKED})).params, {"command": ASKED})
+            # Many may wait at once, and others are judged meanwhile.
+            waiting = [asyncio.create_task(client.permit("exec", {"command": ASKED})) for _ in range(40)]
+            while len(await asyncio.to_thread(self.house.questions)) < 40:
+                await asyncio.sleep(0.02)
+            await client.permit("read", {"path": "x"})
+            for task in waiting:
+                task.cancel()
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            self.assertEqual({type(error) for error in told}, {asyncio.CancelledError})
+
+        asyncio.run(scene())
+        # Whoever is cancelled leaves no question.
+        until(lambda: self.house.questions() == [])
+
+
+class TestWithoutServer(unittest.TestCase):
+    def test_a_server_that_is_gone_lets_nothing_run(self):
+        with House() as house:
+            client = Client(house.url, house.judge)
+            lenient = Client(house.url, house.judge, on_failure="allow")
+            waiting = client.submit("before_tool_call", {"toolName": "exec", "params": {"command": ASKED}})
+            house.stop()
+            ran = []
+            for again in (client, AsyncClient(house.url, house.judge)):
+                with self.assertRaises(Refused) as refused:
+                    asked = again.run("read", {}, ran.append)
+                    asyncio.run(asked)
+                self.assertTrue(refused.exception.unavailable)
+            self.assertEqual(ran, [])
+            with self.assertRaises(Unavailable):
+                client.wait(waiting)
+            with self.assertLogs("backstop", "WARNING") as logged:
+                self.assertEqual(lenient.run("read", {"path": "x"}, lambda given: f"read {given}"), "read {'path': 'x'}")
+            self.assertIn("was not judged", logged.output[0])
+
+    def answering(self, *answers):
+        """A server that says these, one for each connection. Returns its address and what it was sent."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        received = []
+
+        def work():
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    received.append(connection.recv(1 << 16).decode())
+                    connection.sendall(answer.encode())
+
+        threading.Thread(target=work, daemon=True).start()
+        self.addCleanup(listener.close)
+        return f"http://127.0.0.1:{listener.getsockname()[1]}", received
+
+    def test_what_is_no_answer_of_backstop_lets_nothing_run(self):
+        def reply(status, body):
+            return f"HTTP/1.1 {status} x\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+
+        decided = {"status": "decided", "verdict": "allow"}
+        for answer in (
+            reply(200, "<html>"),
+            reply(200, "[]"),
+            reply(200, "[1]"),
+            reply(200, json.dumps({**decided, "verdict": "block", "blocked": "no"})),
+            reply(200, "{}"),
+            reply(200, json.dumps(decided)),
+            reply(200, json.dumps({**decided, "params": "ls"})),
+            reply(200, json.dumps({**decided, "params": {}, "verdict": "allowed"})),
+            reply(200, json.dumps({**decided, "params": {}, "status": "done"})),
+            reply(204, ""),
+            reply(302, ""),
+            reply(418, ""),
+            reply(500, "{}"),
+            "no http",
+        ):
+            url, received = self.answering(answer, answer, answer)
+            with self.assertRaises(Refused, msg=answer):
+                Client(url, "bst_0_0").permit("read", {})
+            self.assertTrue(received)
+
+    def test_a_connection_that_breaks_is_no_second_request(self):
+        body = json.dumps({"status": "decided", "verdict": "allow", "params": {}})
+        whole = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+        url, received = self.answering("", whole)
+        Client(url, "bst_0_0").permit("read", {})
+        keys = [line for text in received for line in text.splitlines() if line.startswith("idempotency-key")]
+        self.assertEqual((len(keys), len(set(keys))), (2, 1))
+
+    def test_a_server_that_says_nothing_is_waited_for_within_bounds(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with self.assertRaises(Refused) as refused:
+            Client(url, "bst_0_0", timeout=0.3).permit("read", {})
+        self.assertIsInstance(refused.exception.__cause__, ApiError)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,227 @@
+/** The client of the decision API, against the real `backstop serve`. */
+
+import assert from "node:assert/strict";
+import { createServer } from "node:net";
+import { after, before, test } from "node:test";
+
+import { Client, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, ToolFailed, Unavailable } from "../../src/client.js";
+import { ASKED, DENIED, House, TOKEN, until } from "./house.js";
+
+let house, client;
+
+before(async () => {
+  house = await House.open();
+  client = new Client({ url: house.url, token: house.judge, context: { sessionId: "s-1", runId: "r-1" } });
+});
+after(() => house.close());
+
+const note = (ran) => (params) => (ran.push(params), "done");
+
+test("what may run runs with the arguments that were judged", async () => {
+  const ran = [];
+  const params = { path: "notes.txt", lines: [1, 2.5, null, "ü"] };
+  assert.equal(await client.run("read", params, note(ran)), "done");
+  assert.deepEqual(ran, [params]);
+});
+
+test("what is denied does not run and says why", async () => {
+  const ran = [];
+  await assert.rejects(client.run(DENIED, { query: "weather" }, note(ran)), (error) => {
+    assert.ok(error instanceof Refused && !error.unavailable && error.message === error.reason);
+    assert.equal(error.hook, "hooks.tool_call.pre_call[0]");
+    return error.reason.includes(DENIED);
+  });
+  assert.deepEqual(ran, []);
+});
+
+test("who is asked about waits and goes on after the answer", async () => {
+  for (const [decision, expected] of [["allow-once", [{ command: ASKED }]], ["deny", []]]) {
+    const ran = [];
+    const running = client.run("exec", { command: ASKED }, note(ran)).catch((error) => error);
+    await until(async () => (await house.questions()).length > 0);
+    assert.deepEqual(ran, []);
+    assert.equal((await house.answer(decision)).agent, "bot");
+    assert.equal((await running) instanceof Refused, decision === "deny");
+    assert.deepEqual(ran, expected);
+  }
+});
+
+test("who loses patience, or gives up, leaves no question", async () => {
+  await assert.rejects(client.permit("exec", { command: ASKED }, { patienceMs: 500 }), Refused);
+  assert.deepEqual(await house.questions(), []);
+  const giving = new AbortController();
+  const waiting = client.permit("exec", { command: ASKED }, { signal: giving.signal });
+  await until(async () => (await house.questions()).length > 0);
+  giving.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+  await until(async () => (await house.questions()).length === 0);
+});
+
+test("a question can be waited for later or given up", async () => {
+  const event = { toolName: "exec", params: { command: ASKED } };
+  const pending = await client.submit("before_tool_call", event);
+  assert.ok(pending.isPending && !pending.mayHappen && pending.params === undefined);
+  const [decided] = await Promise.all([client.wait(pending), house.answer("allow-once")]);
+  assert.deepEqual([decided.verdict, decided.params], ["allow", { command: ASKED }]);
+  // That it may run is told once.
+  await assert.rejects(client.wait(pending), Conflict);
+  const givenUp = await client.submit("before_tool_call", event);
+  await client.cancel(givenUp);
+  assert.deepEqual(await house.questions(), []);
+  await assert.rejects(client.wait(givenUp), (error) => error instanceof NotFound && error.kind === "decision");
+});
+
+test("a result is judged before the model reads it", async () => {
+  for (const value of [`key ${TOKEN}`, { keys: [TOKEN] }, [{ type: "text", text: TOKEN }]]) {
+    const told = await client.run("read", { path: "keys" }, () => value);
+    assert.ok(told.includes("[redacted:github_token]") && !told.includes(TOKEN), told);
+  }
+  // What is not changed stays what it is, unless it has a form that hooks do not see.
+  const plain = { people: [1, null, "ü"] };
+  assert.equal(await client.run("read", {}, () => plain), plain);
+  assert.equal(await client.run("read", {}, () => undefined), undefined);
+  const hides = { key: TOKEN, toJSON: () => "nothing to see" };
+  assert.equal(await client.run("read", {}, () => hides), '"nothing to see"');
+  assert.equal(await client.run("read", {}, () => new Map([["key", TOKEN]])), "{}");
+});
+
+test("what a tool throws is judged too", async () => {
+  const fails = () => {
+    throw new Error(`no entry for ${TOKEN}`);
+  };
+  const told = (error) => error instanceof ToolFailed && error.message === "Error: no entry for [redacted:github_token]";
+  await assert.rejects(client.run("read", {}, fails), told);
+});
+
+test("what ran is reported, and a run can end", async () => {
+  const context = { sessionId: "s-2", runId: "r-2" };
+  await client.run("read", {}, () => "done", { context });
+  const event = { toolName: "exec", params: { command: ASKED }, runId: "r-2" };
+  const pending = await client.submit("before_tool_call", event, { context });
+  await client.end("r-2", { context });
+  assert.deepEqual(await house.questions(), []);
+  assert.equal((await client.wait(pending)).mayHappen, false);
+  const points = async () => {
+    const { entries } = (await house.ask("GET", "audit?kind=receipt&limit=1000")).body;
+    return entries.filter(({ run }) => run === "r-2").map(({ body }) => body.point);
+  };
+  for (const point of ["before_tool_call", "tool.after", "after_tool_call"]) {
+    await until(async () => (await points()).includes(point));
+  }
+});
+
+test("a request with a key is judged once", async () => {
+  const event = { toolName: "read", params: { path: "once" } };
+  const [first, again] = [0, 1].map(() => client.judge("before_tool_call", event, { key: "a key" }));
+  assert.deepEqual((await first).raw, (await again).raw);
+  const other = client.judge("before_tool_call", { ...event, params: {} }, { key: "a key" });
+  await assert.rejects(other, (error) => error instanceof InvalidRequest && error.kind === "idempotency-key");
+});
+
+test("problems have types", async () => {
+  const event = { toolName: "read", params: {} };
+  const as = (token) => new Client({ url: house.url, token });
+  for (const [asking, point, sent, Type, kind] of [
+    [as("bst_0_0"), "before_tool_call", event, NotAllowed, "token"],
+    [as(house.person), "before_tool_call", event, NotAllowed, "scope"],
+    [client, "before_tool_cal", event, NotFound, "point"],
+    [client, "../approvals", event, NotFound, "no-route"],
+    [client, "before_tool_call", { toolName: "read" }, InvalidRequest, "body"],
+    [client, "before_tool_call", { params: { x: 1n } }, InvalidRequest, "body"],
+  ]) {
+    await assert.rejects(asking.judge(point, sent), (error) => error instanceof Type && error.kind === kind);
+  }
+});
+
+test("what is refused as a request runs on nobody's word", async () => {
+  // It is the one who is judged who chooses how large a call is.
+  const lenient = new Client({ url: house.url, token: house.judge, onFailure: "allow" });
+  const stranger = new Client({ url: house.url, token: "bst_0_0", onFailure: "allow" });
+  const ran = [];
+  await assert.rejects(lenient.run("write", { text: "x".repeat(5 << 20) }, note(ran)), Refused);
+  await assert.rejects(lenient.run("write", { x: 1n }, note(ran)), Refused);
+  await assert.rejects(stranger.run("read", {}, note(ran)), Refused);
+  assert.deepEqual(ran, []);
+});
+
+test("a token goes nowhere else", () => {
+  for (const url of ["http://example.com", "ftp://127.0.0.1", "http://127.0.0.1@example.com", "http://127.0.0.1/t/x"]) {
+    assert.throws(() => new Client({ url, token: "bst_0_0" }), TypeError);
+  }
+  for (const token of ["", "a b", "a\r\nb: c", "ü"]) {
+    assert.throws(() => new Client({ url: house.url, token }), TypeError);
+  }
+  assert.ok(!JSON.stringify(client).includes("bst"));
+});
+
+test("a server that is gone lets nothing run", async () => {
+  const other = await House.open();
+  const options = { url: other.url, token: other.judge };
+  const waiting = await new Client(options).submit("before_tool_call", { toolName: "exec", params: { command: ASKED } });
+  await other.close();
+  const ran = [];
+  await assert.rejects(new Client(options).run("read", {}, note(ran)), (error) => error instanceof Refused && error.unavailable);
+  assert.deepEqual(ran, []);
+  await assert.rejects(new Client(options).wait(waiting), Unavailable);
+  const lenient = new Client({ ...options, onFailure: "allow" });
+  assert.equal(await lenient.run("read", { path: "x" }, note(ran)), "done");
+  assert.deepEqual(ran, [{ path: "x" }]);
+});
+
+/** A server that says these, one for each connection. */
+async function answering(...answers) {
+  const received = [];
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", (data) => {
+      received.push(data.toString());
+      socket.end(answers.length > 1 ? answers.shift() : answers[0]);
+    });
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  return { url: `http://127.0.0.1:${server.address().port}`, received, close: () => server.close() };
+}
+
+const reply = (status, body) => `HTTP/1.1 ${status} x\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`;
+
+test("what is no answer of Backstop lets nothing run", async () => {
+  const decided = { status: "decided", verdict: "allow" };
+  for (const answer of [
+    reply(200, "<html>"),
+    reply(200, "[]"),
+    reply(200, "{}"),
+    reply(200, JSON.stringify(decided)),
+    reply(200, JSON.stringify({ ...decided, params: "ls" })),
+    reply(200, JSON.stringify({ ...decided, params: {}, verdict: "allowed" })),
+    reply(200, JSON.stringify({ ...decided, params: {}, status: "done" })),
+    reply(204, ""),
+    reply(302, ""),
+    reply(418, ""),
+    reply(500, "{}"),
+    "no http",
+  ]) {
+    const server = await answering(answer);
+    await assert.rejects(new Client({ url: server.url, token: "bst_0_0" }).permit("read", {}), Refused, answer);
+    assert.ok(server.received.length > 0);
+    server.close();
+  }
+});
+
+test("a connection that breaks is no second request", async () => {
+  const whole = reply(200, JSON.stringify({ status: "decided", verdict: "allow", params: {} }));
+  const server = await answering("", whole);
+  await new Client({ url: server.url, token: "bst_0_0" }).permit("read", {});
+  const keys = server.received.map((text) => /idempotency-key: (.*)\r/i.exec(text)[1]);
+  assert.equal(keys.length, 2);
+  assert.equal(new Set(keys).size, 1);
+  server.close();
+});
+
+test("a server that says nothing is waited for within bounds", async () => {
+  const server = createServer(() => {});
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const asking = new Client({ url, token: "bst_0_0", timeoutMs: 300 }).permit("read", {});
+  await assert.rejects(asking, (error) => error.cause instanceof Unavailable);
+  server.close();
+});
