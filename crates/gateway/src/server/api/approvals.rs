@@ -142,7 +142,7 @@ enum Once {
 }
 
 impl Approval {
-    fn of(record: &ApprovalRecord) -> Self {
+    pub(super) fn of(record: &ApprovalRecord) -> Self {
         let request = &record.request;
         let answered = match &record.state {
             ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(Answered {

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -32,6 +32,8 @@ pub(super) struct Asked {
     pub(super) query: String,
     pub(super) has_json: bool,
     pub(super) body: Bytes,
+    /// The last event that whoever asks knows of a stream.
+    pub(super) last_event: Option<String>,
 }
 
 impl Asked {
@@ -137,8 +139,8 @@ impl JsonSchema for Number {
         "Number".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        u64::json_schema(generator)
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "format": "uint64", "minimum": 0, "maximum": u64::MAX })
     }
 }
 
@@ -189,6 +191,12 @@ pub(super) fn limit(limit: Option<Number>) -> Result<usize, Problem> {
         Ok(number @ 1..=1_000) => Ok(number),
         _ => Err(Problem::query("`limit` is a number from 1 to 1000".to_owned())),
     }
+}
+
+/// Returns the last event of a stream that is known. An empty one is none, as browsers send it at first.
+pub(super) fn last_event(headers: &HeaderMap) -> Option<String> {
+    let last = headers.get("last-event-id")?.to_str().ok()?;
+    (!last.is_empty()).then(|| last.to_owned())
 }
 
 /// Returns whether the body is said to be JSON.

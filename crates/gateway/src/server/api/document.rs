@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty};
 use super::judge;
-use super::table::Route;
+use super::table::{Handle, Route};
 use super::{PREFIX, TABLE};
 
 /// The document, as it is served.
@@ -37,7 +37,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     }
     let mut schemas = generator.take_definitions(true);
     // Those of nothing, and those of queries, which parameters describe.
-    for unnamed in ["Empty", "Done", "Waits", "Page", "Which", "Entries"] {
+    for unnamed in ["Empty", "Done", "Waits", "Page", "Which", "Entries", "ApprovalEvents", "AuditEvents"] {
         schemas.remove(unnamed);
     }
     schemas.insert("Problem".to_owned(), problem());
@@ -113,6 +113,17 @@ fn operation(route: &Route, parameters: Vec<Value>, request: &Value, response: &
         "content": { "application/json": { "schema": response } },
     });
     let Value::Object(fields) = &mut operation else { return operation };
+    if let Handle::Stream(_) = route.handle {
+        let events = json!({
+            "description": "events, until the token ends or the gateway stops; after a break, whoever goes on by `last-event-id` is told what came meanwhile",
+            // The form by which OpenAPI 3.2 describes streams.
+            "content": { "text/event-stream": { "schema": { "type": "string" }, "x-itemSchema": response } },
+        });
+        if let Some(Value::Object(responses)) = fields.get_mut("responses") {
+            responses.insert("200".to_owned(), events);
+        }
+        return operation;
+    }
     if let Some(Value::Object(responses)) = fields.get_mut("responses") {
         match is_empty(response) {
             true => responses.insert("204".to_owned(), json!({ "description": "done" })),
@@ -152,9 +163,18 @@ fn parameters(route: &Route, query: &Value, definitions: &Map<String, Value>) ->
         let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
         parameters.push(json!({ "name": name, "in": "query", "description": description, "schema": schema }));
     }
-    if route.method != Method::GET {
+    if let Handle::Stream(_) = route.handle {
         parameters.push(json!({
-            "name": "idempotency-key", "in": "header", "schema": { "type": "string", "maxLength": 128 },
+            "name": "last-event-id", "in": "header", "schema": { "type": "string", "maxLength": 128 },
+            "description": "The `id` of the last event that is known.",
+        }));
+    }
+    if route.method != Method::GET {
+        // Spaces at its ends are none of a header's value.
+        let key =
+            json!({ "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]*[!-~])?$" });
+        parameters.push(json!({
+            "name": "idempotency-key", "in": "header", "schema": key,
             "description": "The same request by the same token and key is done once; who repeats it within ten minutes gets the same response.",
         }));
     }

@@ -13,7 +13,7 @@
 //! - *What was judged is what runs.* A tool call passes all of its gates, and a human where they ask; the response holds the arguments to
 //!   run, whose digest is that of the receipt. Whoever stops waiting loses nothing, and whoever ends the session cancels the question.
 //! - *Whose it is, the token says.* Sessions of one agent are none of another's, however they are named.
-//! - *Everything is bounded*: bodies, requests at once, decisions that are kept, and how long they are.
+//! - *Everything is bounded*: bodies, requests at once, streams, decisions that are kept, and how long they are.
 //!
 //! Limits: decisions and idempotency keys are in memory and end with the process. Errors are problem details (RFC 9457).
 
@@ -26,6 +26,7 @@ mod grants;
 mod idempotency;
 mod judge;
 mod records;
+mod stream;
 mod table;
 
 use std::sync::{Arc, LazyLock};
@@ -42,7 +43,8 @@ use tokio::sync::Semaphore;
 use self::asked::{Asked, Reply, read_body};
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;
-use self::table::{Route, Sought, Table};
+use self::stream::Streams;
+use self::table::{Handle, Handling, Sought, Table};
 use super::Shared;
 use super::answer::AnswerBody;
 use super::operators::{Denied, Problem, told};
@@ -75,6 +77,7 @@ pub(super) struct Api {
     judged: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    streams: Streams,
 }
 
 impl Default for Api {
@@ -85,6 +88,7 @@ impl Default for Api {
             judged: Arc::new(Semaphore::new(MOST_REQUESTS)),
             requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
             bodies: Arc::new(Semaphore::new(MOST_BODIES / PIECE)),
+            streams: Streams::default(),
         }
     }
 }
@@ -170,6 +174,7 @@ async fn answered(
         query: head.uri.query().unwrap_or_default().to_owned(),
         has_json: asked::has_json(&head.headers),
         body,
+        last_event: asked::last_event(&head.headers),
     };
     let ended = async {
         match life {
@@ -182,21 +187,26 @@ async fn answered(
         // Looked at first: a token may have ended while the body came.
         biased;
         () = ended => Err(Problem::denied(Denied::Token)),
-        done = once(route, &head, asked) => Ok(response(done?)),
+        done = async {
+            match &route.handle {
+                Handle::Once(handle) => Ok(response(once(handle, &head, asked).await?)),
+                Handle::Stream(handle) => handle(asked).await,
+            }
+        } => done,
     }
 }
 
 /// Does what is asked, once for each idempotency key.
-async fn once(route: &'static Route, head: &Parts, asked: Asked) -> Result<Reply, Problem> {
+async fn once(handle: &'static Handling, head: &Parts, asked: Asked) -> Result<Reply, Problem> {
     let api = Arc::clone(&asked.shared.api);
     let Some(key) = idempotency::key(&head.headers)?.filter(|_| head.method != Method::GET) else {
-        return (route.handle)(asked).await;
+        return handle(asked).await;
     };
     let (method, address) = (head.method.clone(), head.uri.to_string());
     // In a task of its own: whoever lost the connection asks once more and is told what came of it.
     let doing = tokio::spawn(async move {
         let request = (method.as_str(), address, &asked.body[..]);
-        api.idempotency.once(asked.caller.key(), &key, request, || (route.handle)(asked.clone())).await
+        api.idempotency.once(asked.caller.key(), &key, request, || handle(asked.clone())).await
     });
     doing.await.unwrap_or_else(|_| Err(Problem::failed()))
 }

@@ -101,7 +101,7 @@ pub(super) struct Trail {
 /// An entry of the trail.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
-struct Entry {
+pub(super) struct Entry {
     seq: u64,
     /// In Unix milliseconds.
     at: i64,
@@ -119,7 +119,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(entry: AuditEntry) -> Self {
+    pub(super) fn of(entry: AuditEntry) -> Self {
         let AuditEntry { seq, at, kind, session, run, body, process, n, digest } = entry;
         Self { seq, at: millis(at), kind, session, run, body, process, n, digest }
     }

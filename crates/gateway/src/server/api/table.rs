@@ -4,17 +4,28 @@ use std::future::Future;
 use std::pin::Pin;
 
 use backstop_store::Scope;
-use http::Method;
+use http::{Method, Response};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty, Reply};
-use super::{approvals, document, grants, judge, records};
+use super::{approvals, document, grants, judge, records, stream};
+use crate::server::answer::AnswerBody;
 
-type Handling = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+type Answering<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
 type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// What answers with one value.
+pub(super) type Handling = Box<dyn Fn(Asked) -> Answering<Reply> + Send + Sync>;
+
+/// How a route answers.
+pub(super) enum Handle {
+    Once(Handling),
+    /// With events, for as long as somebody reads them.
+    Stream(Box<dyn Fn(Asked) -> Answering<Response<AnswerBody>> + Send + Sync>),
+}
 
 /// One thing that can be asked.
 pub(super) struct Route {
@@ -28,8 +39,9 @@ pub(super) struct Route {
     pub(super) summary: &'static str,
     pub(super) query: Shape,
     pub(super) request: Shape,
+    /// What is answered; the data of the events of a stream.
     pub(super) response: Shape,
-    pub(super) handle: Box<dyn Fn(Asked) -> Handling + Send + Sync>,
+    pub(super) handle: Handle,
 }
 
 impl std::fmt::Debug for Route {
@@ -108,7 +120,7 @@ where
     F: Fn(Asked, Q, B) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Answer<T>, Problem>> + Send + 'static,
 {
-    let handle = move |asked: Asked| -> Handling {
+    let handle = move |asked: Asked| -> Answering<Reply> {
         let read = asked.query::<Q>().and_then(|query| Ok((query, asked.body::<B>()?)));
         match read {
             Ok((query, body)) => {
@@ -127,7 +139,34 @@ where
         query: |generator| generator.subschema_for::<Q>(),
         request: |generator| generator.subschema_for::<B>(),
         response: |generator| generator.subschema_for::<T>(),
-        handle: Box::new(handle),
+        handle: Handle::Once(Box::new(handle)),
+    }
+}
+
+/// Makes a route that answers with a stream of events, whose data are `T`s.
+fn events<Q, T, F, Fut>(path: &'static str, (name, summary): (&'static str, &'static str), handle: F) -> Route
+where
+    Q: DeserializeOwned + JsonSchema + Send,
+    T: Serialize + JsonSchema,
+    F: Fn(Asked, Q) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<AnswerBody>, Problem>> + Send + 'static,
+{
+    let handle = move |asked: Asked| -> Answering<Response<AnswerBody>> {
+        match asked.query::<Q>().and_then(|query| Ok((query, asked.body::<Empty>()?))) {
+            Ok((query, Empty {})) => Box::pin(handle(asked, query)),
+            Err(problem) => Box::pin(std::future::ready(Err(problem))),
+        }
+    };
+    Route {
+        method: Method::GET,
+        path,
+        scope: Some(Scope::Read),
+        name,
+        summary,
+        query: |generator| generator.subschema_for::<Q>(),
+        request: |generator| generator.subschema_for::<Empty>(),
+        response: |generator| generator.subschema_for::<T>(),
+        handle: Handle::Stream(Box::new(handle)),
     }
 }
 
@@ -175,6 +214,14 @@ fn routes() -> Vec<Route> {
             Read,
             ("listApprovals", "Lists questions, the newest first"),
             approvals::list,
+        ),
+        events::<stream::ApprovalEvents, approvals::Approval, _, _>(
+            "approvals/events",
+            (
+                "followApprovals",
+                "Tells of questions: `opened` and `resolved`, and at first all that wait and then `current`, with their number",
+            ),
+            stream::approvals,
         ),
         route::<Empty, Empty, _, _, _>(
             Method::GET,
@@ -227,6 +274,11 @@ fn routes() -> Vec<Route> {
             Read,
             ("listAudit", "Lists entries of the audit trail, in order"),
             records::audit,
+        ),
+        events::<stream::AuditEvents, records::Entry, _, _>(
+            "audit/events",
+            ("followAudit", "Tells of entries of the audit trail as they are written: `entry`"),
+            stream::audit,
         ),
     ]
 }

@@ -244,6 +244,26 @@ impl Problem {
         )
     }
 
+    pub(in crate::server) fn streams(most: usize) -> Self {
+        Self::with(
+            StatusCode::TOO_MANY_REQUESTS,
+            "streams",
+            format!("this token has {most} streams, which are as many as it may have; end one first"),
+        )
+    }
+
+    pub(in crate::server) const fn stream_token() -> Self {
+        Self::of(
+            StatusCode::FORBIDDEN,
+            "stream-token",
+            "streams are for access tokens with the scope `read`: `backstop token create --user YOU --scope read`",
+        )
+    }
+
+    pub(in crate::server) const fn last_event() -> Self {
+        Self::of(StatusCode::BAD_REQUEST, "last-event-id", "`last-event-id` is no id of this stream")
+    }
+
     pub(in crate::server) const fn store() -> Self {
         Self::of(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -1,0 +1,280 @@
+//! Questions as they come and end.
+//!
+//! One task looks for all streams, as long as there is one, and keeps the last [`KEPT`] events: `opened` and `resolved`, each with the question as it is then.
+//! Who comes first, or was away for longer than that, is told all questions that wait (`opened`) and then `current`, so that a reader knows
+//! what there is whenever it came.
+//!
+//! Limits: of more than [`MOST_WAITING`] questions that wait the newest are told, and `current` says how many there are; a question that came and
+//! ended while nobody looked is not told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use backstop_hooks::ApprovalId;
+use backstop_store::{AnswerStore, ApprovalFilter, ApprovalRecord, ApprovalState, StoreError, Timestamp};
+use http::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::super::super::operators::Problem;
+use super::super::approvals::Approval;
+use super::super::asked::Asked;
+use super::{Source, TICK, open, place, written};
+use crate::server::answer::AnswerBody;
+
+/// How many events are kept.
+const KEPT: usize = 256;
+/// How many questions that wait are known.
+const MOST_WAITING: usize = 1_000;
+/// How many of the newest are looked at, for those that ended between two looks.
+const NEWEST: usize = 50;
+
+/// No choice: all questions.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::server::api) struct ApprovalEvents {}
+
+/// Looks, for all streams.
+#[derive(Debug)]
+pub(in crate::server::api) struct Hub {
+    known: Mutex<Known>,
+    /// The number of the last event; 0 before the first look.
+    told: watch::Sender<u64>,
+    is_looking: Mutex<bool>,
+}
+
+/// What is known of the questions.
+#[derive(Debug)]
+struct Known {
+    /// Numbers count within it alone: what another process, or a look that began anew, has told is not continued.
+    name: String,
+    /// The number of the last event.
+    last: u64,
+    events: VecDeque<Event>,
+    /// Those that wait.
+    waiting: BTreeMap<ApprovalId, Waiting>,
+    /// The newest, whatever became of them.
+    newest: BTreeSet<ApprovalId>,
+    /// How many wait.
+    all: usize,
+    mark: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Event {
+    number: u64,
+    kind: &'static str,
+    data: String,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    until: Timestamp,
+    at: Timestamp,
+    data: String,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        let known = Known {
+            name: Uuid::new_v4().simple().to_string(),
+            last: 0,
+            events: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            newest: BTreeSet::new(),
+            all: 0,
+            mark: None,
+        };
+        Self { known: Mutex::new(known), told: watch::Sender::new(0), is_looking: Mutex::new(false) }
+    }
+}
+
+impl Hub {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears of events from now on.
+    fn listen(self: &Arc<Self>, answers: &Arc<dyn AnswerStore>) -> watch::Receiver<u64> {
+        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told.subscribe();
+        if !std::mem::replace(&mut *is_looking, true) {
+            // What was known when somebody looked last may be long ago: readers wait for the next look.
+            self.told.send_replace(0);
+            tokio::spawn(look(Arc::clone(self), Arc::clone(answers)));
+        }
+        told
+    }
+
+    /// Returns whether nobody listens any more. If so, whoever looks is to stop.
+    fn is_over(&self) -> bool {
+        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_looking = self.told.receiver_count() > 0;
+        !*is_looking
+    }
+}
+
+/// Looks until nobody listens.
+async fn look(hub: Arc<Hub>, answers: Arc<dyn AnswerStore>) {
+    while !hub.is_over() {
+        // What can't be read now is looked at again: readers know what is so, and nothing that is not.
+        if let Ok(is_new) = once(&hub, answers.as_ref()).await
+            && (is_new || *hub.told.borrow() == 0)
+        {
+            let last = hub.known().last;
+            hub.told.send_replace(last);
+        }
+        sleep(TICK).await;
+    }
+}
+
+/// Looks once. Returns whether there is something new.
+async fn once(hub: &Hub, answers: &dyn AnswerStore) -> Result<bool, StoreError> {
+    let now = Timestamp::now();
+    let (mark, is_late) = {
+        let known = hub.known();
+        (known.mark, known.waiting.values().any(|waiting| waiting.until < now))
+    };
+    if is_late {
+        answers.expire_approvals(now).await?;
+    }
+    let overview = answers.overview().await?;
+    if mark == Some(overview.mark) {
+        return Ok(false);
+    }
+    let waiting = answers.approvals(ApprovalFilter::Pending, MOST_WAITING).await?;
+    let newest = answers.approvals(ApprovalFilter::All, NEWEST).await?;
+    let gone: Vec<ApprovalId> = {
+        let still: BTreeSet<&ApprovalId> = waiting.iter().map(|record| &record.id).collect();
+        hub.known().waiting.keys().filter(|id| !still.contains(id)).cloned().collect()
+    };
+    let mut ended = Vec::new();
+    for id in gone {
+        ended.extend(answers.approval(&id).await?.filter(is_over));
+    }
+    let mut known = hub.known();
+    known.take(&waiting, &newest, &ended);
+    (known.all, known.mark) = (overview.waiting, Some(overview.mark));
+    // The first look tells, too: what there is.
+    known.last = known.last.max(1);
+    Ok(true)
+}
+
+fn is_over(record: &ApprovalRecord) -> bool {
+    !matches!(record.state, ApprovalState::Pending)
+}
+
+impl Known {
+    fn take(&mut self, waiting: &[ApprovalRecord], newest: &[ApprovalRecord], ended: &[ApprovalRecord]) {
+        let is_first = self.mark.is_none();
+        // Those of a list are the newest first.
+        for record in waiting.iter().rev() {
+            if !self.waiting.contains_key(&record.id) && !is_first {
+                self.tell("opened", data_of(record));
+            }
+        }
+        for record in newest.iter().rev().filter(|record| is_over(record) && !is_first) {
+            // It came and ended since the last look.
+            if !self.newest.contains(&record.id) && !self.waiting.contains_key(&record.id) {
+                self.tell("opened", data_of(record));
+                self.tell("resolved", data_of(record));
+            }
+        }
+        for record in ended {
+            self.tell("resolved", data_of(record));
+        }
+        let kept = waiting.iter().map(|record| {
+            let request = &record.request;
+            let (until, at) = (request.expires_at, request.created_at);
+            (record.id.clone(), Waiting { until, at, data: data_of(record) })
+        });
+        self.waiting = kept.collect();
+        self.newest = newest.iter().map(|record| record.id.clone()).collect();
+    }
+
+    fn tell(&mut self, kind: &'static str, data: String) {
+        self.last = self.last.max(1).saturating_add(1);
+        self.events.push_back(Event { number: self.last, kind, data });
+        if self.events.len() > KEPT {
+            self.events.pop_front();
+        }
+    }
+
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.name)
+    }
+
+    /// Returns which of its events somebody knows who names the last, if all that came after are kept.
+    fn reached(&self, id: &str) -> Option<u64> {
+        let number: u64 = id.strip_prefix(&self.name)?.strip_prefix('-')?.parse().ok()?;
+        self.is_kept_after(number).then_some(number)
+    }
+
+    fn is_kept_after(&self, number: u64) -> bool {
+        let oldest = self.events.front().map_or(self.last.saturating_add(1), |event| event.number);
+        number != 0 && number <= self.last && number.saturating_add(1) >= oldest
+    }
+
+    /// What there is, for whoever knows nothing.
+    fn all(&self) -> String {
+        let mut waiting: Vec<&Waiting> = self.waiting.values().collect();
+        waiting.sort_by_key(|waiting| waiting.at);
+        let told = waiting.iter().map(|waiting| written(None, "opened", &waiting.data));
+        let current = json!({ "waiting": self.all }).to_string();
+        told.chain([written(Some(&self.id(self.last)), "current", &current)]).collect()
+    }
+
+    fn after(&self, number: u64) -> String {
+        let events = self.events.iter().filter(|event| event.number > number);
+        events.map(|event| written(Some(&self.id(event.number)), event.kind, &event.data)).collect()
+    }
+}
+
+/// A question as the API tells it. Its parts all have a JSON form.
+fn data_of(record: &ApprovalRecord) -> String {
+    serde_json::to_string(&Approval::of(record)).unwrap_or_default()
+}
+
+/// Opens a stream of questions.
+pub(in crate::server::api) async fn approvals(
+    asked: Asked,
+    _: ApprovalEvents,
+) -> Result<Response<AnswerBody>, Problem> {
+    let place = place(&asked)?;
+    let hub = &asked.shared.api.streams.hub;
+    let told = hub.listen(asked.engine()?.answer_store());
+    let reached = asked.last_event.as_deref().and_then(|id| hub.known().reached(id));
+    let questions = Questions { hub: Arc::clone(hub), told, reached };
+    Ok(open(&asked, place, questions))
+}
+
+struct Questions {
+    hub: Arc<Hub>,
+    told: watch::Receiver<u64>,
+    /// The last event that the reader knows; `None` where it knows nothing.
+    reached: Option<u64>,
+}
+
+impl Source for Questions {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let reached = self.reached;
+            // Whoever looks lives as long as somebody listens.
+            self.told.wait_for(|last| *last > reached.unwrap_or(0)).await.ok()?;
+            let known = self.hub.known();
+            let text = match reached {
+                None => known.all(),
+                Some(number) if known.is_kept_after(number) => known.after(number),
+                Some(_) => return None,
+            };
+            self.reached = Some(known.last);
+            if !text.is_empty() {
+                return Some(text);
+            }
+        }
+    }
+}
