@@ -19,6 +19,7 @@ const NODE: &[&str] = &[
     "crates/script/tests/typescript",
     "crates/plugins/tests/packages",
     "crates/gateway/tests/browser",
+    "sdk/typescript/tests/agents",
 ];
 
 /// Installs whatever is missing or was made from another lock file.

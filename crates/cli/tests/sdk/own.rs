@@ -26,11 +26,16 @@ fn in_folder(mut command: Command, script: &str) -> Command {
     command
 }
 
-/// Runs a script with the packages of agents.
+/// Runs a script with the packages of a locked list.
+#[track_caller]
+fn with(packages: &str, script: &str) {
+    let named = in_venv(packages, "");
+    passes(in_folder(Command::new(named.get_program()), script));
+}
+
 #[track_caller]
 fn agents(script: &str) {
-    let named = in_venv("agents", "");
-    passes(in_folder(Command::new(named.get_program()), script));
+    with("agents", script);
 }
 
 #[track_caller]
@@ -63,6 +68,11 @@ fn the_adapter_for_the_openai_agents_sdk() {
 #[test]
 fn the_adapter_for_pydantic_ai() {
     agents("agents_pydantic.py");
+}
+
+#[test]
+fn the_adapter_for_the_claude_agent_sdk() {
+    node("../../../../../sdk/typescript/tests/agents/claude-agent.test.js");
 }
 
 #[test]

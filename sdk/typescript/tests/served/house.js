@@ -22,7 +22,7 @@ const CONFIG = `
 hooks:
   tool_call:
     pre_call:
-      - { type: policy, config: { deny_tools: ["web_*"] } }
+      - { type: policy, config: { deny_tools: ["web_*", "mcp__*__web_*"] } }
     post_call:
       - { type: passthrough }
 `;
