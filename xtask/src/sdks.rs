@@ -24,7 +24,7 @@ const NODE: &[&str] = &[
 
 /// Installs whatever is missing or was made from another lock file.
 pub(crate) fn prepare() -> Result<(), Error> {
-    for name in ["sdks", "litellm", "agents"] {
+    for name in ["sdks", "litellm", "agents", "schemathesis"] {
         let lock = format!("{FOLDER}/python/{name}.txt");
         let venv = root().join("target/sdk").join(name);
         install(&lock, &venv, |venv| python(venv, &lock))?;

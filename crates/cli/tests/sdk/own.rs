@@ -46,6 +46,11 @@ fn node(tests: &str) {
 }
 
 #[test]
+fn the_api_does_what_its_document_says() {
+    with("schemathesis", "document.py");
+}
+
+#[test]
 fn the_client_in_python() {
     passes(in_folder(Command::new("python3"), "test_client.py"));
 }
