@@ -18,7 +18,10 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** How long a human may take; as long as the question is open, if it is absent. */
   patienceMs?: number;
-  /** What happens where Backstop can't be reached or can't judge. What it refuses, or refuses to judge, never happens. */
+  /**
+   * What happens where nobody is there: no connection to Backstop comes about, and nothing is sent. What can't be judged for any other
+   * reason never happens, since who is judged could bring it about.
+   */
   onFailure?: "refuse" | "allow";
 }
 
@@ -84,7 +87,7 @@ export class Client {
   /** Gives a pending ruling up; its question is cancelled. */
   cancel(ruling: Ruling): Promise<void>;
   /**
-   * Has a tool call judged.
+   * Has a tool call judged. Arguments are plain data: of what else there is (a `Map`, a `Blob`), hooks would see nothing.
    * @throws {Refused} unless it may run
    */
   permit(tool: string, params: Record<string, unknown>, options?: Waiting & { callId?: string | undefined }): Promise<PermittedCall>;
@@ -144,5 +147,7 @@ export class NotFound extends ApiError {}
 export class Conflict extends ApiError {}
 /** Backstop could not be reached, or could not judge now. */
 export class Unavailable extends ApiError {}
-/** A tool threw. The message is what the model may read of it. */
+/** No connection to Backstop came about, so that nothing was sent: nobody judges, and nobody is asked. */
+export class Unreachable extends Unavailable {}
+/** A tool threw. The message is what the model may read of it; what it threw is not the cause, because nobody has judged that. */
 export class ToolFailed extends Error {}

@@ -1,8 +1,10 @@
 /**
  * Decisions of Backstop for a program: a client of the decision API of `backstop serve`. The types are in `client.d.ts`.
  *
- * Failing is not passing: what can't be judged is `Refused`, unless the author says otherwise for a server that can't be reached
- * (`onFailure: "allow"`). A refusal of a request is never a pass, because who is judged could bring it about.
+ * Failing is not passing: what can't be judged is `Refused`, unless the author says otherwise for a server that is not there
+ * (`onFailure: "allow"`): no connection came about, and nothing was sent. Any other failure is never a pass, because who is judged could
+ * bring it about: a refusal of the request, a server that has too much to do, an answer that takes too long. Nor is a failure while a
+ * human is asked.
  */
 
 /** The most seconds that one request waits for a human. */
@@ -13,6 +15,10 @@ const MOST_READ = 16 << 20;
 /** How often a request that is done once is sent, where its connection breaks. */
 const ATTEMPTS = 3;
 const PAUSE_MS = 100;
+/** What a runtime says where nobody is there. `ETIMEDOUT` of a connection that there is means something else. */
+const NOBODY_THERE = ["ECONNREFUSED", "EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETUNREACH", "ETIMEDOUT"];
+const NO_NAME = ["EAI_AGAIN", "ENOTFOUND"];
+const NO_CONNECTION = ["UND_ERR_CONNECT_TIMEOUT", "ConnectionRefused"];
 const PREFIX = "urn:backstop:problem:";
 
 export class BackstopError extends Error {
@@ -40,6 +46,7 @@ export class NotAllowed extends ApiError {}
 export class NotFound extends ApiError {}
 export class Conflict extends ApiError {}
 export class Unavailable extends ApiError {}
+export class Unreachable extends Unavailable {}
 export class ToolFailed extends Error {
   get name() {
     return "ToolFailed";
@@ -58,6 +65,19 @@ function problem(status, body) {
 }
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+/** Whether no connection came about. Of several addresses, that has to be so of each. */
+function isNobodyThere(error) {
+  if (Array.isArray(error?.errors) && error.errors.length > 0) {
+    return error.errors.every(isNobodyThere);
+  }
+  const { code, syscall, cause } = error ?? {};
+  if (code === undefined) {
+    return cause !== undefined && isNobodyThere(cause);
+  }
+  const isConnecting = syscall === "connect" && NOBODY_THERE.includes(code);
+  return isConnecting || (syscall === "getaddrinfo" && NO_NAME.includes(code)) || NO_CONNECTION.includes(code);
+}
+
 const isLocal = (host) => host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
 const environment = (name) => globalThis.process?.env?.[name];
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -146,8 +166,26 @@ export class Client {
   }
 
   async submit(point, event, { context, key = crypto.randomUUID(), signal } = {}) {
+    signal?.throwIfAborted();
     const body = { event, context: this.#whose(context) };
-    return new Ruling(await this.#send("POST", `hooks/${encodeURIComponent(point)}`, { body, key, signal }));
+    const asking = this.#send("POST", `hooks/${encodeURIComponent(point)}`, { body, key });
+    return new Ruling(await (signal ? this.#orGivenUp(asking, signal) : asking));
+  }
+
+  /** What is answered, or that nobody waits for it: then a question is given up as soon as it is known by which id. */
+  #orGivenUp(asking, signal) {
+    return new Promise((resolve, reject) => {
+      const giveUp = () => {
+        reject(signal.reason);
+        const cancel = (raw) => {
+          const ruling = new Ruling(raw);
+          return ruling.isPending && ruling.id ? this.cancel(ruling) : undefined;
+        };
+        asking.then(cancel).catch(() => {});
+      };
+      signal.addEventListener("abort", giveUp, { once: true });
+      asking.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+    });
   }
 
   async wait(ruling, { patienceMs = this.#patienceMs, signal } = {}) {
@@ -176,20 +214,17 @@ export class Client {
 
   async permit(tool, params, { callId = crypto.randomUUID(), context, patienceMs = this.#patienceMs, signal } = {}) {
     const whose = this.#whose(context);
-    const event = { toolName: tool, params, toolCallId: callId, runId: whose.runId };
-    let run = params;
-    try {
-      const ruling = await this.judge("before_tool_call", event, { context: whose, patienceMs, signal });
-      if (!ruling.mayHappen || !isObject(ruling.params)) {
-        throw ruling.refused();
-      }
-      run = ruling.params;
-    } catch (error) {
-      this.#unjudged(`the call of \`${tool}\``, error);
-      // What is sent is a copy as JSON, and so is what runs.
-      run = JSON.parse(JSON.stringify(params));
+    if (!isObject(params) || !isData(params, 0, true)) {
+      throw new Refused("its arguments are more than plain data, so it could not be judged, and may not happen", { unavailable: true });
     }
-    return { tool, params: run, id: callId, context: whose, started: performance.now() };
+    // What is sent is a copy as JSON, and so is what runs.
+    const sent = JSON.parse(JSON.stringify(params));
+    const event = { toolName: tool, params: sent, toolCallId: callId, runId: whose.runId };
+    const ruling = await this.#decided(`the call of \`${tool}\``, "before_tool_call", event, { context: whose, patienceMs, signal });
+    if (ruling && (!ruling.mayHappen || !isObject(ruling.params))) {
+      throw ruling.refused();
+    }
+    return { tool, params: ruling ? ruling.params : sent, id: callId, context: whose, started: performance.now() };
   }
 
   async result(call, value, { error } = {}) {
@@ -198,16 +233,12 @@ export class Client {
     const result = { toolCallId: call.id, content: parts, isError };
     const event = { toolName: call.tool, toolCallId: call.id, params: call.params, isError, result };
     let [told, refused] = [result, undefined];
-    try {
-      const ruling = await this.judge("tool.after", event, { context: call.context });
-      if (ruling.mayHappen) {
-        told = ruling.outcome.result ?? result;
-      } else {
-        refused = ruling.refused();
-        told = { ...result, content: partsOf(refused.reason).parts, isError: true };
-      }
-    } catch (failure) {
-      this.#unjudged(`the result of \`${call.tool}\``, failure);
+    const ruling = await this.#decided(`the result of \`${call.tool}\``, "tool.after", event, { context: call.context });
+    if (ruling?.mayHappen) {
+      told = ruling.outcome.result ?? result;
+    } else if (ruling) {
+      refused = ruling.refused();
+      told = { ...result, content: partsOf(refused.reason).parts, isError: true };
     }
     await this.#report(call, told, error);
     if (refused) {
@@ -226,7 +257,8 @@ export class Client {
         throw error;
       }
       const said = `${error?.name ?? "Error"}: ${error?.message ?? error}`;
-      throw new ToolFailed(String(await this.result(call, said, { error: "the tool failed" })), { cause: error });
+      // Without its cause: whoever prints that prints what was said before it was judged.
+      throw new ToolFailed(String(await this.result(call, said, { error: "the tool failed" })));
     }
     return await this.result(call, value);
   }
@@ -241,15 +273,24 @@ export class Client {
     return { ...this.#context, ...context };
   }
 
-  /** Returns if something happens although nobody could judge it. */
-  #unjudged(what, error) {
-    if (error instanceof Refused || !(error instanceof ApiError)) {
-      throw error;
+  /** A ruling that is made; `undefined` if something happens although nobody could judge it. */
+  async #decided(what, point, event, { context, patienceMs = this.#patienceMs, signal }) {
+    let isKnown = false;
+    try {
+      const ruling = await this.submit(point, event, { context, signal });
+      // From here on somebody judges, or a human is asked: no failure is a pass.
+      isKnown = true;
+      return ruling.isPending && ruling.id ? await this.wait(ruling, { patienceMs, signal }) : ruling;
+    } catch (error) {
+      if (error instanceof Refused || !(error instanceof ApiError)) {
+        throw error;
+      }
+      if (!(this.#allowsFailure && !isKnown && error instanceof Unreachable)) {
+        throw new Refused(`it could not be judged, so it may not happen: ${error.message}`, { unavailable: true, cause: error });
+      }
+      console.warn(`backstop: ${what} was not judged, and is let through (onFailure): ${error.message}`);
+      return undefined;
     }
-    if (!(this.#allowsFailure && error instanceof Unavailable)) {
-      throw new Refused(`it could not be judged, so it may not happen: ${error.message}`, { unavailable: true, cause: error });
-    }
-    console.warn(`backstop: ${what} was not judged, and is let through (onFailure): ${error.message}`);
   }
 
   /** Tells those who watch. Nothing depends on it, so its failure is said and no more. */
@@ -284,6 +325,7 @@ export class Client {
     }
     const end = performance.now() + this.#timeoutMs + waitMs;
     const isOnce = method !== "POST" || key !== undefined;
+    let wasSent = false;
     for (let attempt = 1; ; ) {
       try {
         const left = Math.max(1, Math.ceil(end - performance.now()));
@@ -291,10 +333,13 @@ export class Client {
         return await this.#once(path, { method, headers, body: text, redirect: "error", signal: AbortSignal.any(signals) });
       } catch (error) {
         signal?.throwIfAborted();
+        wasSent ||= !(error instanceof Unreachable);
         const isBroken = error instanceof Unavailable && error.status === undefined && isOnce && attempt++ < ATTEMPTS;
         const isUnderWay = error instanceof Conflict && error.kind === "under-way";
         if (!isBroken && !isUnderWay) {
-          throw error;
+          // INVARIANT (failing is not passing): what was sent before may have been judged, or a human may be asked.
+          const isUnclear = wasSent && error instanceof Unreachable;
+          throw isUnclear ? new Unavailable(undefined, "unreachable", error.detail, { cause: error.cause }) : error;
         }
       }
       if (performance.now() + PAUSE_MS >= end) {
@@ -314,7 +359,8 @@ export class Client {
       if (error instanceof ApiError) {
         throw error;
       }
-      throw new Unavailable(undefined, "unreachable", `Backstop can't be reached at ${this.#origin}`, { cause: error });
+      const Kind = isNobodyThere(error) ? Unreachable : Unavailable;
+      throw new Kind(undefined, "unreachable", `Backstop can't be reached at ${this.#origin}`, { cause: error });
     }
     const isGood = status >= 200 && status < 300;
     let body;
@@ -389,17 +435,20 @@ function partsOf(value) {
   return { parts: part(String(value)), isPlain: false };
 }
 
-/** Whether a value is what JSON can say, and nothing else. */
-function isData(value, depth) {
+/** Whether a value is what JSON can say, and nothing else but, where those are taken, dates, of which it says all. */
+function isData(value, depth, hasDates = false) {
   if (value === null || ["string", "boolean"].includes(typeof value) || Number.isFinite(value)) {
     return true;
+  }
+  if (hasDates && value instanceof Date && Object.getPrototypeOf(value) === Date.prototype) {
+    return Number.isFinite(value.getTime()) && Reflect.ownKeys(value).length === 0;
   }
   if (typeof value !== "object" || depth > 100 || typeof value.toJSON === "function") {
     return false;
   }
   const kind = Object.getPrototypeOf(value);
   const isKnown = Array.isArray(value) || kind === Object.prototype || kind === null;
-  return isKnown && Object.values(value).every((item) => item === undefined || isData(item, depth + 1));
+  return isKnown && Object.values(value).every((item) => item === undefined || isData(item, depth + 1, hasDates));
 }
 
 const textOf = (parts) =>

@@ -3,9 +3,10 @@
 :class:`Client` and :class:`AsyncClient` do the same. :meth:`Client.run` is a tool call with everything around it: it is judged, it waits
 for a human where one is asked, it runs with the arguments that were judged, and its result is judged before the model reads it.
 
-Failing is not passing: what can't be judged is :class:`~backstop.problems.Refused`, unless the author says otherwise for a server that
-can't be reached (``on_failure="allow"``). A refusal of a request (a token that does not count, a call that is too large to be judged) is
-never a pass, because who is judged could bring it about.
+Failing is not passing: what can't be judged is :class:`~backstop.problems.Refused`, unless the author says otherwise for a server that is
+not there (``on_failure="allow"``): no connection came about, and nothing was sent. Any other failure is never a pass, because who is judged
+could bring it about: a refusal of the request, a server that has too much to do, an answer that takes too long. Nor is a failure
+while a human is asked.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, Dict, Generator, List, Mapping, Optional, Tuple, TypeVar, Union
 from urllib.parse import quote
 
-from .problems import ApiError, Refused, Unavailable
-from .wire import Request, Wire
+from .problems import ApiError, Refused, Unreachable
+from .wire import Request, Underway, Wire
 
 _LOG = logging.getLogger("backstop")
 _T = TypeVar("_T")
@@ -174,12 +175,28 @@ class _Flows:
             ruling = yield from self._waited(ruling, self._patience if patience is None else patience)
         return ruling
 
-    def _unjudged(self, what: str, error: ApiError) -> None:
-        """Returns if something happens although nobody could judge it."""
-        if self._allows_failure and isinstance(error, Unavailable):
-            _LOG.warning("%s was not judged, and is let through (on_failure): %s", what, error)
-            return
-        raise Refused(f"it could not be judged, so it may not happen: {error}", unavailable=True) from error
+    def _decided(
+        self,
+        what: str,
+        point: str,
+        event: Mapping[str, Any],
+        context: Optional[Context],
+        patience: Optional[float],
+    ) -> _Flow[Optional[Ruling]]:
+        """A ruling that is made; ``None`` if something happens although nobody could judge it."""
+        is_known = False
+        try:
+            ruling = yield from self._asked(point, event, context, None)
+            # From here on somebody judges, or a human is asked: no failure is a pass.
+            is_known = True
+            if ruling.is_pending and ruling.id:
+                ruling = yield from self._waited(ruling, self._patience if patience is None else patience)
+            return ruling
+        except ApiError as error:
+            if self._allows_failure and not is_known and isinstance(error, Unreachable):
+                _LOG.warning("%s was not judged, and is let through (on_failure): %s", what, error)
+                return None
+            raise Refused(f"it could not be judged, so it may not happen: {error}", unavailable=True) from error
 
     def _permitted(
         self,
@@ -193,15 +210,14 @@ class _Flows:
         event: Dict[str, Any] = {"toolName": tool, "params": dict(params), "toolCallId": call_id}
         if "runId" in whose:
             event["runId"] = whose["runId"]
-        run = dict(params)
-        try:
-            ruling = yield from self._judged("before_tool_call", event, whose, patience)
-        except ApiError as error:
-            self._unjudged(f"the call of `{tool}`", error)
-        else:
-            if not ruling.may_happen or not isinstance(ruling.params, dict):
-                raise ruling.refused()
+        ruling = yield from self._decided(f"the call of `{tool}`", "before_tool_call", event, whose, patience)
+        if ruling is None:
+            # As it was sent: a copy as JSON.
+            run: Dict[str, Any] = json.loads(json.dumps(event["params"]))
+        elif ruling.may_happen and isinstance(ruling.params, dict):
             run = ruling.params
+        else:
+            raise ruling.refused()
         return ToolCall(tool, run, call_id, whose, time.monotonic())
 
     def resulted(self, call: ToolCall, value: Any, error: Optional[str]) -> _Flow[Any]:
@@ -216,13 +232,11 @@ class _Flows:
             "result": result,
         }
         told, refused = result, None
-        try:
-            ruling = yield from self._judged("tool.after", event, call.context, None)
-        except ApiError as problem:
-            self._unjudged(f"the result of `{call.tool}`", problem)
-        else:
-            if ruling.may_happen:
-                told = ruling.outcome.get("result") or result
+        ruling = yield from self._decided(f"the result of `{call.tool}`", "tool.after", event, call.context, None)
+        if ruling is not None:
+            given = ruling.outcome.get("result")
+            if ruling.may_happen and (given is None or isinstance(given, dict)):
+                told = result if given is None else given
             else:
                 refused = ruling.refused()
                 told = {**result, "content": _parts(refused.reason)[0], "isError": True}
@@ -347,9 +361,11 @@ class Client(_Flows):
         try:
             value = execute(call.params)
         except Exception as error:
-            told = self.result(call, f"{type(error).__name__}: {error}", error=type(error).__name__)
-            raise ToolFailed(str(told)) from error
-        return self.result(call, value)
+            kind, said = _said(error)
+        else:
+            return self.result(call, value)
+        # Out of the `except`, so that nobody who prints what led to it prints what was said before it was judged.
+        raise ToolFailed(str(self.result(call, said, error=kind)))
 
     def end(
         self,
@@ -449,9 +465,10 @@ class AsyncClient(_Flows):
             if isinstance(value, Awaitable):
                 value = await value
         except Exception as error:
-            told = await self.result(call, f"{type(error).__name__}: {error}", error=type(error).__name__)
-            raise ToolFailed(str(told)) from error
-        return await self.result(call, value)
+            kind, said = _said(error)
+        else:
+            return await self.result(call, value)
+        raise ToolFailed(str(await self.result(call, said, error=kind)))
 
     async def end(
         self,
@@ -482,6 +499,7 @@ class AsyncClient(_Flows):
         # A thread for each request: those of a pool would be taken by questions that wait, and hold the end of the program up.
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Any] = loop.create_future()
+        call = Underway(self._wire, request)
 
         def settle(value: Any, error: Optional[BaseException]) -> None:
             if reply.done():
@@ -497,17 +515,32 @@ class AsyncClient(_Flows):
                 value = self._wire.send(request)
             except BaseException as error:
                 problem = error
+            if call.is_answered_too_late(value):
+                call.give_up(value)
+                return
             try:
                 loop.call_soon_threadsafe(settle, value, problem)
             except RuntimeError:
                 pass  # The loop is closed: nobody waits.
 
         threading.Thread(target=work, name="backstop", daemon=True).start()
-        return await reply
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            answer = call.cancel()
+            if answer is not None:
+                threading.Thread(target=call.give_up, args=(answer,), name="backstop", daemon=True).start()
+            raise
 
 
 class ToolFailed(Exception):
-    """A tool raised. The text is what the model may read of it."""
+    """A tool raised. The text is what the model may read of it; what the tool raised is not its cause, because nobody has judged that."""
+
+
+def _said(error: Exception) -> Tuple[str, str]:
+    """What a tool that raised is known to have failed with, and the text that is judged."""
+    kind = type(error).__name__
+    return kind, f"{kind}: {error}"
 
 
 def _parts(value: Any) -> Tuple[List[Dict[str, Any]], bool]:

@@ -70,6 +70,10 @@ class Unavailable(ApiError):
     """Backstop could not be reached, or could not judge now."""
 
 
+class Unreachable(Unavailable):
+    """No connection to Backstop came about, so that nothing was sent: nobody judges, and nobody is asked."""
+
+
 _BY_STATUS: Dict[int, Type[ApiError]] = {
     401: NotAllowed,
     403: NotAllowed,

@@ -6,17 +6,22 @@ plain HTTP is for this machine. A response is bounded, and so is the time that i
 
 from __future__ import annotations
 
+import errno
 import http.client
 import ipaddress
 import json
+import logging
+import socket
 import ssl
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from . import problems
 
+_LOG = logging.getLogger("backstop")
 MOST_BYTES = 16 << 20
 """The most bytes of a response."""
 MOST_SENT = 4 << 20
@@ -25,6 +30,15 @@ ATTEMPTS = 3
 """How often a request that is done once is sent, where its connection breaks."""
 PAUSE = 0.1
 """Seconds between two of them."""
+_NOBODY_THERE = (
+    errno.ECONNREFUSED,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ETIMEDOUT,
+)
+"""What says that nobody is there. Other failures to connect are our own, such as too many open files, and a program may cause them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Wire:
             raise ValueError("`token` is an access token with the scope `judge`: `backstop token create`")
         if not timeout > 0:
             raise ValueError("`timeout` is a number of seconds above 0")
-        self._host, self._port = host, parts.port
+        self._host, self._port = host, parts.port or (80 if parts.scheme == "http" else 443)
         self._tls = None if parts.scheme == "http" else ssl_context or ssl.create_default_context()
         self._token, self._timeout = token, timeout
         self.url = f"{parts.scheme}://{parts.netloc}"
@@ -72,26 +86,31 @@ class Wire:
     def send(self, request: Request) -> Any:
         """Sends a request, and returns the JSON of its response; ``None`` where it has none."""
         end = time.monotonic() + self._timeout + request.wait
-        attempt = 1
+        attempt, was_sent = 1, False
         while True:
             try:
                 return self._send(request, end)
             except problems.Unavailable as error:
+                was_sent = was_sent or not isinstance(error, problems.Unreachable)
+                if was_sent and isinstance(error, problems.Unreachable):
+                    # INVARIANT (failing is not passing): what was sent before may have been judged, or a human may be asked.
+                    error = problems.Unavailable(None, "unreachable", error.detail)
                 # A connection that broke says nothing about what was done; the key does.
                 if error.status is not None or not request.is_once or attempt >= ATTEMPTS:
-                    raise
+                    raise error
                 attempt += 1
             except problems.Conflict as error:
                 if error.kind != "under-way":
                     raise
+                was_sent = True
             if time.monotonic() + PAUSE >= end:
                 raise problems.Unavailable(None, "timeout", "Backstop did not answer in time")
             time.sleep(PAUSE)
 
     def _send(self, request: Request, end: float) -> Any:
+        body = None if request.body is None else _written(request.body)
         connection = self._connection(max(end - time.monotonic(), 0.001))
         try:
-            body = None if request.body is None else _written(request.body)
             headers = {"authorization": f"Bearer {self._token}", "accept": "application/json"}
             if body is not None:
                 headers["content-type"] = "application/json"
@@ -101,17 +120,62 @@ class Wire:
             response = connection.getresponse()
             text = _read(response, end)
         except (OSError, http.client.HTTPException) as error:
-            raise problems.Unavailable(
-                None, "unreachable", f"Backstop can't be reached at {self.url} ({type(error).__name__})"
-            ) from error
+            raise problems.Unavailable(None, "unreachable", self._unreachable(error)) from error
         finally:
             connection.close()
         return _answer(response.status, text)
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        connection: http.client.HTTPConnection
         if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        else:
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+        try:
+            plain = socket.create_connection((self._host, self._port), timeout)
+        except OSError as error:
+            is_nobody = isinstance(error, (socket.gaierror, socket.timeout)) or error.errno in _NOBODY_THERE
+            kind = problems.Unreachable if is_nobody else problems.Unavailable
+            raise kind(None, "unreachable", self._unreachable(error)) from error
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Whoever answers with a certificate that does not count is somebody, so that is not as if nobody were there.
+            connection.sock = self._tls.wrap_socket(plain, server_hostname=self._host) if self._tls else plain
+        except OSError as error:
+            plain.close()
+            raise problems.Unavailable(None, "unreachable", self._unreachable(error)) from error
+        return connection
+
+    def _unreachable(self, error: Exception) -> str:
+        return f"Backstop can't be reached at {self.url} ({type(error).__name__})"
+
+
+class Underway:
+    """A request that may be cancelled before it is answered: what is pending by then is given up, since nobody else knows of it."""
+
+    def __init__(self, wire: Wire, request: Request) -> None:
+        self._wire, self._asks = wire, request.method == "POST"
+        self._lock, self._is_cancelled = threading.Lock(), False
+        self._answer: Any = None
+
+    def is_answered_too_late(self, answer: Any) -> bool:
+        with self._lock:
+            self._answer = answer
+            return self._is_cancelled
+
+    def cancel(self) -> Any:
+        """Returns the answer, if there is one already."""
+        with self._lock:
+            self._is_cancelled = True
+            return self._answer
+
+    def give_up(self, answer: Any) -> None:
+        is_pending = isinstance(answer, dict) and answer.get("status") != "decided" and "id" in answer
+        if self._asks and is_pending:
+            try:
+                self._wire.send(Request("DELETE", f"decisions/{quote(str(answer['id']), safe='')}"))
+            except problems.ApiError as error:
+                _LOG.warning("a question that nobody waits for is still open: %s", error)
 
 
 def _written(body: Dict[str, Any]) -> bytes:

@@ -4,10 +4,13 @@ import asyncio
 import json
 import os
 import pathlib
+import errno
 import socket
 import sys
 import threading
+import traceback
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -114,6 +117,16 @@ class TestClient(unittest.TestCase):
         with self.assertRaises(ToolFailed) as failed:
             self.client.run("read", {"path": "x"}, fails)
         self.assertEqual(str(failed.exception), "OSError: no entry for [redacted:github_token]")
+        # Nobody has judged what led to it.
+        self.assertIsNone(failed.exception.__context__)
+        self.assertNotIn(TOKEN, "".join(traceback.format_exception(type(failed.exception), failed.exception, None)))
+
+        async def scene():
+            await self.client.asynchronous().run("read", {"path": "x"}, fails)
+
+        with self.assertRaises(ToolFailed) as failed:
+            asyncio.run(scene())
+        self.assertIsNone(failed.exception.__context__)
 
     def test_any_point_can_be_judged_and_its_outcome_comes_back(self):
         event = {
@@ -224,6 +237,10 @@ class TestClient(unittest.TestCase):
         until(lambda: self.house.questions() == [])
 
 
+def reply(status, body):
+    return f"HTTP/1.1 {status} x\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+
+
 class TestWithoutServer(unittest.TestCase):
     def test_a_server_that_is_gone_lets_nothing_run(self):
         with House() as house:
@@ -245,8 +262,9 @@ class TestWithoutServer(unittest.TestCase):
             self.assertIn("was not judged", logged.output[0])
 
     def answering(self, *answers):
-        """A server that says these, one for each connection. Returns its address and what it was sent."""
+        """A server that says these, one for each connection, and is gone then. Returns its address and what it was sent."""
         listener = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         received = []
 
         def work():
@@ -255,15 +273,13 @@ class TestWithoutServer(unittest.TestCase):
                 with connection:
                     received.append(connection.recv(1 << 16).decode())
                     connection.sendall(answer.encode())
+            listener.close()
 
         threading.Thread(target=work, daemon=True).start()
         self.addCleanup(listener.close)
-        return f"http://127.0.0.1:{listener.getsockname()[1]}", received
+        return url, received
 
     def test_what_is_no_answer_of_backstop_lets_nothing_run(self):
-        def reply(status, body):
-            return f"HTTP/1.1 {status} x\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
-
         decided = {"status": "decided", "verdict": "allow"}
         for answer in (
             reply(200, "<html>"),
@@ -285,6 +301,73 @@ class TestWithoutServer(unittest.TestCase):
             with self.assertRaises(Refused, msg=answer):
                 Client(url, "bst_0_0").permit("read", {})
             self.assertTrue(received)
+
+    def test_only_where_nobody_is_there_something_passes_unjudged(self):
+        pending = reply(202, json.dumps({"id": "d-1", "status": "pending"}))
+        problems = [reply(status, json.dumps({"type": "urn:backstop:problem:x"})) for status in (408, 429, 500, 503)]
+        # Whoever is judged can bring these about. Nobody listens any more after the last answer.
+        for answers in (*([problem] for problem in problems), ["no http"], ["", "", ""], [""], [pending], [pending, ""]):
+            url, received = self.answering(*answers)
+            with self.assertRaises(Refused, msg=answers) as refused:
+                Client(url, "bst_0_0", on_failure="allow").permit("read", {})
+            self.assertTrue(refused.exception.unavailable and received)
+        # A failure of our own, such as of too many open files, says nothing of whether somebody is there.
+        lenient = Client("http://127.0.0.1:9", "bst_0_0", on_failure="allow")
+        for code, passes in ((errno.EMFILE, False), (errno.EADDRNOTAVAIL, False), (errno.EHOSTUNREACH, True)):
+            with mock.patch("socket.create_connection", side_effect=OSError(code, "x")):
+                if passes:
+                    with self.assertLogs("backstop", "WARNING"):
+                        self.assertEqual(lenient.permit("read", {"x": 1}).params, {"x": 1})
+                else:
+                    with self.assertRaises(Refused):
+                        lenient.permit("read", {})
+
+    def test_a_server_that_is_slow_is_there(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with self.assertRaises(Refused):
+            Client(url, "bst_0_0", timeout=0.3, on_failure="allow").permit("read", {})
+
+    def test_a_result_that_is_taken_away_is_not_read(self):
+        decided = {"status": "decided", "verdict": "allow", "params": {}}
+        for result in ({}, {"content": []}, "x", []):
+            judged = {"status": "decided", "verdict": "modify", "outcome": {"result": result}}
+            url, _ = self.answering(*(reply(200, json.dumps(body)) for body in (decided, judged, decided)))
+            try:
+                told = Client(url, "bst_0_0").run("read", {}, lambda _: "what nobody may read")
+            except Refused:
+                told = ""
+            self.assertEqual(told, "", result)
+
+    def test_who_is_cancelled_before_the_answer_leaves_no_question(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        asked, is_cancelled, received = threading.Event(), threading.Event(), []
+
+        def work():
+            for answer in (reply(202, json.dumps({"id": "d-1", "status": "pending"})), reply(204, "")):
+                connection, _ = listener.accept()
+                with connection:
+                    received.append(connection.recv(1 << 16).decode().split(" HTTP")[0])
+                    asked.set()
+                    is_cancelled.wait()
+                    connection.sendall(answer.encode())
+
+        worker = threading.Thread(target=work, daemon=True)
+        worker.start()
+
+        async def scene():
+            client = AsyncClient(f"http://127.0.0.1:{listener.getsockname()[1]}", "bst_0_0")
+            asking = asyncio.create_task(client.permit("read", {}))
+            await asyncio.to_thread(asked.wait)
+            asking.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await asking
+
+        asyncio.run(scene())
+        is_cancelled.set()
+        until(lambda: received == ["POST /-/v1/hooks/before_tool_call", "DELETE /-/v1/decisions/d-1"])
 
     def test_a_connection_that_breaks_is_no_second_request(self):
         body = json.dumps({"status": "decided", "verdict": "allow", "params": {}})

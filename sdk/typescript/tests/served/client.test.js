@@ -1,6 +1,7 @@
 /** The client of the decision API, against the real `backstop serve`. */
 
 import assert from "node:assert/strict";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { after, before, test } from "node:test";
 
@@ -89,7 +90,9 @@ test("what a tool throws is judged too", async () => {
   const fails = () => {
     throw new Error(`no entry for ${TOKEN}`);
   };
-  const told = (error) => error instanceof ToolFailed && error.message === "Error: no entry for [redacted:github_token]";
+  // Nobody has judged what led to it.
+  const told = (error) =>
+    error instanceof ToolFailed && error.message === "Error: no entry for [redacted:github_token]" && error.cause === undefined;
   await assert.rejects(client.run("read", {}, fails), told);
 });
 
@@ -168,14 +171,18 @@ test("a server that is gone lets nothing run", async () => {
   assert.deepEqual(ran, [{ path: "x" }]);
 });
 
-/** A server that says these, one for each connection. */
+/** A server that says these, one for each connection; with `null` at their end, it listens no more after them. */
 async function answering(...answers) {
   const received = [];
   const server = createServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", (data) => {
       received.push(data.toString());
-      socket.end(answers.length > 1 ? answers.shift() : answers[0]);
+      const answer = answers.length > 1 ? answers.shift() : answers[0];
+      if (answers[0] === null) {
+        server.close();
+      }
+      socket.end(answer);
     });
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
@@ -205,6 +212,64 @@ test("what is no answer of Backstop lets nothing run", async () => {
     assert.ok(server.received.length > 0);
     server.close();
   }
+});
+
+test("only where nobody is there something passes unjudged", async () => {
+  const pending = reply(202, JSON.stringify({ id: "d-1", status: "pending" }));
+  const problems = [408, 429, 500, 503].map((status) => [reply(status, JSON.stringify({ type: "urn:backstop:problem:x" }))]);
+  // Whoever is judged can bring these about. Nobody listens any more after the last answer.
+  for (const answers of [...problems, ["no http"], ["", "", ""], [""], [pending], [pending, ""]]) {
+    const server = await answering(...answers, null);
+    const lenient = new Client({ url: server.url, token: "bst_0_0", onFailure: "allow" });
+    await assert.rejects(lenient.permit("read", {}), (error) => error instanceof Refused && error.unavailable, answers.join());
+    assert.ok(server.received.length > 0);
+    server.close();
+  }
+  const sockets = [];
+  const slow = createServer((socket) => sockets.push(socket));
+  await new Promise((listening) => slow.listen(0, "127.0.0.1", listening));
+  const options = { url: `http://127.0.0.1:${slow.address().port}`, token: "bst_0_0", onFailure: "allow" };
+  await assert.rejects(new Client({ ...options, timeoutMs: 300 }).permit("read", {}), Refused);
+  sockets.forEach((socket) => socket.destroy());
+  await new Promise((closed) => slow.close(closed));
+  assert.deepEqual((await new Client(options).permit("read", { x: 1 })).params, { x: 1 });
+});
+
+test("arguments that are more than plain data are not permitted", async () => {
+  class Command {
+    line = "ls";
+  }
+  const hidden = [new Map([["key", 1]]), new Set([1]), new Blob(["x"]), new Command(), { toJSON: () => "x" }, () => 1, NaN, [new Map()]];
+  for (const value of hidden) {
+    await assert.rejects(client.permit("read", { value }), Refused, String(value));
+  }
+  await assert.rejects(client.permit("read", new Map([["path", "x"]])), Refused);
+  const params = { path: "x", none: undefined, at: new Date(0), many: [{ deep: null }] };
+  assert.deepEqual((await client.permit("read", params)).params, { path: "x", at: "1970-01-01T00:00:00.000Z", many: [{ deep: null }] });
+});
+
+test("who gives up before the answer leaves no question", async () => {
+  const giving = new AbortController();
+  const received = [];
+  const server = createHttpServer(async (request, response) => {
+    received.push(`${request.method} ${request.url}`);
+    if (request.method === "POST") {
+      giving.abort();
+      await assert.rejects(asking, { name: "AbortError" });
+      response.writeHead(202);
+      return response.end(JSON.stringify({ id: "d-1", status: "pending" }));
+    }
+    response.writeHead(204);
+    response.end();
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const asking = new Client({ url, token: "bst_0_0" }).permit("read", {}, { signal: giving.signal });
+  await assert.rejects(asking, { name: "AbortError" });
+  await until(() => received.length === 2);
+  assert.deepEqual(received, ["POST /-/v1/hooks/before_tool_call", "DELETE /-/v1/decisions/d-1"]);
+  server.closeAllConnections();
+  server.close();
 });
 
 test("a connection that breaks is no second request", async () => {
