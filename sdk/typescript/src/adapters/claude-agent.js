@@ -32,14 +32,20 @@ export function hooks(client, { context = {}, patienceMs = (TIMEOUT - 60) * 1000
   };
 
   const after = async (input, value, error) => {
-    const call = calls.get(input.tool_use_id) ?? {
+    const ran = {
       tool: input.tool_name,
       params: input.tool_input ?? {},
       id: input.tool_use_id,
       context: whose(input),
       started: performance.now(),
     };
+    // What fails before it is permitted, such as by its form, is known by its failure alone.
+    const call = calls.get(input.tool_use_id) ?? (error === undefined ? undefined : ran);
     calls.delete(input.tool_use_id);
+    if (call === undefined || !isSame(call.params, ran.params)) {
+      // Another hook can change what was judged, and nothing here keeps the tool from running with that.
+      throw new Refused("the tool did not run with the arguments that were judged, so its result is withheld");
+    }
     return await client.result(call, value, error === undefined ? {} : { error });
   };
 

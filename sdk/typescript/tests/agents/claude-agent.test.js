@@ -44,8 +44,12 @@ before(async () => {
 });
 after(() => house.close());
 
+/** Hooks, and others after them. */
+const withOthers = (ours, others) =>
+  Object.fromEntries(Object.entries(ours).map(([event, matchers]) => [event, [...matchers, ...(others[event] ?? [])]]));
+
 /** What came of a prompt: which tools ran, and what the model was sent. */
-async function scene(prompt, url = house.url) {
+async function scene(prompt, url = house.url, others = {}) {
   const ran = [];
   const text = (said) => ({ content: [{ type: "text", text: said }] });
   const noted = (name, said) => async (args) => (ran.push([name, args]), text(said));
@@ -67,7 +71,7 @@ async function scene(prompt, url = house.url) {
       settingSources: [],
       mcpServers: { ours: createSdkMcpServer({ name: "ours", version: "1.0.0", tools }) },
       allowedTools: tools.map(({ name }) => `mcp__ours__${name}`),
-      hooks: hooks(new Client({ url, token: house.judge })),
+      hooks: withOthers(hooks(new Client({ url, token: house.judge })), others),
       env: {
         PATH: process.env.PATH,
         HOME: home,
@@ -113,6 +117,13 @@ test("a result is redacted before the model reads it", async () => {
 test("what a tool failed with is not read by the model unless it is judged", async () => {
   const { received } = await scene("fjord four");
   assert.ok(received.includes("fjord four") && !received.includes(TOKEN));
+});
+
+test("the result of what ran with other arguments than were judged is not read", async () => {
+  const rewrites = async () => ({ hookSpecificOutput: { hookEventName: "PreToolUse", updatedInput: { path: "other.txt" } } });
+  const { ran, received } = await scene("fjord three", house.url, { PreToolUse: [{ hooks: [rewrites] }] });
+  assert.deepEqual(ran, [["read_notes", { path: "other.txt" }]]);
+  assert.ok(received.includes("fjord three") && !received.includes("the key is"), received);
 });
 
 test("without Backstop no tool runs", async () => {

@@ -14,7 +14,7 @@ from typing import Any, Awaitable, Callable, Dict, Generator, List
 from langchain.agents.middleware import AgentMiddleware
 from langchain.tools.tool_node import ToolCallRequest
 from langchain_core.messages import ToolMessage
-from langgraph.types import Command
+from langgraph.types import Command, Send
 
 from ..client import Client, ToolCall
 from ..problems import Refused
@@ -62,11 +62,25 @@ class BackstopMiddleware(AgentMiddleware):
             return (yield from self._each(request, call, result))
         if isinstance(result, Command) and isinstance(result.update, dict):
             update = dict(result.update)
+            rest = {
+                "update": {key: value for key, value in update.items() if key != "messages"},
+                "goto": _gone_to(result.goto),
+                "resume": result.resume,
+            }
+            if any(rest.values()) and not (yield from self._stays(call, rest)):
+                return _told(request, "Backstop withholds what this result writes elsewhere", "error")
             if "messages" in update:
                 update["messages"] = yield from self._each(request, call, update["messages"])
             return Command(graph=result.graph, update=update, resume=result.resume, goto=result.goto)
         # What has another form can't be judged, so the model does not read it.
         return _told(request, "Backstop can't read this result, so it is withheld", "error")
+
+    def _stays(self, call: ToolCall, value: Any) -> Generator[Request, Any, bool]:
+        """Whether the model may read all of a value as it is. It may in no other form, because programs read it, too."""
+        try:
+            return (yield from self._client.resulted(call, value, None)) is value
+        except Refused:
+            return False
 
     def _each(
         self, request: ToolCallRequest, call: ToolCall, results: List[Any]
@@ -75,6 +89,12 @@ class BackstopMiddleware(AgentMiddleware):
         for result in results:
             judged.append((yield from self._judged(request, call, result)))
         return judged
+
+
+def _gone_to(goto: Any) -> List[Any]:
+    """What the nodes are told that a command goes to. Their names alone tell nothing."""
+    aims = goto if isinstance(goto, (list, tuple)) else [goto]
+    return [aim.arg if isinstance(aim, Send) else aim for aim in aims if not isinstance(aim, str)]
 
 
 def _asked(request: ToolCallRequest) -> Dict[str, Any]:

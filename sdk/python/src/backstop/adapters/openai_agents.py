@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from agents import FunctionTool
 from agents.tool_context import ToolContext
@@ -35,19 +35,31 @@ def _guarded(tool: Any, client: AsyncClient, whose: Optional[Mapping[str, Any]])
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
         try:
-            params = json.loads(arguments or "{}")
-        except ValueError:
+            params = json.loads(arguments or "{}", object_pairs_hook=_object)
+        except (ValueError, RecursionError):
             params = None
         if not isinstance(params, dict):
-            return "the arguments are no JSON object, so the call was not run"
+            return "the arguments are no JSON object, or name one twice, so the call was not run"
         try:
             call = await client.permit(tool.name, params, call_id=context.tool_call_id, context=whose)
-            if call.params != params:
+            # Never the text of the model: it may be read in another way than it was judged.
+            judged, context = json.dumps(call.params), copy.copy(context)
+            context.tool_arguments = judged
+            if context.tool_call is not None and json.dumps(call.params, sort_keys=True) != json.dumps(
+                params, sort_keys=True
+            ):
                 # A tool may read its arguments here, too.
-                arguments, context = json.dumps(call.params), copy.copy(context)
-                context.tool_arguments = arguments
-            return await client.result(call, await run(context, arguments))
+                context.tool_call = context.tool_call.model_copy(update={"arguments": judged})
+            return await client.result(call, await run(context, judged))
         except Refused as refused:
             return refused.reason
 
     return dataclasses.replace(tool, on_invoke_tool=invoke)
+
+
+def _object(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object whose names differ: of two that are the same, one reader takes the first and another the last."""
+    taken = dict(pairs)
+    if len(taken) != len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return taken

@@ -9,8 +9,9 @@ there.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from pydantic_ai import ModelRetry, RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -40,20 +41,28 @@ class BackstopToolset(WrapperToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: Dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        params = to_jsonable_python(tool_args)
+        try:
+            params = to_jsonable_python(tool_args)
+        except PydanticSerializationError:
+            return "the arguments have no JSON form, so they could not be judged, and the call was not run"
         whose = {"sessionId": ctx.conversation_id, "runId": ctx.run_id}
         try:
             call = await self.client.permit(name, params, call_id=ctx.tool_call_id, context=whose)
         except Refused as refused:
             return refused.reason
-        if call.params != params:
-            tool_args = tool.args_validator.validate_python(call.params)
+        judged = _read_again(tool, call.params, ctx)
+        is_changed = _text(call.params) != _text(params)
+        # What JSON does not say was not judged: a field that is left out, a secret that is masked.
+        if judged is None or not (is_changed or _is_equal(judged, tool_args)):
+            return "the tool takes its arguments in another form than they were judged in, so the call was not run"
         try:
-            value = await super().call_tool(name, tool_args, ctx, tool)
+            value = await super().call_tool(name, judged, ctx, tool)
         except ModelRetry as retry:
-            # Its text is what the model reads.
-            raise ModelRetry(str(await self._read(call, retry.message, "the tool wants another try"))) from retry
-        return await self._read(call, value, None)
+            said = retry.message
+        else:
+            return await self._read(call, value, None)
+        # Its text is what the model reads. Out of the `except`, so that what was said before it was judged is not its cause.
+        raise ModelRetry(str(await self._read(call, said, "the tool wants another try")))
 
     async def _read(self, call: Any, value: Any, error: Any) -> Any:
         try:
@@ -65,3 +74,24 @@ class BackstopToolset(WrapperToolset[Any]):
         except Refused as refused:
             return refused.reason
         return value if told is plain else told
+
+
+def _read_again(tool: ToolsetTool[Any], params: Dict[str, Any], ctx: RunContext[Any]) -> Optional[Dict[str, Any]]:
+    """The arguments that a tool makes of what was judged, if they say the same."""
+    try:
+        args: Dict[str, Any] = tool.args_validator.validate_json(json.dumps(params), context=ctx.validation_context)
+        return args if _text(to_jsonable_python(args)) == _text(params) else None
+    except (ValueError, PydanticSerializationError):
+        return None
+
+
+def _text(params: Any) -> str:
+    """As JSON: in Python, ``1`` equals ``True``."""
+    return json.dumps(params, sort_keys=True)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
