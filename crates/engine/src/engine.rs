@@ -300,7 +300,8 @@ impl Engine {
     }
 
     /// Lets every hook judge a tool call, without asking a human and without a record: for `check` and
-    /// `explain`. With `capture` the receipt contains what each hook saw and answered.
+    /// `explain`. With `capture` the receipt contains what each hook saw and answered. Whoever listens to interceptors is told nothing of
+    /// what built-ins would stop, because nothing was stopped.
     pub async fn review_tool_call(
         &self,
         event: ToolCallEvent,
@@ -310,9 +311,7 @@ impl Engine {
         let snapshot = self.0.registry.snapshot();
         let ruling = self.ruling(&event, call).await;
         let dispatch = Dispatch { capture, digests: true, ..self.dispatch(&snapshot, call) };
-        let reviewed = dispatch.review(event, ruling).await;
-        self.interceptors().report_built_ins(&reviewed.receipt, reviewed.blocked.as_ref(), call);
-        reviewed
+        dispatch.review(event, ruling).await
     }
 
     /// Returns what a tool call would start, as whoever is asked about it is shown: with secrets masked. `None` if it says nothing of the
