@@ -15,6 +15,32 @@ use crate::shown::{ago, one_line, plain};
 
 /// The most characters of a text that is shown.
 const MOST_TEXT: usize = 4_000;
+/// The most parts of a message that are shown, those of results among them, and the most characters of all of them.
+const MOST_PARTS: usize = 100;
+const MOST_OF_MESSAGE: usize = 4 * MOST_TEXT;
+
+/// How much of a message can still be shown.
+struct Room {
+    parts: usize,
+    characters: usize,
+}
+
+impl Room {
+    /// Takes room for as many parts as there is. Returns them, and how many there are besides.
+    fn parts<'a>(&mut self, of: &'a [Part]) -> (&'a [Part], usize) {
+        let (shown, rest) = of.split_at(of.len().min(self.parts));
+        self.parts = self.parts.saturating_sub(shown.len());
+        (shown, rest.len())
+    }
+
+    /// Takes room for a text. Returns it or its beginning, and how many bytes there are besides.
+    fn text<'a>(&mut self, text: &'a str) -> (&'a str, usize) {
+        let most = MOST_TEXT.min(self.characters);
+        let (begun, rest) = text.split_at(text.char_indices().nth(most).map_or(text.len(), |(at, _)| at));
+        self.characters = self.characters.saturating_sub(begun.chars().count());
+        (begun, rest.len())
+    }
+}
 
 /// What is known of a session.
 #[derive(Debug)]
@@ -169,18 +195,29 @@ const fn role(role: Role) -> &'static str {
 }
 
 fn parts(message: &Message, seq: u64) -> Markup {
-    html! { @for (index, one) in message.content.iter().enumerate() { (part(one, &format!("message {seq}, part {}", index.saturating_add(1)))) } }
+    let mut room = Room { parts: MOST_PARTS, characters: MOST_OF_MESSAGE };
+    let (shown, more) = room.parts(&message.content);
+    html! {
+        @for (index, one) in shown.iter().enumerate() { (part(one, &format!("message {seq}, part {}", index.saturating_add(1)), &mut room)) }
+        (and_parts(more))
+    }
 }
 
-fn part(part: &Part, name: &str) -> Markup {
+fn and_parts(more: usize) -> Markup {
+    html! { @if more > 0 { p.quiet { "and " (more) " parts more" } } }
+}
+
+fn part(part: &Part, name: &str, room: &mut Room) -> Markup {
     match part {
-        Part::Text { text, .. } => exact(text, name),
+        Part::Text { text, .. } => exact(text, name, room),
         Part::Thinking { text, .. } if text.is_empty() => {
             html! { p.quiet { "Reasoning that the provider does not show." } }
         }
-        Part::Thinking { text, .. } => html! { details { summary { "Reasoning" } (exact(text, name)) } },
-        Part::ToolCall(call) => tool_call(call, name),
-        Part::ToolResult(result) => tool_result(result, name),
+        Part::Thinking { text, .. } => {
+            html! { details { summary { "Reasoning" } (exact(text, name, room)) } }
+        }
+        Part::ToolCall(call) => tool_call(call, name, room),
+        Part::ToolResult(result) => tool_result(result, name, room),
         Part::Image { mime_type, .. } => {
             html! { p.quiet { "An image (" (one_line(mime_type, 60)) "), which is not shown." } }
         }
@@ -188,33 +225,34 @@ fn part(part: &Part, name: &str) -> Markup {
     }
 }
 
-fn tool_call(call: &ToolCall, name: &str) -> Markup {
+fn tool_call(call: &ToolCall, name: &str, room: &mut Room) -> Markup {
     let arguments = serde_json::to_string_pretty(&call.arguments.to_value()).unwrap_or_default();
     html! {
         p { "Calls " code.exact { (one_line(&call.name, 80)) } ":" }
-        (exact(call.malformed.as_deref().unwrap_or(&arguments), name))
+        (exact(call.malformed.as_deref().unwrap_or(&arguments), name, room))
     }
 }
 
-fn tool_result(result: &ToolResult, name: &str) -> Markup {
+fn tool_result(result: &ToolResult, name: &str, room: &mut Room) -> Markup {
+    let (shown, more) = room.parts(&result.content);
     html! {
         p { @if result.is_error { "Failed" } @else { "Answered" } @if let Some(tool) = &result.tool_name { " by " code.exact { (one_line(tool, 80)) } } ":" }
-        @for (index, one) in result.content.iter().enumerate() {
+        @for (index, one) in shown.iter().enumerate() {
             @match one {
-                Part::Text { text, .. } => (exact(text, &format!("{name}, result {}", index.saturating_add(1)))),
+                Part::Text { text, .. } => (exact(text, &format!("{name}, result {}", index.saturating_add(1)), room)),
                 Part::Image { mime_type, .. } => p.quiet { "An image (" (one_line(mime_type, 60)) "), which is not shown." },
                 _ => p.quiet { "Something that is no text." }
             }
         }
+        (and_parts(more))
     }
 }
 
 /// A text, or its beginning.
-fn exact(text: &str, name: &str) -> Markup {
-    let begun: String = text.chars().take(MOST_TEXT).collect();
-    let more = text.len().saturating_sub(begun.len());
+fn exact(text: &str, name: &str, room: &mut Room) -> Markup {
+    let (begun, more) = room.text(text);
     html! {
-        pre.exact tabindex="0" role="region" aria-label=(name) { (plain(&begun)) }
+        pre.exact tabindex="0" role="region" aria-label=(name) { (plain(begun)) }
         @if more > 0 { p.quiet { "and " (more) " bytes more" } }
     }
 }

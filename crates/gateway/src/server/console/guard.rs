@@ -117,6 +117,12 @@ pub(super) fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes)
 }
 
+/// Returns whether a browser says that a page of another origin had it send a request, such as one at another port of this name. A link there that a
+/// person follows counts as that, too.
+pub(super) fn is_of_another_page(headers: &HeaderMap) -> bool {
+    fetch_site(headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
+}
+
 /// Returns whether a page of this very origin sent a request. Whoever says nothing of it did not.
 pub(super) fn is_own(head: &Parts, door: Door) -> bool {
     let headers = &head.headers;
@@ -231,6 +237,21 @@ mod tests {
             (&[], false),
         ] {
             assert_eq!(is_own(&head("h.localhost:1", headers), Door::Own), is_ours, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn what_pages_of_others_have_a_browser_ask_is_nothing_that_a_person_does() {
+        for (site, is_theirs) in [
+            (Some("same-site"), true),
+            (Some("cross-site"), true),
+            (Some("what is new"), true),
+            (Some("same-origin"), false),
+            (Some("none"), false),
+            (None, false),
+        ] {
+            let headers: Vec<_> = site.map(|site| ("sec-fetch-site", site)).into_iter().collect();
+            assert_eq!(is_of_another_page(&head("h", &headers).headers), is_theirs, "{site:?}");
         }
     }
 

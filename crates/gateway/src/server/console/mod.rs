@@ -43,6 +43,7 @@ use self::guard::Door;
 use self::sessions::{Seat, Sessions};
 use self::signing::Attempts;
 use self::trail::Trail;
+use self::trial::Trials;
 use super::Shared;
 use super::answer::AnswerBody;
 
@@ -51,8 +52,6 @@ const HOME: &str = "/-/console/approvals";
 /// How many pages there may be under way at once, and how many streams.
 const MOST_PAGES: usize = 64;
 const MOST_STREAMS: usize = 64;
-/// How many calls may be tried at once.
-const MOST_TRIALS: usize = 4;
 /// The header of requests that a page sends by itself, and no person: they keep nobody signed in.
 const ASIDE: &str = "x-backstop-aside";
 /// What pages may do: nothing but what they are made of, from where they came.
@@ -68,7 +67,7 @@ pub(super) struct Console {
     trail: Trail,
     pages: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    trials: Semaphore,
+    trials: Trials,
     /// Whether names below `.localhost` lead nowhere but here.
     holds_names: AtomicBool,
 }
@@ -89,7 +88,7 @@ impl Default for Console {
             trail: Trail::default(),
             pages: Arc::new(Semaphore::new(MOST_PAGES)),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
-            trials: Semaphore::new(MOST_TRIALS),
+            trials: Trials::default(),
             holds_names: AtomicBool::new(false),
         }
     }
@@ -137,6 +136,8 @@ enum Trouble {
     Store,
     /// There is as much under way as there may be at once.
     Busy,
+    /// The token did it a moment ago.
+    Often,
     /// The console is not served in the clear at such an address.
     Clear,
     /// Under TLS it wants a name that other ports of this machine do not have.
@@ -175,6 +176,11 @@ impl Trouble {
                 "Not now",
                 "There is as much under way as there may be at once. Try again in a moment.",
             ),
+            Self::Often => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "Not so often",
+                "You can try one call a second. Nothing was judged: try it again in a moment.",
+            ),
             Self::Clear => (
                 StatusCode::FORBIDDEN,
                 "Not in the clear",
@@ -198,6 +204,9 @@ impl Trouble {
         let mut response = html(status, message(viewer, title, text));
         if let Self::Method(allow) = self {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if matches!(self, Self::Often) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
@@ -240,8 +249,10 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
         return secured(see_other(HOME));
     }
     let is_aside = head.headers.contains_key(ASIDE) || path == ["events"];
+    // What another port of this name has browsers ask is nothing that the person does here.
+    let is_nobodys = is_aside || guard::is_of_another_page(&head.headers);
     let seat =
-        guard::shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, is_aside));
+        guard::shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, is_nobodys));
     let Some(seat) = seat else { return secured(unknown(&head, door, is_aside)) };
     if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_out(shared, &head, body, &seat, door).await);

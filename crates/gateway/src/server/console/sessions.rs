@@ -4,8 +4,8 @@
 //!
 //! - *A session is known by the digest of what a browser shows of it*: a cookie of 32 random bytes and, in the clear, a key of as many. Nothing here
 //!   holds them, and one without the other is nothing.
-//! - *A session ends* with its token, when nobody did anything for [`IDLE`], after [`LONGEST`], and when the person signs out. What a page asks by itself is
-//!   nothing that anybody did. A clock that is set prolongs nothing: the longer of two clocks counts.
+//! - *A session ends* with its token, when nobody did anything for [`IDLE`], after [`LONGEST`], and when the person signs out. What a page asks by itself, or
+//!   a page of others has the browser ask, is nothing that anybody did. A clock that is set prolongs nothing: the longer of two clocks counts.
 //! - *Nobody fills the house*: one token has [`MOST_OF_TOKEN`] sessions, and another one ends the oldest. One session has [`MOST_STREAMS`] streams.
 
 use std::collections::HashMap;

@@ -112,9 +112,9 @@ pub(super) async fn sign_in(
 }
 
 /// Lets a browser that has the cookie of a session show the key, too, and leads on. Whoever has no cookie is not asked for it, so that pages of others
-/// make no browser ask.
+/// make no browser ask. It prolongs nothing: a page at another port of the name can have browsers ask for it, as for an image.
 pub(super) fn take_key(shared: &Shared, head: &Parts, door: Door) -> Response<AnswerBody> {
-    let seat = shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, false));
+    let seat = shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, true));
     if seat.is_some() {
         let to = form::query(head, "to");
         return if is_destination(&to) { see_other(&to) } else { empty(StatusCode::NO_CONTENT) };

@@ -2,23 +2,31 @@
 //!
 //! Laws:
 //!
-//! - *Nothing comes of it.* Nothing runs, nobody is asked, no grant answers, and there is no receipt: an entry of its own kind says in the trail who tried what.
+//! - *Nothing comes of it.* Nothing runs, nobody is asked, no grant answers, and there is no receipt.
+//! - *It is told before it is judged*: an entry of its own kind says in the trail who tries what. Who leaves meanwhile leaves that entry.
+//! - *One token tries one call in [`PACE`].* Otherwise whoever may look at pages could push other entries out of a trail that is bounded.
 //! - *It touches no conversation.* A trial has one of its own, so that what hooks count or remember of others is neither seen nor changed.
 //! - *It looks at no file.* Otherwise whoever may look at pages could find out what is in scripts of this machine.
 //!
 //! Limits: programs, servers and webhooks among the hooks are asked, as they are about every call.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use backstop_console::{Trial, Tried, Typed, trial};
+use backstop_engine::{Engine, tool_call_digest};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{AgentId, CallContext, Eyes, Params, Seen, Sight, ToolName};
-use backstop_store::{AuditBody, Durability, NewAuditEntry, Timestamp};
+use backstop_store::{AccessTokenId, AuditBody, Durability, NewAuditEntry, Timestamp};
 use http::StatusCode;
 use serde_json::json;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::form::Form;
 use super::guard::random;
+use super::sessions::Seat;
 use super::{Answer, Trouble, Visit, html};
 
 /// The tool of a command that is given without one.
@@ -29,6 +37,38 @@ const MOST_NAME: usize = 1_000;
 const NAME_BYTES: usize = 8;
 /// The kind of entries about it in the trail.
 const TRIED: &str = "console.tried";
+/// The span in which one token tries one call.
+const PACE: Duration = Duration::from_secs(1);
+/// How many calls may be tried at once.
+const MOST_AT_ONCE: usize = 4;
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(super) struct Trials {
+    places: Semaphore,
+    /// When a token tried last. What is longer ago than [`PACE`] is forgotten.
+    last: Mutex<HashMap<AccessTokenId, Instant>>,
+}
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self { places: Semaphore::new(MOST_AT_ONCE), last: Mutex::default() }
+    }
+}
+
+impl Trials {
+    /// Takes the turn of a token. It is taken, too, where there is no place.
+    fn turn(&self, token: &AccessTokenId) -> Result<SemaphorePermit<'_>, Trouble> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.retain(|_, at| at.elapsed() < PACE);
+        if last.contains_key(token) {
+            return Err(Trouble::Often);
+        }
+        last.insert(token.clone(), Instant::now());
+        drop(last);
+        self.places.try_acquire().map_err(|_| Trouble::Busy)
+    }
+}
 
 /// Sees nothing of the disk: what is in a file can't be told, and a path leads where it says, as if there were no links.
 struct Closed;
@@ -77,17 +117,22 @@ pub(super) async fn judge(visit: &Visit<'_>, form: &Form) -> Answer {
         Ok(event) => event,
         Err(why) => return shown(visit, &typed, Some(Err(why))),
     };
-    let _turn = visit.console().trials.try_acquire().map_err(|_| Trouble::Busy)?;
+    let _turn = visit.console().trials.turn(&visit.seat.holder().id)?;
     let call = context(&typed).ok_or(Trouble::Store)?;
+    tell(visit.engine, &visit.seat, &event).await?;
     let reviewed = visit.engine.review_tool_call(event, &call, true).await;
     let starts = visit.engine.would_start(&reviewed.event, &call);
-    let holder = visit.seat.holder();
+    shown(visit, &typed, Some(Ok(Tried { reviewed, starts })))
+}
+
+/// Writes down who tries what. A task of its own does that, because the future of a request whose connection closes is dropped.
+async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent) -> Result<(), Trouble> {
+    let holder = seat.holder();
     let body = json!({
         "user": holder.user.as_deref(),
         "token": holder.id,
-        "tool": reviewed.event.tool_name.canonical(),
-        "digest": reviewed.receipt.original,
-        "decision": reviewed.receipt.verdict.as_str(),
+        "tool": event.tool_name.canonical(),
+        "digest": tool_call_digest(event),
     });
     let entry = NewAuditEntry {
         at: Timestamp::now(),
@@ -96,9 +141,12 @@ pub(super) async fn judge(visit: &Visit<'_>, form: &Form) -> Answer {
         run: None,
         body: AuditBody::from(body),
     };
-    let told = visit.engine.store().append_audit_all(vec![entry], Durability::Soon);
-    told.await.map_err(|_| Trouble::Store)?;
-    shown(visit, &typed, Some(Ok(Tried { reviewed, starts })))
+    let store = Arc::clone(engine.store());
+    let telling = tokio::spawn(async move { store.append_audit_all(vec![entry], Durability::Soon).await });
+    match telling.await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(Trouble::Store),
+    }
 }
 
 /// The call that was typed. An error says what can't be read.
@@ -136,4 +184,27 @@ fn context(typed: &Typed) -> Option<CallContext> {
         sight: Sight::through(Arc::new(Closed)),
         ..CallContext::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_token_tries_one_call_in_a_second_and_few_are_tried_at_once() {
+        let trials = Trials::default();
+        let token = |number: usize| AccessTokenId::from(format!("t{number}"));
+        let first = trials.turn(&token(0)).unwrap();
+        assert!(matches!(trials.turn(&token(0)), Err(Trouble::Often)));
+        let others: Vec<_> = (1..MOST_AT_ONCE).map(|number| trials.turn(&token(number)).unwrap()).collect();
+        assert!(
+            matches!(trials.turn(&token(MOST_AT_ONCE)), Err(Trouble::Busy)),
+            "tokens do not wait for each other"
+        );
+        drop((first, others));
+        assert!(matches!(trials.turn(&token(0)), Err(Trouble::Often)), "also once the first is judged");
+        tokio::time::advance(PACE).await;
+        assert!(trials.turn(&token(0)).is_ok());
+        assert_eq!(trials.last.lock().unwrap().len(), 1, "it remembers nobody for longer");
+    }
 }

@@ -2,10 +2,11 @@
 
 use backstop_engine::{Engine, OperatorSettings, Snapshot};
 use backstop_gateway::{Metrics, Pricing};
-use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall};
+use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall, ToolResult};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{AgentId, CallContext, HookError, Json, Params, Reason, SessionId, ToolName, hook_fn};
 use backstop_store::{Charge, LeaseHolder, MemoryStore, NewEntry, ReservationId, Session};
+use futures_util::FutureExt as _;
 
 use super::*;
 use crate::inspect::support::Receipts;
@@ -18,7 +19,21 @@ impl Server {
         page.text()
     }
 
+    /// Tries a call as soon as the person may.
     async fn tries(&self, person: &Person, fields: &[(&str, &str)]) -> Answer {
+        within(async {
+            loop {
+                let answer = self.tries_now(person, fields).await;
+                if answer.status() != 429 {
+                    return answer;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await
+    }
+
+    async fn tries_now(&self, person: &Person, fields: &[(&str, &str)]) -> Answer {
         let fields = [&[("form", person.form.as_str())], fields].concat();
         self.post("/try", &format!("{SAME}cookie: {}\r\n", person.cookie), &fields).await
     }
@@ -72,8 +87,8 @@ async fn a_call_that_is_tried_is_judged_and_nothing_comes_of_it() {
     assert!(answers.approvals(ApprovalFilter::All, 9).await.unwrap().is_empty());
     let entries = server.house.store.audit(&AuditFilter::default(), 0, 1_000).await.unwrap();
     let tried: Vec<_> = entries.iter().filter(|entry| entry.kind == "console.tried").collect();
-    let decisions: Vec<_> = tried.iter().map(|entry| entry.body.get("decision").unwrap().clone()).collect();
-    assert_eq!(decisions, [json!("pass"), json!("block"), json!("pass")], "who tried what is in the trail");
+    let tools: Vec<_> = tried.iter().map(|entry| entry.body.get("tool").unwrap().clone()).collect();
+    assert_eq!(tools, [json!("exec"), json!("exec"), json!("other")], "who tried what is in the trail");
     assert!(!serde_json::to_string(&tried).unwrap().contains("forbidden"), "and not the text");
     // Whoever may not look may not try, and a link tries nothing.
     let approver = server.person(&[Scope::Approve]).await;
@@ -81,6 +96,31 @@ async fn a_call_that_is_tried_is_judged_and_nothing_comes_of_it() {
     let cookie = format!("{SAME}cookie: {}\r\n", person.cookie);
     assert_eq!(server.post("/try", &cookie, &[("command", "x")]).await.status(), 403);
     assert!(!server.page(&person, "/try?command=forbidden").await.contains("Decision"));
+}
+
+#[tokio::test]
+async fn a_trial_is_in_the_trail_before_it_is_judged_and_a_token_has_one_a_second() {
+    let server = Server::start().await;
+    let (store, told) = (Arc::clone(&server.house.store), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let seen = Arc::clone(&told);
+    server.house.judge::<BeforeToolCall>("looks", move |_| {
+        // What is kept in memory is read at once.
+        let entries = store.audit(&AuditFilter::default(), 0, 1_000).now_or_never().unwrap().unwrap();
+        seen.lock().unwrap().push(entries.iter().filter(|entry| entry.kind == "console.tried").count());
+        None
+    });
+    let person = server.person(&[Scope::Read]).await;
+    let many = (0..8).map(|_| server.tries_now(&person, &[("command", "x")]));
+    let answers = futures_util::future::join_all(many).await;
+    let passed = answers.iter().filter(|answer| answer.status() == 200).count();
+    let often = answers.iter().find(|answer| answer.status() == 429).unwrap();
+    assert!(
+        often.text().contains("one call a second") && often.head().contains("retry-after: 1"),
+        "{}",
+        often.head()
+    );
+    assert!(passed >= 1 && answers.iter().all(|answer| matches!(answer.status(), 200 | 429)));
+    assert_eq!(*told.lock().unwrap(), (1..=passed).collect::<Vec<_>>(), "what is refused leaves no entry");
 }
 
 #[tokio::test]
@@ -237,6 +277,14 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
         malformed: None,
         meta: None,
     };
+    let result = ToolResult {
+        tool_call_id: "c1".to_owned().into(),
+        tool_name: None,
+        content: vec![Part::Text { text: "r".into(), meta: None }; 1_000],
+        is_error: false,
+        details: None,
+        meta: None,
+    };
     let message =
         |role, part| Message { role, content: vec![part].into(), id: None, run_id: None, meta: None };
     let text = |text: &str| Part::Text { text: text.into(), meta: None };
@@ -244,6 +292,12 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
         message(Role::User, text("please <i>do</i> it")),
         message(Role::Assistant, Part::ToolCall(call)),
         message(Role::User, text(&"x".repeat(100_000))),
+        Message { content: vec![text(""); 1_000].into(), ..message(Role::User, text("")) },
+        Message {
+            content: (0..9).map(|_| text(&"y&".repeat(3_000))).collect::<Vec<_>>().into(),
+            ..message(Role::User, text(""))
+        },
+        message(Role::Tool, Part::ToolResult(result)),
     ];
     let entries = messages
         .into_iter()
@@ -299,6 +353,12 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     assert!(page.contains("please &lt;i&gt;do") && page.contains("a &lt;marker&gt;"), "{page}");
     assert!(page.contains("too large to be shown") && !page.contains("xxxxxxxxxx"), "{page}");
     assert!(page.contains("line 9.") && !page.contains("line 10."));
+    // Of many parts some are shown, and it is said how many there are besides.
+    let text = words(&page);
+    assert!(text.contains("and 900 parts more") && text.contains("and 901 parts more"), "{text}");
+    assert_eq!(page.matches("y&amp;").count(), 8_000, "four texts of nine");
+    assert!(text.contains("and 2000 bytes more") && text.contains("and 6000 bytes more"), "{text}");
+    assert!(page.len() < 300_000, "{}", page.len());
     // One of a host that keeps its own.
     let cookie = format!("cookie: {}\r\n", person.cookie);
     for (path, status) in [("?id=nothing", 404), ("", 404), ("?id=x&id=y", 404)] {
