@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use crate::support::*;
 
 /// Every family, as it is called in Prometheus.
-const FAMILIES: [&str; 17] = [
+const FAMILIES: [&str; 18] = [
     "backstop_requests_total",
     "backstop_first_byte_seconds_bucket",
     "backstop_added_seconds_bucket",
