@@ -4,6 +4,8 @@
 //! sub-agent, and a [`Moment`], which says what is happening. Names of events differ per client; moments
 //! don't.
 
+use std::time::Instant;
+
 use backstop_hooks::{
     AgentId, CallContext, FrontEnd, RunId, SessionId, SessionKey, Sight, Text, Trace, Trigger,
 };
@@ -34,6 +36,7 @@ pub struct Frame {
     pub(crate) attended: Attended,
     pub(crate) sight: Sight,
     pub(crate) trace: Option<Trace>,
+    pub(crate) answer_by: Option<Instant>,
 }
 
 /// In whose words a client's entry was spoken to, and is to answer.
@@ -172,6 +175,13 @@ impl ClientEvent {
         self
     }
 
+    /// The event of a client that waits for the answer until then.
+    #[must_use]
+    pub fn answer_by(mut self, end: Instant) -> Self {
+        self.frame.answer_by = Some(end);
+        self
+    }
+
     /// The event of a client of which this is known.
     #[must_use]
     pub fn attended(mut self, attended: Attended) -> Self {
@@ -227,6 +237,7 @@ impl Frame {
             attended: Attended::Unsaid,
             sight: Sight::default(),
             trace: None,
+            answer_by: None,
         }
     }
 
@@ -287,6 +298,7 @@ impl Frame {
             workspace_dir: self.folder.clone(),
             sight: self.sight.clone(),
             trace: self.trace,
+            answer_by: self.answer_by,
             front_end: FrontEnd { host: Some("hooks"), client: Some(self.client.name()) },
             ..CallContext::default()
         }

@@ -59,7 +59,8 @@ pub(crate) async fn unseal(
     let Some(params) = filled(event).map_err(panicked)? else { return Ok(None) };
     let unsealed = with_params(event, params);
     let mut guards = snapshot.clone();
-    guards.retain(|meta| meta.judges_values);
+    // What a hook in shadow says would count for nothing here, so none is shown a value.
+    guards.retain(|meta| meta.judges_values && !meta.mode.is_shadow());
     let dispatch =
         Dispatch { snapshot: &guards, call, capture: false, digests: false, sinks: &[], progress: None };
     let digest = tool_call_digest(&unsealed);

@@ -94,7 +94,7 @@ impl Dispatch<'_> {
         let setting = Setting { evidence: Some(&evidence), ..self.setting() };
         let mut chain = Chain::new(self.seats(&event.tool_name), setting);
         chain.run(&mut event).await;
-        let shadows = self.shadow_seats(&event);
+        let shadows = self.shadow_seats(&event, chain.blocked.as_ref());
         let shadows = match shadows.is_empty() {
             true => None,
             // Boxed: few calls meet hooks in shadow, and the others need not carry the room.
@@ -129,8 +129,12 @@ impl Dispatch<'_> {
             .filter(move |seat| seat.meta().is_about(Some(tool), self.call))
     }
 
-    /// Returns the hooks in shadow at the three points that are about this call.
-    fn shadow_seats(&self, event: &ToolCallEvent) -> Vec<ToolSeat<'_>> {
+    /// Returns the hooks in shadow at the three points that are asked about this call. INVARIANT (blocked is gone): none about
+    /// one that was stopped.
+    fn shadow_seats(&self, event: &ToolCallEvent, blocked: Option<&Blocked>) -> Vec<ToolSeat<'_>> {
+        if blocked.is_some() {
+            return Vec::new();
+        }
         let policies = self.snapshot.shadows::<TrustedToolPolicy>().iter().map(ToolSeat::Policy);
         let interceptors = self.snapshot.shadows::<ToolBefore>().iter().map(ToolSeat::Interceptor);
         let hooks = self.snapshot.shadows::<BeforeToolCall>().iter().map(ToolSeat::Hook);

@@ -77,6 +77,9 @@ record! {
         /// Through whose eyes the disk around the call is seen.
         #[serde(skip)]
         sight: Sight,
+        /// Until when the caller waits for the answer, as far as the host knows. What may be left out is cut short for it.
+        #[serde(skip)]
+        answer_by: Option<Instant>,
     }
 }
 

@@ -140,6 +140,9 @@ fn said(step: &Step) -> (Style, &'static str) {
         Some(Would::Ask) => return (Style::Notice, "in shadow: would have had a human asked"),
         Some(Would::Modify) => return (Style::Notice, "in shadow: would have rewritten the arguments"),
         Some(Would::Handle) => return (Style::Notice, "in shadow: would have taken it"),
+        None if step.hook.mode.is_shadow() && step.said == Said::Failed => {
+            return (Style::Notice, "in shadow: failed");
+        }
         None => {}
     }
     match step.said {

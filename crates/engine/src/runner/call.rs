@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use backstop_hooks::{
     Answer, CallContext, Context, Event, Evidence, Forms, HookError, HookFuture, HookResult, Outcome, Point,
@@ -33,6 +34,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) evidence: Option<&'a Evidence>,
     /// Other forms of the event.
     pub(crate) forms: Option<&'a Forms>,
+    /// When its answer must be there, also where its budget would last longer.
+    pub(crate) until: Option<Instant>,
 }
 
 /// A hook's answer, or why it has none. Boxed: most hooks say nothing, which then fits into two registers.
@@ -60,12 +63,13 @@ pub(crate) async fn ask<P: Point>(
     start: Instant,
 ) -> (Asked<P::Outcome>, Instant) {
     let deadline = start + entry.meta.budget;
+    let deadline = beside.until.map_or(deadline, |until| until.min(deadline));
     let said = match begin(entry, event, call, beside, deadline) {
         Ok(Begun::Now(said)) => Ok(said),
-        Ok(Begun::Later(future)) => within(entry, call, future, deadline).await,
+        Ok(Begun::Later(future)) => within(entry, call, future, start, deadline).await,
         Err(failure) => Err(failure),
     };
-    finish(entry, said, event, deadline)
+    finish(entry, said, event, start, deadline)
 }
 
 fn begin<'a, P: Point>(
@@ -94,6 +98,7 @@ async fn within<P: Point>(
     entry: &Entry<P>,
     call: &CallContext,
     future: HookFuture<'_, P>,
+    start: Instant,
     deadline: Instant,
 ) -> Result<Returned<P>, Box<Failure>> {
     let mut running = Foreign::new(&call.nesting, future);
@@ -109,7 +114,7 @@ async fn within<P: Point>(
     match said {
         Ok(Ok(said)) => Ok(boxed::<P>(said)),
         Ok(Err(_)) => Err(Box::new(Failure::panicked())),
-        Err(_) => Err(late(entry)),
+        Err(_) => Err(late(entry, deadline - start)),
     }
 }
 
@@ -132,26 +137,27 @@ impl Drop for UnderWay {
     }
 }
 
-/// A hook that did not answer in time; where it keeps a count of what it is at, that is said.
-pub(super) fn late<P: Point>(entry: &Entry<P>) -> Box<Failure> {
+/// A hook that did not answer in the time that it had; where it keeps a count of what it is at, that is said.
+pub(super) fn late<P: Point>(entry: &Entry<P>, time: Duration) -> Box<Failure> {
     let load = contained(|| entry.hook.load()).ok().flatten();
     if let Some(load) = load {
         tracing::warn!(hook = %entry.meta.id, %load, "a hook did not answer in time");
     }
-    Box::new(Failure::timed_out(entry.meta.budget, load))
+    Box::new(Failure::timed_out(time, load))
 }
 
 fn finish<P: Point>(
     entry: &Entry<P>,
     said: Result<Returned<P>, Box<Failure>>,
     event: &P::Event,
+    start: Instant,
     deadline: Instant,
 ) -> (Asked<P::Outcome>, Instant) {
     let end = Instant::now();
     let asked = match said {
         Ok(said) if end > deadline => {
             drop_contained(said);
-            Err(late(entry))
+            Err(late(entry, deadline - start))
         }
         Ok(said) => judged(entry, said, event),
         Err(failure) => Err(failure),

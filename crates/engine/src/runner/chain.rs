@@ -247,7 +247,7 @@ impl<'a, S: Seat> Chain<'a, S> {
     ) -> usize {
         let Setting { call, evidence, .. } = self.setting;
         let forms = std::mem::take(&mut self.forms);
-        let beside = Beside { evidence, forms: Some(&forms) };
+        let beside = Beside { evidence, forms: Some(&forms), until: None };
         let replies = S::ask_together(neighbours, value, call, beside, self.now).await;
         self.forms = forms;
         let mut index = first;
@@ -300,7 +300,7 @@ impl<'a, S: Seat> Chain<'a, S> {
     /// Asks one hook about a value with these forms. Returns how that went, and its answer.
     async fn consult(&mut self, seat: S, value: &S::Value, forms: &Forms) -> (Consulted, Asked<S::Outcome>) {
         let Setting { call, evidence, capture, .. } = self.setting;
-        let beside = Beside { evidence, forms: Some(forms) };
+        let beside = Beside { evidence, forms: Some(forms), until: None };
         let Reply { answer, end, detail } = seat.ask(value, call, beside, self.now, capture).await;
         let elapsed = end - std::mem::replace(&mut self.now, end);
         (Consulted { elapsed, detail }, answer)

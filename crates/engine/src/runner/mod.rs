@@ -164,7 +164,7 @@ impl Dispatch<'_> {
         if chain.changed() {
             event.conclude(&mut chain.merged);
         }
-        let shadows = self.shadows::<P>(&event);
+        let shadows = self.shadows::<P>(&event, chain.blocked.as_ref());
         let shadows = match shadows.is_empty() {
             true => Shadows::default(),
             // Boxed: few points have hooks in shadow, and the others need not carry the room.
@@ -218,7 +218,7 @@ impl Dispatch<'_> {
         }
         let deep = too_deep(call).is_some();
         let forms = Forms::default();
-        let beside = Beside { evidence: None, forms: Some(&forms) };
+        let beside = Beside { forms: Some(&forms), ..Beside::default() };
         let places = Places::new(self.progress);
         let watching = asked.enumerate().map(|(place, entry)| {
             let places = &places;
@@ -248,7 +248,7 @@ impl Dispatch<'_> {
         let begin = Instant::now();
         let mut start = begin;
         let forms = Forms::default();
-        let beside = Beside { evidence: None, forms: Some(&forms) };
+        let beside = Beside { forms: Some(&forms), ..Beside::default() };
         for entry in self.asked::<P>(event) {
             blocked = too_deep(self.call);
             if blocked.is_some() {
@@ -271,7 +271,7 @@ impl Dispatch<'_> {
             }
             start = end;
         }
-        let shadows = self.shadows::<P>(event);
+        let shadows = self.shadows::<P>(event, blocked.as_ref());
         let takes = |_: &P::Event, answer: &P::Outcome| answer.handled().then_some(Would::Handle);
         steps.extend(self.ask_shadows(shadows, event, takes).await.steps);
         let verdict = match (&outcome, &blocked) {
@@ -301,8 +301,11 @@ impl Dispatch<'_> {
         self.snapshot.slot::<P>().iter().filter(|entry| entry.meta.is_about(event.tool_name(), self.call))
     }
 
-    /// Returns the hooks in shadow that are about this event.
-    fn shadows<P: Point>(&self, event: &P::Event) -> Vec<&Entry<P>> {
+    /// Returns the hooks in shadow that are asked about this event. INVARIANT (blocked is gone): none about what was stopped.
+    fn shadows<P: Point>(&self, event: &P::Event, blocked: Option<&Blocked>) -> Vec<&Entry<P>> {
+        if blocked.is_some() {
+            return Vec::new();
+        }
         let shadows = self.snapshot.shadows::<P>().iter();
         shadows.filter(|entry| entry.meta.is_about(event.tool_name(), self.call)).collect()
     }

@@ -1,21 +1,28 @@
 //! Hooks in shadow: asked like any other, and without effect.
 //!
 //! An operator who wants to know what a hook would do before it does it puts the hook into shadow. It is asked when all hooks whose
-//! answers count have judged, about the value as they left it, at once with the others in shadow, and also where the value was
-//! stopped. Its step says what it would have done.
+//! answers count have judged and none has stopped the value, about the value as they left it, at once with the others in shadow. Its
+//! step says what it would have done.
 //!
 //! The law: *a shadow changes nothing*. Whatever such a hook answers, and however it fails, the value, the merged answer, the block, the
 //! questions and the steps of all other hooks are those of a dispatch without it. What it read does not count as evidence, nor are
-//! other forms of the value shared with it. A dispatch takes at most as long as the largest budget of its hooks in shadow longer.
+//! other forms of the value shared with it.
+//!
+//! The law: *blocked is gone*. What was stopped is shown to no hook in shadow, as it is shown to no hook behind the one that stopped
+//! it. The receipt then has no step of a hook in shadow.
+//!
+//! A dispatch that asks hooks in shadow takes longer, by at most [`SHADOW_TIME`] for all of them together, whatever their budgets
+//! are, and by at most a tenth of the time that its caller still has ([`CallContext::answer_by`]). What a hook would have done that was
+//! cut short by this is unknown, and its step says no more than that it had no answer.
 //!
 //! Limits: a hook in shadow sees no value that another one in shadow proposes, and is asked once. It does not judge the values behind
 //! placeholders. It is not asked where its host does not fire the point, which it need not do for a hook that is no gate, nor about a
-//! call that came out of too many others.
+//! call that came out of too many others. One that blocks its thread holds the dispatch up for as long as it does so.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalRequest, Outcome, Reason, RuleId, drop_contained};
+use backstop_hooks::{ApprovalRequest, CallContext, Outcome, Reason, RuleId, drop_contained};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -23,8 +30,20 @@ use super::Dispatch;
 use super::call::Beside;
 use super::seat::{Reply, Seat};
 use crate::foreign::too_deep;
-use crate::receipt::{Failure, Said, Step, Would};
+use crate::receipt::{Failure, FailureKind, Said, Step, Would};
 use crate::underway::Places;
+
+/// The most time that all hooks in shadow of one dispatch have together.
+pub(crate) const SHADOW_TIME: Duration = Duration::from_secs(2);
+
+/// They have one part in so many of the time that the caller still waits.
+const PARTS: u32 = 10;
+
+/// Returns when the answers of hooks in shadow must be there that are asked now.
+fn end_of_shadows(call: &CallContext, now: Instant) -> Instant {
+    let left = call.answer_by.map(|by| by.saturating_duration_since(now.into_std()) / PARTS);
+    now + left.map_or(SHADOW_TIME, |left| left.min(SHADOW_TIME))
+}
 
 /// What hooks in shadow said, and how long they took together.
 #[derive(Default)]
@@ -45,12 +64,32 @@ impl Dispatch<'_> {
             return Shadows::default();
         }
         let (begin, places) = (Instant::now(), Places::new(self.progress));
+        let until = end_of_shadows(self.call, begin);
         let asking = seats.iter().enumerate().map(|(place, seat)| {
             let (places, would) = (&places, &would);
             async move {
                 let start = Instant::now();
-                let reply = seat.ask(value, self.call, Beside::default(), start, self.capture).await;
-                places.put(place, step(seat, value, reply, start, would));
+                let budget = seat.meta().budget;
+                let time = until.saturating_duration_since(start).min(budget);
+                let reply = match time.is_zero() {
+                    // Those before it have used up the time of all.
+                    true => Reply {
+                        answer: Err(Box::new(Failure::timed_out(time, None))),
+                        end: start,
+                        detail: None,
+                    },
+                    false => {
+                        let beside = Beside { until: Some(until), ..Beside::default() };
+                        seat.ask(value, self.call, beside, start, self.capture).await
+                    }
+                };
+                let mut step = step(seat, value, reply, start, would);
+                let is_late =
+                    step.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::TimedOut);
+                if is_late && time < budget {
+                    step.would = None;
+                }
+                places.put(place, step);
             }
         });
         join_all(asking).await;

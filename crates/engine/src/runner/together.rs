@@ -81,7 +81,7 @@ async fn answer<P: Point>(
     match timeout_at(deadline, Foreign::new(&call.nesting, future)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(Box::new(Failure::panicked())),
-        Err(_) => Err(late(first)),
+        Err(_) => Err(late(first, first.meta.budget)),
     }
 }
 
@@ -110,7 +110,7 @@ fn heard<P: Point>(
         end = end.checked_add(took).map_or(now, |end| end.min(now));
         if took > entry.meta.budget {
             drop_contained(said);
-            heard.push((Err(late(entry)), end));
+            heard.push((Err(late(entry, entry.meta.budget)), end));
             break;
         }
         let asked = match said {

@@ -9,14 +9,19 @@ use backstop_engine::{
 };
 use backstop_hooks::points::{
     AfterToolCall, AgentReplyEvent, AgentReplyOutcome, BeforeAgentReply, BeforeLlmCall, BeforeResponseEmit,
-    BeforeToolCall, ResponseEmitOutcome, ToolCallOutcome,
+    BeforeToolCall, ResponseEmitEvent, ResponseEmitOutcome, ToolBefore, ToolCallOutcome, TrustedToolPolicy,
 };
-use backstop_hooks::{ApprovalRequest, Fact, Ground, HookResult, Reason, async_hook_fn, hook_fn};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, DecidePoint, Fact, FailurePolicy, Ground, Hook, HookError, HookResult,
+    Reason, async_hook_fn, hook_fn,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
 use crate::model::{Behaviour, actual, actual_beside, any_behaviour, hooks, quiet};
-use crate::support::{block_on, command, context, engine, exec, on, options, params, permit, watched};
+use crate::support::{
+    block_on, command, context, engine, exec, on, on_failing, options, params, permit, watched,
+};
 
 fn in_shadow(id: &str) -> HookOptions {
     options(id, 9).mode(HookMode::Shadow)
@@ -57,8 +62,9 @@ proptest! {
         let placed: Vec<_> = places.iter().copied().zip(shadows.iter().copied()).collect();
         let (beside, would) = actual_beside(&specs, &placed);
         prop_assert_eq!(&beside, &alone, "{:?}", would);
-        // Each judges the value as the others left it, and says what it would do to it.
-        let mut expected: Vec<_> = shadows.iter().enumerate().map(|(number, spec)| {
+        // Each judges the value as the others left it, and says what it would do to it. What was stopped is shown to none.
+        let asked = if alone.verdict == Verdict::Block { &[][..] } else { &shadows[..] };
+        let mut expected: Vec<_> = asked.iter().enumerate().map(|(number, spec)| {
             let asks = spec.stage != crate::model::Stage::Interceptor;
             (format!("shadow {number}"), at_first_sight(spec.behaviour, &alone.value, asks))
         }).collect();
@@ -104,7 +110,7 @@ async fn law_03_shadows_ask_nobody_and_name_their_rules() {
 }
 
 #[tokio::test]
-async fn law_03_shadows_judge_what_was_stopped_and_are_no_gate() {
+async fn law_03_shadows_are_no_gate() {
     let engine = engine();
     assert!(!engine.has_tool_gates());
     engine.registry().on::<BeforeToolCall>(hook_fn(|_, _| Ok(None)), in_shadow("shadow")).unwrap();
@@ -124,13 +130,55 @@ async fn law_03_shadows_judge_what_was_stopped_and_are_no_gate() {
         hook_fn(|_, _| Ok(Some(ToolCallOutcome { block: Some(true), ..Default::default() }))),
     );
     assert!(engine.has_tool_gates());
-    let reviewed = engine.review_tool_call(exec("ls"), &context(), false).await;
-    let told: Vec<_> =
-        reviewed.receipt.steps.iter().map(|step| (step.hook.id.to_string(), step.said)).collect();
-    assert_eq!(told, [("stops".to_owned(), Said::Blocked), ("shadow".to_owned(), Said::Nothing)]);
     let lonely: Vec<_> =
         engine.registry().snapshot().lonely_shadows().map(|meta| meta.id.to_string()).collect();
     assert_eq!(lonely, ["emit"]);
+}
+
+/// A hook in shadow that must not be asked.
+fn never<P: DecidePoint>() -> Arc<dyn Hook<P>> {
+    hook_fn::<P, _>(|_, _| panic!("asked about what was stopped"))
+}
+
+#[tokio::test]
+async fn law_09_what_was_stopped_is_shown_to_no_shadow() {
+    let (engine, kept) = watched();
+    let stops = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no"))));
+    on::<BeforeToolCall>(&engine, "stops", 0, stops);
+    engine.registry().on(never::<TrustedToolPolicy>(), in_shadow("policy")).unwrap();
+    engine.registry().on(never::<ToolBefore>(), in_shadow("interceptor")).unwrap();
+    engine.registry().on(never::<BeforeToolCall>(), in_shadow("typed")).unwrap();
+    assert!(permit(&engine, exec("ls")).await.permit.is_err());
+    // The receipt says that they stood there and were not asked.
+    let receipts = kept.take();
+    let [receipt] = receipts.as_slice() else { panic!("{receipts:?}") };
+    let told: Vec<_> = receipt.steps.iter().map(|step| (step.hook.id.to_string(), step.said)).collect();
+    assert_eq!(told, [("stops".to_owned(), Said::Blocked)]);
+    let stood = receipt.hooks.as_ref().unwrap().hooks().filter(|hook| hook.shadow).count();
+    assert_eq!(stood, 3);
+
+    let stops = hook_fn::<BeforeResponseEmit, _>(|_, _| {
+        Ok(Some(ResponseEmitOutcome { block: Some(true), ..Default::default() }))
+    });
+    on::<BeforeResponseEmit>(&engine, "stops emission", 0, stops);
+    engine.registry().on(never::<BeforeResponseEmit>(), in_shadow("emit")).unwrap();
+    let event = ResponseEmitEvent {
+        run_id: None,
+        content: "words".into(),
+        all_content: vec!["words".into()],
+        channel: None,
+        message_count: 1,
+    };
+    let decided = engine.decide::<BeforeResponseEmit>(event, &context()).await;
+    assert_eq!((decided.blocked().is_some(), decided.receipt().steps.len()), (true, 1));
+
+    // So is what no hook could take, because one failed.
+    let fails = hook_fn::<BeforeAgentReply, _>(|_, _| Err(HookError::failed("no")));
+    on_failing(&engine, "fails", FailurePolicy::Closed, fails);
+    let takes = hook_fn::<BeforeAgentReply, _>(|_, _| panic!("asked about what was stopped"));
+    engine.registry().on(takes, in_shadow("takes")).unwrap();
+    let claimed = engine.claim::<BeforeAgentReply>(&AgentReplyEvent::new("hi"), &context()).await;
+    assert_eq!((claimed.blocked.is_some(), claimed.receipt.steps.len()), (true, 1));
 }
 
 #[tokio::test]
@@ -154,16 +202,45 @@ fn law_03_shadows_take_no_longer_than_their_budgets() {
             let hangs = async_hook_fn::<BeforeToolCall, _, _>(|_, _| {
                 std::future::pending::<HookResult<BeforeToolCall>>()
             });
-            let budget = backstop_engine::Budget::from_millis(2_000).unwrap();
+            let budget = backstop_engine::Budget::from_millis(1_000).unwrap();
             engine.registry().on(hangs, in_shadow(&format!("hangs {number}")).timeout(budget)).unwrap();
         }
         let begin = tokio::time::Instant::now();
         let verdict = engine.permit_tool_call(exec("ls"), &context(), &Attendance::Nobody).await;
         assert!(verdict.permit.is_ok());
-        assert_eq!(begin.elapsed().as_secs(), 2, "they are asked at once");
-        assert!(verdict.receipt.elapsed >= Duration::from_secs(2), "and the receipt counts it");
+        assert_eq!(begin.elapsed().as_secs(), 1, "they are asked at once");
+        assert!(verdict.receipt.elapsed >= Duration::from_secs(1), "and the receipt counts it");
         assert!(verdict.receipt.steps.iter().all(|step| step.would == Some(Would::Block)));
     });
+}
+
+#[test]
+fn law_03_shadows_take_no_longer_than_all_of_them_may() {
+    for (left, taken) in [(None, 2_000), (Some(60_000), 2_000), (Some(5_000), 500), (Some(0), 0)] {
+        block_on(async {
+            let engine = engine();
+            let budget = backstop_engine::Budget::from_millis(10_000).unwrap();
+            for number in 0..3 {
+                let hangs = async_hook_fn::<BeforeToolCall, _, _>(|_, _| {
+                    std::future::pending::<HookResult<BeforeToolCall>>()
+                });
+                engine.registry().on(hangs, in_shadow(&format!("hangs {number}")).timeout(budget)).unwrap();
+            }
+            let begin = tokio::time::Instant::now();
+            let answer_by = left.map(|left| begin.into_std() + Duration::from_millis(left));
+            let call = CallContext { answer_by, ..context() };
+            let verdict = engine.permit_tool_call(exec("ls"), &call, &Attendance::Nobody).await;
+            assert!(verdict.permit.is_ok());
+            assert_eq!(begin.elapsed().as_millis(), taken, "{left:?}");
+            // Each would have had more time, so that nobody knows what it would have done.
+            for step in &verdict.receipt.steps {
+                assert_eq!((step.said, step.would), (Said::Failed, None));
+                let message = step.failure.as_ref().unwrap().message.to_string();
+                assert_eq!(message, format!("no answer within {taken} ms"));
+            }
+            assert_eq!(verdict.receipt.steps.len(), 3);
+        });
+    }
 }
 
 #[tokio::test]

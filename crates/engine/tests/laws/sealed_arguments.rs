@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use backstop_engine::{
-    Asker, Attendance, BlockCause, Engine, FailureKind, HookOptions, Snapshot, ToolVerdict, Unsealer,
+    Asker, Attendance, BlockCause, Engine, FailureKind, HookMode, HookOptions, Snapshot, ToolVerdict,
+    Unsealer,
 };
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{
@@ -259,6 +260,21 @@ async fn hooks_that_are_not_built_in_never_see_a_value() {
     engine.registry().on(watch, HookOptions::new(OwnerId::new("plugin")).id("watch")).unwrap();
     run(&engine, &format!("net {PLACEHOLDER}")).await.permit.unwrap();
     assert!(!seen.lock().unwrap().contains("the-value"));
+}
+
+#[tokio::test]
+async fn a_hook_in_shadow_never_sees_a_value() {
+    let engine = with_value("the-value");
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let watch = hook_fn::<BeforeToolCall, _>(move |event, _| {
+        log.lock().unwrap().push(command(event));
+        Ok(None)
+    });
+    let options = HookOptions::new(OwnerId::builtin()).id("watch").mode(HookMode::Shadow);
+    engine.registry().on(watch, options).unwrap();
+    run(&engine, &format!("net {PLACEHOLDER}")).await.permit.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [format!("net {PLACEHOLDER}")]);
 }
 
 fn filled(grounds: &[Ground], value: &str) -> Vec<Ground> {

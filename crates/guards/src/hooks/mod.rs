@@ -41,7 +41,8 @@ pub fn register_command_safety(snapshot: &mut Snapshot, guard: &CommandSafety) -
     register_command_safety_in(snapshot, guard, HookMode::Enforce)
 }
 
-/// As [`register_command_safety`], in a mode. In shadow the guard stops nothing, and people are shown what it finds all the same.
+/// As [`register_command_safety`], in a mode. In shadow the guard stops nothing, and questions show nothing that it finds: they are those
+/// that there would be without it.
 ///
 /// # Errors
 ///
@@ -51,7 +52,9 @@ pub fn register_command_safety_in(
     guard: &CommandSafety,
     mode: HookMode,
 ) -> Result<(), RegisterError> {
-    snapshot.set_foresight(Arc::new(guard.clone()));
+    if !mode.is_shadow() {
+        snapshot.set_foresight(Arc::new(guard.clone()));
+    }
     stand(snapshot, guard, COMMAND_SAFETY_ID, 100, mode)
 }
 

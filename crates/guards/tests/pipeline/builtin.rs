@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use backstop_engine::{
-    AskFuture, Asker, Attendance, Engine, HookOptions, Hosts, NotWhatWasJudged, Reviewed, ToolVerdict,
+    AskFuture, Asker, Attendance, Engine, HookMode, HookOptions, Hosts, NotWhatWasJudged, Reviewed,
+    ToolVerdict,
 };
 use backstop_guards::hooks::{
-    CommandSafety, FilePatterns, SecurityAudit, register_command_safety, register_security_audit,
+    CommandSafety, FilePatterns, SecurityAudit, register_command_safety, register_command_safety_in,
+    register_security_audit,
 };
 use backstop_guards::{CommandGuard, GuardSettings, PathGuard, Profile};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{CallContext, Decision, Digest, HostProfile, OwnerId, Params, PointId, hook_fn};
 use serde_json::{Value, json};
 
-use super::support::{engine, review, snapshot, why};
+use super::support::{call, context, engine, review, snapshot, why};
 
 const HOME: &str = "/home/somebody";
 
@@ -58,6 +60,19 @@ async fn a_host_that_shows_calls_to_one_point_only_has_the_guards_there() {
     let engine = engine(snapshot);
     assert!(review(&engine, "exec", json!({"command": "rm -rf /"})).await.blocked.is_some());
     assert_eq!(review(&engine, "exec", json!({"command": "python3 -c \"$CODE\""})).await.requests.len(), 1);
+}
+
+#[tokio::test]
+async fn people_are_shown_nothing_that_a_guard_in_shadow_finds() {
+    let event = call("exec", json!({"command": "sh -c 'ls | wc'"}));
+    for mode in [HookMode::Enforce, HookMode::Shadow] {
+        let mut snapshot = snapshot();
+        let guard = CommandSafety::new(CommandGuard::new(GuardSettings::default()), Some(HOME));
+        register_command_safety_in(&mut snapshot, &guard, mode).unwrap();
+        let starts = engine(snapshot).would_start(&event, &context());
+        // What there would be without it.
+        assert_eq!(starts.is_none(), mode.is_shadow(), "{starts:?}");
+    }
 }
 
 #[tokio::test]

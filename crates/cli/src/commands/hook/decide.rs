@@ -213,13 +213,15 @@ pub(crate) async fn judged(
 }
 
 async fn answered(backstop: &Backstop, event: &ClientEvent, left: Duration, has_desk: bool) -> Reply {
-    let says_so = backstop.config().config.agent.approvals.attended.value;
-    let settled = says_so.then(|| event.clone().attended_unless_said());
-    let event = settled.as_ref().unwrap_or(event);
-    let attendance = attendance(event, backstop.config(), has_desk);
-    match tokio::time::timeout(left, respond(backstop.engine(), event, &attendance)).await {
+    let event = event.clone().answer_by(Instant::now() + left);
+    let event = match backstop.config().config.agent.approvals.attended.value {
+        true => event.attended_unless_said(),
+        false => event,
+    };
+    let attendance = attendance(&event, backstop.config(), has_desk);
+    match tokio::time::timeout(left, respond(backstop.engine(), &event, &attendance)).await {
         Ok(reply) => reply,
-        Err(_) => refuse(event, &late(event)),
+        Err(_) => refuse(&event, &late(&event)),
     }
 }
 
