@@ -151,7 +151,10 @@ fn hook_row(hook: &HookMeta, counts: Option<&Counts>) -> Markup {
     let only = only.chain(hook.agents.as_ref().map(ToString::to_string)).collect::<Vec<_>>().join("; ");
     html! {
         tr.row {
-            td { code { (one_line(hook.id.as_str(), 80)) } }
+            td {
+                code { (one_line(hook.id.as_str(), 80)) }
+                @if hook.mode.is_shadow() { " " span.badge title="It is asked, and its answer changes nothing." { "shadow" } }
+            }
             td { (hook.point) }
             td { (one_line(hook.owner.as_ref(), 40)) }
             td.number { (hook.priority) }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstop_engine::{Reviewed, Said, Step};
+use backstop_engine::{Reviewed, Said, Step, Would};
 use backstop_hooks::RuleId;
 use backstop_store::Starts;
 use maud::{Markup, html};
@@ -133,12 +133,13 @@ fn steps(steps: &[Step]) -> Markup {
 }
 
 fn step(number: usize, step: &Step) -> Markup {
-    let (tone, word) = said(step.said);
+    let (tone, word) = said(step);
     let answer = step.detail.as_ref().map(|detail| &detail.said).filter(|said| !is_nothing(said));
     html! {
         li.row {
             div {
                 p.first {
+                    @if step.hook.mode.is_shadow() { span.badge title="It is asked, and its answer changes nothing." { "shadow" } " " }
                     span class={ "badge " (tone) } { (word) } " "
                     code { (one_line(step.hook.id.as_str(), 80)) }
                 }
@@ -148,6 +149,7 @@ fn step(number: usize, step: &Step) -> Markup {
                     span { "priority " (step.hook.priority) }
                     span { (one_line(step.hook.owner.as_ref(), 40)) }
                     span { (took(step.elapsed)) " of " (step.hook.budget.as_millis()) " ms" }
+                    @if !step.would_by.is_empty() { span { "by " (named(&step.would_by)) } }
                     @if step.again { span { "again, over the final value" } }
                     @if step.passed_despite_failure { span { "went on despite the failure" } }
                     @if let Some(author) = &step.proposal_of { span { "of what " (one_line(author.as_str(), 80)) " proposes" } }
@@ -176,8 +178,16 @@ fn cut(answer: &Value) -> String {
     if more == 0 { plain(&begun) } else { format!("{}\n… and {more} bytes more", plain(&begun)) }
 }
 
-const fn said(said: Said) -> (&'static str, &'static str) {
-    match said {
+/// What a hook said; of one in shadow, what it would have done.
+fn said(step: &Step) -> (&'static str, &'static str) {
+    match step.would {
+        Some(Would::Block) => return ("warning", "would block"),
+        Some(Would::Ask) => return ("info", "would ask"),
+        Some(Would::Modify) => return ("warning", "would rewrite"),
+        Some(Would::Handle) => return ("info", "would handle"),
+        None => {}
+    }
+    match step.said {
         Said::Nothing => ("good", "no objection"),
         Said::Pass => ("good", "pass"),
         Said::Rewrote => ("warning", "rewrote"),

@@ -1,5 +1,6 @@
 //! What a doctor says about one thing that it looked at.
 
+use backstop::config::{Guards, HookMode};
 use serde::Serialize;
 
 use super::{Output, Style, plain};
@@ -19,7 +20,7 @@ pub(crate) enum Grade {
 }
 
 /// One thing that was looked at.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Check {
     pub(crate) grade: Grade,
     pub(crate) text: String,
@@ -29,6 +30,22 @@ pub(crate) struct Check {
 }
 
 impl Check {
+    /// A warning for each guard that is in shadow: it is among the hooks, and nothing is stopped by it.
+    pub(crate) fn guards_in_shadow(guards: &Guards) -> impl Iterator<Item = Self> {
+        let Guards { command_safety, sensitive_files, .. } = guards;
+        let commands = ("command_safety", command_safety.enabled.value, command_safety.mode.value);
+        let files = ("sensitive_files", sensitive_files.enabled.value, sensitive_files.mode.value);
+        let shadows =
+            [commands, files].into_iter().filter(|(_, enabled, mode)| *enabled && *mode == HookMode::Shadow);
+        shadows.map(|(key, ..)| Self {
+            grade: Grade::Warning,
+            text: format!("the guard `guards.{key}` is in shadow: it stops nothing, and asks nobody"),
+            hint: Some(format!(
+                "`backstop log --would any` lists what it would have done; with `guards.{key}.mode: enforce` it counts"
+            )),
+        })
+    }
+
     /// The lines that people read, below the title of what they are about.
     pub(crate) fn lines(&self, output: &Output) -> String {
         let paint = output.paint();

@@ -135,7 +135,11 @@ fn configuration(checks: &mut Checks, surroundings: &Surroundings) {
                 format!("edit `{CONFIGURATION}/backstop.yaml`"),
             );
         }
-        Ok(_) => checks.good(None, "the operator's configuration can be used"),
+        Ok(operators) => {
+            checks.good(None, "the operator's configuration can be used");
+            let shadows = Check::guards_in_shadow(&operators.loaded.config.guards);
+            checks.0.extend(shadows.map(|check| About { client: None, check }));
+        }
         Err(error) => checks.failed(None, error.to_string(), format!("edit `{CONFIGURATION}/backstop.yaml`")),
     }
 }

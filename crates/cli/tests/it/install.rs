@@ -187,6 +187,26 @@ fn the_doctor_says_how_a_run_is_confined_and_who_can_answer() {
 }
 
 #[test]
+fn the_doctor_warns_of_guards_in_shadow() {
+    let user = User::with_config("guards: {sensitive_files: {mode: shadow}}\n");
+    user.run(&["install", "claude"]).succeeded();
+    let in_shadow = |user: &User| {
+        let (_, found) = checks(user, "claude");
+        let told = found.into_iter().filter(|(_, text)| text.contains("is in shadow"));
+        told.map(|(grade, text)| format!("{grade}: {text}")).collect::<Vec<_>>()
+    };
+    let told = "warning: the guard `guards.sensitive_files` is in shadow: it stops nothing, and asks nobody";
+    assert_eq!(in_shadow(&user), [told]);
+    // One that is switched off is not there at all.
+    user.configure("guards: {sensitive_files: {mode: shadow, enabled: false}}\n");
+    user.run(&["config", "pin"]).succeeded();
+    assert_eq!(in_shadow(&user), [""; 0]);
+    user.configure("guards: {command_safety: {mode: shadow}, sensitive_files: {mode: shadow}}\n");
+    user.run(&["config", "pin"]).succeeded();
+    assert_eq!(in_shadow(&user).len(), 2);
+}
+
+#[test]
 fn the_doctor_says_what_no_hook_sees() {
     let user = User::new();
     for (client, said) in

@@ -84,6 +84,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
 /// What all clients stand on: the operator's configuration and the database.
 struct Footing {
     problems: Vec<(String, &'static str)>,
+    shadows: Vec<Check>,
     heard: BTreeMap<&'static str, Heard>,
 }
 
@@ -95,7 +96,7 @@ async fn told(store: &dyn Store) -> Result<BTreeMap<&'static str, Heard>, StoreE
 
 impl Footing {
     async fn look(surroundings: &Surroundings) -> Self {
-        let mut footing = Self { problems: Vec::new(), heard: BTreeMap::new() };
+        let mut footing = Self { problems: Vec::new(), shadows: Vec::new(), heard: BTreeMap::new() };
         match Self::pinned(surroundings) {
             Ok(None) => {}
             Ok(Some(changed)) => footing.problems.push((
@@ -106,7 +107,11 @@ impl Footing {
             )),
             Err(error) => footing.problems.push((error.to_string(), "backstop config check")),
         }
-        let store = surroundings.load_quietly().and_then(|loaded| surroundings.store(&loaded));
+        let loaded = surroundings.load_quietly();
+        if let Ok(loaded) = &loaded {
+            footing.shadows = Check::guards_in_shadow(&loaded.config.guards).collect();
+        }
+        let store = loaded.and_then(|loaded| surroundings.store(&loaded));
         let heard = match store {
             Ok(store) => told(store.as_ref()).await.map_err(Error::from),
             Err(error) => Err(error),
@@ -132,6 +137,7 @@ impl Footing {
         for (problem, hint) in &self.problems {
             diagnosis.add(Grade::Failed, problem.as_str(), Some((*hint).to_owned()));
         }
+        diagnosis.checks.extend(self.shadows.iter().cloned());
         let text = match self.heard.get(client.name()) {
             Some(heard) => format!("last heard of at {}, {}", heard.at, heard.point),
             None => format!(

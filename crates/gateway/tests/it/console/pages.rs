@@ -1,10 +1,12 @@
 //! What pages show, and what they leave alone.
 
-use backstop_engine::{Engine, OperatorSettings, Snapshot};
+use backstop_engine::{Engine, HookMode, HookOptions, OperatorSettings, Snapshot};
 use backstop_gateway::{Metrics, Pricing};
 use backstop_hooks::conversation::{Message, Part, Role, TokenUsage, ToolCall, ToolResult};
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{AgentId, CallContext, HookError, Json, Params, Reason, SessionId, ToolName, hook_fn};
+use backstop_hooks::{
+    AgentId, CallContext, HookError, Json, OwnerId, Params, Reason, SessionId, ToolName, hook_fn,
+};
 use backstop_store::{Charge, LeaseHolder, MemoryStore, NewEntry, ReservationId, Session};
 use futures_util::FutureExt as _;
 
@@ -121,6 +123,32 @@ async fn a_trial_is_in_the_trail_before_it_is_judged_and_a_token_has_one_a_secon
     );
     assert!(passed >= 1 && answers.iter().all(|answer| matches!(answer.status(), 200 | 429)));
     assert_eq!(*told.lock().unwrap(), (1..=passed).collect::<Vec<_>>(), "what is refused leaves no entry");
+}
+
+#[tokio::test]
+async fn a_hook_in_shadow_is_shown_as_one_with_what_it_would_do() {
+    let server = Server::start().await;
+    let blocks = hook_fn::<BeforeToolCall, _>(|_, _| {
+        let reason = Reason::new("no").by(["house.rule".into()]);
+        Ok(Some(ToolCallOutcome {
+            block: Some(true),
+            block_reason: Some(reason),
+            ..ToolCallOutcome::default()
+        }))
+    });
+    let quiet = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None));
+    for (id, hook) in [("blocks", blocks), ("quiet", quiet)] {
+        let options = HookOptions::new(OwnerId::operator()).id(id).mode(HookMode::Shadow);
+        server.house.engine.registry().on::<BeforeToolCall>(hook, options).unwrap();
+    }
+    let person = server.person(&[Scope::Read]).await;
+    let tried = words(&server.tries(&person, &[("tool", "other"), ("arguments", "{}")]).await.text());
+    assert!(tried.contains("It would run as it is"), "{tried}");
+    assert!(tried.contains("shadow would block blocks") && tried.contains("by house.rule"), "{tried}");
+    assert!(tried.contains("shadow no objection quiet"), "{tried}");
+    let policy = words(&server.page(&person, "/policy").await);
+    assert!(policy.contains("blocks shadow before_tool_call"), "{policy}");
+    assert_eq!(policy.matches(" shadow ").count(), 2, "the gates that count are none: {policy}");
 }
 
 #[tokio::test]
