@@ -291,7 +291,12 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a file in its place as a whole.
+/// Waits until the names in a folder survive a power failure.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Puts a file in its place as a whole. That it is this one survives a power failure only behind [`sync_folder`].
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");

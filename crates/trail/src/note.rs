@@ -27,7 +27,7 @@ use crate::merkle::{HASH_BYTES, Hash};
 /// The type of an Ed25519 key in a signed note.
 const ED25519_KEY: u8 = 1;
 /// The most bytes of a key or a checkpoint in a file.
-const MAX_FILE_BYTES: u64 = 16 * 1024;
+pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024;
 /// The most signatures of a note that are read.
 const MAX_SIGNATURES: usize = 32;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::files::{Files, open, options, read, replace};
+use crate::files::{Files, open, options, read, replace, sync_folder};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
 use crate::log::{CHECKPOINT_AFTER, Options};
 use crate::merkle::{Frontier, Tile};
@@ -265,8 +265,7 @@ impl Tail {
         keep_frontier(files, self.first, 0, &self.frontier)?;
         let path = files.segment(self.first);
         let folder = path.parent().unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(TrailError::file(folder, "written to the disk"))
+        sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))
     }
 
     pub(crate) fn failed(

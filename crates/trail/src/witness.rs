@@ -15,9 +15,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::files::{self, Links, open, open_as, replace};
+use crate::files::{self, Links, open, open_as, replace, sync_folder};
 use crate::merkle::{Hash, empty_root, is_consistent};
-use crate::note::{base64, bytes, decimal, hash, is_name, key_id};
+use crate::note::{MAX_FILE_BYTES, base64, bytes, decimal, hash, is_name, key_id};
 use crate::{SignedCheckpoint, SigningKey, TrailError, VerifierKey};
 
 /// The type of an Ed25519 key that cosigns.
@@ -154,6 +154,9 @@ pub enum NotCosigned {
     /// The checkpoint is not signed by the key of the log.
     #[error("the checkpoint is not signed by the key of the log")]
     Signature,
+    /// The note of the checkpoint is longer than what a witness keeps, by its extension lines or its signatures.
+    #[error("the note of the checkpoint has {0} bytes, and a witness keeps at most {MAX_FILE_BYTES}")]
+    TooLong(usize),
     /// The log had more entries before than it has now, as the request says.
     #[error("the old size is above the size of the checkpoint")]
     Backwards,
@@ -200,6 +203,11 @@ impl Witness {
         if !keys.any(|key| note.is_signed_by(key)) {
             return Err(NotCosigned::Signature);
         }
+        let text = note.to_string();
+        // INVARIANT (what is kept can be read back): a witness that can't read what it has signed signs nothing any more.
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(NotCosigned::TooLong(text.len()));
+        }
         if *old > checkpoint.size {
             return Err(NotCosigned::Backwards);
         }
@@ -218,6 +226,7 @@ impl Witness {
             Err(TrailError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             last => Some(last?),
         };
+        let is_first = last.is_none();
         let (size, root) =
             last.map_or((0, empty_root()), |last| (last.checkpoint().size, last.checkpoint().root));
         if *old != size {
@@ -231,7 +240,13 @@ impl Witness {
         }
         let line = SigningKey::open(&self.key)?.cosign(&self.name, note, at);
         let line = line.ok_or(TrailError::NotAVerifierKey)?;
-        replace(&kept, note.to_string().as_bytes()).map_err(TrailError::file(&kept, "written"))?;
+        replace(&kept, text.as_bytes()).map_err(TrailError::file(&kept, "written"))?;
+        // INVARIANT (no cosignature leaves before what it is about survives a power failure): the name counts as well as the bytes.
+        let folder = &self.folder;
+        sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))?;
+        if let Some(above) = folder.parent().filter(|above| is_first && !above.as_os_str().is_empty()) {
+            sync_folder(above).map_err(TrailError::file(above, "written to the disk"))?;
+        }
         Ok(line)
     }
 

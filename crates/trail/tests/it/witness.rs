@@ -7,6 +7,7 @@ use backstop_trail::{
     AddCheckpoint, Checkpoint, Copies, CosignerKey, NotCosigned, SignedCheckpoint, SigningKey, TrailError,
     Trust, VerifyError, Witness, verify,
 };
+use base64::Engine as _;
 
 use crate::support::{Place, drafts};
 
@@ -92,6 +93,40 @@ fn a_witness_that_can_t_read_what_it_signed_signs_nothing() {
     fs::write(&kept, "x").unwrap();
     let refused = witness.add(&request(&place, 0), 6);
     assert!(matches!(refused, Err(NotCosigned::Trail(TrailError::Damaged { .. }))), "{refused:?}");
+}
+
+#[test]
+fn a_witness_keeps_nothing_that_it_could_not_read_back() {
+    let (place, witness) = watched(3);
+    let sound = request(&place, 0);
+    let key = SigningKey::open(&place.key()).unwrap();
+    // The text of a note ends with lines that say more, as many as there are.
+    let with = |extension: &str| {
+        let text = format!("{}{extension}\n", sound.checkpoint.checkpoint().text());
+        let verifier = place.verifier();
+        let id = u32::from_str_radix(verifier.to_string().split('+').nth(1).unwrap(), 16).unwrap();
+        let signature = [id.to_be_bytes().to_vec(), key.sign(&text)].concat();
+        let signature = base64::engine::general_purpose::STANDARD.encode(signature);
+        let checkpoint: SignedCheckpoint =
+            format!("{text}\n— {} {signature}\n", verifier.name()).parse().unwrap();
+        assert!(checkpoint.is_signed_by(&verifier));
+        AddCheckpoint { checkpoint, ..sound.clone() }
+    };
+    let long = with(&"x".repeat(20 * 1024));
+    assert!(long.to_string().len() <= backstop_trail::MAX_ADD_CHECKPOINT_BYTES);
+    assert!(matches!(witness.add(&long, 5), Err(NotCosigned::TooLong(_))));
+    // What it takes, it can read: of each length that is near the bound.
+    let (mut taken, mut old) = (0, 0);
+    for bytes in (16_000..16_400).step_by(13) {
+        let request = with(&"x".repeat(bytes));
+        match witness.add(&AddCheckpoint { old, path: Vec::new(), ..request }, 6) {
+            Ok(_) => (taken, old) = (taken + 1, 3),
+            Err(NotCosigned::TooLong(_)) => break,
+            other => panic!("{bytes}: {other:?}"),
+        }
+    }
+    assert!(taken > 1);
+    assert!(witness.add(&AddCheckpoint { old: 3, path: Vec::new(), ..sound.clone() }, 7).is_ok());
 }
 
 #[test]

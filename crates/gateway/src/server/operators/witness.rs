@@ -59,7 +59,7 @@ fn status(why: &NotCosigned) -> StatusCode {
     match why {
         NotCosigned::UnknownLog => StatusCode::NOT_FOUND,
         NotCosigned::Signature => StatusCode::FORBIDDEN,
-        NotCosigned::Backwards => StatusCode::BAD_REQUEST,
+        NotCosigned::Backwards | NotCosigned::TooLong(_) => StatusCode::BAD_REQUEST,
         NotCosigned::Conflict(_) | NotCosigned::OtherRoot => StatusCode::CONFLICT,
         NotCosigned::Proof => StatusCode::UNPROCESSABLE_ENTITY,
         NotCosigned::Trail(_) => StatusCode::INTERNAL_SERVER_ERROR,
