@@ -74,8 +74,10 @@ pub struct Log {
     /// The number of the next entry of this process.
     n: u64,
     pub(crate) tail: Option<Tail>,
-    /// How many entries there were when this process first looked.
-    pub(crate) met: Option<u64>,
+    /// Up to which entry the log was read from its files, as others may have left them. What is behind, this process wrote.
+    pub(crate) read: u64,
+    /// How many entries this process has seen in the log.
+    pub(crate) seen: u64,
     key: Option<SigningKey>,
     /// What was found damaged or could not be written, and what no entry tells yet.
     pub(crate) befallen: Befallen,
@@ -107,8 +109,19 @@ impl Log {
         let process = Uuid::new_v4().simple().to_string();
         let origin = String::new();
         let befallen = Befallen::default();
-        let mut log =
-            Self { files, options, origin, lock, process, n: 1, tail: None, met: None, key: None, befallen };
+        let mut log = Self {
+            files,
+            options,
+            origin,
+            lock,
+            process,
+            n: 1,
+            tail: None,
+            read: 0,
+            seen: 0,
+            key: None,
+            befallen,
+        };
         log.locked(|log| {
             log.origin = log.known_name()?;
             Ok(())
@@ -179,7 +192,9 @@ impl Log {
     /// Writes sealed entries at the end as it is known.
     pub(crate) fn write(&mut self, sealed: &[Vec<u8>]) -> Result<(), TrailError> {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
-        tail.write(&self.files, &self.options, &self.lock, sealed)
+        tail.write(&self.files, &self.options, &self.lock, sealed)?;
+        self.seen = tail.frontier.size();
+        Ok(())
     }
 
     /// Begins to number as another process does.
@@ -337,7 +352,7 @@ impl Log {
             }
         }
         tail.found = tail.frontier.size();
-        self.met.get_or_insert(tail.found);
+        self.compare_with_seen(tail.found);
         tail.take_replaced().into_iter().for_each(|tile| self.befallen.note_recovered(tile));
         self.tail = Some(tail);
         self.tell()
@@ -353,13 +368,16 @@ impl Log {
                 }
                 if bytes > tail.bytes {
                     let end = tail.follow(&self.files)?;
+                    self.read = tail.frontier.size();
                     return Ok((tail, end));
                 }
             }
             // The key may have been replaced, too.
             _ => self.key = None,
         }
-        Tail::load(&self.files, generation)
+        let (tail, end) = Tail::load(&self.files, generation)?;
+        self.read = tail.frontier.size();
+        Ok((tail, end))
     }
 
     pub(crate) fn extent(&self) -> Result<Extent, TrailError> {

@@ -8,23 +8,26 @@
 //!
 //! What comes next signs over what was damaged. So where checkpoints are missing that must have been there, the entry says how many entries
 //! one still `covers`, and how many stood `unsigned` behind them: whether those were changed before can't be told any more by this log alone,
-//! and [`verify`](crate::verify()) says so. Fewer than 256 entries behind a checkpoint may always be without one.
+//! and [`verify`](crate::verify()) says so. Fewer than 256 entries behind a checkpoint may be without one for a minute, by their own times: so
+//! long after a process was killed, what it left unsigned can't be told from what somebody put there. A log that becomes shorter while a
+//! process writes it is told in the same way.
 //!
 //! Not recovered is a name where all checkpoints are signed by other keys: whoever made them is not known.
 
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::entry::{Body, Draft, KIND_IMPAIRED, KIND_RECOVERED};
+use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED};
 use crate::files::{name_of, replace};
 use crate::frame::Frame;
 use crate::log::{CHECKPOINT_ENTRIES, Log, now};
 use crate::note::OwnKeys;
+use crate::reader::Reader;
 use crate::salvage::{Salvaged, salvaged};
 use crate::{SignedCheckpoint, TrailError};
 
@@ -32,8 +35,8 @@ use crate::{SignedCheckpoint, TrailError};
 const CHECKPOINT: &str = "checkpoint";
 /// The most checkpoints of which signatures are checked to find one that counts.
 const MOST_TRIED: usize = 1024;
-/// How old a log with entries is at which it must have a checkpoint: six times what one takes at most.
-const LONG_AGO: Duration = Duration::from_mins(1);
+/// How old an entry is at which a checkpoint must cover it, in milliseconds: six times what one takes at most.
+const LONG_AGO: i64 = 60_000;
 
 /// What befell a log, as far as this process has seen.
 #[derive(Debug, Default)]
@@ -102,7 +105,7 @@ impl Log {
             Ok(None) => (false, None),
             Ok(Some(_)) | Err(()) => (true, None),
         };
-        if newest.is_some() && self.unsigned_behind(covered(newest.as_ref())) == 0 {
+        if newest.is_some() && self.unsigned_behind(covered(newest.as_ref()))? == 0 {
             return Ok(newest);
         }
         let mut all = self.files.all_checkpoints()?.0;
@@ -127,7 +130,7 @@ impl Log {
         is_put_back: bool,
         covers: u64,
     ) -> Result<(), TrailError> {
-        let unsigned = self.unsigned_behind(covers);
+        let unsigned = self.unsigned_behind(covers)?;
         let mut facts = json!({ "file": CHECKPOINT, "covers": covers });
         if let Some(facts) = facts.as_object_mut().filter(|_| unsigned > 0) {
             facts.insert("unsigned".to_owned(), unsigned.into());
@@ -146,19 +149,32 @@ impl Log {
     }
 
     /// Returns how many entries there were behind the first `covers` that a checkpoint should have covered by now. Whoever adds 256 entries
-    /// or more signs them in the same moment, and whoever ends signs, so fewer may be without one.
-    fn unsigned_behind(&self, covers: u64) -> u64 {
+    /// or more signs them in the same moment, so fewer may be without one, for as long as a checkpoint takes.
+    fn unsigned_behind(&self, covers: u64) -> Result<u64, TrailError> {
         let found = self.tail.as_ref().map_or(0, |tail| tail.found);
         let behind = found.saturating_sub(covers);
-        let is_old = || covers == 0 && self.met.is_some_and(|met| met > 0) && self.begins_long_ago();
-        let is_due = behind >= CHECKPOINT_ENTRIES || (behind > 0 && is_old());
-        if is_due { behind } else { 0 }
+        if behind >= CHECKPOINT_ENTRIES {
+            return Ok(behind);
+        }
+        Ok(if self.is_old_from(covers)? { self.read.min(found).saturating_sub(covers) } else { 0 })
     }
 
-    /// Returns whether the log was named so long ago that there must have been a checkpoint.
-    fn begins_long_ago(&self) -> bool {
-        let named = fs::metadata(self.files.origin()).and_then(|file| file.modified());
-        named.is_ok_and(|named| named.elapsed().is_ok_and(|age| age > LONG_AGO))
+    /// Returns whether one of the entries from this number on, as they were read from the file, is so old that there must have been a
+    /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too.
+    fn is_old_from(&self, covers: u64) -> Result<bool, TrailError> {
+        let (bound, mut is_old) = (now().saturating_sub(LONG_AGO), false);
+        if covers >= self.read {
+            return Ok(false);
+        }
+        Reader::of(self.files.clone()).scan(covers, |index, frame| {
+            if index >= self.read {
+                return ControlFlow::Break(());
+            }
+            // What was pruned was covered, and what can't be read has no time.
+            is_old = frame.entry().and_then(Envelope::read).is_none_or(|envelope| envelope.at < bound);
+            if is_old { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(is_old)
     }
 
     /// Returns the name of the log, and gives it one where it has none.
@@ -213,6 +229,15 @@ impl Log {
         own.map(|note| Some(note.checkpoint().origin.clone())).ok_or_else(unknown)
     }
 
+    /// Tells that entries are gone which this process has seen. A crash takes none from under a process that runs.
+    pub(crate) fn compare_with_seen(&mut self, size: u64) {
+        if size < self.seen {
+            let facts = json!({ "file": "entries", "covers": size, "unsigned": self.seen - size });
+            self.befallen.note_recovered(facts);
+        }
+        self.seen = size;
+    }
+
     /// Moves a file to where damaged ones are kept. It is told before it is done, so that nothing that comes between hides it.
     fn put_aside(&mut self, path: &Path, name: &str, mut facts: Value) -> Result<(), TrailError> {
         let kept = self.files.damaged(name)?;
@@ -242,6 +267,8 @@ impl Log {
         let entry = self.sealed(&Draft::new(now(), KIND_RECOVERED, Body::of(&facts)?))?;
         Frame::Entry(&entry).write(&mut bytes);
         self.count_replacement()?;
+        // How many are gone is told already.
+        self.seen = 0;
         // The bad one stays what it is, under another name.
         fs::hard_link(&path, &kept).map_err(TrailError::file(&kept, "written"))?;
         for stale in [self.files.places(first), self.files.frontier()] {

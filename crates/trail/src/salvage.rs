@@ -30,7 +30,7 @@ pub(crate) struct Salvaged {
     pub(crate) index: u64,
     /// How many bytes are lost.
     pub(crate) lost: usize,
-    /// How many frames stand behind the first that is lost.
+    /// How many frames stand behind the first that is lost, at least one where bytes are lost.
     pub(crate) behind: u64,
 }
 
@@ -62,7 +62,9 @@ pub(crate) fn salvaged(files: &Files, first: u64) -> Result<Salvaged, TrailError
         at = next;
     }
     let bad = bad.unwrap_or(index);
-    Ok(Salvaged { bytes, index: bad, lost, behind: index - bad })
+    // What is lost had at least one entry, and how many more can't be told.
+    let behind = (index - bad).max(u64::from(lost > 0));
+    Ok(Salvaged { bytes, index: bad, lost, behind })
 }
 
 /// Returns the hashes of the entries from `index` to before the one of this hash, as far as the full tiles there know them.

@@ -560,8 +560,9 @@ impl Unproved {
     fn read(index: u64, entry: &Entry) -> Option<Self> {
         let number = |field: &str| entry.body.get(field)?.as_u64();
         let (covers, unsigned) = (number("covers")?, number("unsigned")?);
-        // What comes behind the entry is none of what it tells of.
-        let entries = covers..covers.saturating_add(unsigned).min(index);
+        // What comes behind the entry is none of what it tells of. Where all that it tells of is gone, the first of it stands for the rest.
+        let most = index.max(covers.saturating_add(1));
+        let entries = covers..covers.saturating_add(unsigned).min(most);
         (!entries.is_empty()).then_some(Self { index, entries })
     }
 

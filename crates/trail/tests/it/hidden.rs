@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::ops::ControlFlow;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use backstop_trail::{Checkpoint, Log, SigningKey, TrailError, Trust, Unproved, VerifyError, Wrong, verify};
+use backstop_trail::{
+    Checkpoint, Draft, Log, SigningKey, TrailError, Trust, Unproved, VerifyError, Wrong, now, verify,
+};
 use serde_json::json;
 
 use crate::support::{Place, bodies, draft, drafts, frame, told};
@@ -89,17 +91,91 @@ fn an_older_checkpoint_in_the_place_of_the_newest_is_told() {
     assert_eq!(unproved(&place), [Unproved { index: 701, entries: 200..700 }]);
 }
 
+/// Entries of that age, in milliseconds.
+fn aged(count: u64, age: i64) -> Vec<Draft> {
+    drafts(count).into_iter().map(|draft| Draft { at: now() - age, ..draft }).collect()
+}
+
 #[test]
-fn a_short_log_without_a_checkpoint_is_told_where_it_is_old() {
-    for (age, is_told) in [(0, false), (120, true)] {
-        let place = Place::new();
-        place.open().append(&drafts(3)).unwrap();
-        let origin = fs::OpenOptions::new().write(true).open(place.log().join("origin")).unwrap();
-        origin.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
-        goes_on(&place);
-        assert_eq!(bodies(&place, "recovered").len(), usize::from(is_told), "{age}");
-        assert_eq!(unproved(&place).len(), usize::from(is_told), "{age}");
+fn entries_without_a_checkpoint_are_told_where_they_are_old() {
+    for (age, is_told) in [(0, false), (120_000, true)] {
+        for covers in [0, 3, 300] {
+            let place = signed(covers);
+            place.open().append(&aged(2, age)).unwrap();
+            // Somebody makes the log look new.
+            let origin = fs::OpenOptions::new().write(true).open(place.log().join("origin")).unwrap();
+            origin.set_modified(SystemTime::now()).unwrap();
+            goes_on(&place);
+            goes_on(&place);
+            let expected = match is_told {
+                true => vec![Unproved { index: covers + 3, entries: covers..covers + 2 }],
+                false => vec![],
+            };
+            assert_eq!(unproved(&place), expected, "{age} {covers}");
+        }
     }
+}
+
+#[test]
+fn dropped_checkpoints_of_a_few_old_entries_are_told() {
+    let place = Place::new();
+    let mut log = place.open();
+    for (group, age) in [(5, 300_000), (200, 200_000)] {
+        log.append(&aged(group, age)).unwrap();
+        log.checkpoint().unwrap();
+    }
+    drop(log);
+    let first = place.reader().checkpoints().unwrap().0[0].to_string();
+    for (name, text) in [("checkpoint", first.clone()), ("checkpoints", format!("--\n{first}"))] {
+        fs::write(place.log().join(name), text).unwrap();
+    }
+    change(&place, 9);
+    goes_on(&place);
+    assert_eq!(unproved(&place), [Unproved { index: 206, entries: 5..205 }]);
+}
+
+#[test]
+fn what_a_process_wrote_itself_and_signs_late_is_no_finding() {
+    let place = Place::new();
+    let mut log = place.open();
+    log.append(&aged(2, 120_000)).unwrap();
+    log.append(&aged(2, 120_000)).unwrap();
+    log.checkpoint().unwrap();
+    log.append(&aged(2, 120_000)).unwrap();
+    log.checkpoint().unwrap();
+    assert_eq!(unproved(&place), []);
+}
+
+#[test]
+fn a_log_that_becomes_shorter_under_a_process_is_told() {
+    let place = signed(3);
+    let mut log = place.open();
+    log.append(&drafts(4)).unwrap();
+    let frames = place.frames(0);
+    place.put_frames(0, &frames[..5]);
+    log.append(&drafts(1)).unwrap();
+    log.checkpoint().unwrap();
+    let gone = json!({ "file": "entries", "covers": 5, "unsigned": 2 });
+    assert_eq!(bodies(&place, "recovered"), [gone]);
+    // Of those that are gone, the first place is named.
+    assert_eq!(unproved(&place), [Unproved { index: 5, entries: 5..6 }]);
+    log.append(&drafts(1)).unwrap();
+    log.checkpoint().unwrap();
+    assert_eq!(unproved(&place).len(), 1, "it is told once");
+}
+
+#[test]
+fn bytes_that_can_t_be_told_from_entries_are_not_lost_in_silence() {
+    let place = signed(3);
+    place.open().append(&drafts(2)).unwrap();
+    let mut frames = place.frames(0);
+    // Each of these may begin an entry of 80 KB.
+    frames[4] = [0xff, 0x3f, 1, 0, 0xaa, 0xaa, 0xaa, 0xaa].repeat(15_000);
+    place.put_frames(0, &frames);
+    goes_on(&place);
+    let told = bodies(&place, "recovered");
+    assert_eq!((told.len(), &told[0]["covers"], &told[0]["unsigned"]), (1, &json!(4), &json!(1)));
+    assert_eq!(unproved(&place), [Unproved { index: 4, entries: 4..5 }]);
 }
 
 #[test]
