@@ -413,15 +413,8 @@ impl Log {
         self.sync()?;
         let Extent { size, root } = self.extent()?;
         let checkpoint = Checkpoint { origin: self.origin.clone(), size, root };
-        let signed = if keys.is_empty() {
-            let key = match self.key.take() {
-                Some(key) => key,
-                None => SigningKey::open(&self.options.key)?,
-            };
-            checkpoint.signed(&[self.key.insert(key)])
-        } else {
-            checkpoint.signed(keys)
-        };
+        let signed =
+            if keys.is_empty() { checkpoint.signed(&[self.signing_key()?]) } else { checkpoint.signed(keys) };
         let (all, newest) = (self.files.checkpoints(), self.files.checkpoint());
         let text = signed.to_string();
         let file = open(&all, options().append(true).create(true));
@@ -432,6 +425,15 @@ impl Log {
             tail.checkpoint = (size, Instant::now());
         }
         Ok(signed)
+    }
+
+    /// Returns the key that signs now. It is made if it is not there.
+    pub(crate) fn signing_key(&mut self) -> Result<&SigningKey, TrailError> {
+        let key = match self.key.take() {
+            Some(key) => key,
+            None => SigningKey::open(&self.options.key)?,
+        };
+        Ok(self.key.insert(key))
     }
 
     /// Counts that files are about to be replaced, so that other processes open them anew.

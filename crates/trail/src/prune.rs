@@ -1,7 +1,7 @@
 //! Retention: entries go, and what proves the others stays.
 //!
 //! A pruned entry leaves its hash, so the tree, all checkpoints and all proofs stay what they were. Which entries go is said first, by
-//! tombstones that a checkpoint covers: an entry that is gone without a tombstone was taken away by somebody else.
+//! tombstones that the key of the log has signed and a checkpoint covers: an entry that is gone without a tombstone was taken away by somebody else.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -11,20 +11,21 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{
-    Body, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE,
+    Body, BodyError, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE,
 };
 use crate::files::{Files, open, options};
 use crate::frame::{Frame, Frames, Next};
 use crate::log::Log;
+use crate::note::base64;
 use crate::reader::Reader;
 use crate::tail::{keep_frontier, kept_frontier};
-use crate::{TILE, TrailError};
+use crate::{SigningKey, TILE, TrailError};
 
 /// The most ranges that one tombstone names.
 const MOST_RANGES: usize = 1000;
 
 /// What a tombstone says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
     /// By which rule.
     pub policy: String,
@@ -32,6 +33,28 @@ pub struct Tombstone {
     pub count: u64,
     /// Which, the first of the log being 0: from, and behind the last.
     pub ranges: Vec<Range<u64>>,
+}
+
+/// A tombstone as an entry has it: with the signature of the key of the log. Whoever can write the folder can add entries, and must not be
+/// able to take others away with one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SignedTombstone {
+    #[serde(flatten)]
+    pub(crate) tombstone: Tombstone,
+    /// The signature, in Base64.
+    pub(crate) signature: String,
+}
+
+impl Tombstone {
+    /// Returns what is signed of it.
+    pub(crate) fn text(&self, origin: &str) -> Result<String, BodyError> {
+        Ok(format!("backstop trail tombstone\n{origin}\n{}\n", Body::of(self)?.as_str()))
+    }
+
+    fn signed(self, origin: &str, key: &SigningKey) -> Result<SignedTombstone, BodyError> {
+        let signature = base64(&key.sign(&self.text(origin)?));
+        Ok(SignedTombstone { tombstone: self, signature })
+    }
 }
 
 impl Log {
@@ -71,12 +94,15 @@ impl Log {
             if ranges.is_empty() {
                 return Ok(0);
             }
+            let origin = log.origin.clone();
+            let key = log.signing_key()?;
             let tombstones = ranges.chunks(MOST_RANGES).map(|ranges| {
                 let tombstone =
                     Tombstone { policy: policy.to_owned(), count: count(ranges), ranges: ranges.to_vec() };
-                Ok(Draft::new(at, KIND_TOMBSTONE, Body::of(&tombstone)?))
+                Ok(Draft::new(at, KIND_TOMBSTONE, Body::of(&tombstone.signed(&origin, key)?)?))
             });
-            log.add(&tombstones.collect::<Result<Vec<_>, TrailError>>()?)?;
+            let tombstones = tombstones.collect::<Result<Vec<_>, TrailError>>()?;
+            log.add(&tombstones)?;
             log.sign(&[])?;
             log.count_replacement()?;
             rewrite_all(log.files(), &ranges)?;

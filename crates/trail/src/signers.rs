@@ -1,10 +1,11 @@
 //! Whose signatures count: the keys that a log had, one after the other, and what each of them signed.
 
-use crate::VerifierKey;
 use crate::entry::Entry;
 use crate::log::rotation_text;
 use crate::note::SignedCheckpoint;
+use crate::prune::SignedTombstone;
 use crate::verify::{VerifyError, Wrong};
+use crate::{TrailError, VerifierKey};
 
 /// Returns whether no checkpoint of that size is one that was kept elsewhere, or that the key signed.
 pub(crate) fn is_foreign(notes: &[(&SignedCheckpoint, bool)], size: u64, key: Option<&VerifierKey>) -> bool {
@@ -42,19 +43,7 @@ pub(crate) fn signatures(
     rotations: &[Rotation],
 ) -> Result<Option<VerifierKey>, VerifyError> {
     let Some(trusted) = trusted else { return Ok(None) };
-    let mut keys = vec![rotations.first().map_or(trusted, |first| &first.from)];
-    for rotation in rotations {
-        // Each hands over from the one before it; one that was done twice, since a crash came between, is the same again.
-        if keys.last() != Some(&&rotation.to) {
-            if keys.last() != Some(&&rotation.from) {
-                return Err(VerifyError::Entry { index: rotation.index, why: Wrong::FalseRotation });
-            }
-            keys.push(&rotation.to);
-        }
-    }
-    if !keys.contains(&trusted) {
-        return Err(VerifyError::OtherKey);
-    }
+    let keys = keys(trusted, rotations)?;
     notes.sort_by_key(|(note, _)| note.checkpoint().size);
     // Once the next key has signed, the one before it counts no more.
     let mut current = 0;
@@ -68,4 +57,51 @@ pub(crate) fn signatures(
         }
     }
     Ok(keys.last().copied().cloned())
+}
+
+/// Checks who signed the tombstones, each by its place: the key that signed then, or the one before it, since a crash may come between handing
+/// over and the first signature of the new one. Without a trusted key none is checked.
+pub(crate) fn tombstones(
+    origin: &str,
+    tombstones: &[(u64, SignedTombstone)],
+    trusted: Option<&VerifierKey>,
+    rotations: &[Rotation],
+) -> Result<(), VerifyError> {
+    let Some(trusted) = trusted.filter(|_| !tombstones.is_empty()) else { return Ok(()) };
+    let keys = keys(trusted, rotations)?;
+    let mut rotations = rotations.iter().peekable();
+    let mut current = 0;
+    for (index, SignedTombstone { tombstone, signature }) in tombstones {
+        while let Some(rotation) = rotations.next_if(|rotation| rotation.index < *index) {
+            current += usize::from(keys.get(current) != Some(&&rotation.to));
+        }
+        let mut signers = keys.iter().take(current + 1).skip(current.saturating_sub(1));
+        let text = tombstone.text(origin).map_err(TrailError::from)?;
+        let signature = crate::note::bytes(signature).unwrap_or_default();
+        if !signers.any(|key| key.has_signed(&text, &signature)) {
+            return Err(VerifyError::Entry { index: *index, why: Wrong::FalseTombstone });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the keys that the log had, one after the other.
+fn keys<'k>(
+    trusted: &'k VerifierKey,
+    rotations: &'k [Rotation],
+) -> Result<Vec<&'k VerifierKey>, VerifyError> {
+    let mut keys = vec![rotations.first().map_or(trusted, |first| &first.from)];
+    for rotation in rotations {
+        // Each hands over from the one before it; one that was done twice, since a crash came between, is the same again.
+        if keys.last() != Some(&&rotation.to) {
+            if keys.last() != Some(&&rotation.from) {
+                return Err(VerifyError::Entry { index: rotation.index, why: Wrong::FalseRotation });
+            }
+            keys.push(&rotation.to);
+        }
+    }
+    if !keys.contains(&trusted) {
+        return Err(VerifyError::OtherKey);
+    }
+    Ok(keys)
 }

@@ -5,7 +5,7 @@
 //! - *content and order*: the tree over the entries has the root of each checkpoint at its size;
 //! - *completeness*: each process numbers its entries, so numbers are missing where entries are, and a process that began and never said that
 //!   it stopped was killed, or runs;
-//! - *pruning*: an entry that is gone is one that a tombstone names.
+//! - *pruning*: an entry that is gone is one that a tombstone names, which a key of the log has signed.
 //!
 //! What files alone can't show: that the end was cut off together with its checkpoints, and that somebody who has the key wrote everything
 //! anew. Both show against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
@@ -23,10 +23,10 @@ use crate::frame::{Frame, Frames, Next};
 use crate::log::Extent;
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
-use crate::prune::Tombstone;
+use crate::prune::SignedTombstone;
 use crate::reader::Reader;
 use crate::salvage::is_damaged;
-use crate::signers::{Rotation, is_foreign, rotation, signatures};
+use crate::signers::{Rotation, is_foreign, rotation, signatures, tombstones};
 use crate::{TILE, TrailError, VerifierKey};
 
 /// The most processes, and the most places of a kind, that a report names.
@@ -137,6 +137,8 @@ pub enum Wrong {
     Untold,
     /// It hands over to another key, and not both have signed that.
     FalseRotation,
+    /// It says that entries were pruned, and the key of the log did not sign that.
+    FalseTombstone,
 }
 
 impl fmt::Display for Wrong {
@@ -147,6 +149,7 @@ impl fmt::Display for Wrong {
             Self::Missing => "it is missing, with the file that it was in",
             Self::Twice => "it was put in or moved, since its number in its process was there already",
             Self::Untold => "it is gone, and no entry says that it was pruned",
+            Self::FalseTombstone => "it says that entries were pruned, and no key of the log signed that",
             Self::FalseRotation => "it names a new key that the old one did not sign",
         })
     }
@@ -243,7 +246,7 @@ pub fn verify_each(
     due.sort_by_key(|(size, _, kept)| (*size, *kept));
     let mut walk = Walk::new(&due, trust.clock_tolerance);
     walk.compare(log.files())?;
-    let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish());
+    let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish(&origin, trust.key.as_ref()));
     let walk = walked.map_err(|error| match error {
         // Whoever has no key can write any size.
         VerifyError::CutOff { known, .. } if is_foreign(&notes, known, trust.key.as_ref()) => {
@@ -292,7 +295,7 @@ struct Walk<'d> {
     pruned: Vec<Range<u64>>,
     /// How many entries were pruned so far.
     gone: u64,
-    tombstones: Vec<Range<u64>>,
+    tombstones: Vec<(u64, SignedTombstone)>,
     rotations: Vec<Rotation>,
     alive: BTreeMap<String, Alive>,
     /// The first entry whose number its process had used before.
@@ -470,9 +473,8 @@ impl<'d> Walk<'d> {
                 }
             }
             KIND_TOMBSTONE => {
-                let tombstone = Tombstone::deserialize(Entry::read(bytes)?.body).ok()?;
-                // Nothing can have been pruned that was not there yet.
-                self.tombstones.extend(tombstone.ranges.into_iter().filter(|range| range.end <= index));
+                let signed = SignedTombstone::deserialize(Entry::read(bytes)?.body).ok();
+                self.tombstones.push((index, signed.unwrap_or_default()));
             }
             KIND_ROTATED => self.rotations.push(rotation(index, &Entry::read(bytes)?)?),
             _ => {}
@@ -514,7 +516,7 @@ impl<'d> Walk<'d> {
         named(&mut self.named, Process { process, missing, lost, last, started, stopped }, &mut self.unnamed);
     }
 
-    fn finish(mut self) -> Result<Self, VerifyError> {
+    fn finish(mut self, origin: &str, trusted: Option<&VerifierKey>) -> Result<Self, VerifyError> {
         let size = self.frontier.size();
         if self.due.peek().is_some() {
             let known = self.most;
@@ -527,9 +529,15 @@ impl<'d> Walk<'d> {
         if let Some(index) = self.twice {
             return Err(VerifyError::Entry { index, why: Wrong::Twice });
         }
-        self.tombstones.sort_by_key(|range| range.start);
+        tombstones(origin, &self.tombstones, trusted, &self.rotations)?;
+        // Nothing can have been pruned that was not there yet.
+        let ranges = std::mem::take(&mut self.tombstones).into_iter().flat_map(|(index, signed)| {
+            signed.tombstone.ranges.into_iter().filter(move |range| range.end <= index)
+        });
+        let mut ranges: Vec<Range<u64>> = ranges.collect();
+        ranges.sort_by_key(|range| range.start);
         let mut told: Vec<Range<u64>> = Vec::new();
-        for range in std::mem::take(&mut self.tombstones) {
+        for range in ranges {
             match told.last_mut() {
                 Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
                 _ => told.push(range),

@@ -1,9 +1,10 @@
 use std::fs;
 
-use backstop_trail::{SignedCheckpoint, Trust, VerifyError, Wrong, verify};
+use backstop_trail::{Body, Draft, SignedCheckpoint, Trust, VerifyError, Wrong, now, verify};
 use proptest::prelude::*;
+use serde_json::json;
 
-use crate::support::{Place, drafts, frame};
+use crate::support::{Place, bodies, drafts, frame};
 
 /// A log of two full tiles and a half, with a checkpoint of all.
 fn log() -> Place {
@@ -155,16 +156,63 @@ fn a_missing_segment_is_found() {
 #[test]
 fn an_entry_that_is_gone_without_a_tombstone_is_found() {
     let place = log();
+    take_away(&place, 9);
+    let found = place.verify();
+    assert!(matches!(found, Err(VerifyError::Entry { index: 9, why: Wrong::Untold })), "{found:?}");
+}
+
+/// Replaces an entry by its hash, as pruning does.
+fn take_away(place: &Place, at: usize) {
     let mut frames = place.frames(0);
-    let leaf = backstop_trail::merkle::leaf_hash(&frames[9][8..]);
+    let leaf = backstop_trail::merkle::leaf_hash(&frames[at][8..]);
     let length = (32_u32 | 1 << 31).to_le_bytes();
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&length);
     hasher.update(&leaf);
-    frames[9] = [&length[..], &hasher.finalize().to_le_bytes(), &leaf].concat();
+    frames[at] = [&length[..], &hasher.finalize().to_le_bytes(), &leaf].concat();
     place.put_frames(0, &frames);
-    let found = place.verify();
-    assert!(matches!(found, Err(VerifyError::Entry { index: 9, why: Wrong::Untold })), "{found:?}");
+}
+
+#[test]
+fn a_tombstone_that_no_key_of_the_log_signed_takes_nothing_away() {
+    let signed = |place: &Place| bodies(place, "tombstone").remove(0)["signature"].clone();
+    let pruned = |place: &Place| place.open().prune(1, 5, "test", |_, _| false).unwrap();
+    // Those of another tombstone of this log, and of the same one of another log.
+    let (same, other) = (Place::new(), Place::new());
+    for place in [&same, &other] {
+        place.open().append(&drafts(20)).unwrap();
+    }
+    pruned(&same);
+    other.open().prune(10, 5, "test", |index, _| index != 9).unwrap();
+    for signature in [None, Some(json!("AAAA")), Some(signed(&same)), Some(signed(&other))] {
+        let place = same.copy();
+        let mut body = json!({ "policy": "test", "count": 1, "ranges": [{ "start": 9, "end": 10 }] });
+        signature.into_iter().for_each(|signature| body["signature"] = signature);
+        let forged = Draft::new(now(), "tombstone", Body::of(&body).unwrap()).sealed("p", 1).unwrap();
+        let mut frames = place.frames(0);
+        let index = frames.len() as u64;
+        frames.push(frame(&forged));
+        place.put_frames(0, &frames);
+        place.open().append(&drafts(1)).unwrap();
+        place.open().checkpoint().unwrap();
+        take_away(&place, 9);
+        let found = place.verify();
+        let is_found =
+            matches!(found, Err(VerifyError::Entry { index: i, why: Wrong::FalseTombstone }) if i == index);
+        assert!(is_found, "{found:?}");
+    }
+}
+
+#[test]
+fn a_tombstone_counts_by_the_key_that_signed_at_its_place() {
+    let place = Place::new();
+    place.open().append(&drafts(20)).unwrap();
+    for end in [2, 4, 6] {
+        place.open().prune(end, 5, "test", |_, _| false).unwrap();
+        assert_eq!(place.verify().unwrap().pruned, end);
+        place.open().rotate(5).unwrap();
+        assert_eq!(place.verify().unwrap().pruned, end);
+    }
 }
 
 #[test]
