@@ -188,13 +188,14 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Returns the line that cosigns the checkpoint at this time, in seconds since 1970. What is kept is on the disk before.
+    /// Returns whether a request is one of a log that this witness watches, without a look at what it keeps: whoever has not signed it takes
+    /// no room from others.
     ///
     /// # Errors
     ///
-    /// [`NotCosigned`]. What can't be read counts as nothing: the witness would forget what it has signed.
-    pub fn add(&self, request: &AddCheckpoint, at: u64) -> Result<String, NotCosigned> {
-        let AddCheckpoint { old, path, checkpoint: note } = request;
+    /// [`NotCosigned::UnknownLog`], [`NotCosigned::Signature`], [`NotCosigned::TooLong`] and [`NotCosigned::Backwards`].
+    pub fn admits(&self, request: &AddCheckpoint) -> Result<(), NotCosigned> {
+        let AddCheckpoint { old, checkpoint: note, .. } = request;
         let checkpoint = note.checkpoint();
         let mut keys = self.logs.iter().filter(|key| key.name() == checkpoint.origin).peekable();
         if keys.peek().is_none() {
@@ -203,14 +204,26 @@ impl Witness {
         if !keys.any(|key| note.is_signed_by(key)) {
             return Err(NotCosigned::Signature);
         }
-        let text = note.to_string();
         // INVARIANT (what is kept can be read back): a witness that can't read what it has signed signs nothing any more.
-        if text.len() as u64 > MAX_FILE_BYTES {
-            return Err(NotCosigned::TooLong(text.len()));
+        let bytes = note.to_string().len();
+        if bytes as u64 > MAX_FILE_BYTES {
+            return Err(NotCosigned::TooLong(bytes));
         }
         if *old > checkpoint.size {
             return Err(NotCosigned::Backwards);
         }
+        Ok(())
+    }
+
+    /// Returns the line that cosigns the checkpoint at this time, in seconds since 1970. What is kept is on the disk before.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCosigned`]. What can't be read counts as nothing: the witness would forget what it has signed.
+    pub fn add(&self, request: &AddCheckpoint, at: u64) -> Result<String, NotCosigned> {
+        self.admits(request)?;
+        let AddCheckpoint { old, path, checkpoint: note } = request;
+        let checkpoint = note.checkpoint();
         let mut folders = fs::DirBuilder::new();
         folders.recursive(true);
         #[cfg(unix)]
@@ -240,7 +253,7 @@ impl Witness {
         }
         let line = SigningKey::open(&self.key)?.cosign(&self.name, note, at);
         let line = line.ok_or(TrailError::NotAVerifierKey)?;
-        replace(&kept, text.as_bytes()).map_err(TrailError::file(&kept, "written"))?;
+        replace(&kept, note.to_string().as_bytes()).map_err(TrailError::file(&kept, "written"))?;
         // INVARIANT (no cosignature leaves before what it is about survives a power failure): the name counts as well as the bytes.
         let folder = &self.folder;
         sync_folder(folder).map_err(TrailError::file(folder, "written to the disk"))?;

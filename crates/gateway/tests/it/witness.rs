@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backstop_gateway::Settings;
 use backstop_trail::{AddCheckpoint, Body, Draft, Log, Options, SigningKey, Witness, now};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::support::*;
 
@@ -92,4 +93,21 @@ async fn whoever_is_no_witness_answers_nothing_there() {
     let gateway = gateway(settings(&upstream)).await;
     let answer = talk(&gateway, asking(&House::new().request(0, 1).to_string())).await;
     assert_eq!((answer.status(), upstream.count()), (404, 0), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn whoever_is_slow_silences_no_witness() {
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
+    let mut house = House::new();
+    let gateway = gateway(Settings { witness: Some(Arc::new(house.witness())), ..settings(&upstream) }).await;
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = connect(&gateway).await;
+        let request = asking(&"x".repeat(1000));
+        stream.write_all(&request.as_bytes()[..request.len() - 1]).await.unwrap();
+        slow.push(stream);
+        let request = house.request(slow.len() as u64 - 1, 1);
+        let answer = talk(&gateway, asking(&request.to_string())).await;
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+    }
 }

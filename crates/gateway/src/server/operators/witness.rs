@@ -24,6 +24,8 @@ pub(super) const PATH: &str = "/-/witness/add-checkpoint";
 pub(super) const MOST_AT_ONCE: usize = 4;
 /// How long a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request that was signed waits for others.
+const WAIT: Duration = Duration::from_secs(2);
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The form of an answer that says how many entries the last checkpoint has.
 const SIZE: &str = "text/x.tlog.size";
@@ -34,15 +36,24 @@ pub(super) async fn add_checkpoint(
     room: &Arc<Semaphore>,
     body: Incoming,
 ) -> Response<AnswerBody> {
-    let Ok(_permit) = room.try_acquire() else {
-        return refused(StatusCode::SERVICE_UNAVAILABLE, "others are being answered; ask again");
-    };
     let Ok(Some(asked)) = timeout(PATIENCE, read(body)).await else {
         return refused(StatusCode::BAD_REQUEST, "this is no request to add a checkpoint");
     };
+    // Whoever is slow, or has signed nothing, takes no room.
+    if let Err(why) = witness.admits(&asked) {
+        return refused(status(&why), &why.to_string());
+    }
+    let Ok(Ok(permit)) = timeout(WAIT, Arc::clone(room).acquire_owned()).await else {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "others are being answered; ask again");
+    };
     let witness = Arc::clone(witness);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let added = tokio::task::spawn_blocking(move || witness.add(&asked, now)).await;
+    let added = tokio::task::spawn_blocking(move || {
+        // As long as the thread is at work, whether or not anybody still waits for the answer.
+        let _permit = permit;
+        witness.add(&asked, now)
+    })
+    .await;
     match added {
         Ok(Ok(line)) => told(StatusCode::OK, TEXT, line),
         Ok(Err(NotCosigned::Conflict(size))) => told(StatusCode::CONFLICT, SIZE, format!("{size}\n")),
