@@ -13,7 +13,7 @@ use std::time::Duration;
 use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind};
 use backstop_http_client::{Client, Proxies, Request, Route, Settings, tls::Trust};
 use backstop_store::{ProveAuditError, Store, Timestamp};
-use backstop_trail::{AddCheckpoint, Copies, CosignerKey, SignedCheckpoint, TrailError};
+use backstop_trail::{AddCheckpoint, Copies, CosignerKey, SignedCheckpoint, TrailError, VerifierKey};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
@@ -80,6 +80,11 @@ pub enum WitnessError {
         /// How many entries the newest checkpoint has.
         found: u64,
     },
+    /// The newest checkpoint is not signed by the trail's own key: nothing is handed over.
+    #[error(
+        "the newest checkpoint of the trail is not signed by its key\nhint: `backstop audit verify` says more; the next process that writes puts it aside"
+    )]
+    NotOurs,
     /// The server does not watch this trail.
     #[error(
         "it does not watch this trail\nhint: whoever runs it needs the key of the trail, which `backstop audit verify` prints"
@@ -246,22 +251,39 @@ async fn aside<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(WitnessError::Folder(TrailError::Closed)))
 }
 
-/// Adds a copy of the newest checkpoint to a folder.
+/// Adds a copy of the newest checkpoint to a folder, and compares it with the copies that are there.
 async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessError> {
     // No hashes are needed.
     let checkpoint = offered(store, u64::MAX).await?.checkpoint;
+    let keys = store.audit_keys().await?;
+    let keys = keys.iter().map(|key| key.parse()).collect::<Result<Vec<VerifierKey>, _>>()?;
     let copies = Copies::new(folder);
     aside(move || {
+        let is_own = |note: &SignedCheckpoint| keys.iter().any(|key| note.is_signed_by(key));
+        // What is added once stays: whoever can write the trail's files must not have anything added.
+        if !is_own(&checkpoint) {
+            return Err(WitnessError::NotOurs);
+        }
         copies.add(&checkpoint)?;
-        let entries = checkpoint.checkpoint().size;
-        Ok(Witnessed { entries, at: None, checkpoint: checkpoint.to_string() })
+        let newest = checkpoint.checkpoint();
+        let found = newest.size;
+        for copy in copies.of(&newest.origin)?.0.iter().filter(|copy| is_own(copy)) {
+            let copy = copy.checkpoint();
+            if copy.size > found {
+                return Err(WitnessError::CutOff { known: copy.size, found });
+            }
+            if copy.size == found && copy.root != newest.root {
+                return Err(WitnessError::Rewritten { found });
+            }
+        }
+        Ok(Witnessed { entries: found, at: None, checkpoint: checkpoint.to_string() })
     })
     .await
 }
 
-/// Returns the copies that a folder has of this trail.
+/// Returns the copies that a folder has of this trail. Which of them are signed is asked by whoever compares.
 async fn copies(store: &dyn Store, folder: &Path) -> Result<Vec<String>, WitnessError> {
-    let origin = offered(store, u64::MAX).await?.checkpoint.checkpoint().origin.clone();
+    let origin = store.audit_origin().await?;
     let copies = Copies::new(folder);
     aside(move || {
         let (own, unreadable) = copies.of(&origin)?;

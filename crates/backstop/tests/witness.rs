@@ -13,7 +13,7 @@ use backstop::store::{
     AuditBody, AuditStore as _, Durability, NewAuditEntry, SqliteStore, Timestamp, VerifyAuditError,
 };
 use backstop::{HookTypes, WitnessError, Witnesses};
-use backstop_trail::{AddCheckpoint, NotCosigned, Reader, SigningKey, Witness};
+use backstop_trail::{AddCheckpoint, Copies, NotCosigned, Reader, SigningKey, Witness};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -155,23 +155,77 @@ async fn a_folder_shows_a_trail_that_was_cut_off_or_written_anew() {
     let told = witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
     assert_eq!((told.entries, told.at), (320, None));
     let copies = kept(&witnesses, &trail).await.unwrap();
-    trail.store().verify_audit_with(None, &copies).await.unwrap();
+    trail.store().verify_audit_with(None, &copies, None).await.unwrap();
     // It ends before the copy, and fits its own checkpoints.
     trail.put_back(old.path());
     trail.store().verify_audit(None).await.unwrap();
     let copies = kept(&witnesses, &trail).await.unwrap();
-    let found = trail.store().verify_audit_with(None, &copies).await;
+    let found = trail.store().verify_audit_with(None, &copies, None).await;
     assert!(matches!(found, Err(VerifyAuditError::Truncated { known: 320, found: 300 })), "{found:?}");
+    // Whoever hands it over is told as well.
+    let told = witnesses.tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::CutOff { known: 320, found: 300 })), "{told:?}");
+    let other = trail.kept();
+    trail.add(20).await;
+    let told = witnesses.tell(&trail.store()).await.remove(0).1;
+    let found = trail.store().audit_head().await.unwrap().seq;
+    assert_eq!(found, 320, "a start, or a stop, would make it another size");
+    assert!(matches!(told, Err(WitnessError::Rewritten { found: 320 })), "{told:?}");
+    trail.put_back(other.path());
     trail.add(50).await;
     // It hides nothing to hand over what it is now.
     witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
     let copies = kept(&witnesses, &trail).await.unwrap();
-    let found = trail.store().verify_audit_with(None, &copies).await;
+    let found = trail.store().verify_audit_with(None, &copies, None).await;
     assert!(matches!(found, Err(VerifyAuditError::Rewritten { seq: 320 })), "{found:?}");
     // A trail that began anew is another one.
     fs::remove_dir_all(trail.path("backstop.trail")).unwrap();
     trail.add(3).await;
-    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::OtherTrail(2))));
+    assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::OtherTrail(4))));
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_the_trail_s_key_did_not_sign_is_not_handed_over_and_says_nothing() {
+    let trail = Trail::new();
+    trail.add(3).await;
+    let folder = trail.path("witness");
+    fs::create_dir(&folder).unwrap();
+    let witnesses = Witnesses::folder(&folder);
+    witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
+    let file = trail.path("backstop.trail").join("checkpoint");
+    let sound = fs::read_to_string(&file).unwrap();
+    let forged = sound.replacen("\n3\n", "\n999999\n", 1);
+    fs::write(&file, &forged).unwrap();
+    let told = witnesses.tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::NotOurs)), "{told:?}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    fs::write(&file, &sound).unwrap();
+    // What was put there all the same counts for nothing.
+    Copies::new(&folder).add(&forged.parse().unwrap()).unwrap();
+    witnesses.tell(&trail.store()).await.remove(0).1.unwrap();
+    let copies = kept(&witnesses, &trail).await.unwrap();
+    let report = trail.store().verify_audit_with(None, &copies, None).await.unwrap();
+    assert_eq!((copies.len(), report.checkpoints.foreign), (2, 1));
+    // A copy that a key before has signed counts on.
+    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
+    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
+    let report = trail.store().verify_audit_with(None, &copies, None).await.unwrap();
+    assert_eq!(report.checkpoints.foreign, 1);
+}
+
+#[tokio::test]
+async fn signatures_are_checked_by_a_key_that_is_given_where_there_is_none() {
+    let trail = Trail::new();
+    trail.add(3).await;
+    let key = trail.store().verify_audit(None).await.unwrap().checkpoints.key.unwrap();
+    fs::rename(trail.path("audit.key"), trail.path("away")).unwrap();
+    let verify = async |key| trail.store().verify_audit_with(None, &[], key).await;
+    assert_eq!(verify(None).await.unwrap().checkpoints.key, None);
+    assert_eq!(verify(Some(&key)).await.unwrap().checkpoints.key.as_ref(), Some(&key));
+    assert!(matches!(verify(Some("x")).await, Err(VerifyAuditError::Untrusted(_))));
+    let origin = key.split('+').next().unwrap();
+    let stranger = SigningKey::open(&trail.path("stranger")).unwrap().verifier(origin).unwrap().to_string();
+    assert!(matches!(verify(Some(&stranger)).await, Err(VerifyAuditError::Untrusted(_))));
 }
 
 #[tokio::test]
@@ -192,7 +246,7 @@ async fn a_server_cosigns_what_only_grew_and_knows_what_did_not() {
     // Another process knows nothing of what the witness has.
     let other = served(trail.witness("witness.example"), &lies).await;
     let copies = kept(&other, &trail).await.unwrap();
-    trail.store().verify_audit_with(None, &copies).await.unwrap();
+    trail.store().verify_audit_with(None, &copies, None).await.unwrap();
     let known = trail.store().audit_head().await.unwrap().seq;
     lies.store(true, Ordering::Release);
     trail.add(1).await;

@@ -270,6 +270,8 @@ pub struct AuditCheckpoints {
     pub torn: u64,
     /// How many entries the newest one covers.
     pub covered: u64,
+    /// How many of those that others have kept no key of the trail has signed: they say nothing.
+    pub foreign: u64,
     /// The time of the first entry that neither a checkpoint nor the head covers which the trail was compared with: whether it and those
     /// behind it were changed can't be told.
     #[serde(rename = "uncoveredSince")]
@@ -436,13 +438,21 @@ pub trait AuditStore {
     /// Checks the whole trail, and compares it with a head that it once had.
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError>;
 
-    /// As [`verify_audit`](Self::verify_audit), and compares with signed checkpoints that others have kept, too. A trail in memory has none,
-    /// and is compared with the head alone.
+    /// As [`verify_audit`](Self::verify_audit), and compares with signed checkpoints that others have kept, too. Signatures are checked by `key`,
+    /// one that the trail has or had, as [`AuditCheckpoints::key`] has it, or else by the key that is here. A trail in memory has no
+    /// checkpoints, and is compared with the head alone.
     async fn verify_audit_with(
         &self,
         known: Option<AuditHead>,
         kept: &[String],
+        key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError>;
+
+    /// Returns the name of the trail.
+    async fn audit_origin(&self) -> Result<String, ProveAuditError>;
+
+    /// Returns the keys by which checkpoints count for whoever writes the trail: the one that signs, and the one before it.
+    async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError>;
 
     /// Returns what a witness is asked that has cosigned `old` entries of the trail: to cosign the newest checkpoint, with the hashes that prove
     /// that the trail only grew since (the request of `c2sp.org/tlog-witness`). Where there are fewer entries, there are no hashes.

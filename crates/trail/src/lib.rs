@@ -56,6 +56,8 @@ mod verify;
 mod witness;
 #[cfg(feature = "files")]
 mod writer;
+#[cfg(feature = "files")]
+mod wrong;
 
 pub use entry::{
     Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_IMPAIRED, KIND_OMITTED,
@@ -76,11 +78,13 @@ pub use prune::Tombstone;
 #[cfg(feature = "files")]
 pub use reader::Reader;
 #[cfg(feature = "files")]
-pub use verify::{Backwards, Process, Report, Trust, Unproved, VerifyError, Wrong, verify, verify_each};
+pub use verify::{Backwards, Process, Report, Trust, Unproved, VerifyError, verify, verify_each};
 #[cfg(feature = "files")]
 pub use witness::{AddCheckpoint, Copies, CosignerKey, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, Witness};
 #[cfg(feature = "files")]
 pub use writer::{Appended, Waiting, Writer, Written};
+#[cfg(feature = "files")]
+pub use wrong::Wrong;
 
 /// How many hashes a full tile has.
 pub const TILE: u64 = 256;

@@ -140,6 +140,16 @@ impl SigningKey {
         self.0.public_key().as_ref().first_chunk::<32>().copied().unwrap_or_default()
     }
 
+    /// Returns what others need to check signatures of whoever writes the log: by the key in this file, and by the one before it, which lies
+    /// beside it. Where there is no file, there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`TrailError`] when a file is there and can't be read, or holds something else.
+    pub fn own_verifiers(path: &Path, origin: &str) -> Result<Vec<VerifierKey>, TrailError> {
+        Ok(OwnKeys::read(path)?.verifiers(origin))
+    }
+
     /// Returns what others need to check its signatures of a log; `None` for an origin that no note can hold.
     pub fn verifier(&self, origin: &str) -> Option<VerifierKey> {
         VerifierKey::new(origin, self.public())
@@ -174,10 +184,14 @@ impl OwnKeys {
         Ok(Self(keys))
     }
 
+    /// Returns what others need to check their signatures of a log.
+    pub(crate) fn verifiers(&self, origin: &str) -> Vec<VerifierKey> {
+        self.0.iter().filter_map(|key| VerifierKey::new(origin, *key)).collect()
+    }
+
     /// Returns whether one of them signed the checkpoint of the log that it names.
     pub(crate) fn have_signed(&self, note: &SignedCheckpoint) -> bool {
-        let verifiers = self.0.iter().filter_map(|key| VerifierKey::new(&note.checkpoint.origin, *key));
-        verifiers.into_iter().any(|verifier| note.is_signed_by(&verifier))
+        self.verifiers(&note.checkpoint.origin).iter().any(|verifier| note.is_signed_by(verifier))
     }
 }
 

@@ -1,10 +1,14 @@
 //! Whose signatures count: the keys that a log had, one after the other, and what each of them signed.
 
-use crate::entry::Entry;
+use std::ops::ControlFlow;
+
+use crate::entry::{Entry, Envelope, KIND_ROTATED};
 use crate::log::rotation_text;
 use crate::note::SignedCheckpoint;
 use crate::prune::SignedTombstone;
-use crate::verify::{VerifyError, Wrong};
+use crate::reader::Reader;
+use crate::verify::VerifyError;
+use crate::wrong::Wrong;
 use crate::{TrailError, VerifierKey};
 
 /// Returns whether no checkpoint of that size is one that was kept elsewhere, or that the key signed.
@@ -20,6 +24,32 @@ pub(crate) struct Rotation {
     pub(crate) index: u64,
     pub(crate) from: VerifierKey,
     pub(crate) to: VerifierKey,
+}
+
+/// Returns the checkpoints that were kept elsewhere and that a key of the log has signed, and how many others there are: where they are kept,
+/// somebody may have put in what they like, and that says nothing of the log. Without a key all count.
+pub(crate) fn vouching<'n>(
+    log: &Reader,
+    kept: &'n [SignedCheckpoint],
+    trusted: Option<&VerifierKey>,
+) -> Result<(Vec<&'n SignedCheckpoint>, u64), TrailError> {
+    let Some(trusted) = trusted else { return Ok((kept.iter().collect(), 0)) };
+    let mut keys = vec![trusted.clone()];
+    // The keys before and after it are asked for only where one of them may have signed.
+    if kept.iter().any(|note| !note.is_signed_by(trusted)) {
+        let mut rotations = Vec::new();
+        log.scan(0, |index, frame| {
+            let entry = frame
+                .entry()
+                .filter(|bytes| Envelope::read(bytes).is_some_and(|envelope| envelope.kind == KIND_ROTATED));
+            rotations.extend(entry.and_then(Entry::read).and_then(|entry| rotation(index, &entry)));
+            ControlFlow::Continue(())
+        })?;
+        keys.extend(rotations.iter().flat_map(|rotation| [rotation.from.clone(), rotation.to.clone()]));
+    }
+    let (vouching, foreign): (Vec<_>, Vec<_>) =
+        kept.iter().partition(|note| keys.iter().any(|key| note.is_signed_by(key)));
+    Ok((vouching, foreign.len() as u64))
 }
 
 /// Reads the handing over of a key, if both have signed it.

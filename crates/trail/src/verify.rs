@@ -12,7 +12,6 @@
 //! the newest checkpoint is in order and complete by numbers, and no more.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -26,7 +25,8 @@ use crate::note::SignedCheckpoint;
 use crate::prune::SignedTombstone;
 use crate::reader::Reader;
 use crate::salvage::is_damaged;
-use crate::signers::{Rotation, is_foreign, rotation, signatures, tombstones};
+use crate::signers::{Rotation, is_foreign, rotation, signatures, tombstones, vouching};
+use crate::wrong::Wrong;
 use crate::{TILE, TrailError, VerifierKey};
 
 /// The most processes, and the most places of a kind, that a report names.
@@ -62,6 +62,8 @@ pub struct Report {
     pub covered: u64,
     /// How many entries the newest checkpoint covers that was kept elsewhere; `None` if none was given.
     pub witnessed: Option<u64>,
+    /// How many checkpoints that were kept elsewhere no key of the log has signed, where a key was given: they say nothing.
+    pub foreign: u64,
     /// The key that signs now, where a key was given.
     pub key: Option<VerifierKey>,
     /// How many entries were pruned.
@@ -120,39 +122,6 @@ pub struct Process {
     pub started: bool,
     /// Whether it said that it stopped.
     pub stopped: bool,
-}
-
-/// What is wrong with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
-    /// It is not what was written, or one before it was removed or put in.
-    Changed,
-    /// It can't be read.
-    Unreadable,
-    /// Its segment is not there.
-    Missing,
-    /// It has the number of an earlier one of its process: it was put in, or moved.
-    Twice,
-    /// It is gone, and no tombstone names it.
-    Untold,
-    /// It hands over to another key, and not both have signed that.
-    FalseRotation,
-    /// It says that entries were pruned, and the key of the log did not sign that.
-    FalseTombstone,
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Changed => "it was changed, or one was removed or put in there",
-            Self::Unreadable => "it can't be read",
-            Self::Missing => "it is missing, with the file that it was in",
-            Self::Twice => "it was put in or moved, since its number in its process was there already",
-            Self::Untold => "it is gone, and no entry says that it was pruned",
-            Self::FalseTombstone => "it says that entries were pruned, and no key of the log signed that",
-            Self::FalseRotation => "it names a new key that the old one did not sign",
-        })
-    }
 }
 
 /// Why a log is not what was written.
@@ -236,7 +205,8 @@ pub fn verify_each(
     let (own, torn_checkpoints) = log.checkpoints()?;
     let newest = log.checkpoint()?;
     let notes = own.iter().chain(newest.as_ref()).map(|note| (note, false));
-    let notes: Vec<_> = notes.chain(trust.kept.iter().map(|note| (note, true))).collect();
+    let (kept, foreign) = vouching(log, &trust.kept, trust.key.as_ref())?;
+    let notes: Vec<_> = notes.chain(kept.into_iter().map(|note| (note, true))).collect();
     if let Some((other, _)) = notes.iter().find(|(note, _)| note.checkpoint().origin != origin) {
         return Err(VerifyError::OtherLog { found: other.checkpoint().origin.clone(), origin });
     }
@@ -265,6 +235,7 @@ pub fn verify_each(
         torn_checkpoints,
         covered: covered(false).unwrap_or(0),
         witnessed: covered(true),
+        foreign,
         key,
         pruned: walk.gone,
         missing: walk.missing,

@@ -104,6 +104,10 @@ enum AuditCommand {
         /// Compare with the checkpoints that a witness keeps in this folder [default: `audit.witness` in the configuration]
         #[arg(long, value_name = "FOLDER")]
         witness: Option<PathBuf>,
+        /// Check the signatures of checkpoints with this key of the trail, as `audit verify` prints it [default: that of the key in the data
+        /// folder, if it can be read]
+        #[arg(long, value_name = "KEY")]
+        trail_key: Option<String>,
     },
     /// Hand the newest checkpoint to the witnesses in `audit.witness`, as `serve` does every minute. For machines without a server, by a timer
     Witness,
@@ -139,8 +143,9 @@ enum AuditCommand {
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
-            AuditCommand::Verify { head, key, public_key, witness } => {
-                audit::Settings::Verify { head, signer: audit::Signer::of(key, public_key), witness }
+            AuditCommand::Verify { head, key, public_key, witness, trail_key } => {
+                let signer = audit::Signer::of(key, public_key);
+                audit::Settings::Verify { head, signer, witness, trail_key }
             }
             AuditCommand::Witness => audit::Settings::Witness,
             AuditCommand::Head { key } => audit::Settings::Head { key },

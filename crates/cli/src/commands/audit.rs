@@ -27,7 +27,7 @@ const MOST_PRUNED: usize = 1_000_000;
 pub(crate) enum Settings {
     /// Whether the trail is whole, and is the one whose head was kept, and that witnesses know: those in this folder, or those of the
     /// configuration.
-    Verify { head: Option<PathBuf>, signer: Signer, witness: Option<PathBuf> },
+    Verify { head: Option<PathBuf>, signer: Signer, witness: Option<PathBuf>, trail_key: Option<String> },
     /// The witnesses are told how far it reaches.
     Witness,
     /// Its end, signed with the key in this file.
@@ -84,7 +84,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let loaded = surroundings.load()?;
     let store = surroundings.store(&loaded)?;
     match settings {
-        Settings::Verify { head, signer, witness } => {
+        Settings::Verify { head, signer, witness, trail_key } => {
             let known = match head {
                 Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
                 None => None,
@@ -93,8 +93,8 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
                 Some(folder) => Witnesses::folder(&folder),
                 None => Witnesses::of(&loaded)?,
             };
-            return verify(store.as_ref(), known, &Heard::from(&witnesses, store.as_ref()).await?, output)
-                .await;
+            let heard = Heard::from(&witnesses, store.as_ref()).await?;
+            return verify(store.as_ref(), known, trail_key.as_deref(), &heard, output).await;
         }
         Settings::Witness => {
             return witness::tell(&Witnesses::of(&loaded)?, store.as_ref(), output).await;
@@ -115,13 +115,19 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
 async fn verify(
     store: &dyn Store,
     known: Option<AuditHead>,
+    key: Option<&str>,
     heard: &Heard,
     output: &Output,
 ) -> Result<Exit, Error> {
-    let report = store.verify_audit_with(known, &heard.kept).await?;
+    let report = store.verify_audit_with(known, &heard.kept, key).await?;
     let AuditReport { head, checkpoints, .. } = &report;
     let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
-    let is_proved = !overdue && report.unproved.is_empty() && heard.silent.is_empty();
+    let is_unchecked = checkpoints.count > 0 && checkpoints.key.is_none();
+    let is_proved = !overdue
+        && !is_unchecked
+        && checkpoints.foreign == 0
+        && report.unproved.is_empty()
+        && heard.silent.is_empty();
     let exit = if is_proved { Exit::Success } else { Exit::Incomplete };
     if output.is_json() {
         let mut whole = serde_json::to_value(&report).unwrap_or_default();
@@ -159,12 +165,29 @@ async fn verify(
         text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
     });
     output.text(text.trim_end())?;
+    if is_unchecked {
+        output.say(UNCHECKED);
+    }
+    if checkpoints.foreign > 0 {
+        output.say(&foreign(checkpoints.foreign));
+    }
     if overdue {
         output.say(&uncovered(&report));
     }
     report.unproved.iter().for_each(|entries| output.say(&unproved(entries)));
     heard.warnings().iter().for_each(|warning| output.say(warning));
     Ok(exit)
+}
+
+/// What is said where signatures were not checked, and what to do.
+const UNCHECKED: &str = "warning: the signatures of its checkpoints were not checked, since the key can't be read here: whoever can write the trail may have made them\n\
+                         hint: `--trail-key` takes the public key that `backstop audit verify` prints where the trail is written";
+
+/// Returns what is said of checkpoints of witnesses that no key of the trail has signed.
+fn foreign(count: u64) -> String {
+    format!(
+        "warning: {count} of the checkpoints that witnesses keep are signed by no key of this trail, and say nothing: somebody put them there, or changed them, or the key was replaced without `backstop audit rotate`"
+    )
 }
 
 /// Returns what can't be told of entries that were damaged or without a checkpoint, and what to do.
@@ -216,9 +239,6 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         torn,
     } = report;
     let mut notices = Vec::new();
-    if checkpoints.count > 0 && checkpoints.key.is_none() {
-        notices.push("the signatures of its checkpoints were not checked: the key can't be read".to_owned());
-    }
     if head.seq > 0 && !is_compared {
         let hint = "no witness, and no head that was kept elsewhere: the end can't be proved. That it was cut off, or all of it rewritten with the key, can't be told (`audit.witness`)";
         notices.push(hint.to_owned());

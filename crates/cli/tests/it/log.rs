@@ -396,6 +396,22 @@ fn a_witness_shows_what_the_trail_alone_can_t() {
     assert!(sound.out.contains("keeps 1 checkpoint"), "{}", sound.whole());
     assert!(!sound.out.contains("no witness"), "{}", sound.whole());
 
+    // An auditor who may not read the key.
+    let key = user.run(&["audit", "verify", "--json"]).succeeded().json();
+    let key = key["checkpoints"]["key"].as_str().unwrap().to_owned();
+    let own = user.path().join("data/backstop/audit.key");
+    std::fs::rename(&own, user.path().join("away")).unwrap();
+    let unchecked = user.run(&["audit", "verify"]);
+    assert_eq!(unchecked.code, Some(3), "{}", unchecked.whole());
+    assert!(
+        unchecked.err.contains("`--trail-key`") && !unchecked.out.contains("is whole"),
+        "{}",
+        unchecked.whole()
+    );
+    let checked = user.run(&["audit", "verify", "--trail-key", &key]).succeeded();
+    assert!(checked.out.contains("are signed by"), "{}", checked.whole());
+    std::fs::rename(user.path().join("away"), own).unwrap();
+
     // The trail as it was before: sound in itself.
     let folder = user.path().join("data/backstop/backstop.trail");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -409,6 +425,8 @@ fn a_witness_shows_what_the_trail_alone_can_t() {
         assert_eq!(cut.code, Some(1), "{}", cut.whole());
         assert!(cut.err.contains("the audit trail was cut off"), "{}", cut.whole());
     }
+    let told = user.run(&["audit", "witness"]);
+    assert!(told.code == Some(1) && told.err.contains("the trail was cut off"), "{}", told.whole());
 }
 
 #[test]

@@ -226,8 +226,17 @@ impl AuditStore for MemoryStore {
         &self,
         known: Option<AuditHead>,
         _kept: &[String],
+        _key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError> {
         self.verify_audit(known).await
+    }
+
+    async fn audit_origin(&self) -> Result<String, ProveAuditError> {
+        Err(ProveAuditError::InMemory)
+    }
+
+    async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError> {
+        Err(ProveAuditError::InMemory)
     }
 
     async fn offer_audit(&self, _old: u64) -> Result<String, ProveAuditError> {

@@ -76,15 +76,24 @@ impl AuditStore for SqliteStore {
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        self.trail.verify(known, &[]).await
+        self.trail.verify(known, &[], None).await
     }
 
     async fn verify_audit_with(
         &self,
         known: Option<AuditHead>,
         kept: &[String],
+        key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError> {
-        self.trail.verify(known, kept).await
+        self.trail.verify(known, kept, key).await
+    }
+
+    async fn audit_origin(&self) -> Result<String, ProveAuditError> {
+        self.trail.origin().await
+    }
+
+    async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError> {
+        self.trail.keys().await
     }
 
     async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError> {

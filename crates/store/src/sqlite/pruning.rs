@@ -45,11 +45,12 @@ impl Trail {
         limit: usize,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
+        let chosen = self.aside(move |trail| trail.chosen(bound, limit)).await?;
+        if chosen.is_empty() {
+            return Ok(0);
+        }
+        self.sign_own().await?;
         self.aside(move |trail| {
-            let chosen = trail.chosen(bound, limit)?;
-            if chosen.is_empty() {
-                return Ok(0);
-            }
             let (mut staying, names) = (Staying::default(), memmem::Finder::new(NAMES_HOOKS));
             let scanned = trail.reader().scan(0, |index, frame| {
                 if !chosen.holds(index + 1)

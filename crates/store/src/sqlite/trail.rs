@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use backstop_hooks::Digest;
 use backstop_trail::{
     AddCheckpoint, Appended, Body, Envelope, Extent, Log, Options, Reader, SignedCheckpoint, SigningKey,
-    TrailError, Trust, Unproved, VerifyError, Writer, verify_each,
+    TrailError, Trust, Unproved, VerifierKey, VerifyError, Writer, verify_each,
 };
 use memchr::memmem;
 use serde_json::json;
@@ -129,25 +129,43 @@ impl Trail {
         &self,
         known: Option<AuditHead>,
         kept: &[String],
+        key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError> {
+        let untrusted = |error: TrailError| VerifyAuditError::Untrusted(error.to_string());
         let kept = kept.iter().map(|kept| kept.parse()).collect::<Result<Vec<_>, TrailError>>();
-        let kept = kept.map_err(|error| VerifyAuditError::Untrusted(error.to_string()))?;
-        self.aside(move |trail| trail.verified(known, kept)).await
+        let (kept, key) = (kept.map_err(untrusted)?, key.map(str::parse).transpose().map_err(untrusted)?);
+        self.aside(move |trail| trail.verified(known, kept, key)).await
+    }
+
+    pub(super) async fn origin(&self) -> Result<String, ProveAuditError> {
+        self.aside(|trail| {
+            let origin = trail.reader().origin().map_err(|error| trail.failed(&error))?;
+            origin.ok_or_else(|| ProveAuditError::NotProvable("there is no audit trail yet".to_owned()))
+        })
+        .await
+    }
+
+    pub(super) async fn keys(&self) -> Result<Vec<String>, ProveAuditError> {
+        let origin = self.origin().await?;
+        self.aside(move |trail| {
+            let keys = SigningKey::own_verifiers(&trail.options.key, &origin);
+            Ok(keys.map_err(|error| trail.failed(&error))?.iter().map(VerifierKey::to_string).collect())
+        })
+        .await
     }
 
     fn verified(
         &self,
         known: Option<AuditHead>,
         kept: Vec<SignedCheckpoint>,
+        key: Option<VerifierKey>,
     ) -> Result<AuditReport, VerifyAuditError> {
         let witnessed = kept.iter().map(|kept| kept.checkpoint().size).max().unwrap_or_default();
         let reader = self.reader();
         let origin = reader.origin().map_err(|error| self.failed(&error))?;
         // Whoever may not read the key checks all but the signatures, and the report says so.
-        let key = SigningKey::read(&self.options.key)
-            .ok()
-            .zip(origin)
-            .and_then(|(key, origin)| key.verifier(&origin));
+        let own = || SigningKey::read(&self.options.key).ok()?.verifier(&origin?);
+        let key = key.or_else(own);
         let heads = known.map(|head| Extent { size: head.seq, root: *head.digest.as_bytes() });
         let tolerance = i64::try_from(CLOCK_TOLERANCE.as_millis()).unwrap_or(i64::MAX);
         let trust = Trust { key, kept, heads: heads.into_iter().collect(), clock_tolerance: tolerance };
@@ -188,6 +206,7 @@ impl Trail {
                 count: proved.checkpoints,
                 torn: proved.torn_checkpoints,
                 covered: proved.covered,
+                foreign: proved.foreign,
                 uncovered_since: {
                     let known = known.map_or(0, |known| known.seq);
                     self.first_time(proved.covered.max(known).max(witnessed))?
@@ -268,7 +287,13 @@ impl Trail {
         .await
     }
 
+    /// Signs what this process has written. Whoever opens the log next takes entries that are old, and unsigned, for such as others left.
+    pub(super) async fn sign_own(&self) -> Result<(), StoreError> {
+        self.writer.checkpoint().await.map(drop).map_err(|error| self.failed(&error))
+    }
+
     pub(super) async fn rotate(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.sign_own().await?;
         self.aside(move |trail| {
             let rotated = Log::open(trail.options.clone()).and_then(|mut log| log.rotate(now.as_millis()));
             let rotated = rotated.map_err(|error| trail.failed(&error))?;
