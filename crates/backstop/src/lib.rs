@@ -134,6 +134,8 @@ pub use lower::credentials::{CredentialPlaces, CredentialProblem, credential_pla
 pub use lower::gateway::{GatewayConfigError, gateway_hooks, gateway_settings, new_token};
 #[cfg(feature = "plugins")]
 pub use lower::machine::program_places;
+#[cfg(feature = "config")]
+pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
 #[cfg(feature = "config")]

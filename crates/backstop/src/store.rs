@@ -8,12 +8,12 @@ pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 // Approvals and grants.
 pub use backstop_store::{
     ANSWERABLE, APPROVAL_ANSWERED, Allowance, AllowanceScope, Always, AlwaysError, AlwaysScope, Amount,
-    AmountArgument, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
+    AmountArgument, Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ApprovalStatus,
     ApprovalStore, Asked, ConsumeError, CreateApprovalError, FindApprovalError, GRANT_GIVEN, GRANT_REVOKED,
-    GRANT_TTL, GRANTS_VOIDED, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget,
-    MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, NewGrant, NotAnAmount, OpenApprovals,
-    Overview, PersonsAnswer, Preview, Reach, ResolveError, Resolved, StartedProcess, Starts, TouchedPath,
-    Uptime, VoidGrant, allow_always, preview,
+    GRANT_TTL, GRANTS_VOIDED, Grant, GrantId, GrantPlace, GrantQuery, GrantStore, GrantTarget, Identity,
+    KnownBy, MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, NewGrant, NotAnAmount,
+    OpenApprovals, Overview, People, PersonName, PersonsAnswer, Preview, Reach, ResolveError, Resolved,
+    StartedProcess, Starts, TouchedPath, Uptime, VoidGrant, allow_always, preview,
 };
 
 // The audit trail.

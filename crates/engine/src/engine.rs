@@ -22,7 +22,7 @@ use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, Reason, RunId,
     SessionId, ToolCallId, contained,
 };
-use backstop_store::{AnswerStore, MemoryStore, Starts, Store, StoreError, Timestamp, ToolDecision};
+use backstop_store::{AnswerStore, MemoryStore, People, Starts, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 use tokio::task::consume_budget;
 
@@ -207,6 +207,11 @@ impl Engine {
     /// Returns the store of questions, answers and grants.
     pub fn answer_store(&self) -> &Arc<dyn AnswerStore> {
         &self.0.approvals.store
+    }
+
+    /// Returns those who are known by name when they answer.
+    pub fn people(&self) -> &Arc<People> {
+        &self.0.approvals.settings.people
     }
 
     /// Returns whether questions, answers and grants are kept [apart from the store](EngineBuilder::answer_store), and rows of the

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, Digest};
 use backstop_store::{
-    AccessToken, AccessTokenId, AccessTokenList, Scope, Store, Timestamp, UnreadableAccessToken,
-    access_token_digest,
+    AccessToken, AccessTokenId, AccessTokenList, Answerer, Identity, People, Scope, Store, Timestamp,
+    UnreadableAccessToken, access_token_digest,
 };
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
@@ -85,6 +85,17 @@ pub(crate) struct Holder {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) scopes: Arc<[Scope]>,
     pub(crate) life: TokenLife,
+}
+
+impl Holder {
+    /// Returns who answers with this token: the person of its user. `by` is what the record says of it.
+    pub(crate) fn answerer(&self, people: &Arc<People>, by: String) -> Answerer {
+        match (&self.agent, &self.user) {
+            (None, Some(user)) => people.answerer(&Identity::User(user.as_ref().to_owned()), by),
+            // INVARIANT (nobody who is judged answers): a token of an agent is no person's.
+            _ => by.into(),
+        }
+    }
 }
 
 /// Whose a token for the proxy is.

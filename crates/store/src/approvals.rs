@@ -18,6 +18,7 @@
 
 pub(crate) mod code;
 pub(crate) mod machine;
+mod people;
 mod preview;
 mod starts;
 pub(crate) mod wait;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub use self::people::{Answerer, Identity, KnownBy, People, PersonName};
 pub use self::preview::{Preview, preview};
 pub use self::starts::{StartedProcess, Starts, TouchedPath};
 use crate::names::named;
@@ -333,14 +335,14 @@ pub const MAX_WORD_CHARS: usize = 512;
 pub struct PersonsAnswer {
     pub(crate) decision: Decision,
     pub(crate) word: Option<Text>,
-    pub(crate) by: String,
+    pub(crate) by: Answerer,
     pub(crate) at: Timestamp,
     pub(crate) has_grants: bool,
 }
 
 impl PersonsAnswer {
     /// Creates an answer; `by` says who gives it.
-    pub fn new(decision: Decision, by: impl Into<String>, at: Timestamp) -> Self {
+    pub fn new(decision: Decision, by: impl Into<Answerer>, at: Timestamp) -> Self {
         Self { decision, word: None, by: by.into(), at, has_grants: false }
     }
 

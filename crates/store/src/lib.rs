@@ -50,10 +50,11 @@ pub use answered::{
     ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
 };
 pub use approvals::{
-    ANSWERABLE, Allowance, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
-    ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError, MAX_APPROVAL_BYTES,
-    MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, OpenApprovals, Overview, PersonsAnswer, Preview, Reach,
-    ResolveError, Resolved, StartedProcess, Starts, TouchedPath, preview,
+    ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord,
+    ApprovalState, ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError,
+    Identity, KnownBy, MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, OpenApprovals,
+    Overview, People, PersonName, PersonsAnswer, Preview, Reach, ResolveError, Resolved, StartedProcess,
+    Starts, TouchedPath, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "agent")]
 pub(crate) mod agent;
+mod approvals;
 #[cfg(feature = "plugins")]
 pub(crate) mod at;
 mod callers;
@@ -44,6 +45,7 @@ use backstop_guards::hooks::{COMMAND_SAFETY_ID, SECURITY_AUDIT_ID};
 use backstop_hooks::PointId;
 use backstop_store::Store;
 
+pub use self::approvals::people;
 use self::verdicts::Verdicts;
 use crate::hook_types::HookTypes;
 
@@ -104,7 +106,7 @@ pub(crate) fn refuse_placed(loaded: &Loaded) -> Result<(), ConfigError> {
 /// How approvals are kept, as the configuration has it.
 pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
     let timeout = loaded.config.agent.approvals.timeout.value.duration();
-    ApprovalSettings { timeout, ..ApprovalSettings::default() }
+    ApprovalSettings { timeout, people: people(loaded), ..ApprovalSettings::default() }
 }
 
 /// Plugins that exist beside those whose hooks stand.

@@ -5,6 +5,8 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use backstop::config::account::by_uid;
+use backstop::store::Identity;
 use rustix::process::getuid;
 
 /// Who answers by `means`, such as `the command line`.
@@ -16,6 +18,11 @@ pub(crate) fn who(means: &str) -> String {
         Some(terminal) => format!("{user} (uid {uid}) at {}, by {means}", terminal.display()),
         None => format!("{user} (uid {uid}) without a terminal, by {means}"),
     }
+}
+
+/// The account of that number, by which a person may be known.
+pub(crate) fn account(uid: u32) -> Identity {
+    Identity::Account { uid, name: by_uid(uid).map(|account| account.name) }
 }
 
 /// The name of a user in the list of them.

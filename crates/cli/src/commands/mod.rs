@@ -2,7 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod ancestry;
-mod answerer;
+pub(crate) mod answerer;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod cases;

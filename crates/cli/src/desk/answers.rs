@@ -1,18 +1,27 @@
 //! What a desk does with its questions.
 
+use std::sync::Arc;
+
 use backstop::hooks::ApprovalId;
 use backstop::store::{
-    Always, AlwaysError, AnswerStore, ApprovalFilter, FindApprovalError, PersonsAnswer, ResolveError,
-    Timestamp, allow_always,
+    Always, AlwaysError, AnswerStore, ApprovalFilter, FindApprovalError, Identity, People, PersonsAnswer,
+    ResolveError, Timestamp, allow_always,
 };
 
 use super::{MOST_LISTED, Reply, Request};
 use crate::error::Error;
 use crate::output::plain;
 
-/// Does what is asked.
-pub(super) async fn answer(store: &dyn AnswerStore, request: Request) -> Result<Reply, Error> {
+/// Does what is asked by whoever has this account.
+pub(super) async fn answer(
+    store: &dyn AnswerStore,
+    people: &Arc<People>,
+    account: &Identity,
+    request: Request,
+) -> Result<Reply, Error> {
     let now = Timestamp::now();
+    // INVARIANT (nobody says who they are): whose process it is makes out the person; the rest is what it says of itself.
+    let answerer = |by: String| people.answerer(account, by);
     Ok(match request {
         Request::List { limit } => {
             store.expire_approvals(now).await?;
@@ -28,17 +37,19 @@ pub(super) async fn answer(store: &dyn AnswerStore, request: Request) -> Result<
             None => Reply::Unknown,
         },
         Request::Answer { id, decision, word, by } => {
-            let answer = PersonsAnswer::new(decision, by, now).with_word(&word.unwrap_or_default());
+            let answer = PersonsAnswer::new(decision, answerer(by), now).with_word(&word.unwrap_or_default());
             Reply::Question(store.answer_approval(&id, answer).await?.record.into())
         }
-        Request::Always { id, always, by } => approve_always(store, &id, &always, &by).await?,
+        Request::Always { id, always, by } => approve_always(store, &id, &always, answerer(by).by()).await?,
         Request::Later { id, ttl, by } => {
-            Reply::Question(store.allow_later(&id, &by, ttl, now).await?.into())
+            Reply::Question(store.allow_later(&id, answerer(by).by(), ttl, now).await?.into())
         }
         Request::Grants => {
             Reply::Grants(store.grants(MOST_LISTED).await?, store.void_grants(MOST_LISTED).await?)
         }
-        Request::Revoke { id, by } => Reply::Revoked(store.revoke_grant(&id, &by, now).await?.map(Box::new)),
+        Request::Revoke { id, by } => {
+            Reply::Revoked(store.revoke_grant(&id, answerer(by).by(), now).await?.map(Box::new))
+        }
     })
 }
 

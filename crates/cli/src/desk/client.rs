@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{Always, ApprovalRecord, FindApprovalError, Grant, GrantId, Store, VoidGrant};
+use backstop::store::{Always, ApprovalRecord, FindApprovalError, Grant, GrantId, People, Store, VoidGrant};
+use rustix::process::getuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::answers::answer;
 use super::{MOST_REPLY_BYTES, PATIENCE, Reply, Request, Signed, folder};
+use crate::commands::answerer;
 use crate::daemon::Key;
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -27,7 +29,7 @@ pub(crate) struct Answers {
 /// Where questions are.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    Database(Arc<dyn Store>),
+    Database(Arc<dyn Store>, Arc<People>),
     Desk(PathBuf),
 }
 
@@ -36,7 +38,7 @@ impl Answers {
     pub(crate) fn of(surroundings: &Surroundings) -> Result<Self, Error> {
         let loaded = surroundings.load()?;
         if !loaded.config.agent.approvals.strict.value {
-            let places = vec![Place::Database(surroundings.store(&loaded)?)];
+            let places = vec![Place::Database(surroundings.store(&loaded)?, backstop::people(&loaded))];
             return Ok(Self { places, is_strict: false });
         }
         Ok(Self { places: open_desks(&folder(surroundings.data_folder()?))?, is_strict: true })
@@ -157,7 +159,10 @@ impl Place {
     /// What it says; `None` where nobody is there any more.
     async fn ask(&self, request: Request) -> Result<Option<Reply>, Error> {
         match self {
-            Self::Database(store) => answer(store.as_ref(), request).await.map(Some),
+            Self::Database(store, people) => {
+                let own = answerer::account(getuid().as_raw());
+                answer(store.as_ref(), people, &own, request).await.map(Some)
+            }
             Self::Desk(socket) => {
                 let asked = timeout(PATIENCE, converse(socket, request)).await;
                 match asked.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut))) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop::config::Loaded;
-use backstop::store::{AnswerStore, MemoryStore, Store};
+use backstop::store::{AnswerStore, MemoryStore, People, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::answers::answer;
 use super::{MOST_REPLY_BYTES, MOST_REQUEST_BYTES, PATIENCE, Reply, Signed, folder};
 use crate::commands::ancestry::{Asker, only_people_at};
+use crate::commands::answerer::account;
 use crate::daemon::{Key, private_folder};
 use crate::error::Error;
 use crate::session::Surroundings;
@@ -53,7 +54,7 @@ impl Desk {
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let key = Key::create(&socket).map_err(failed)?;
         let answers: Arc<dyn AnswerStore> = Arc::new(MemoryStore::for_answers(Arc::clone(store)));
-        let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers)));
+        let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
         Ok(Some(Self { answers, socket, serving }))
     }
 
@@ -84,16 +85,16 @@ fn close_memory() -> Result<(), Error> {
     Ok(())
 }
 
-async fn serve(listener: UnixListener, key: Key, answers: Arc<dyn AnswerStore>) {
+async fn serve(listener: UnixListener, key: Key, answers: Arc<dyn AnswerStore>, people: Arc<People>) {
     let turns = Arc::new(Semaphore::new(MOST_AT_ONCE));
     loop {
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (answers, key) = (Arc::clone(&answers), key.clone());
+                let (answers, key, people) = (Arc::clone(&answers), key.clone(), Arc::clone(&people));
                 tokio::spawn(async move {
                     // Who went away needs no reply.
-                    let _ = timeout(PATIENCE, attend(stream, &key, answers.as_ref())).await;
+                    let _ = timeout(PATIENCE, attend(stream, &key, answers.as_ref(), &people)).await;
                     drop(turn);
                 });
             }
@@ -105,7 +106,12 @@ async fn serve(listener: UnixListener, key: Key, answers: Arc<dyn AnswerStore>) 
     }
 }
 
-async fn attend(mut stream: UnixStream, key: &Key, answers: &dyn AnswerStore) -> std::io::Result<()> {
+async fn attend(
+    mut stream: UnixStream,
+    key: &Key,
+    answers: &dyn AnswerStore,
+    people: &Arc<People>,
+) -> std::io::Result<()> {
     let peer = stream.peer_cred()?;
     if peer.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
@@ -124,7 +130,10 @@ async fn attend(mut stream: UnixStream, key: &Key, answers: &dyn AnswerStore) ->
                 Reply::Refused("who asks does not know the key that lies beside the socket".to_owned())
             }
             (Ok(_), Err(error)) => refused(error),
-            (Ok(Signed { request, .. }), Ok(())) => answer(answers, request).await.unwrap_or_else(refused),
+            (Ok(Signed { request, .. }), Ok(())) => {
+                let account = account(peer.uid());
+                answer(answers, people, &account, request).await.unwrap_or_else(refused)
+            }
         }
     };
     let bytes = serde_json::to_vec(&reply).unwrap_or_default();

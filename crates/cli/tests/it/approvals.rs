@@ -67,6 +67,23 @@ fn an_answer_from_another_process_lets_the_call_run_once() {
 }
 
 #[test]
+fn whoever_answers_is_named_as_the_operator_names_them() {
+    let user = User::new();
+    let model = ModelServer::start(&user, &script(1));
+    let uid = rustix::process::getuid().as_raw();
+    user.configure(&model.config(&format!("approvals: {{people: {{ann: {{account: \"{uid}\"}}}}}}\n")));
+    let child = agent(&user, &["--wait-approvals"]);
+    let code = code(&waiting(&user));
+    let approved = user.run(&["approvals", "approve", &code]).succeeded();
+    assert!(approved.out.contains("allowed by ann: "), "{}", approved.whole());
+    assert!(approved.out.contains(&format!("(uid {uid})")), "{}", approved.whole());
+    done(child).succeeded();
+    let answered = user.trail().into_iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
+    assert!(answered["body"]["by"].as_str().unwrap().starts_with("ann: "), "{answered}");
+    assert_eq!(model.stop().code, Some(0));
+}
+
+#[test]
 fn a_denial_is_told_to_the_model_and_nothing_runs() {
     let user = User::new();
     let token = format!("ghp_{}", "a1B2".repeat(9));

@@ -1,6 +1,7 @@
 //! The sections of `backstop.yaml`, one module each.
 
 mod agent;
+mod approvals;
 mod at;
 mod callers;
 mod daemon;
@@ -17,6 +18,7 @@ mod telemetry;
 mod witness;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
+pub use approvals::{Answering, Person};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, GatewayUser};
 pub use daemon::Daemon;
@@ -53,6 +55,8 @@ section! {
         guards ("guards"): Guards, Nested;
         /// The agent that `backstop agent` runs.
         agent ("agent"): Agent, Nested;
+        /// Who may answer the questions that hooks ask. A repository that could set it would name those who let its agent go on.
+        approvals ("approvals"): Answering, OperatorOnly;
         /// Model providers, by a name of your choice. A repository that could set one could send the conversation
         /// and the key anywhere.
         providers ("providers"): Entries<Name, Provider>, OperatorOnly;
@@ -88,6 +92,7 @@ impl Config {
         self.hooks.check(cx);
         self.gateway.check(&self.providers, cx);
         self.budgets.check(cx);
+        cx.in_key("approvals", |cx| self.approvals.check(cx));
         cx.in_key("telemetry", |cx| self.telemetry.check(cx));
         let Some(provider) = &self.agent.provider else { return };
         if self.providers.get(provider.value.as_str()).is_none() {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use backstop_hooks::Decision;
-use backstop_store::ApprovalRecord;
+use backstop_store::{Answerer, ApprovalRecord, People};
 
 /// A human's answer, or `None` when this asker can't get one.
 pub type AskFuture<'a> = Pin<Box<dyn Future<Output = Option<Decision>> + Send + 'a>>;
@@ -20,6 +20,12 @@ pub trait Asker: Send + Sync + 'static {
 
     /// Who answers through this asker, for the record.
     fn name(&self) -> &str;
+
+    /// Who of `people` answers through this asker: nobody of them, unless it knows better.
+    fn answerer(&self, people: &Arc<People>) -> Answerer {
+        let _ = people;
+        self.name().into()
+    }
 }
 
 /// Who can be asked.

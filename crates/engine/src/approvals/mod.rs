@@ -25,7 +25,8 @@ use backstop_hooks::{
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GRANT_TTL,
-    GrantId, GrantQuery, GrantTarget, NewApproval, NewGrant, ResolveError, StoreError, Timestamp,
+    GrantId, GrantQuery, GrantTarget, NewApproval, NewGrant, People, PersonsAnswer, ResolveError, StoreError,
+    Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -45,11 +46,18 @@ pub struct ApprovalSettings {
     pub timeout: Duration,
     /// How long the engine waits for the hooks that asked once the answer is known.
     pub listener_budget: Duration,
+    /// Those who are known by name when they answer.
+    pub people: Arc<People>,
 }
 
 impl Default for ApprovalSettings {
     fn default() -> Self {
-        Self { grant_ttl: GRANT_TTL, timeout: DEFAULT_TIMEOUT, listener_budget: Duration::from_secs(15) }
+        Self {
+            grant_ttl: GRANT_TTL,
+            timeout: DEFAULT_TIMEOUT,
+            listener_budget: Duration::from_secs(15),
+            people: Arc::default(),
+        }
     }
 }
 
@@ -195,7 +203,10 @@ impl Approvals {
                 tokio::select! {
                     ended = &mut elsewhere => ended?,
                     said = here => match said {
-                        Ok(Some(decision)) => self.resolve(&record, decision, asker.name()).await?,
+                        Ok(Some(decision)) => {
+                            let answerer = asker.answerer(&self.settings.people);
+                            self.resolve(&record, PersonsAnswer::new(decision, answerer, Timestamp::now())).await?
+                        }
                         Ok(None) | Err(_) => elsewhere.await?,
                     },
                 }
@@ -216,10 +227,9 @@ impl Approvals {
     async fn resolve(
         &self,
         record: &ApprovalRecord,
-        decision: Decision,
-        by: &str,
+        answer: PersonsAnswer,
     ) -> Result<Option<ApprovalRecord>, AskError> {
-        match self.store.resolve_approval(&record.id, decision, by, Timestamp::now()).await {
+        match self.store.answer_approval(&record.id, answer).await {
             Ok(resolved) => Ok(Some(resolved.record)),
             Err(ResolveError::AlreadyResolved { .. } | ResolveError::Expired { .. }) => {
                 Ok(self.store.approval(&record.id).await?)

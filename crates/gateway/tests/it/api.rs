@@ -5,14 +5,17 @@ mod streams;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::{Engine, HookOptions};
+use backstop_engine::{ApprovalSettings, Engine, HookOptions};
 use backstop_gateway::Gateway;
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_hooks::points::{
     BeforeLlmCall, BeforeLlmCallOutcome, BeforeToolCall, ToolAfter, ToolAfterOutcome, ToolCallOutcome,
 };
 use backstop_hooks::{ApprovalRequest, OwnerId, Params, TimeoutBehavior, hook_fn};
-use backstop_store::{ApprovalFilter, ApprovalStatus, MemoryStore, NewAccessToken, Scope, Timestamp};
+use backstop_store::{
+    ApprovalFilter, ApprovalStatus, KnownBy, MemoryStore, NewAccessToken, People, PersonName, Scope,
+    Timestamp,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -107,6 +110,11 @@ fn request(method: &str, path: &str, token: &str, headers: &str, body: Option<&V
 /// `exec` is asked about, `rm` blocked, `write` rewritten; what is read and what models are told is judged, too.
 fn house() -> House {
     over(House::new())
+}
+
+fn asking(people: People) -> House {
+    let settings = ApprovalSettings { people: Arc::new(people), ..ApprovalSettings::default() };
+    House::asking(Arc::new(MemoryStore::new()), settings)
 }
 
 fn over(house: House) -> House {
@@ -310,7 +318,11 @@ async fn what_is_no_event_is_refused_and_nothing_of_it_is_repeated() {
 
 #[tokio::test]
 async fn who_is_judged_waits_while_a_person_answers() {
-    let server = Server::start(house()).await;
+    let server = Server::start(over(asking(People::new([(
+        PersonName::new("ann.m"),
+        vec![KnownBy::User("ann".to_owned())],
+    )]))))
+    .await;
     let (token, person) = (server.judge("bot").await, server.person(&[Scope::Approve, Scope::Read]).await);
     let asked = server.call(&token, "", "exec").await;
     assert_eq!(asked.status(), 202, "{}", asked.text());
@@ -358,7 +370,7 @@ async fn who_is_judged_waits_while_a_person_answers() {
     let late = json!({"decision": "deny", "digest": record.request.digest});
     assert_eq!(server.ask("POST", &format!("{path}/answer"), &person, Some(&late)).await.status(), 409);
     let by = server.only_question().await.state;
-    assert!(format!("{by:?}").contains("ann, by the API (token "), "{by:?}");
+    assert!(format!("{by:?}").contains("ann.m: ann, by the API (token "), "{by:?}");
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
-    let state = match answered(decision, by, now, Reach::WaitingCall) {
+    let state = match answered(decision, by.by(), now, Reach::WaitingCall) {
         ApprovalState::Denied { at, by, .. } => ApprovalState::Denied { at, by, word: answer.word.clone() },
         ApprovalState::Allowed(allowance) => {
             ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })

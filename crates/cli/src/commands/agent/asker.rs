@@ -5,16 +5,18 @@
 //! says otherwise: what runs on this terminal can type into it.
 
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstop::engine::{ApprovalSettings, AskFuture, Asker};
 use backstop::hooks::{Decision, Severity};
-use backstop::store::{ApprovalRecord, Timestamp};
+use backstop::store::{Answerer, ApprovalRecord, People, Timestamp};
+use rustix::process::getuid;
 use tokio::time::sleep_until;
 
 use super::attention::{Attention, Typing, WORD, Word};
 use super::keyboard::{Keyboard, SingleKeys};
-use crate::commands::answerer::who;
+use crate::commands::answerer::{account, who};
 use crate::commands::approvals::question;
 use crate::output::{Paint, Style, in_future};
 
@@ -86,6 +88,10 @@ impl Asker for TerminalAsker {
 
     fn name(&self) -> &str {
         &self.who
+    }
+
+    fn answerer(&self, people: &Arc<People>) -> Answerer {
+        people.answerer(&account(getuid().as_raw()), &*self.who)
     }
 }
 

@@ -8,7 +8,8 @@ use backstop_hooks::{
     AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Text, ToolCallId,
 };
 use backstop_store::{
-    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, ResolveError, Starts, Timestamp,
+    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError, Starts,
+    Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -254,9 +255,9 @@ pub(super) async fn answer(asked: Asked, _: Empty, given: Given) -> Result<Answe
         Once::AllowOnce => Decision::AllowOnce,
         Once::Deny => Decision::Deny,
     };
-    let by = asked.caller.name();
+    let by = asked.caller.answerer(engine.people());
     let store = engine.answer_store();
-    match store.resolve_approval(&found.id, decision, &by, Timestamp::now()).await {
+    match store.answer_approval(&found.id, PersonsAnswer::new(decision, by, Timestamp::now())).await {
         Ok(resolved) => Ok(Approval::of(&resolved.record).into()),
         Err(ResolveError::Unknown(_)) => Err(Problem::no_approval()),
         Err(ResolveError::Store(_)) => Err(Problem::store()),

@@ -77,9 +77,10 @@ pub(super) async fn list(asked: Asked, page: Page, _: Empty) -> Result<Answer<Gr
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.
 pub(super) async fn revoke(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Granted>, Problem> {
-    let store = asked.engine()?.answer_store();
-    let by = asked.caller.name();
-    let revoked = store.revoke_grant(&GrantId::new(asked.name()), &by, Timestamp::now()).await;
+    let engine = asked.engine()?;
+    let by = asked.caller.answerer(engine.people());
+    let id = GrantId::new(asked.name());
+    let revoked = engine.answer_store().revoke_grant(&id, by.by(), Timestamp::now()).await;
     let grant = revoked.map_err(|_| Problem::store())?.ok_or(Problem::no_grant())?;
     Ok(Granted::of(&grant).into())
 }

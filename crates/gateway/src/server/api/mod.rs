@@ -33,7 +33,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use backstop_hooks::AgentId;
-use backstop_store::Scope;
+use backstop_store::{Answerer, People, Scope};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -119,6 +119,14 @@ impl Caller {
                 format!("{}, by the API (token {})", who.unwrap_or("somebody"), holder.id)
             }
             Self::Operator => "an operator, by the API".to_owned(),
+        }
+    }
+
+    /// Returns who answers, as a person of the configuration where it is one.
+    fn answerer(&self, people: &Arc<People>) -> Answerer {
+        match self {
+            Self::Holder(holder) => holder.answerer(people, self.name()),
+            Self::Operator => self.name().into(),
         }
     }
 

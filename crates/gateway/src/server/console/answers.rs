@@ -6,8 +6,8 @@ use std::time::Duration;
 use backstop_console::Told;
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
-    Always, AlwaysError, AlwaysScope, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError, Timestamp,
-    allow_always,
+    Always, AlwaysError, AlwaysScope, Answerer, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError,
+    Timestamp, allow_always,
 };
 
 use super::form::Form;
@@ -27,6 +27,11 @@ impl Visit<'_> {
         } else {
             Err(Trouble::Scope)
         }
+    }
+
+    /// Who answers.
+    pub(super) fn answerer(&self) -> Answerer {
+        self.seat.answerer(self.engine.people())
     }
 }
 
@@ -56,7 +61,7 @@ async fn given(
     record: &ApprovalRecord,
     form: &Form,
 ) -> Result<Result<(), String>, Trouble> {
-    let (store, by, now) = (visit.engine.answer_store(), visit.seat.by(), Timestamp::now());
+    let (store, by, now) = (visit.engine.answer_store(), visit.answerer(), Timestamp::now());
     let done = match form.one("decision")? {
         "allow-once" => {
             let answer = PersonsAnswer::new(Decision::AllowOnce, by, now);
@@ -67,10 +72,10 @@ async fn given(
             store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
         }
         "allow-later" => {
-            store.allow_later(&record.id, &by, LATER, now).await.map(drop).map_err(AlwaysError::from)
+            store.allow_later(&record.id, by.by(), LATER, now).await.map(drop).map_err(AlwaysError::from)
         }
         "allow-always" => match always(form)? {
-            Ok(always) => allow_always(store.as_ref(), &record.id, &always, &by).await.map(drop),
+            Ok(always) => allow_always(store.as_ref(), &record.id, &always, by.by()).await.map(drop),
             Err(why) => return Ok(Err(why)),
         },
         _ => return Err(Trouble::Form),
@@ -188,7 +193,7 @@ async fn each<'a>(
         // Where more is kept of a call than the list shows, it is allowed on its own page.
         let is_shown = decision == Decision::Deny || record.request.whole.is_none();
         let is_it = is_shown && record.request.digest.to_string() == digest;
-        let answer = PersonsAnswer::new(decision, visit.seat.by(), Timestamp::now()).with_word(word);
+        let answer = PersonsAnswer::new(decision, visit.answerer(), Timestamp::now()).with_word(word);
         let counts = is_it
             && match visit.engine.answer_store().answer_approval(&record.id, answer).await {
                 Ok(_) => true,

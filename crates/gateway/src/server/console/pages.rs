@@ -106,8 +106,8 @@ pub(super) async fn revoke(visit: &Visit<'_>, id: &str) -> Answer {
     if !visit.seat.may_answer() {
         return Err(Trouble::Scope);
     }
-    let (id, by) = (GrantId::new(id), visit.seat.by());
-    let revoked = visit.engine.answer_store().revoke_grant(&id, &by, Timestamp::now());
+    let (id, by) = (GrantId::new(id), visit.answerer());
+    let revoked = visit.engine.answer_store().revoke_grant(&id, by.by(), Timestamp::now());
     revoked.await.map_err(|_| Trouble::Store)?.ok_or(Trouble::Nothing)?;
     Ok(see_other("/-/console/policy?revoked=1"))
 }

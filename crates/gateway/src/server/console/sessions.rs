@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use backstop_console::{Role, Viewer};
 use backstop_hooks::Digest;
-use backstop_store::{Scope, Timestamp};
+use backstop_store::{Answerer, People, Scope, Timestamp};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -195,10 +195,10 @@ impl Seat {
         }
     }
 
-    /// Returns who it is, for the record.
-    pub(super) fn by(&self) -> String {
+    /// Returns who answers, as a person of the configuration where it is one.
+    pub(super) fn answerer(&self, people: &Arc<People>) -> Answerer {
         let user = self.holder.user.as_deref().unwrap_or("somebody");
-        format!("{user}, by the console (token {})", self.holder.id)
+        self.holder.answerer(people, format!("{user}, by the console (token {})", self.holder.id))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::{
-    Engine, HookOptions, OperatorSettings, Receipt, ReceiptSink, RedactionStream, Settled, Snapshot,
-    SpanEdit, SpanKind, SpanRedactor, Verdict,
+    ApprovalSettings, Engine, HookOptions, OperatorSettings, Receipt, ReceiptSink, RedactionStream, Settled,
+    Snapshot, SpanEdit, SpanKind, SpanRedactor, Verdict,
 };
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Gateway, Settings};
@@ -70,11 +70,16 @@ impl House {
     }
 
     pub(crate) fn over(store: Arc<dyn Store>) -> Self {
+        Self::asking(store, ApprovalSettings::default())
+    }
+
+    pub(crate) fn asking(store: Arc<dyn Store>, approvals: ApprovalSettings) -> Self {
         let receipts = Receipts::default();
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
             .store(Arc::clone(&store))
             .sink(Arc::new(receipts.clone()))
+            .approvals(approvals)
             .shared_decisions(true)
             .build();
         Self { engine, store, receipts }
