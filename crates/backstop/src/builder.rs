@@ -8,7 +8,7 @@ use backstop_engine::{
     ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
 };
 use backstop_hooks::HostProfile;
-use backstop_store::{AnswerStore, MemoryStore, Store};
+use backstop_store::{AnswerStore, Identity, MemoryStore, Store};
 
 use crate::audit::AuditSink;
 use crate::error::BuildError;
@@ -28,6 +28,7 @@ pub struct Builder {
     sinks: Vec<Arc<dyn ReceiptSink>>,
     hooks: Vec<Registration>,
     approvals: Option<ApprovalSettings>,
+    account: Option<Identity>,
     shared_decisions: bool,
     judges_answers: bool,
     audit: bool,
@@ -102,6 +103,13 @@ impl Builder {
     #[must_use]
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = Some(settings);
+        self
+    }
+
+    /// The account whose agents ask here, where that is one person's: whoever may not answer what they asked for is known by it.
+    #[must_use]
+    pub fn account(mut self, account: Option<Identity>) -> Self {
+        self.account = account;
         self
     }
 
@@ -187,6 +195,7 @@ impl Builder {
             Some(config) => config,
             None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
         };
+        let approvals = self.approvals.map_or_else(|| lower::approvals::settings(&config), Ok)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
         #[cfg(feature = "plugins")]
@@ -233,7 +242,7 @@ impl Builder {
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
-            .approvals(self.approvals.unwrap_or_else(|| lower::approvals(&config)))
+            .approvals(ApprovalSettings { account: self.account, ..approvals })
             .shared_decisions(self.shared_decisions);
         if let Some(answers) = self.answer_store {
             engine = engine.answer_store(answers);
@@ -332,6 +341,7 @@ impl Backstop {
             sinks: Vec::new(),
             hooks: Vec::new(),
             approvals: None,
+            account: None,
             shared_decisions: false,
             judges_answers: false,
             audit: true,

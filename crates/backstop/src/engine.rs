@@ -34,7 +34,9 @@ pub use backstop_engine::{
 };
 
 // How humans are asked.
-pub use backstop_engine::{ApprovalNote, ApprovalSettings, AskFuture, Asker, Attendance, Foresight, Masker};
+pub use backstop_engine::{
+    ApprovalNote, ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, Foresight, Masker, Routes,
+};
 
 // Receipts.
 pub use backstop_engine::{

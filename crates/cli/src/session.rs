@@ -9,7 +9,9 @@ use backstop::store::{SqliteStore, Store};
 use backstop::{
     Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
 };
+use rustix::process::getuid;
 
+use crate::commands::answerer;
 use crate::error::{Error, different};
 use crate::output::{Output, Style, plain};
 use crate::system;
@@ -354,7 +356,8 @@ pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
     // One that everybody works in; what each call of a coding agent works in is the call's.
     let workspace = loaded.config.agent.workspace.as_ref();
     let workspace = workspace.map(|folder| backstop::from_operator(&loaded, folder.value.expose()));
-    let mut builder = Backstop::builder().config(loaded).hook_types(types);
+    let account = answerer::account(getuid().as_raw());
+    let mut builder = Backstop::builder().config(loaded).hook_types(types).account(Some(account));
     if let Some(workspace) = workspace {
         builder = builder.workspace(workspace);
     }

@@ -69,22 +69,22 @@ pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
-    Agent, AllowCommand, AllowPath, Answering, Approvals, Audit, AuditWitness, Budget, Budgets, CallerBudget,
-    CallerQuota, Chain, ChainedHook, ClaimValue, CommandSafety, Compaction, Config, Daemon, Days, Expiry,
-    Gateway, GatewayAgent, GatewayHooks, GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOperation,
-    GatewayOperators, GatewayProviders, GatewayQuotas, GatewayRoute, GatewayTimeouts, GatewayTls,
-    GatewayUser, GatewayWebSockets, GatewayWitness, Guards, HiddenText, HookAuthorization, HookEntry, Hooks,
-    HooksAt, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks,
-    Loops, ModelAccess, Most, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
-    PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, Retention, Sandbox, Secrets,
-    SensitiveFiles, Store, Telemetry, ToolCallHooks, Traces,
+    Agent, AllowCommand, AllowPath, Answering, ApprovalRoute, ApprovalWhen, Approvals, AskWhom, AskingLimits,
+    Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook, ClaimValue,
+    CommandSafety, Compaction, Config, Daemon, Days, Escalate, Expiry, Gateway, GatewayAgent, GatewayHooks,
+    GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders,
+    GatewayQuotas, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayUser, GatewayWebSockets, GatewayWitness,
+    Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions,
+    KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops, ModelAccess, Most, Person, PersonalData,
+    PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price,
+    Provider, Retention, Sandbox, Secrets, SensitiveFiles, Store, Telemetry, ToolCallHooks, Traces,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};
 pub use values::{
-    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
-    DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
-    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify, OnFailure,
-    Outside, PluginRuntime, Priority, Profile, Ratio, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
-    Temperature, Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
+    AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
+    CommandDialect, CriticalAt, DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode,
+    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Millis, Money, Name, Notify,
+    OnFailure, Outside, PluginRuntime, Priority, Profile, Ratio, RewriteChoice, SandboxMode, SandboxWrite,
+    SpanAction, Temperature, Thinking, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole,
 };

@@ -1,10 +1,10 @@
 //! The queue: what can be answered, with what is alike side by side.
 
 use backstop_hooks::{AgentId, HookId, RuleId, Severity};
-use backstop_store::{ApprovalRecord, Timestamp};
+use backstop_store::{ApprovalRecord, People, RefusedQuestions, Timestamp};
 use maud::{Markup, html};
 
-use crate::facts::{is_waiting, severity};
+use crate::facts::{is_waiting, severity, standing};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, left, one_line};
 
@@ -27,6 +27,10 @@ pub struct Queue<'a> {
     pub is_strict: bool,
     /// What was done just now.
     pub done: Option<&'a str>,
+    /// Those who are known by name.
+    pub people: &'a People,
+    /// Questions that nobody was asked, because their agents ask too much.
+    pub refused: &'a [RefusedQuestions],
 }
 
 /// The queue as a page.
@@ -56,6 +60,7 @@ fn part(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> Markup {
     let may_deny = viewer.may_answer && !queue.is_strict && queue.records.iter().any(is_waiting);
     html! {
         p.summary { (summary(queue)) }
+        @for refused in queue.refused { p.note.refused { (one_line(&refused.told(), MOST_TITLE)) "." } }
         @if groups.is_empty() {
             p.empty { "Nothing waits for a person." }
         } @else {
@@ -64,7 +69,7 @@ fn part(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> Markup {
                 @for group in &groups {
                     section.group {
                         @if group.len() > 1 { h2 { (group.len()) " alike: " (headline(group)) } }
-                        ul.rows { @for record in group { (row(record, may_deny, now)) } }
+                        ul.rows { @for record in group { (row(record, queue.people, may_deny, now)) } }
                     }
                 }
                 @if may_deny {
@@ -107,7 +112,7 @@ fn pages(queue: &Queue<'_>) -> Markup {
     }
 }
 
-fn row(record: &ApprovalRecord, may_deny: bool, now: Timestamp) -> Markup {
+fn row(record: &ApprovalRecord, people: &People, may_deny: bool, now: Timestamp) -> Markup {
     let request = &record.request;
     let title = one_line(&request.title, MOST_TITLE);
     let waits = is_waiting(record);
@@ -126,6 +131,7 @@ fn row(record: &ApprovalRecord, may_deny: bool, now: Timestamp) -> Markup {
                     span { (one_line(request.agent.as_str(), 40)) }
                     @if let Some(workspace) = &request.place.workspace { span { (one_line(workspace, 60)) } }
                     span { "asked " (ago(request.created_at, now)) }
+                    @if let Some(standing) = standing(record, people, now) { span { (standing) } }
                     @if waits { span { (left(request.expires_at, now)) } } @else { span { (record.state.status().as_str()) } }
                 }
             }

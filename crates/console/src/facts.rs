@@ -1,13 +1,15 @@
 //! What is known of a question, in the same words wherever it is shown.
 
 use backstop_hooks::{Decision, Severity};
-use backstop_store::{ApprovalRecord, ApprovalState, NewApproval, Timestamp};
+use backstop_store::{ApprovalRecord, ApprovalState, NewApproval, People, Timestamp};
 use maud::{Markup, html};
 
 use crate::shown::{ago, left, one_line, plain};
 
 /// The most characters of a fact.
 const MOST: usize = 200;
+/// The most characters about who may answer.
+const MOST_STANDING: usize = 600;
 
 /// How grave something is. The word stands there as well as the colour.
 pub(crate) fn severity(severity: Severity) -> Markup {
@@ -61,6 +63,16 @@ pub(crate) fn state(record: &ApprovalRecord, now: Timestamp) -> Markup {
             ApprovalState::Cancelled { at } => { "Was cancelled " (ago(*at, now)) ": its run is over." }
         }
     }
+}
+
+/// Who may answer, and who has, where that is said and something is still to be answered.
+pub(crate) fn standing(record: &ApprovalRecord, people: &People, now: Timestamp) -> Option<String> {
+    let is_open = matches!(
+        record.state,
+        ApprovalState::Pending | ApprovalState::Unattended { .. } | ApprovalState::TimedOut { .. }
+    );
+    let standing = record.standing(people, now).filter(|_| is_open)?;
+    Some(one_line(&standing.told(), MOST_STANDING))
 }
 
 /// Whether the call waits for an answer.

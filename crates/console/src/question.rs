@@ -1,10 +1,10 @@
 //! One question: the exact call, why it is asked about, and the answers that are offered.
 
 use backstop_hooks::Decision;
-use backstop_store::{AlwaysScope, ApprovalRecord, ApprovalState, Starts, Timestamp};
+use backstop_store::{AlwaysScope, ApprovalRecord, ApprovalState, People, PersonName, Starts, Timestamp};
 use maud::{Markup, html};
 
-use crate::facts::{is_waiting, severity, state, whence};
+use crate::facts::{is_waiting, severity, standing, state, whence};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, one_line, plain};
 
@@ -41,6 +41,10 @@ pub struct Question<'a> {
     pub told: Option<&'a Told>,
     /// The question that ends next, besides this one.
     pub next: Option<&'a str>,
+    /// Those who are known by name, and who of them looks at the page.
+    pub people: &'a People,
+    /// See [`people`](Self::people).
+    pub person: Option<&'a PersonName>,
 }
 
 /// The page of a question.
@@ -64,7 +68,7 @@ pub fn question(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Str
             h2 #call-title { "The call" }
             (call(viewer, question))
         }
-        (answers(viewer, question))
+        (answers(viewer, question, now))
         @if let Some(starts) = &request.starts { (would_start(starts)) }
         section aria-labelledby="why-title" {
             h2 #why-title { "Who asks, and why" }
@@ -101,6 +105,7 @@ pub fn question_state(question: &Question<'_>, now: Timestamp) -> String {
 fn state_part(question: &Question<'_>, now: Timestamp) -> Markup {
     html! {
         p role="status" data-is=(question.record.state.status().as_str()) { (state(question.record, now)) }
+        @if let Some(standing) = standing(question.record, question.people, now) { p #standing.standing { (standing) } }
         @if !is_waiting(question.record) {
             p.next {
                 @match question.next {
@@ -160,8 +165,10 @@ pub(crate) fn would_start(starts: &Starts) -> Markup {
 }
 
 /// Answers that are offered: no more, and no others.
-fn answers(viewer: &Viewer, question: &Question<'_>) -> Markup {
+fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
     let record = question.record;
+    let may = record.request.route.as_ref().map(|route| route.may_answer(question.people, now));
+    let is_asked = may.is_none_or(|may| question.person.is_some_and(|person| may.contains(person)));
     if !viewer.may_answer || question.is_strict {
         let why = if question.is_strict {
             "Answers are given on the machine itself here: `backstop approvals`."
@@ -176,6 +183,13 @@ fn answers(viewer: &Viewer, question: &Question<'_>) -> Markup {
     let waits = is_waiting(record);
     if !waits && !is_late {
         return html! {};
+    }
+    if !is_asked {
+        let who = question.person.map_or_else(
+            || "It is not known here which person you are (approvals.people).".to_owned(),
+            |person| format!("You ({}) are not asked.", one_line(person.as_str(), 60)),
+        );
+        return html! { section aria-label="Answers" { p.note #not-asked { (who) } } };
     }
     html! {
         section.answers aria-labelledby="answer-title" {

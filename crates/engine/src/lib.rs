@@ -27,7 +27,7 @@ mod verdict;
 mod verdict_set;
 mod verdict_types;
 
-pub use approvals::{ApprovalSettings, AskFuture, Asker, Attendance};
+pub use approvals::{ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, Routes};
 pub use aside::aside;
 pub use beginning::Beginnings;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};

@@ -91,7 +91,9 @@ impl Holder {
     /// Returns who answers with this token: the person of its user. `by` is what the record says of it.
     pub(crate) fn answerer(&self, people: &Arc<People>, by: String) -> Answerer {
         match (&self.agent, &self.user) {
-            (None, Some(user)) => people.answerer(&Identity::User(user.as_ref().to_owned()), by),
+            (None, Some(user)) => {
+                people.answerer(&Identity::User(user.as_ref().to_owned()), by).with_token(self.id.clone())
+            }
             // INVARIANT (nobody who is judged answers): a token of an agent is no person's.
             _ => by.into(),
         }

@@ -11,8 +11,8 @@ use backstop_hooks::{ApprovalId, Decision, HookId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Amount, AnswerStore, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget, NewGrant,
-    PersonsAnswer, ResolveError, Resolved, StoreError, Timestamp,
+    Amount, AnswerStore, Answerer, ApprovalReason, ApprovalRecord, ApprovalState, Asked, Grant, GrantTarget,
+    NewGrant, PersonsAnswer, ResolveError, Resolved, StoreError, Timestamp,
 };
 
 /// How long an answer holds if whoever gives it does not say.
@@ -92,7 +92,7 @@ pub async fn allow_always(
     store: &dyn AnswerStore,
     id: &ApprovalId,
     always: &Always,
-    by: &str,
+    by: &Answerer,
 ) -> Result<(ApprovalRecord, Vec<Grant>), AlwaysError> {
     let record = store.approval(id).await?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
     if !record.request.allowed_decisions.contains(&Decision::AllowAlways) {
@@ -100,11 +100,17 @@ pub async fn allow_always(
         return Err(ResolveError::NotOffered { code, decision }.into());
     }
     let now = Timestamp::now();
-    let answer = || PersonsAnswer::new(Decision::AllowAlways, by, now).with_grants();
+    let answer = || PersonsAnswer::new(Decision::AllowAlways, by.clone(), now).with_grants();
     // What was answered before is not granted anew: the same answer was given, or another one counts.
     if record.state != ApprovalState::Pending || record.request.expires_at <= now {
         return Ok((store.answer_approval(&record.id, answer()).await?.record, Vec::new()));
     }
+    // INVARIANT (nobody grants what they may not answer): also not until their answer is refused.
+    if record.request.route.as_ref().is_some_and(|route| route.votes.get() > 1) {
+        let (code, decision) = (record.code, Decision::AllowAlways);
+        return Err(ResolveError::NotOffered { code, decision }.into());
+    }
+    record.admits_person(by, now)?;
     let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let mut grants = Vec::with_capacity(wanted.len());
@@ -122,7 +128,7 @@ pub async fn allow_always(
     // All of them, also where one can't be revoked.
     let mut failed = None;
     for grant in &grants {
-        failed = store.revoke_grant(&grant.id, by, Timestamp::now()).await.err().or(failed);
+        failed = store.revoke_grant(&grant.id, by.by(), Timestamp::now()).await.err().or(failed);
     }
     failed.map_or(answered, |error| Err(error.into()))
 }
@@ -132,7 +138,7 @@ fn grant(
     record: &ApprovalRecord,
     reason: &ApprovalReason,
     always: &Always,
-    by: &str,
+    by: &Answerer,
 ) -> Result<NewGrant, AlwaysError> {
     let request = &record.request;
     let now = Timestamp::now();
@@ -149,7 +155,8 @@ fn grant(
         },
         target: target(record, reason, &always.scope)?,
         title: reason.title.clone(),
-        created_by: by.to_owned(),
+        created_by: by.by().to_owned(),
+        person: by.person().cloned(),
         created_at: now,
         expires_at: now.after(always.ttl.unwrap_or(GRANT_TTL)),
         most_uses: always.times.map(NonZeroU64::get),

@@ -6,10 +6,13 @@
 use backstop_hooks::Decision;
 use serde_json::json;
 
+use crate::approvals::machine::{Step, Voted};
 use crate::{AccessToken, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
 
 /// The kind of the entry for an answered question.
 pub const APPROVAL_ANSWERED: &str = "approval.answered";
+/// The kind of the entry for one person's answer, where it is said who may answer and how many must.
+pub const APPROVAL_VOTED: &str = "approval.voted";
 /// The kind of the entry for a new grant.
 pub const GRANT_GIVEN: &str = "grant.given";
 /// The kind of the entry for a revoked grant.
@@ -48,6 +51,29 @@ pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<N
         })
         .into(),
     })
+}
+
+/// Returns the entry about a vote.
+pub(crate) fn voted(record: &ApprovalRecord, voted: &Voted) -> NewAuditEntry {
+    let (request, vote) = (&record.request, &voted.vote);
+    NewAuditEntry {
+        at: vote.at,
+        kind: APPROVAL_VOTED.to_owned(),
+        session: Some(request.session.clone()),
+        run: request.run.clone(),
+        body: json!({
+            "approval": record.id, "digest": vote.digest, "tool": request.tool_name.canonical(),
+            "decision": vote.decision, "severity": request.severity, "person": vote.person, "by": who(&vote.by),
+            "token": vote.token, "allowed": voted.allowed, "needed": request.route.as_ref().map(|route| route.votes),
+        })
+        .into(),
+    }
+}
+
+/// Returns the entries about a step that a record is about to take.
+pub(crate) fn said_of<T>(record: &ApprovalRecord, step: &Step<T>) -> Vec<NewAuditEntry> {
+    let vote = step.vote.as_ref().map(|vote| voted(record, vote));
+    vote.into_iter().chain(step.next.as_ref().and_then(|next| answer(record, next))).collect()
 }
 
 /// Returns the entry about a grant.

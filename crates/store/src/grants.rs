@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use backstop_hooks::{AgentId, Digest, HookId, OwnerId, RuleId, Severity, Text, ToolName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, AmountArgument, StoreError, Timestamp};
+use crate::{Amount, AmountArgument, PersonName, Route, StoreError, Timestamp};
 
 /// One grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +70,9 @@ pub struct NewGrant {
     pub title: Text,
     /// Who granted it.
     pub created_by: String,
+    /// Which person of the configuration that was, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<PersonName>,
     /// When.
     pub created_at: Timestamp,
     /// The last moment at which it applies.
@@ -197,6 +200,8 @@ pub struct GrantQuery {
     pub program: Option<Vec<String>>,
     /// The arguments of the call that are amounts.
     pub amounts: Vec<AmountArgument>,
+    /// Who may answer the question, if that is said: a grant of anybody else is none.
+    pub route: Option<Route>,
 }
 
 impl Grant {
@@ -231,6 +236,8 @@ impl Grant {
             && granted.tool_name == query.tool_name
             && granted.place == query.place
             && granted.question.covers(&query.question)
+            // INVARIANT (a route is no detour): what one person granted is not enough where more must allow it.
+            && query.route.as_ref().is_none_or(|route| route.is_met_by(granted.person.iter()))
             && match &granted.target {
                 GrantTarget::Call { digest } => *digest == query.digest,
                 GrantTarget::Program { words } => {

@@ -47,14 +47,16 @@ pub use access_tokens::{
 pub use always::{Always, AlwaysError, AlwaysScope, GRANT_TTL, allow_always};
 pub use amount::{Amount, AmountArgument, NotAnAmount};
 pub use answered::{
-    ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, GRANT_GIVEN, GRANT_REVOKED, GRANTS_VOIDED,
+    ACCESS_TOKEN_CREATED, ACCESS_TOKEN_REVOKED, APPROVAL_ANSWERED, APPROVAL_VOTED, GRANT_GIVEN,
+    GRANT_REVOKED, GRANTS_VOIDED,
 };
 pub use approvals::{
     ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord,
-    ApprovalState, ApprovalStatus, ApprovalStore, ConsumeError, CreateApprovalError, FindApprovalError,
-    Identity, KnownBy, MAX_APPROVAL_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, OpenApprovals,
-    Overview, People, PersonName, PersonsAnswer, Preview, Reach, ResolveError, Resolved, StartedProcess,
-    Starts, TouchedPath, preview,
+    ApprovalState, ApprovalStatus, ApprovalStore, AskedPeople, AskingLimits, ConsumeError,
+    CreateApprovalError, Escalation, FindApprovalError, Identity, KnownBy, Later, MAX_APPROVAL_BYTES,
+    MAX_WHOLE_BYTES, MAX_WORD_CHARS, NewApproval, NotAsked, OpenApprovals, Overview, People, PersonName,
+    PersonsAnswer, Preview, REFUSALS_SHOWN, Reach, RefusedQuestions, ResolveError, Resolved, Route, Standing,
+    StartedProcess, Starts, TooMany, TouchedPath, Vote, WhyNot, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,

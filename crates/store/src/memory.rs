@@ -29,7 +29,8 @@ use self::injections::Queued;
 use crate::approvals::wait::Seats;
 use crate::{
     AccessToken, AppendAuditError, ApprovalRecord, Entry, Extension, ExtensionKey, Grant, Lease,
-    NewAuditEntry, Run, Session, Store, StoreError, StoreErrorKind, Timestamp, ToolDecision,
+    NewAuditEntry, RefusedQuestions, Run, Session, Store, StoreError, StoreErrorKind, Timestamp,
+    ToolDecision,
 };
 
 /// State in memory.
@@ -52,6 +53,8 @@ struct State {
     runs: Vec<Run>,
     transcripts: HashMap<SessionId, Transcript>,
     approvals: Vec<ApprovalRecord>,
+    /// Those whose questions were refused last at the end.
+    refused: Vec<RefusedQuestions>,
     grants: Vec<Grant>,
     access_tokens: Vec<AccessToken>,
     decisions: HashMap<(SessionId, RunId), HashMap<ToolCallId, (ToolDecision, Timestamp)>>,

@@ -28,6 +28,7 @@ mod tests;
 mod texts;
 mod trail;
 mod transcript;
+mod votes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

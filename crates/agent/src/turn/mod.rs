@@ -335,11 +335,11 @@ async fn inherit_answers(agent: &Agent, session: &AgentSession, run: &RunId) -> 
     answers.cancel_run_approvals(session.id(), run, now).await?;
     for record in answers.approvals(ApprovalFilter::All, LOOK_BACK).await? {
         let asked_here = record.request.session == *session.id() && record.request.run.as_ref() == Some(run);
-        if let ApprovalState::Allowed(Allowance { by, reach: Reach::WaitingCall, .. }) = &record.state
+        if let ApprovalState::Allowed(Allowance { reach: Reach::WaitingCall, .. }) = &record.state
             && asked_here
         {
             // An answer that can't be kept is no reason not to go on: the call is asked about again.
-            if let Err(error) = answers.allow_later(&record.id, by, INHERITED, now).await {
+            if let Err(error) = answers.keep_allowance(&record.id, INHERITED, now).await {
                 tracing::warn!(approval = %record.code, %error, "an answer could not be kept");
             }
         }

@@ -227,7 +227,7 @@ async fn a_call_that_nobody_could_be_asked_about_can_be_repeated_once_allowed() 
     let told = messages[2].tool_results().next().unwrap().visible_text();
     assert!(told.contains("a person can allow") && !told.contains(&asked.code), "{told}");
     let ttl = Duration::from_secs(60);
-    bench.store.allow_later(&asked.id, "a human", ttl, Timestamp::now()).await.unwrap();
+    bench.store.allow_later(&asked.id, &"a human".into(), ttl, Timestamp::now()).await.unwrap();
     assert_eq!(bench.say(&session, "I allowed it").await.outcome, answered("done"));
     assert!(bench.folder.path().join("a.txt").exists());
 }

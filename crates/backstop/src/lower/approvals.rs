@@ -1,14 +1,33 @@
-//! `approvals` as the people who answer.
+//! `approvals` as the people who answer, and as the routes of questions to them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use backstop_config::{Loaded, Name, Person, Spanned};
-use backstop_store::{KnownBy, People, PersonName};
+use backstop_config::{
+    AnswerWord, ApprovalRoute, ApprovalWhen, AskWhom, AskedSeverity, Barred, ConfigError, Loaded, Name,
+    Person, Problem, Spanned, Text,
+};
+use backstop_engine::{ApprovalSettings, Routes, ToolMatcher};
+use backstop_guards::limits::Pattern;
+use backstop_hooks::{Decision, Severity};
+use backstop_store::{AskingLimits, KnownBy, NewApproval, People, PersonName};
+
+use super::{problem, tool_matcher};
 
 /// Returns the people whom the configuration names, who are known by name wherever they answer.
 pub fn people(loaded: &Loaded) -> Arc<People> {
-    let of = |name: &Spanned<Name>, person: &Person| (PersonName::new(name.value.as_str()), ways(person));
-    Arc::new(People::new(loaded.config.approvals.people.iter().map(|(name, person)| of(name, person))))
+    let config = &loaded.config.approvals;
+    let of = |name: &Spanned<Name>, person: &Person| (person_of(name), ways(person));
+    let people = People::new(config.people.iter().map(|(name, person)| of(name, person)));
+    let groups = config
+        .groups
+        .iter()
+        .map(|(name, members)| (name.value.as_str().to_owned(), members.iter().map(person_of).collect()));
+    Arc::new(people.with_groups(groups))
+}
+
+fn person_of(name: &Spanned<Name>) -> PersonName {
+    PersonName::new(name.value.as_str())
 }
 
 fn ways(person: &Person) -> Vec<KnownBy> {
@@ -16,4 +35,94 @@ fn ways(person: &Person) -> Vec<KnownBy> {
     let user = person.user.as_ref().map(|user| KnownBy::User(text(user)));
     let account = person.account.as_ref().map(|account| KnownBy::Account(text(account)));
     user.into_iter().chain(account).collect()
+}
+
+/// How approvals are kept, as the configuration has it.
+pub(crate) fn settings(loaded: &Loaded) -> Result<ApprovalSettings, ConfigError> {
+    let config = &loaded.config;
+    let routes = config.approvals.routes.iter().map(route).collect::<Result<Routes, _>>()?;
+    let limits = &config.approvals.limits;
+    Ok(ApprovalSettings {
+        timeout: config.agent.approvals.timeout.value.duration(),
+        people: people(loaded),
+        routes,
+        limits: AskingLimits {
+            open: number(limits.open.value.get()),
+            per_minute: number(limits.per_minute.value.get()),
+        },
+        ..ApprovalSettings::default()
+    })
+}
+
+fn number(number: u64) -> Option<NonZeroU32> {
+    u32::try_from(number).ok().and_then(NonZeroU32::new)
+}
+
+fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Problem> {
+    let names = |names: &[Spanned<Name>]| names.iter().map(|name| name.value.as_str().to_owned()).collect();
+    let decision = |word: &Spanned<AnswerWord>| match word.value {
+        AnswerWord::AllowOnce => Decision::AllowOnce,
+        AnswerWord::AllowAlways => Decision::AllowAlways,
+        AnswerWord::Deny => Decision::Deny,
+    };
+    let when = When::of(&route.when)?;
+    Ok(backstop_engine::ApprovalRoute {
+        fits: Arc::new(move |question| when.fits(question)),
+        ask: match &route.ask.value {
+            AskWhom::These(asked) => names(asked),
+            AskWhom::None => Vec::new(),
+        },
+        bars_requester: route.barred.value == Barred::Requester,
+        votes: number(route.votes.value.get()).unwrap_or(NonZeroU32::MAX),
+        escalate: route
+            .escalate
+            .after
+            .as_ref()
+            .map(|after| (after.value.duration(), names(&route.escalate.to))),
+        decisions: (!route.decisions.is_empty()).then(|| route.decisions.iter().map(decision).collect()),
+    })
+}
+
+/// Which questions a route is about.
+struct When {
+    agents: Vec<Pattern>,
+    tools: Option<ToolMatcher>,
+    rules: Vec<Pattern>,
+    severity: Option<Severity>,
+    workspaces: Vec<Pattern>,
+}
+
+impl When {
+    fn of(when: &ApprovalWhen) -> Result<Self, Problem> {
+        let patterns = |texts: &[Spanned<Text>]| texts.iter().map(pattern).collect::<Result<Vec<_>, _>>();
+        let tools = when.tool.as_ref().map(tool_matcher);
+        Ok(Self {
+            agents: patterns(&when.agent)?,
+            tools: tools.transpose()?,
+            rules: patterns(&when.rule)?,
+            severity: when.severity.as_ref().map(|severity| match severity.value {
+                AskedSeverity::Info => Severity::Info,
+                AskedSeverity::Warning => Severity::Warning,
+                AskedSeverity::Critical => Severity::Critical,
+            }),
+            workspaces: patterns(&when.workspace)?,
+        })
+    }
+
+    fn fits(&self, question: &NewApproval) -> bool {
+        let any = |patterns: &[Pattern], name: Option<&str>| {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches_any(name))
+        };
+        let mut rules = question.reasons.iter().flat_map(|reason| &reason.rules);
+        let workspace = question.place.workspace.as_deref();
+        any(&self.agents, Some(question.agent.as_str()))
+            && self.tools.as_ref().is_none_or(|tools| tools.matches(&question.tool_name))
+            && (self.rules.is_empty() || rules.any(|rule| any(&self.rules, Some(rule.as_str()))))
+            && self.severity.is_none_or(|least| question.severity >= least)
+            && any(&self.workspaces, workspace)
+    }
+}
+
+fn pattern(text: &Spanned<Text>) -> Result<Pattern, Problem> {
+    Pattern::new(text.value.expose()).map_err(|error| problem(&text.at, &error))
 }

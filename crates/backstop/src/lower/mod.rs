@@ -6,7 +6,7 @@
 
 #[cfg(feature = "agent")]
 pub(crate) mod agent;
-mod approvals;
+pub(crate) mod approvals;
 #[cfg(feature = "plugins")]
 pub(crate) mod at;
 mod callers;
@@ -39,8 +39,10 @@ mod verdicts;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, HookSlot, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind};
-use backstop_engine::{ApprovalSettings, Hosts, OperatorSettings, Snapshot};
+use backstop_config::{
+    ConfigError, HookSlot, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind, Spanned, ToolPattern,
+};
+use backstop_engine::{Hosts, OperatorSettings, Snapshot, ToolMatcher};
 use backstop_guards::hooks::{COMMAND_SAFETY_ID, SECURITY_AUDIT_ID};
 use backstop_hooks::PointId;
 use backstop_store::Store;
@@ -101,12 +103,6 @@ pub(crate) fn refuse_placed(loaded: &Loaded) -> Result<(), ConfigError> {
     let refused =
         |hook: PlacedHook<'_>| problem(hook.at, &"this build has no hooks that are programs or servers");
     ConfigError::check(loaded.config.hooks.placed().map(refused).collect())
-}
-
-/// How approvals are kept, as the configuration has it.
-pub(crate) fn approvals(loaded: &Loaded) -> ApprovalSettings {
-    let timeout = loaded.config.agent.approvals.timeout.value.duration();
-    ApprovalSettings { timeout, people: people(loaded), ..ApprovalSettings::default() }
 }
 
 /// Plugins that exist beside those whose hooks stand.
@@ -203,6 +199,15 @@ fn judges_at(slot: HookSlot, point: PointId) -> bool {
         HookSlot::LlmPreCall => point == PointId::BeforeLlmCall,
         HookSlot::ToolPostCall | HookSlot::LlmPostCall => false,
     }
+}
+
+/// Lowers a matcher of tools.
+fn tool_matcher(tools: &Spanned<ToolPattern>) -> Result<ToolMatcher, Problem> {
+    let matcher = match &tools.value {
+        ToolPattern::Expression(pattern) => ToolMatcher::regex(pattern),
+        ToolPattern::Names(names) => ToolMatcher::names(names.iter().map(String::as_str)),
+    };
+    matcher.map_err(|error| problem(&tools.at, &error))
 }
 
 /// A problem that was found while lowering. An error's `hint:` line becomes the problem's.

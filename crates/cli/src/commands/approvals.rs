@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use backstop::hooks::{Decision, Severity};
 use backstop::store::{
-    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Grant, NewApproval, Reach, Timestamp,
+    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Grant, NewApproval, People, Reach,
+    Timestamp,
 };
 use serde_json::json;
 
@@ -50,12 +51,12 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Approve { name, always: Some(always) } => {
             let (place, record) = answers.find(&name).await?;
             let (record, grants) = place.always(&record.id, always, who()).await?;
-            tell(&record, output, Some(&grants))?;
+            tell(&record, &answers, output, Some(&grants))?;
         }
         Settings::Deny { name, word } => answer(&answers, &name, Decision::Deny, word, output).await?,
         Settings::AllowLater { name, ttl } => {
             let (place, record) = answers.find(&name).await?;
-            tell(&place.allow_later(&record.id, ttl, who()).await?, output, None)?;
+            tell(&place.allow_later(&record.id, ttl, who()).await?, &answers, output, None)?;
         }
     }
     Ok(Exit::Success)
@@ -66,7 +67,7 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
     if output.is_json() {
         return Ok(output.json(&record)?);
     }
-    output.text(&question(&record, Timestamp::now(), output.paint()))?;
+    output.text(&question(&record, answers.people(), Timestamp::now(), output.paint()))?;
     if !whole {
         return Ok(());
     }
@@ -87,6 +88,9 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
 async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     let mut records = answers.list(LISTED).await?;
+    for refused in answers.refused().await? {
+        output.say(&format!("note: {}", one_line(&refused.told(), 200)));
+    }
     records.retain(|record| all || is_open(record, now));
     if output.is_json() {
         return Ok(output.json(&records)?);
@@ -98,12 +102,14 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
         }
         return Ok(());
     }
+    let is_routed = records.iter().any(|record| record.request.route.is_some());
     let heads = ["code", "status", "severity", "tool", "asked", "expires", "question"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let heads = heads.into_iter().chain(is_routed.then_some("votes"));
+    let mut rows = vec![heads.map(str::to_owned).collect()];
     rows.extend(records.iter().map(|record| {
         let request = &record.request;
         let pending = record.state == ApprovalState::Pending;
-        vec![
+        let mut row = vec![
             record.code.clone(),
             record.state.status().to_string(),
             severity(request.severity).to_owned(),
@@ -111,7 +117,11 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
             ago(request.created_at, now),
             if pending { in_future(now, request.expires_at) } else { "-".to_owned() },
             one_line(&request.title, 80),
-        ]
+        ];
+        if is_routed {
+            row.push(standing(record, answers.people(), now).unwrap_or_else(|| "-".to_owned()));
+        }
+        row
     }));
     Ok(output.text(&table(&rows))?)
 }
@@ -131,7 +141,7 @@ fn is_open(record: &ApprovalRecord, now: Timestamp) -> bool {
 
 /// Everything a human should know before answering. The arguments are shown as JSON, in which nothing can
 /// redraw the terminal.
-pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) -> String {
+pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp, paint: Paint) -> String {
     let request = &record.request;
     let style = match request.severity {
         Severity::Info => Style::Good,
@@ -187,7 +197,16 @@ pub(crate) fn question(record: &ApprovalRecord, now: Timestamp, paint: Paint) ->
     text.push_str(&format!("  answers: {}\n", offered.join(", ")));
     text.push_str(&format!("  asked: {}\n", ago(request.created_at, now)));
     text.push_str(&format!("  state: {}\n", state(record, now)));
+    if let Some(standing) = standing(record, people, now) {
+        text.push_str(&format!("  votes: {standing}\n"));
+    }
     text
+}
+
+/// Who may answer, and who has, where that is said and something is still to be answered.
+fn standing(record: &ApprovalRecord, people: &People, now: Timestamp) -> Option<String> {
+    let standing = record.standing(people, now).filter(|_| is_open(record, now))?;
+    Some(one_line(&standing.told(), 600))
 }
 
 /// Who wants to make the call, and where.
@@ -252,10 +271,15 @@ async fn answer(
     output: &Output,
 ) -> Result<(), Error> {
     let (place, record) = answers.find(name).await?;
-    tell(&place.answer(&record.id, decision, word, who()).await?, output, None)
+    tell(&place.answer(&record.id, decision, word, who()).await?, answers, output, None)
 }
 
-fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> Result<(), Error> {
+fn tell(
+    record: &ApprovalRecord,
+    answers: &Answers,
+    output: &Output,
+    grants: Option<&[Grant]>,
+) -> Result<(), Error> {
     if output.is_json() {
         let told = match grants {
             Some(grants) => json!({ "approval": record, "grants": grants }),
@@ -266,6 +290,9 @@ fn tell(record: &ApprovalRecord, output: &Output, grants: Option<&[Grant]>) -> R
     let now = Timestamp::now();
     let title = one_line(&record.request.title, 80);
     output.text(&format!("{}: {} ({title})", record.code, state(record, now)))?;
+    if let Some(standing) = standing(record, answers.people(), now) {
+        output.say(&standing);
+    }
     for grant in grants.unwrap_or_default() {
         let end = grant.granted.expires_at;
         let times = match grant.granted.most_uses {

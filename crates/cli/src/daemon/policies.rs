@@ -275,6 +275,10 @@ impl Policies {
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
         let mut policy =
             builder(loaded, surroundings).home(surroundings.variable("HOME").unwrap_or_default());
+        if self.surroundings.is_fixed() {
+            // The account of the service asks for nobody.
+            policy = policy.account(None);
+        }
         // Rows of the service are out of everybody's reach already.
         if is_strict && !self.surroundings.is_fixed() {
             // Set after this process was started, as a change of the file does.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use backstop::hooks::ApprovalId;
 use backstop::store::{
-    Always, AlwaysError, AnswerStore, ApprovalFilter, FindApprovalError, Identity, People, PersonsAnswer,
-    ResolveError, Timestamp, allow_always,
+    Always, AlwaysError, AnswerStore, Answerer, ApprovalFilter, FindApprovalError, Identity, People,
+    PersonsAnswer, ResolveError, Timestamp, allow_always,
 };
 
 use super::{MOST_LISTED, Reply, Request};
@@ -27,6 +27,7 @@ pub(super) async fn answer(
             store.expire_approvals(now).await?;
             Reply::Questions(store.approvals(ApprovalFilter::All, limit.min(MOST_LISTED)).await?)
         }
+        Request::Refused => Reply::Refusals(store.refused_questions(now).await?),
         Request::Find { name } => match store.find_approval(&name).await {
             Ok(record) => Reply::Question(record.into()),
             Err(FindApprovalError::Unknown(_)) => Reply::Unknown,
@@ -40,9 +41,9 @@ pub(super) async fn answer(
             let answer = PersonsAnswer::new(decision, answerer(by), now).with_word(&word.unwrap_or_default());
             Reply::Question(store.answer_approval(&id, answer).await?.record.into())
         }
-        Request::Always { id, always, by } => approve_always(store, &id, &always, answerer(by).by()).await?,
+        Request::Always { id, always, by } => approve_always(store, &id, &always, &answerer(by)).await?,
         Request::Later { id, ttl, by } => {
-            Reply::Question(store.allow_later(&id, answerer(by).by(), ttl, now).await?.into())
+            Reply::Question(store.allow_later(&id, &answerer(by), ttl, now).await?.into())
         }
         Request::Grants => {
             Reply::Grants(store.grants(MOST_LISTED).await?, store.void_grants(MOST_LISTED).await?)
@@ -57,7 +58,7 @@ async fn approve_always(
     store: &dyn AnswerStore,
     id: &ApprovalId,
     always: &Always,
-    by: &str,
+    by: &Answerer,
 ) -> Result<Reply, Error> {
     match allow_always(store, id, always, by).await {
         Ok((record, grants)) => Ok(Reply::Granted(record.into(), grants)),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{Always, ApprovalRecord, FindApprovalError, Grant, GrantId, People, Store, VoidGrant};
+use backstop::store::{
+    Always, ApprovalRecord, FindApprovalError, Grant, GrantId, People, RefusedQuestions, Store, VoidGrant,
+};
 use rustix::process::getuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -23,6 +25,7 @@ use crate::session::Surroundings;
 #[derive(Debug)]
 pub(crate) struct Answers {
     places: Vec<Place>,
+    people: Arc<People>,
     is_strict: bool,
 }
 
@@ -37,11 +40,12 @@ impl Answers {
     /// Those of the database, or those of open desks, as the configuration says.
     pub(crate) fn of(surroundings: &Surroundings) -> Result<Self, Error> {
         let loaded = surroundings.load()?;
+        let people = backstop::people(&loaded);
         if !loaded.config.agent.approvals.strict.value {
-            let places = vec![Place::Database(surroundings.store(&loaded)?, backstop::people(&loaded))];
-            return Ok(Self { places, is_strict: false });
+            let places = vec![Place::Database(surroundings.store(&loaded)?, Arc::clone(&people))];
+            return Ok(Self { places, people, is_strict: false });
         }
-        Ok(Self { places: open_desks(&folder(surroundings.data_folder()?))?, is_strict: true })
+        Ok(Self { places: open_desks(&folder(surroundings.data_folder()?))?, people, is_strict: true })
     }
 
     /// What is to be said where answers are kept in memory, and nobody keeps any.
@@ -63,6 +67,24 @@ impl Answers {
         }
         all.sort_by_key(|record| std::cmp::Reverse(record.request.created_at));
         Ok(all)
+    }
+
+    /// How many questions were refused because their agents ask too much.
+    pub(crate) async fn refused(&self) -> Result<Vec<RefusedQuestions>, Error> {
+        let mut all = Vec::new();
+        for place in &self.places {
+            match place.ask(Request::Refused).await? {
+                Some(Reply::Refusals(refused)) => all.extend(refused),
+                Some(other) => return Err(other.unexpected()),
+                None => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Those who are known by name when they answer.
+    pub(crate) fn people(&self) -> &People {
+        &self.people
     }
 
     /// The question that is meant, and where it is.

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{Always, ApprovalRecord, Grant, GrantId, VoidGrant};
+use backstop::store::{Always, ApprovalRecord, Grant, GrantId, RefusedQuestions, VoidGrant};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::Answers;
@@ -46,6 +46,8 @@ const MOST_LISTED: usize = 1_000;
 enum Request {
     /// All questions, the newest first.
     List { limit: usize },
+    /// How many were refused.
+    Refused,
     /// The one that is meant by a code, an id, or the beginning of one.
     Find { name: String },
     /// All of its arguments were shown.
@@ -74,6 +76,7 @@ struct Signed {
 #[serde(rename_all = "snake_case")]
 enum Reply {
     Questions(Vec<ApprovalRecord>),
+    Refusals(Vec<RefusedQuestions>),
     Question(Box<ApprovalRecord>),
     /// The question is answered, and this is granted.
     Granted(Box<ApprovalRecord>, Vec<Grant>),

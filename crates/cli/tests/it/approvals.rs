@@ -83,6 +83,97 @@ fn whoever_answers_is_named_as_the_operator_names_them() {
     assert_eq!(model.stop().code, Some(0));
 }
 
+/// A configuration in which whoever runs this test is `ann`.
+fn routed(model: &ModelServer, route: &str) -> String {
+    let uid = rustix::process::getuid().as_raw();
+    model.config(&format!(
+        "approvals:\n  people: {{ann: {{account: \"{uid}\"}}, bob: {{user: bob}}, carl: {{user: carl}}}}\n  routes: [{route}]\n"
+    ))
+}
+
+#[test]
+fn a_call_waits_until_as_many_have_allowed_it_as_must() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let told =
+        serde_json::json!({"expect": {"tool_result_contains": "denied by a human"}, "text": "all right"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    let escalate = "escalate: {afterMs: 600000, to: [carl]}";
+    user.configure(&routed(&model, &format!("{{ask: [ann, bob], votes: 2, {escalate}}}")));
+    let child = agent(&user, &["--wait-approvals"]);
+    let code = code(&waiting(&user));
+    let always = user.run(&["approvals", "approve", &code, "--always"]);
+    assert_eq!(always.code, Some(1), "{}", always.whole());
+    let approved = user.run(&["approvals", "approve", &code]).succeeded();
+    let list = user.run(&["approvals", "list"]).succeeded();
+    let shown = user.run(&["approvals", "show", &code]).succeeded();
+    let stands = "1 of 2: ann allowed it; waiting for bob; from 20";
+    assert!(approved.out.contains("waits, expires") && approved.err.contains(stands), "{}", approved.whole());
+    assert!(list.out.contains("votes") && list.out.contains(stands), "{}", list.whole());
+    let votes = shown.out.lines().find_map(|line| line.strip_prefix("  votes: ")).unwrap();
+    assert!(votes.starts_with(stands) && votes.ends_with("Z on also for carl"), "{votes}");
+    assert!(!ran(&user));
+    // Who has allowed it can't deny it, and the vote stands in the trail.
+    let other = user.run(&["approvals", "deny", &code]);
+    assert!(other.whole().contains("you have answered with allow-once already"), "{}", other.whole());
+    let voted = user.trail().into_iter().find(|entry| entry["kind"] == "approval.voted").unwrap();
+    assert_eq!((&voted["body"]["person"], &voted["body"]["needed"]), (&"ann".into(), &2.into()), "{voted}");
+    // Another configuration asks ann no more: then she does not count, and can't answer.
+    user.configure(&routed(&model, "{ask: [bob]}").replace("ann: {", "anna: {"));
+    let left = user.run(&["approvals", "approve", &code]);
+    assert!(left.whole().contains("anna is not asked; bob may answer"), "{}", left.whole());
+    user.configure(&routed(&model, "{ask: [ann, bob]}"));
+    crate::support::interrupt(&child);
+    done(child);
+    assert!(!ran(&user));
+    drop(model);
+}
+
+#[test]
+fn whoever_asked_may_not_answer_and_nobody_is_a_denial() {
+    let user = User::new();
+    let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let told =
+        serde_json::json!({"expect": {"tool_result_contains": "nobody may answer it"}, "text": "all right"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    user.configure(&routed(&model, "{ask: [ann], barred: requester}"));
+    assert_eq!(done(agent(&user, &["--wait-approvals"])).succeeded().out, "all right\n");
+    assert!(!ran(&user));
+    assert_eq!(model.stop().code, Some(0));
+    let model = ModelServer::start(&user, &script(1));
+    user.configure(&routed(&model, "{ask: [ann, bob], barred: requester}"));
+    let child = agent(&user, &["--wait-approvals"]);
+    let code = code(&waiting(&user));
+    for deed in ["approve", "deny"] {
+        let refused = user.run(&["approvals", deed, &code]);
+        assert!(
+            refused.whole().contains("ann asked for the call and may not answer; bob may answer"),
+            "{}",
+            refused.whole()
+        );
+    }
+    crate::support::interrupt(&child);
+    done(child);
+    assert!(!ran(&user));
+}
+
+#[test]
+fn an_agent_that_asks_too_much_is_refused_and_that_is_said() {
+    let user = User::new();
+    let call = |n: u32| {
+        let command = format!("{ASKED} # {n}");
+        serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": command}}]})
+    };
+    let told = serde_json::json!({"expect": {"tool_result_contains": "asks too much"}, "text": "all right"});
+    let model = ModelServer::start(&user, &format!("{}\n{}\n{told}\n", call(1), call(2)));
+    user.configure(&model.config("approvals: {limits: {open: 1}}\n"));
+    assert_eq!(done(agent(&user, &[])).succeeded().out, "all right\n");
+    let list = user.run(&["approvals", "list"]).succeeded();
+    assert!(list.err.contains("note: 1 more question was refused since "), "{}", list.whole());
+    assert!(list.err.contains("agent `main` asks too much"), "{}", list.whole());
+    assert_eq!(model.stop().code, Some(0));
+}
+
 #[test]
 fn a_denial_is_told_to_the_model_and_nothing_runs() {
     let user = User::new();

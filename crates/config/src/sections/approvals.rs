@@ -1,29 +1,128 @@
-//! `approvals`: who may answer the questions that hooks ask. Only the operator can set it: a repository that could would name those who
-//! let its agent go on.
+//! `approvals`: who may answer the questions that hooks ask, and how many must. Only the operator can set it: a repository that could would
+//! name those who let its agent go on.
 
-use crate::config_value::{Entries, item, section};
-use crate::place::{Place, Spanned};
-use crate::problem::{Problem, ProblemKind};
+use serde_json::{Value, json};
+
+use crate::config_value::{ConfigValue, Entries, item, section};
+use crate::place::{Place, Setting, Spanned};
+use crate::problem::{Problem, ProblemKind, suggestion};
 use crate::reader::Reader;
-use crate::values::Name;
+use crate::text::Text;
+use crate::values::{AnswerWord, AskedSeverity, Barred, Millis, Name, ToolPattern, Whole, plain_text};
+use backstop_yaml::{Kind, Node};
 
 section! {
-    /// Who may answer the questions that hooks ask.
+    /// Who may answer the questions that hooks ask, and how many must.
     pub struct Answering {
         /// The people who answer, by the names that the trail and the console have for them.
         people ("people"): Entries<Name, Person>, OperatorOnly;
+        /// Groups of people, by name.
+        groups ("groups"): Entries<Name, Vec<Spanned<Name>>>, OperatorOnly;
+        /// To whom questions go. The first entry that fits counts; where none does, everybody may answer who may answer at all.
+        routes ("routes"): Vec<ApprovalRoute>, OperatorOnly;
+        /// How much an agent may ask.
+        limits ("limits"): AskingLimits, OperatorOnly;
     }
 }
 
 item! {
     /// How a person is known who answers. At least one way must be there, and no two people have the same.
     pub struct Person {
-        /// The user whom the access tokens of this person name (`backstop tokens create --user`), and whom a signed token names that an
+        /// The user whom the access tokens of this person name (`backstop token create --user`), and whom a signed token names that an
         /// issuer vouches for.
         user ("user"): Option<Spanned<Name>>, OperatorOnly;
         /// The account of this person on the machine, by name, or by number where it has none. Whoever answers in a terminal of that
         /// account is this person. Leave it out where agents run under the same account and what they do must not count as an answer.
         account ("account"): Option<Spanned<Name>>, OperatorOnly;
+    }
+}
+
+item! {
+    /// To whom some questions go.
+    pub struct ApprovalRoute {
+        /// Which questions it is about. Without it, all.
+        when ("when"): ApprovalWhen, OperatorOnly;
+        /// The people and groups who may answer. Nobody else may, wherever they answer. `none`: nobody may, so that the call is denied.
+        ask ("ask"): Spanned<AskWhom>, OperatorOnly;
+        /// Who of them may not answer all the same. With `requester`, the call is denied if nobody knows who asked for it.
+        barred ("barred"): Setting<Barred> = Barred::Nobody, OperatorOnly;
+        /// How many of them must allow the call. One denial ends the question.
+        votes ("votes"): Setting<Whole<1, 100>> = Whole::clamped(1), OperatorOnly;
+        /// Who may answer as well, once nobody has for some time.
+        escalate ("escalate"): Escalate, OperatorOnly;
+        /// What may be answered, besides what the hooks that ask offer. Without it, all of that. Where several must allow a call,
+        /// nobody can allow it from now on.
+        decisions ("decisions"): Vec<Spanned<AnswerWord>>, OperatorOnly;
+    }
+    check: check;
+}
+
+section! {
+    /// Which questions a route is about: those that fit all of this.
+    pub struct ApprovalWhen {
+        /// The agents, as patterns.
+        agent ("agent"): Vec<Spanned<Text>>, OperatorOnly;
+        /// The tools: names and groups, or a regular expression.
+        tool ("tool"): Option<Spanned<ToolPattern>>, OperatorOnly;
+        /// The rules that ask, as patterns. One of them is enough.
+        rule ("rule"): Vec<Spanned<Text>>, OperatorOnly;
+        /// How grave the question is, at least.
+        severity ("severity"): Option<Spanned<AskedSeverity>>, OperatorOnly;
+        /// The folders that agents work in, as patterns. A call without one fits `*` alone.
+        workspace ("workspace"): Vec<Spanned<Text>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// Who may answer as well, once nobody has for some time.
+    pub struct Escalate {
+        /// After so many milliseconds.
+        after ("afterMs"): Option<Spanned<Millis>>, OperatorOnly;
+        /// The people and groups.
+        to ("to"): Vec<Spanned<Name>>, OperatorOnly;
+    }
+}
+
+section! {
+    /// How much one agent may ask, so that it can't bury people in questions. A call beyond that is denied, and people see how many there were.
+    pub struct AskingLimits {
+        /// The most questions that wait at once, and the most that nobody could be asked about and that can still be allowed.
+        open ("open"): Setting<Whole<1, 100_000>> = Whole::clamped(100), OperatorOnly;
+        /// The most questions within any 60 seconds.
+        per_minute ("per_minute"): Setting<Whole<1, 100_000>> = Whole::clamped(60), OperatorOnly;
+    }
+}
+
+/// Whom a route asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskWhom {
+    /// These people and groups.
+    These(Vec<Spanned<Name>>),
+    /// Nobody.
+    None,
+}
+
+impl ConfigValue for AskWhom {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        match &node.kind {
+            Kind::List(items) if !items.is_empty() => Vec::read(node, cx).map(Self::These),
+            Kind::List(_) => cx.expected(node, "a list with somebody in it, or `none`"),
+            _ => match plain_text(node, cx, "a list of people and groups, or `none`")? {
+                "none" => Some(Self::None),
+                _ => cx.expected(node, "a list of people and groups, or `none`"),
+            },
+        }
+    }
+
+    fn schema() -> Value {
+        json!({ "oneOf": [{ "const": "none" }, { "type": "array", "minItems": 1, "items": Name::schema() }] })
+    }
+
+    fn show(&self) -> Value {
+        match self {
+            Self::These(names) => names.iter().map(|name| name.value.show()).collect(),
+            Self::None => Value::from("none"),
+        }
     }
 }
 
@@ -35,30 +134,135 @@ impl Person {
     }
 }
 
+impl ApprovalWhen {
+    /// Returns whether it says nothing, so that it is about all questions.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.agent.is_empty()
+            && self.tool.is_none()
+            && self.rule.is_empty()
+            && self.severity.is_none()
+            && self.workspace.is_empty()
+    }
+}
+
+impl ApprovalRoute {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let at = &self.ask.at;
+        let always = self.decisions.iter().find(|decision| decision.value == AnswerWord::AllowAlways);
+        let wrong = if self.ask.value == AskWhom::None {
+            let says_more = self.votes.at.is_some()
+                || self.barred.at.is_some()
+                || self.escalate != Escalate::default()
+                || !self.decisions.is_empty();
+            says_more.then(|| {
+                (at, "where nobody may answer, `ask: none` and `when` say all that counts".to_owned())
+            })
+        } else if self.escalate.after.is_some() == self.escalate.to.is_empty() {
+            Some((at, "`escalate` needs `afterMs` and `to`: when, and to whom".to_owned()))
+        } else if let (2.., Some(always)) = (self.votes.value.get(), always) {
+            let why = "what several must allow nobody can allow from now on: leave `allow-always` out";
+            Some((&always.at, why.to_owned()))
+        } else {
+            None
+        };
+        let Some((at, message)) = wrong else { return Some(()) };
+        cx.report(Problem::new(ProblemKind::BadValue, at.clone(), message));
+        None
+    }
+
+    /// Returns those who are asked, now or later.
+    fn names(&self) -> impl Iterator<Item = &Spanned<Name>> {
+        let asked = match &self.ask.value {
+            AskWhom::These(names) => names.as_slice(),
+            AskWhom::None => &[],
+        };
+        asked.iter().chain(&self.escalate.to)
+    }
+}
+
 impl Answering {
-    /// Checks that each person is known by something, and nobody by what somebody else is known by.
+    /// Checks that each person is known by something, and nobody by what somebody else is known by; that names are those of somebody; and that
+    /// each route can be met.
     pub(crate) fn check(&self, cx: &mut Reader<'_>) {
-        cx.in_key("people", |cx| {
-            let mut known: Vec<(&'static str, &str, &str)> = Vec::new();
-            for (name, person) in self.people.iter() {
-                let name_of = name.value.as_str();
-                if person.ways().next().is_none() {
-                    let message = format!("nothing says how `{name_of}` is known");
-                    let hint = "add `user`, the user of their access tokens, or `account`, their account on this machine";
-                    cx.report(problem(&name.at, message).with_hint(hint));
-                }
-                for (key, way) in person.ways() {
-                    let value = way.value.as_str();
-                    match known.iter().find(|(other_key, other, _)| (*other_key, *other) == (key, value)) {
-                        Some((_, _, other)) => {
-                            let message = format!("`{other}` and `{name_of}` have the same `{key}`: whoever answers could be either");
-                            cx.report(problem(&way.at, message));
-                        }
-                        None => known.push((key, value, name_of)),
+        cx.in_key("people", |cx| self.check_people(cx));
+        for (group, members) in self.groups.iter() {
+            let name = group.value.as_str();
+            if self.people.get(name).is_some() {
+                cx.report(problem(&group.at, format!("`{name}` is a person and a group")));
+            }
+            if members.is_empty() {
+                let message = format!("nobody is in the group `{name}`");
+                cx.report(Problem::new(ProblemKind::BadValue, group.at.clone(), message));
+            }
+            let people: Vec<&str> = self.people.iter().map(|(name, _)| name.value.as_str()).collect();
+            members.iter().for_each(|member| unknown(member, &people, "people", cx));
+        }
+        let groups = self.groups.iter().map(|(name, _)| name.value.as_str());
+        let known: Vec<&str> =
+            self.people.iter().map(|(name, _)| name.value.as_str()).chain(groups).collect();
+        let mut behind: Option<usize> = None;
+        for (index, route) in self.routes.iter().enumerate() {
+            route.names().for_each(|name| unknown(name, &known, "people and groups", cx));
+            let meant = self.meant_by(route);
+            let (needed, at) = (route.votes.value.get(), &route.ask.at);
+            if route.ask.value != AskWhom::None && meant < needed {
+                let message = format!("`votes: {needed}` can't be met: {meant} may answer");
+                cx.report(problem(at, message));
+            }
+            if let Some(before) = behind {
+                let message =
+                    format!("this route is never reached: `approvals.routes[{before}]` fits all questions");
+                cx.report(problem(at, message));
+            }
+            behind = behind.or_else(|| route.when.is_empty().then_some(index));
+        }
+    }
+
+    /// Returns how many people may answer, now or later.
+    fn meant_by(&self, route: &ApprovalRoute) -> u64 {
+        let mut people = std::collections::BTreeSet::new();
+        for name in route.names() {
+            match self.groups.get(name.value.as_str()) {
+                Some(members) => people.extend(members.iter().map(|member| member.value.as_str())),
+                None => drop(people.insert(name.value.as_str())),
+            }
+        }
+        u64::try_from(people.len()).unwrap_or(u64::MAX)
+    }
+
+    fn check_people(&self, cx: &mut Reader<'_>) {
+        let mut known: Vec<(&'static str, &str, &str)> = Vec::new();
+        for (name, person) in self.people.iter() {
+            let name_of = name.value.as_str();
+            if person.ways().next().is_none() {
+                let message = format!("nothing says how `{name_of}` is known");
+                let hint = "add `user`, the user of their access tokens, or `account`, their account on this machine";
+                cx.report(problem(&name.at, message).with_hint(hint));
+            }
+            for (key, way) in person.ways() {
+                let value = way.value.as_str();
+                match known.iter().find(|(other_key, other, _)| (*other_key, *other) == (key, value)) {
+                    Some((_, _, other)) => {
+                        let message = format!(
+                            "`{other}` and `{name_of}` have the same `{key}`: whoever answers could be either"
+                        );
+                        cx.report(problem(&way.at, message));
                     }
+                    None => known.push((key, value, name_of)),
                 }
             }
-        });
+        }
+    }
+}
+
+/// Reports a name that is nobody's.
+fn unknown(name: &Spanned<Name>, known: &[&str], what: &str, cx: &mut Reader<'_>) {
+    let written = name.value.as_str();
+    if !known.contains(&written) {
+        let message = format!("none of the {what} is called `{written}`");
+        let hint = suggestion(written, known, what);
+        cx.report(Problem::new(ProblemKind::UnknownName, name.at.clone(), message).with_hint(hint));
     }
 }
 

@@ -18,7 +18,7 @@ mod telemetry;
 mod witness;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
-pub use approvals::{Answering, Person};
+pub use approvals::{Answering, ApprovalRoute, ApprovalWhen, AskWhom, AskingLimits, Escalate, Person};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, GatewayUser};
 pub use daemon::Daemon;

@@ -12,8 +12,8 @@ pub use numbers::{Millis, Money, Priority, Ratio, Temperature, Whole};
 pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
 pub use words::{
-    Api, ArgumentAction, AwsSource, BudgetPer, BudgetWindow, CloudName, CommandDialect, CriticalAt,
-    DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm, LiveApprovals, LiveBlock,
-    LiveCalls, LiveText, LoopAction, Notify, OnFailure, Outside, PluginRuntime, Profile, RewriteChoice,
-    SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
+    AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
+    CommandDialect, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
+    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure, Outside, PluginRuntime,
+    Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

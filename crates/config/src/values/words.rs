@@ -302,6 +302,40 @@ choice! {
 }
 
 choice! {
+    /// Who may not answer a question, although a route asks them.
+    pub enum Barred {
+        /// Nobody.
+        Nobody = "nobody",
+        /// The person who asked for the call.
+        Requester = "requester",
+    }
+}
+
+choice! {
+    /// How grave the thing is that is asked about.
+    pub enum AskedSeverity {
+        /// Worth a look.
+        Info = "info",
+        /// May do harm.
+        Warning = "warning",
+        /// Does harm if it is wrong.
+        Critical = "critical",
+    }
+}
+
+choice! {
+    /// What a person can answer.
+    pub enum AnswerWord {
+        /// This call, once.
+        AllowOnce = "allow-once",
+        /// This call and its like, from now on.
+        AllowAlways = "allow-always",
+        /// No.
+        Deny = "deny",
+    }
+}
+
+choice! {
     /// How much of the hooks' work the agent reports.
     pub enum Verbose {
         /// Nothing.

@@ -16,6 +16,7 @@
 mod asker;
 mod petition;
 mod question;
+mod routes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +25,17 @@ use backstop_hooks::{
     ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
 };
 use backstop_store::{
-    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError, GRANT_TTL,
-    GrantId, GrantQuery, GrantTarget, NewApproval, NewGrant, People, PersonsAnswer, ResolveError, StoreError,
-    Timestamp,
+    AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
+    CreateApprovalError, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval, NewGrant,
+    People, PersonsAnswer, ResolveError, StoreError, Timestamp,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
-use self::question::{all_offer, query_of, question, rules_of, scope_of, told};
+use self::question::{query_of, question, rules_of, scope_of, told};
+use self::routes::Unroutable;
+pub use self::routes::{ApprovalRoute, Routes};
 use crate::exhibit::Exhibit;
 use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;
@@ -48,6 +51,12 @@ pub struct ApprovalSettings {
     pub listener_budget: Duration,
     /// Those who are known by name when they answer.
     pub people: Arc<People>,
+    /// To whom questions go.
+    pub routes: Routes,
+    /// How much one agent may ask.
+    pub limits: AskingLimits,
+    /// The account whose agents ask here, if it is that of one person.
+    pub account: Option<Identity>,
 }
 
 impl Default for ApprovalSettings {
@@ -57,6 +66,9 @@ impl Default for ApprovalSettings {
             timeout: DEFAULT_TIMEOUT,
             listener_budget: Duration::from_secs(15),
             people: Arc::default(),
+            routes: Routes::default(),
+            limits: AskingLimits::default(),
+            account: None,
         }
     }
 }
@@ -103,17 +115,26 @@ impl Approvals {
         let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
-        let question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
+        let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
+        let requester = routes::requester_of(call, self.settings.account.as_ref());
+        let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
         let queries = match sealed {
             true => Vec::new(),
             false => requests.iter().map(|request| query_of(request, &question)).collect(),
         };
-        let asking =
-            Asking { exhibit, requests, queries, scope: scope_of(&question), title: question.title.clone() };
-        let answered = self
-            .answer(question, &asking, attendance, earlier, &mut petition)
-            .await
-            .unwrap_or_else(|error| Answered::unasked(&error));
+        let asking = Asking {
+            exhibit,
+            requests,
+            queries,
+            offered: question.allowed_decisions.clone(),
+            scope: scope_of(&question),
+            title: question.title.clone(),
+        };
+        let answered = match routed {
+            Ok(()) => Box::pin(self.answer(question, &asking, attendance, earlier, &mut petition)).await,
+            Err(unroutable) => Ok(Answered::unroutable(unroutable, &asking)),
+        };
+        let answered = answered.unwrap_or_else(|error| Answered::unasked(&error));
         let Answered { resolution, record, grants, blocked } = answered;
         let objection = petition.end(resolution).await;
         let rules = rules_of(requests);
@@ -129,14 +150,15 @@ impl Approvals {
         earlier: bool,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
-        let Asking { exhibit, requests, scope, .. } = asking;
+        let Asking { exhibit, requests, scope, offered, .. } = asking;
         let now = question.created_at;
+        let offers_once = offered.contains(&Decision::AllowOnce);
         if earlier && let Some(grants) = self.granted(asking, now).await? {
             let resolution = Resolution::AllowAlways;
             return Ok(Answered { resolution, record: None, grants, blocked: None });
         }
         if earlier
-            && all_offer(requests, Decision::AllowOnce)
+            && offers_once
             && let Some(record) = self.store.take_allowance(scope, now).await?
         {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
@@ -148,19 +170,25 @@ impl Approvals {
             Attendance::Host => Some("where nobody can be asked, "),
         };
         if let Some(circumstances) = unattended {
-            let record = self.store.create_unattended_approval(question).await?;
-            let way = match all_offer(requests, Decision::AllowOnce) {
+            let is_routed = question.route.is_some();
+            let record = self.store.file_approval(question, true, &self.settings.limits).await?;
+            let way = match offers_once {
                 true => BY_A_PERSON,
                 false => "the call can't be allowed afterwards",
             };
             let told =
                 format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
             let reason = Reason::fixed("approval.needed", told);
-            return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
+            let mut answered = Answered::denied(Resolution::Cancelled, Some(record), reason);
+            if let (true, Some(blocked)) = (is_routed, &mut answered.blocked) {
+                // INVARIANT (nobody else may answer): what was cancelled a host may ask its own user, of whom nobody knows who it is.
+                blocked.cause = BlockCause::Approval { resolution: Resolution::Timeout };
+            }
+            return Ok(answered);
         }
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
-        let record = petition.open(&self.store, question).await?;
+        let record = petition.open(&self.store, question, self.settings.limits).await?;
         let record = self.wait(record, attendance).await?;
         self.conclude(record, asking).await
     }
@@ -168,7 +196,7 @@ impl Approvals {
     /// Returns the earlier grants that cover the requests, if they cover every one.
     async fn granted(&self, asking: &Asking<'_>, now: Timestamp) -> Result<Option<Vec<GrantId>>, StoreError> {
         let queries = &asking.queries;
-        if queries.is_empty() || !all_offer(asking.requests, Decision::AllowAlways) {
+        if queries.is_empty() || !asking.offered.contains(&Decision::AllowAlways) {
             return Ok(None);
         }
         for query in queries {
@@ -205,7 +233,12 @@ impl Approvals {
                     said = here => match said {
                         Ok(Some(decision)) => {
                             let answerer = asker.answerer(&self.settings.people);
-                            self.resolve(&record, PersonsAnswer::new(decision, answerer, Timestamp::now())).await?
+                            let answer = PersonsAnswer::new(decision, answerer, Timestamp::now());
+                            match self.resolve(&record, answer).await? {
+                                // Others have to answer as well, or instead.
+                                Some(record) if record.state == ApprovalState::Pending => elsewhere.await?,
+                                answered => answered,
+                            }
                         }
                         Ok(None) | Err(_) => elsewhere.await?,
                     },
@@ -231,9 +264,12 @@ impl Approvals {
     ) -> Result<Option<ApprovalRecord>, AskError> {
         match self.store.answer_approval(&record.id, answer).await {
             Ok(resolved) => Ok(Some(resolved.record)),
-            Err(ResolveError::AlreadyResolved { .. } | ResolveError::Expired { .. }) => {
-                Ok(self.store.approval(&record.id).await?)
-            }
+            Err(
+                ResolveError::AlreadyResolved { .. }
+                | ResolveError::Expired { .. }
+                | ResolveError::NotAsked(_)
+                | ResolveError::OtherVote { .. },
+            ) => Ok(self.store.approval(&record.id).await?),
             Err(error) => Err(AskError::Resolve(error)),
         }
     }
@@ -315,6 +351,7 @@ impl Approvals {
                     target: GrantTarget::Call { digest: query.digest },
                     title: query.question.title.clone(),
                     created_by: allowance.by.clone(),
+                    person: record.votes.first().map(|vote| vote.person.clone()),
                     created_at: now,
                     expires_at: now.after(self.settings.grant_ttl),
                     most_uses: None,
@@ -351,7 +388,9 @@ impl AskError {
             | Self::Create(CreateApprovalError::Store(error))
             | Self::Resolve(ResolveError::Store(error)) => failed(error),
             Self::Broken => ("the store that keeps approvals broke".to_owned(), true),
-            Self::Create(error @ CreateApprovalError::TooLarge(_)) => (error.to_string(), false),
+            Self::Create(
+                error @ (CreateApprovalError::TooLarge(_) | CreateApprovalError::TooMany { .. }),
+            ) => (error.to_string(), false),
             // What the store says of these names the code.
             Self::Resolve(ResolveError::NotOffered { decision, .. }) => {
                 let decision = match decision {
@@ -376,6 +415,8 @@ struct Asking<'a> {
     requests: &'a [ApprovalRequest],
     /// What grants must cover to answer it; nothing for a call that none answers.
     queries: Vec<GrantQuery>,
+    /// What may be answered.
+    offered: Vec<Decision>,
     scope: AllowanceScope,
     title: Text,
 }
@@ -398,13 +439,28 @@ impl Answered {
         tracing::error!(%error, "a question about a tool call could not be asked");
         let (why, is_unavailable) = error.told();
         let told = format!("approval needed, and it could not be asked for: {why}");
-        let reason = Reason::fixed("approval.failed", told);
+        let rule = match error {
+            AskError::Create(CreateApprovalError::TooMany { .. }) => "approval.too-many",
+            _ => "approval.failed",
+        };
+        let reason = Reason::fixed(rule, told);
         if !is_unavailable {
             return Self::denied(Resolution::Cancelled, None, reason);
         }
         let cause = BlockCause::Failure { kind: FailureKind::Unreachable };
         let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
         Self { resolution: Resolution::Cancelled, record: None, grants: Vec::new(), blocked: Some(blocked) }
+    }
+
+    /// Nobody may answer.
+    fn unroutable(why: Unroutable, asking: &Asking<'_>) -> Self {
+        tracing::warn!(%why, "a question about a tool call leads to nobody");
+        let told = format!("approval needed: {}{}\n{why}", asking.title, told(asking.requests));
+        let mut denied = Self::denied(Resolution::Cancelled, None, Reason::fixed("approval.nobody", told));
+        if let Some(blocked) = &mut denied.blocked {
+            blocked.cause = BlockCause::Approval { resolution: Resolution::Deny };
+        }
+        denied
     }
 
     fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {

@@ -11,7 +11,9 @@ use std::time::Duration;
 use backstop_hooks::{
     ApprovalId, ApprovalRequest, CallContext, HookId, Nesting, OnResolution, OwnerId, Reason, Resolution,
 };
-use backstop_store::{AnswerStore, ApprovalRecord, CreateApprovalError, NewApproval, Timestamp};
+use backstop_store::{
+    AnswerStore, ApprovalRecord, AskingLimits, CreateApprovalError, NewApproval, Timestamp,
+};
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -75,9 +77,10 @@ impl Petition {
         &mut self,
         store: &Arc<dyn AnswerStore>,
         question: NewApproval,
+        limits: AskingLimits,
     ) -> Result<ApprovalRecord, AskError> {
         let (writer, store) = (Arc::clone(store), Arc::clone(store));
-        let creating = tokio::spawn(async move { writer.create_approval(question).await });
+        let creating = tokio::spawn(async move { writer.file_approval(question, false, &limits).await });
         let row = self.open.insert(Row { store, creating, id: None });
         let created = match (&mut row.creating).await {
             Ok(created) => created.map_err(AskError::from),

@@ -70,6 +70,7 @@ pub(super) fn question(
         expires_at: now.after(timeout),
         deadline: Uptime::now().map(|uptime| uptime.after(timeout)),
         timeout_behavior: if allow { TimeoutBehavior::Allow } else { TimeoutBehavior::Deny },
+        route: None,
     }
 }
 
@@ -188,7 +189,7 @@ pub(super) fn rules_of(requests: &[ApprovalRequest]) -> Vec<RuleId> {
 }
 
 /// Returns whether a human may give this answer to every request.
-pub(super) fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
+fn all_offer(requests: &[ApprovalRequest], decision: Decision) -> bool {
     requests.iter().all(|request| request.allowed_decisions().contains(&decision))
 }
 
@@ -200,6 +201,7 @@ pub(super) fn scope_of(question: &NewApproval) -> AllowanceScope {
         workspace: question.workspace.clone(),
         tool_name: question.tool_name.clone(),
         digest: question.digest,
+        route: question.route.clone(),
     }
 }
 
@@ -213,6 +215,7 @@ pub(super) fn query_of(request: &ApprovalRequest, question: &NewApproval) -> Gra
         question: asked_of(request),
         program: program_of(request),
         amounts: question.amounts.clone(),
+        route: question.route.clone(),
     }
 }
 

@@ -210,7 +210,7 @@ async fn a_code_allows_the_same_call_once_and_only_once(store: Arc<dyn Store>) {
     let (engine, heard) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", TTL, Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), TTL, Timestamp::now()).await.unwrap();
     let verdict = permit(&engine, "ls", &Attendance::Nobody).await;
     assert_eq!(verdict.permit.unwrap().approval(), Some(&row.id));
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
@@ -221,7 +221,7 @@ async fn a_code_does_not_reach_other_arguments_agents_or_conversations(store: Ar
     let (engine, _) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", TTL, Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), TTL, Timestamp::now()).await.unwrap();
     permit(&engine, "ls -l", &Attendance::Nobody).await.permit.unwrap_err();
     for change in [0, 1] {
         let mut other = context();
@@ -239,7 +239,7 @@ async fn a_code_does_not_reach_other_arguments_agents_or_conversations(store: Ar
 
 async fn allowed(store: &Arc<dyn Store>) {
     let row = rows(store).await.into_iter().find(|row| row.state.status() == ApprovalStatus::Unattended);
-    store.allow_later(&row.unwrap().id, "me", TTL, Timestamp::now()).await.unwrap();
+    store.allow_later(&row.unwrap().id, &"me".into(), TTL, Timestamp::now()).await.unwrap();
 }
 
 async fn a_code_reaches_the_agents_other_conversations_in_the_same_folder(store: Arc<dyn Store>) {
@@ -324,6 +324,7 @@ fn granted(hook: &str, expires_at: Timestamp) -> NewGrant {
         target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
+        person: None,
         created_at: Timestamp::from_millis(0),
         expires_at,
         most_uses: None,

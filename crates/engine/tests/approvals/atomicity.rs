@@ -44,7 +44,7 @@ async fn one_code_lets_one_of_many_parallel_calls_run(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), Duration::from_secs(60), Timestamp::now()).await.unwrap();
     let calls: Vec<_> = (0..12)
         .map(|_| {
             let engine = engine.clone();

@@ -13,5 +13,6 @@ mod answers;
 mod atomicity;
 mod listeners;
 mod mutants;
+mod routes;
 mod shown;
 mod survival;

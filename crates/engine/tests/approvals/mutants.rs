@@ -94,7 +94,7 @@ impl backstop_engine::Asker for Lapsed {
             let now = Timestamp::now();
             self.0.resolve_approval(&record.id, Decision::AllowOnce, "me", now).await.unwrap();
             let long_ago = now.before(Duration::from_secs(3600));
-            self.0.allow_later(&record.id, "me", Duration::from_secs(1), long_ago).await.unwrap();
+            self.0.allow_later(&record.id, &"me".into(), Duration::from_secs(1), long_ago).await.unwrap();
             Some(Decision::AllowOnce)
         })
     }
@@ -132,6 +132,7 @@ fn grant_for(hook: &str) -> NewGrant {
         target: GrantTarget::Call { digest: tool_call_digest(&exec("ls")) },
         title: "May it run?".into(),
         created_by: "me".to_owned(),
+        person: None,
         created_at: Timestamp::from_millis(0),
         expires_at: Timestamp::now().after(Duration::from_secs(3_600)),
         most_uses: None,
@@ -154,7 +155,7 @@ async fn a_code_does_not_answer_a_hook_that_offers_no_allow_once(store: Arc<dyn 
     let (engine, _) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", Duration::from_secs(600), Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), Duration::from_secs(600), Timestamp::now()).await.unwrap();
     let strict = ask_more(&engine, "strict", request().decisions([Decision::AllowAlways]));
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     assert_eq!(told(&strict), [Resolution::Cancelled], "it was not there when the code was given");
@@ -176,7 +177,7 @@ impl backstop_engine::Asker for OnlyOnce {
                 return Some(Decision::Deny);
             }
             let (ttl, now) = (Duration::from_secs(600), Timestamp::now());
-            self.store.allow_later(&self.coded, "me", ttl, now).await.unwrap();
+            self.store.allow_later(&self.coded, &"me".into(), ttl, now).await.unwrap();
             ask_more(&self.engine, "late", request());
             Some(Decision::AllowOnce)
         })
@@ -234,7 +235,7 @@ async fn a_denial_stays_whoever_answers_after_it(store: Arc<dyn Store>) {
     let row = rows(&store).await.remove(0);
     let now = Timestamp::now();
     store.resolve_approval(&row.id, Decision::AllowOnce, "me", now).await.unwrap_err();
-    store.allow_later(&row.id, "me", Duration::from_secs(60), now).await.unwrap_err();
+    store.allow_later(&row.id, &"me".into(), Duration::from_secs(60), now).await.unwrap_err();
     let used = store.consume_approval(&row.id, &row.request.digest, now).await;
     assert!(used.is_err(), "{used:?}");
     assert_eq!(status(&store).await, ApprovalStatus::Denied);
@@ -275,7 +276,7 @@ async fn another_tool_with_the_same_arguments_is_another_call(store: Arc<dyn Sto
     let (engine, _) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap_err();
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), Duration::from_secs(60), Timestamp::now()).await.unwrap();
     let misused = store.consume_approval(&row.id, &tool_call_digest(&other), Timestamp::now()).await;
     assert!(matches!(misused, Err(ConsumeError::OtherCall { .. })), "{misused:?}");
     let verdict = engine.permit_tool_call(exec("ls"), &context(), &Attendance::Nobody).await;

@@ -54,7 +54,7 @@ async fn a_row_left_pending_never_allows_after_its_deadline() {
 async fn a_row_left_pending_can_still_become_a_code() {
     let (_folder, store) = abandoned(TimeoutBehavior::Deny).await;
     let row = rows(&store).await.remove(0);
-    store.allow_later(&row.id, "me", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    store.allow_later(&row.id, &"me".into(), Duration::from_secs(60), Timestamp::now()).await.unwrap();
     let (engine, _) = asking(Arc::clone(&store), request());
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
     let row = store.approval(&row.id).await.unwrap().unwrap();

@@ -149,6 +149,7 @@ impl Stage {
             expires_at: now.after(Duration::from_secs(600)),
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
+            route: None,
         };
         self.store.create_approval(question).await.unwrap().id.to_string()
     }

@@ -13,13 +13,13 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{ApprovalRequest, OwnerId, Params, TimeoutBehavior, hook_fn};
 use backstop_store::{
-    ApprovalFilter, ApprovalStatus, KnownBy, MemoryStore, NewAccessToken, People, PersonName, Scope,
-    Timestamp,
+    AccessTokenId, ApprovalFilter, ApprovalStatus, KnownBy, MemoryStore, NewAccessToken, People, PersonName,
+    Scope, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::inspect::support::{House, settings_of};
+use crate::inspect::support::{House, settings_of, two_must};
 use crate::support::*;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -48,7 +48,11 @@ impl Server {
 
     /// A token of a person.
     async fn person(&self, scopes: &[Scope]) -> String {
-        let (user, now) = ("ann".to_owned(), Timestamp::now());
+        self.person_named("ann", scopes).await
+    }
+
+    async fn person_named(&self, user: &str, scopes: &[Scope]) -> String {
+        let (user, now) = (user.to_owned(), Timestamp::now());
         let (token, made) =
             NewAccessToken::make_for_person(user, scopes.to_vec(), "a test".to_owned(), now, DAY);
         self.add(token.expose(), made).await
@@ -371,6 +375,37 @@ async fn who_is_judged_waits_while_a_person_answers() {
     assert_eq!(server.ask("POST", &format!("{path}/answer"), &person, Some(&late)).await.status(), 409);
     let by = server.only_question().await.state;
     assert!(format!("{by:?}").contains("ann.m: ann, by the API (token "), "{by:?}");
+}
+
+#[tokio::test]
+async fn a_call_is_allowed_by_tokens_that_count_when_enough_have_voted() {
+    let settings = two_must(&["ann", "bob", "carl"]);
+    let server = Server::start(over(House::asking(Arc::new(MemoryStore::new()), settings))).await;
+    let judge = server.judge("bot").await;
+    let mut tokens = Vec::new();
+    for user in ["ann", "bob", "carl", "eve"] {
+        tokens.push(server.person_named(user, &[Scope::Approve, Scope::Read]).await);
+    }
+    assert_eq!(server.call(&judge, "", "exec").await.status(), 202);
+    let record = server.only_question().await;
+    let path = format!("approvals/{}/answer", record.id);
+    let given = json!({"decision": "allow-once", "digest": record.request.digest});
+    let vote = async |token: &str| server.ask("POST", &path, token, Some(&given)).await;
+    let refused = vote(&tokens[3]).await;
+    assert_eq!((refused.status(), &refused.json()["type"]), (403, &"urn:backstop:problem:not-asked".into()));
+    assert!(refused.text().contains("ann, bob or carl may answer"), "{}", refused.text());
+    let waits = vote(&tokens[0]).await.json();
+    assert_eq!(waits["status"], "pending");
+    assert_eq!(waits["votes"], json!({"needed": 2, "allowed": ["ann"], "awaited": ["bob", "carl"]}));
+    // A token that was revoked a moment ago does not count any more, wherever it was used.
+    let id = AccessTokenId::in_token(tokens[0].as_bytes()).unwrap();
+    server.house.store.revoke_access_token(&id, "me", Timestamp::now()).await.unwrap();
+    let still = vote(&tokens[1]).await.json();
+    assert_eq!((&still["status"], &still["votes"]["allowed"]), (&"pending".into(), &json!(["bob"])));
+    let allowed = vote(&tokens[2]).await.json();
+    assert_eq!((&allowed["status"], &allowed["answered"]["by"]), (&"allowed".into(), &"bob and carl".into()));
+    let listed = server.ask("GET", "approvals?state=all", &tokens[2], None).await.json();
+    assert_eq!((&listed["refused"], &listed["approvals"][0]["votes"]["needed"]), (&json!([]), &2.into()));
 }
 
 #[tokio::test]

@@ -8,15 +8,15 @@ use backstop_gateway::{Gateway, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, Digest, TimeoutBehavior};
 use backstop_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalState, AuditBody, AuditFilter, Durability, NewAccessToken,
-    NewAuditEntry, Scope, Timestamp,
+    ApprovalFilter, ApprovalRecord, ApprovalState, AuditBody, AuditFilter, Durability, MemoryStore,
+    NewAccessToken, NewAuditEntry, Scope, Timestamp,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::inspect::support::{House, settings_of};
+use crate::inspect::support::{House, settings_of, two_must};
 use crate::support::*;
 
 mod pages;
@@ -39,7 +39,11 @@ struct Person {
 
 impl Server {
     async fn start() -> Self {
-        Self::of(House::new(), settings_of("http://127.0.0.1:9"), Observers::default()).await
+        Self::over(House::new()).await
+    }
+
+    async fn over(house: House) -> Self {
+        Self::of(house, settings_of("http://127.0.0.1:9"), Observers::default()).await
     }
 
     async fn of(house: House, mut settings: Settings, observers: Observers) -> Self {
@@ -55,7 +59,11 @@ impl Server {
     }
 
     async fn token(&self, scopes: &[Scope]) -> (String, NewAccessToken) {
-        let (user, now) = ("ann".to_owned(), Timestamp::now());
+        self.token_of("ann", scopes).await
+    }
+
+    async fn token_of(&self, user: &str, scopes: &[Scope]) -> (String, NewAccessToken) {
+        let (user, now) = (user.to_owned(), Timestamp::now());
         let (token, made) =
             NewAccessToken::make_for_person(user, scopes.to_vec(), "a test".to_owned(), now, DAY);
         self.house.store.add_access_token(made.clone()).await.unwrap();
@@ -491,6 +499,48 @@ async fn the_first_answer_counts_and_the_second_person_is_told_who_was_first() {
         303,
         "the same twice is fine"
     );
+}
+
+/// The console of a house in which two of ann, bob and carl must allow what is asked about.
+async fn two_of_three() -> Server {
+    let settings = two_must(&["ann", "bob", "carl"]);
+    Server::over(House::asking(Arc::new(MemoryStore::new()), settings)).await
+}
+
+#[tokio::test]
+async fn a_page_has_who_voted_and_for_whom_it_waits() {
+    let server = two_of_three().await;
+    let record = server.question().await;
+    let person = async |user: &str| {
+        let (token, _) = server.token_of(user, &[Scope::Read, Scope::Approve]).await;
+        server.with(cookie_of(&server.sign_in(&token).await)).await
+    };
+    let (ann, bob, eve) = (person("ann").await, person("bob").await, person("eve").await);
+    let page = async |who: &Person, path: &str| {
+        server.get(path, &format!("cookie: {}\r\n", who.cookie)).await.text()
+    };
+    let path = format!("/approvals/{}", record.id);
+    let shown = page(&eve, &path).await;
+    assert!(shown.contains("0 of 2: waiting for ann, bob or carl"), "{shown}");
+    assert!(
+        shown.contains("not known here which person you are") && !shown.contains("Allow once"),
+        "{shown}"
+    );
+    let refused = server.answer(&eve, &record, &[("decision", "deny"), ("word", "")]).await;
+    assert!(
+        refused.status() == 409 && refused.text().contains("ann, bob or carl may answer"),
+        "{}",
+        refused.text()
+    );
+    assert!(page(&ann, &path).await.contains("Allow once"));
+    assert_eq!(server.answer(&ann, &record, &[("decision", "allow-once")]).await.status(), 303);
+    assert_eq!(server.state(&record).await, ApprovalState::Pending);
+    for shown in [path.clone(), format!("{path}/state"), "/approvals".to_owned()] {
+        let shown = page(&bob, &shown).await;
+        assert!(shown.contains("1 of 2: ann allowed it; waiting for bob or carl"), "{shown}");
+    }
+    assert_eq!(server.answer(&bob, &record, &[("decision", "allow-once")]).await.status(), 303);
+    assert_eq!(server.state(&record).await.by(), Some("ann and bob"));
 }
 
 #[tokio::test]

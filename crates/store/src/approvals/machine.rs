@@ -4,25 +4,46 @@ use std::time::Duration;
 
 use backstop_hooks::{Decision, Digest};
 
+use super::route::{self, Ballot, Vote};
 use super::{
-    ANSWERABLE, Allowance, AllowanceScope, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
-    MAX_APPROVAL_BYTES, NewApproval, PersonsAnswer, Reach, ResolveError,
+    ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError,
+    CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonsAnswer, Reach, ResolveError,
 };
 use crate::Timestamp;
 
-/// What an operation does to a record: the state that it gets, if it changes, and the answer.
+/// What an operation does to a record: the vote that it adds, the state that it gets, if it changes, and the answer.
 pub(crate) struct Step<T> {
+    pub(crate) vote: Option<Voted>,
     pub(crate) next: Option<ApprovalState>,
     pub(crate) answer: T,
 }
 
+/// A vote that a step adds.
+#[derive(Clone)]
+pub(crate) struct Voted {
+    pub(crate) vote: Vote,
+    /// How many people have allowed the call now, as far as that counts.
+    pub(crate) allowed: usize,
+}
+
 impl<T> Step<T> {
     fn stay(answer: T) -> Self {
-        Self { next: None, answer }
+        Self { vote: None, next: None, answer }
     }
 
     fn become_(next: ApprovalState, answer: T) -> Self {
-        Self { next: Some(next), answer }
+        Self { vote: None, next: Some(next), answer }
+    }
+
+    /// Takes the step with a record that nobody else touches meanwhile.
+    pub(crate) fn take(self, record: &mut ApprovalRecord) -> T {
+        if let Some(Voted { vote, .. }) = self.vote {
+            record.put_vote(vote);
+        }
+        if let Some(next) = self.next {
+            record.state = next;
+        }
+        self.answer
     }
 }
 
@@ -39,6 +60,9 @@ pub(crate) fn encoded(request: &NewApproval) -> Result<String, CreateApprovalErr
 /// A human answers. `Ok(first)` says whether the answer is new.
 pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<Result<bool, ResolveError>> {
     let PersonsAnswer { decision, ref by, at: now, .. } = *answer;
+    if let Err(refused) = record.admits(by, now) {
+        return Step::stay(Err(refused));
+    }
     if record.state != ApprovalState::Pending {
         let repeated = given_answer(&record.state) == Some(decision);
         return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
@@ -49,14 +73,39 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
-    let state = match answered(decision, by.by(), now, Reach::WaitingCall) {
+    let ballot = match ballot(record, answer) {
+        Ok(ballot) => ballot,
+        Err(refused) => return Step::stay(Err(refused)),
+    };
+    let is_new = ballot.as_ref().is_none_or(|ballot| ballot.vote.is_some());
+    let (vote, carried_by) = match ballot {
+        Some(Ballot { vote, carried_by, allowed }) => (vote.map(|vote| Voted { vote, allowed }), carried_by),
+        None => (None, Some(by.by().to_owned())),
+    };
+    let state = match (decision, carried_by) {
+        // INVARIANT (one denial ends it): whoever may answer may say no.
+        (Decision::Deny, _) => answered(decision, by.by(), now, Reach::WaitingCall),
+        (Decision::AllowOnce | Decision::AllowAlways, Some(by)) => {
+            answered(decision, &by, now, Reach::WaitingCall)
+        }
+        (Decision::AllowOnce | Decision::AllowAlways, None) => {
+            return Step { vote, next: None, answer: Ok(is_new) };
+        }
+    };
+    let state = match state {
         ApprovalState::Denied { at, by, .. } => ApprovalState::Denied { at, by, word: answer.word.clone() },
         ApprovalState::Allowed(allowance) => {
             ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
         }
         other => other,
     };
-    Step::become_(state, Ok(true))
+    Step { vote, next: Some(state), answer: Ok(true) }
+}
+
+/// What the answer is as a vote; `None` where nobody votes.
+fn ballot(record: &ApprovalRecord, answer: &PersonsAnswer) -> Result<Option<Ballot>, ResolveError> {
+    let route = record.request.route.as_ref();
+    route.map(|route| route::cast(record, route, answer)).transpose()
 }
 
 /// The run that asked is over.
@@ -125,29 +174,49 @@ pub(crate) fn consume(
 /// A human allows one later call.
 pub(crate) fn allow_later(
     record: &ApprovalRecord,
-    by: &str,
+    by: &Answerer,
     ttl: Duration,
     now: Timestamp,
 ) -> Step<Result<(), ResolveError>> {
-    let waiting = record.state == ApprovalState::Pending && !record.request.is_over(now);
-    let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
+    if let Err(refused) = record.admits(by, now) {
+        return Step::stay(Err(refused));
+    }
     match record.state {
-        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => Step::stay(Err(already(record))),
+        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => return Step::stay(Err(already(record))),
         _ if !offers(record, Decision::AllowOnce) => {
-            Step::stay(Err(not_offered(record, Decision::AllowOnce)))
-        }
-        ApprovalState::Pending
-        | ApprovalState::Unattended { .. }
-        | ApprovalState::TimedOut { .. }
-        | ApprovalState::Cancelled { .. } => {
-            Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
+            return Step::stay(Err(not_offered(record, Decision::AllowOnce)));
         }
         // Also where the call that waited is gone with its process. One that still waits can use it as well;
         // whoever comes first uses it up.
-        ApprovalState::Allowed(Allowance { decision: Decision::AllowOnce, .. }) => {
-            Step::become_(answered(Decision::AllowOnce, by, now, reach), Ok(()))
+        ApprovalState::Allowed(Allowance { decision: Decision::AllowOnce, .. })
+        | ApprovalState::Pending
+        | ApprovalState::Unattended { .. }
+        | ApprovalState::TimedOut { .. }
+        | ApprovalState::Cancelled { .. } => {}
+        ApprovalState::Allowed(_) => return Step::stay(Err(already(record))),
+    }
+    let waiting = record.state == ApprovalState::Pending && !record.request.is_over(now);
+    let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
+    let ballot = match ballot(record, &PersonsAnswer::new(Decision::AllowOnce, by.clone(), now)) {
+        Ok(ballot) => ballot,
+        Err(refused) => return Step::stay(Err(refused)),
+    };
+    let (vote, carried_by) = match ballot {
+        Some(Ballot { vote, carried_by, allowed }) => (vote.map(|vote| Voted { vote, allowed }), carried_by),
+        None => (None, Some(by.by().to_owned())),
+    };
+    let next = carried_by.map(|by| answered(Decision::AllowOnce, &by, now, reach));
+    Step { vote, next, answer: Ok(()) }
+}
+
+/// The call that waited is gone with its process: what a human allowed and nobody used counts for one later call.
+pub(crate) fn keep(record: &ApprovalRecord, ttl: Duration, now: Timestamp) -> Step<Result<(), ResolveError>> {
+    match &record.state {
+        ApprovalState::Allowed(allowance) if allowance.decision == Decision::AllowOnce => {
+            let reach = Reach::LaterCall { until: now.after(ttl) };
+            Step::become_(answered(Decision::AllowOnce, &allowance.by, now, reach), Ok(()))
         }
-        ApprovalState::Allowed(_) => Step::stay(Err(already(record))),
+        _ => Step::stay(Err(already(record))),
     }
 }
 
@@ -157,12 +226,19 @@ pub(crate) fn take(record: &ApprovalRecord, scope: &AllowanceScope, now: Timesta
         ApprovalState::Allowed(allowance)
             if matches!(allowance.reach, Reach::LaterCall { .. })
                 && !lapsed(allowance, now)
+                && is_enough(record, scope)
                 && in_scope(&record.request, scope) =>
         {
             Step::become_(ApprovalState::Used { allowance: allowance.clone(), used_at: now }, true)
         }
         _ => Step::stay(false),
     }
+}
+
+/// INVARIANT (a route is no detour): what few allowed is not enough for a call that more have to allow by now.
+fn is_enough(record: &ApprovalRecord, scope: &AllowanceScope) -> bool {
+    let allowed = record.votes.iter().filter(|vote| vote.decision != Decision::Deny);
+    scope.route.as_ref().is_none_or(|route| route.is_met_by(allowed.map(|vote| &vote.person)))
 }
 
 fn in_scope(request: &NewApproval, scope: &AllowanceScope) -> bool {
@@ -183,7 +259,12 @@ fn lapsed(allowance: &Allowance, now: Timestamp) -> bool {
 /// INVARIANT (what the human saw): a call of which a part was shown to nobody is not allowed.
 fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
     let ApprovalRecord { request, .. } = record;
-    decision == Decision::Deny || (!request.unseen && request.allowed_decisions.contains(&decision))
+    // INVARIANT (as many as must): an answer that holds from now on is one person's.
+    let is_ones = request.route.as_ref().is_none_or(|route| route.votes.get() == 1);
+    decision == Decision::Deny
+        || (!request.unseen
+            && request.allowed_decisions.contains(&decision)
+            && (decision != Decision::AllowAlways || is_ones))
 }
 
 fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> ApprovalState {

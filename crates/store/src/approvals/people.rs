@@ -3,10 +3,13 @@
 //! A surface on which somebody answers knows a token, an account, or an account of a service. The operator's configuration says which person
 //! that is. The law: *who is meant is certain, or nobody is*: what two people are known by makes out neither.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::{AccessTokenId, Timestamp};
 
 /// The name of a person in the operator's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,22 +73,45 @@ impl KnownBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct People {
     people: Vec<(PersonName, Vec<KnownBy>)>,
+    groups: Vec<(String, Vec<PersonName>)>,
 }
 
 impl People {
     /// Creates a list of people, each with the ways in which they are known.
     pub fn new(people: impl IntoIterator<Item = (PersonName, Vec<KnownBy>)>) -> Self {
-        Self { people: people.into_iter().collect() }
+        Self { people: people.into_iter().collect(), groups: Vec::new() }
+    }
+
+    /// Adds groups, each with the people in it.
+    #[must_use]
+    pub fn with_groups(mut self, groups: impl IntoIterator<Item = (String, Vec<PersonName>)>) -> Self {
+        self.groups.extend(groups);
+        self
+    }
+
+    /// Returns the people whom names of people and groups mean. A name that means nobody adds nobody.
+    pub fn meant_by(&self, names: &[String]) -> BTreeSet<PersonName> {
+        let is_known = |name: &PersonName| self.people.iter().any(|(known, _)| known == name);
+        let of_groups =
+            self.groups.iter().filter(|(group, _)| names.contains(group)).flat_map(|(_, people)| people);
+        let by_name = self
+            .people
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| names.iter().any(|one| one == name.as_str()));
+        of_groups.chain(by_name).filter(|name| is_known(name)).cloned().collect()
     }
 
     /// Returns who that is; `None` for a stranger, and where it could be more than one of them.
     pub fn known(&self, identity: &Identity) -> Option<&PersonName> {
-        let mut found = self
-            .people
-            .iter()
-            .filter(|(_, ways)| ways.iter().any(|way| way.is(identity)))
-            .map(|(name, _)| name);
+        let mut found = self.could_be(identity);
         found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Returns everybody who that could be.
+    pub fn could_be(&self, identity: &Identity) -> impl Iterator<Item = &PersonName> {
+        let is_known = |ways: &[KnownBy]| ways.iter().any(|way| way.is(identity));
+        self.people.iter().filter(move |(_, ways)| is_known(ways)).map(|(name, _)| name)
     }
 
     /// Returns somebody who answers; `by` says for the record who that is and by what means, as the surface has it.
@@ -95,7 +121,7 @@ impl People {
             Some(person) => format!("{person}: {by}"),
             None => by,
         };
-        Answerer { by, person }
+        Answerer { by, person, people: Some(Arc::clone(self)), token: None, ends_at: None }
     }
 }
 
@@ -104,9 +130,26 @@ impl People {
 pub struct Answerer {
     pub(crate) by: String,
     pub(crate) person: Option<PersonName>,
+    /// Everybody, as whoever lets them answer knows them.
+    pub(crate) people: Option<Arc<People>>,
+    /// The access token by which they are known.
+    pub(crate) token: Option<AccessTokenId>,
+    /// The first moment at which that no longer counts, once the store has looked.
+    pub(crate) ends_at: Option<Timestamp>,
 }
 
 impl Answerer {
+    /// Says that they are known by this access token: what they answer where it is said who may answer counts as long as it does.
+    #[must_use]
+    pub fn with_token(self, token: AccessTokenId) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// Returns whether what they are known by counts at `now`.
+    pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
+        self.token.is_none() || self.ends_at.is_some_and(|ends_at| now < ends_at)
+    }
+
     /// Returns which person of the configuration that is, if it is one.
     pub fn person(&self) -> Option<&PersonName> {
         self.person.as_ref()
@@ -121,7 +164,7 @@ impl Answerer {
 /// Somebody of whom nothing is known but what the record says of them.
 impl<T: Into<String>> From<T> for Answerer {
     fn from(by: T) -> Self {
-        Self { by: by.into(), person: None }
+        Self { by: by.into(), person: None, people: None, token: None, ends_at: None }
     }
 }
 

@@ -4,14 +4,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 
-use super::MemoryStore;
+use super::{MemoryStore, State};
 use crate::answered;
+use crate::approvals::limits::{MINUTE, MOST_REFUSED};
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
-    ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, NewAuditEntry, OpenApprovals, Overview,
-    PersonsAnswer, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp,
+    ANSWERABLE, AccessToken, AccessTokenId, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord,
+    ApprovalState, ApprovalStore, AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError,
+    NewApproval, NewAuditEntry, OpenApprovals, Overview, PersonsAnswer, RefusedQuestions, ResolveError,
+    Resolved, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The most questions that a process keeps which keeps nothing else.
@@ -19,14 +21,15 @@ const MOST_QUESTIONS: usize = 2_000;
 
 #[async_trait]
 impl ApprovalStore for MemoryStore {
-    async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError> {
-        self.add(request, ApprovalState::Pending)
-    }
-
-    async fn create_unattended_approval(
+    async fn file_approval(
         &self,
         request: NewApproval,
+        unattended: bool,
+        limits: &AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
+        if !unattended {
+            return self.add(request, ApprovalState::Pending, limits);
+        }
         let at = request.created_at;
         let is_open = |record: &&ApprovalRecord| matches!(record.state, ApprovalState::Unattended { .. });
         let known = self
@@ -39,11 +42,16 @@ impl ApprovalStore for MemoryStore {
         if let Some(known) = known {
             return Ok(known);
         }
-        self.add(request, ApprovalState::Unattended { at })
+        self.add(request, ApprovalState::Unattended { at }, limits)
+    }
+
+    async fn refused_questions(&self, now: Timestamp) -> Result<Vec<RefusedQuestions>, StoreError> {
+        Ok(self.state().refused.iter().rev().filter(|one| one.is_shown(now)).cloned().collect())
     }
 
     async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
-        Ok(self.state().approvals.iter().find(|record| record.id == *id).cloned())
+        let state = self.state();
+        Ok(state.approvals.iter().find(|record| record.id == *id).map(|record| state.seen(record)))
     }
 
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError> {
@@ -51,12 +59,12 @@ impl ApprovalStore for MemoryStore {
         let code = code::normalize(name);
         let exact = state.approvals.iter().find(|record| record.code == code || record.id.as_str() == name);
         if let Some(record) = exact {
-            return Ok(record.clone());
+            return Ok(state.seen(record));
         }
         let mut of_prefix =
             state.approvals.iter().filter(|record| !name.is_empty() && record.id.as_str().starts_with(name));
         match (of_prefix.next(), of_prefix.next()) {
-            (Some(record), None) => Ok(record.clone()),
+            (Some(record), None) => Ok(state.seen(record)),
             (Some(_), Some(_)) => Err(FindApprovalError::Ambiguous(name.to_owned())),
             (None, _) => Err(FindApprovalError::Unknown(name.to_owned())),
         }
@@ -71,7 +79,7 @@ impl ApprovalStore for MemoryStore {
         let passes = |record: &&ApprovalRecord| {
             filter == ApprovalFilter::All || record.state == ApprovalState::Pending
         };
-        Ok(state.approvals.iter().rev().filter(passes).take(limit).cloned().collect())
+        Ok(state.approvals.iter().rev().filter(passes).take(limit).map(|record| state.seen(record)).collect())
     }
 
     async fn open_approvals(
@@ -97,7 +105,7 @@ impl ApprovalStore for MemoryStore {
         waiting.sort_by_key(|record| record.request.expires_at);
         let all = waiting.len().saturating_add(ended.len());
         let records = waiting.into_iter().chain(ended.into_iter().rev());
-        let records = records.skip(skip).take(limit).cloned().map(ApprovalRecord::listed);
+        let records = records.skip(skip).take(limit).map(|record| state.seen(record).listed());
         Ok(OpenApprovals { records: records.collect(), all })
     }
 
@@ -117,8 +125,9 @@ impl ApprovalStore for MemoryStore {
         answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
         let _turn = self.answering.lock().await;
+        let answer = PersonsAnswer { by: self.vouched(answer.by), ..answer };
         let step = |record: &ApprovalRecord| machine::resolve(record, &answer);
-        self.announce(self.announced(id, step)).await?;
+        self.announce_all(self.announced(id, step)).await?;
         let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         if let ApprovalState::Denied { .. } = record.state
             && let Some(kept) = self.state().approvals.iter_mut().find(|kept| kept.id == *id)
@@ -179,13 +188,27 @@ impl ApprovalStore for MemoryStore {
     async fn allow_later(
         &self,
         id: &ApprovalId,
-        by: &str,
+        by: &Answerer,
         ttl: Duration,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
         let _turn = self.answering.lock().await;
-        let step = |record: &ApprovalRecord| machine::allow_later(record, by, ttl, now);
-        self.announce(self.announced(id, step)).await?;
+        let by = self.vouched(by.clone());
+        let step = |record: &ApprovalRecord| machine::allow_later(record, &by, ttl, now);
+        self.announce_all(self.announced(id, step)).await?;
+        let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn keep_allowance(
+        &self,
+        id: &ApprovalId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ResolveError> {
+        let _turn = self.answering.lock().await;
+        let step = |record: &ApprovalRecord| machine::keep(record, ttl, now);
+        self.announce_all(self.announced(id, step)).await?;
         let (record, answer) = self.step(id, step).ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         answer.map(|()| record)
     }
@@ -197,7 +220,7 @@ impl ApprovalStore for MemoryStore {
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let mut state = self.state();
         for record in &mut state.approvals {
-            if let Step { next: Some(next), answer: true } = machine::take(record, scope, now) {
+            if let Step { next: Some(next), answer: true, .. } = machine::take(record, scope, now) {
                 record.state = next;
                 return Ok(Some(record.clone()));
             }
@@ -231,9 +254,15 @@ impl ApprovalStore for MemoryStore {
 }
 
 impl MemoryStore {
-    fn add(&self, request: NewApproval, state: ApprovalState) -> Result<ApprovalRecord, CreateApprovalError> {
+    fn add(
+        &self,
+        request: NewApproval,
+        state: ApprovalState,
+        limits: &AskingLimits,
+    ) -> Result<ApprovalRecord, CreateApprovalError> {
         machine::encoded(&request)?;
         let mut all = self.state();
+        all.admit(&request, &state, limits)?;
         if self.trail.is_some() && all.approvals.len() >= MOST_QUESTIONS {
             let is_over = |record: &ApprovalRecord| {
                 !matches!(record.state, ApprovalState::Pending | ApprovalState::Allowed(_))
@@ -246,7 +275,7 @@ impl MemoryStore {
         while all.approvals.iter().any(|record| record.code == code) {
             code = code::random_code();
         }
-        let record = ApprovalRecord { id: code::random_id(), code, request, state };
+        let record = ApprovalRecord { id: code::random_id(), code, request, state, votes: Vec::new() };
         all.approvals.push(record.clone());
         Ok(record)
     }
@@ -257,18 +286,22 @@ impl MemoryStore {
         id: &ApprovalId,
         step: impl FnOnce(&ApprovalRecord) -> Step<T>,
     ) -> Option<(ApprovalRecord, T)> {
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
         let record = state.approvals.iter_mut().find(|record| record.id == *id)?;
-        let Step { next, answer } = step(record);
-        let said = next.as_ref().and_then(|next| answered::answer(record, next));
-        if let Some(next) = next {
-            record.state = next;
+        look_up(&state.access_tokens, record);
+        let step = step(record);
+        let said = answered::said_of(record, &step);
+        if step.next.is_some() {
             self.seats.wake(id);
         }
+        let answer = step.take(record);
         let record = record.clone();
         if self.trail.is_none() {
             // What is said of an answer is bounded, so the trail takes it.
-            let _ = said.map(|entry| state.tell(entry));
+            for entry in said {
+                let _ = state.tell(entry);
+            }
         }
         Some((record, answer))
     }
@@ -278,10 +311,28 @@ impl MemoryStore {
         &self,
         id: &ApprovalId,
         step: impl FnOnce(&ApprovalRecord) -> Step<T>,
-    ) -> Option<NewAuditEntry> {
+    ) -> Vec<NewAuditEntry> {
+        if self.trail.is_none() {
+            return Vec::new();
+        }
         let state = self.state();
-        let record = state.approvals.iter().find(|record| record.id == *id)?;
-        step(record).next.as_ref().and_then(|next| answered::answer(record, next))
+        let Some(record) = state.approvals.iter().find(|record| record.id == *id) else { return Vec::new() };
+        let mut record = record.clone();
+        look_up(&state.access_tokens, &mut record);
+        answered::said_of(&record, &step(&record))
+    }
+
+    async fn announce_all(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
+        for entry in entries {
+            self.announce(Some(entry)).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks up whether what somebody is known by still counts.
+    fn vouched(&self, by: Answerer) -> Answerer {
+        let ends_at = by.token.as_ref().and_then(|token| end_of(&self.state().access_tokens, token));
+        Answerer { ends_at, ..by }
     }
 
     /// Takes a step with each record. Returns those that changed.
@@ -295,5 +346,53 @@ impl MemoryStore {
             }
         }
         changed
+    }
+}
+
+impl State {
+    /// A record as it is read: with what votes were given with as it is now.
+    fn seen(&self, record: &ApprovalRecord) -> ApprovalRecord {
+        let mut seen = record.clone();
+        look_up(&self.access_tokens, &mut seen);
+        seen
+    }
+
+    /// Refuses the question of an agent that asks more than it may, and counts that.
+    fn admit(
+        &mut self,
+        request: &NewApproval,
+        state: &ApprovalState,
+        limits: &AskingLimits,
+    ) -> Result<(), CreateApprovalError> {
+        let now = request.created_at;
+        let of_agent = || self.approvals.iter().filter(|record| record.request.agent == request.agent);
+        let is_open = |record: &&ApprovalRecord| {
+            record.state.status() == state.status() && record.request.expires_at >= now.before(ANSWERABLE)
+        };
+        let is_recent = |record: &&ApprovalRecord| record.request.created_at > now.before(MINUTE);
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (open, recent) = (of_agent().filter(is_open).count(), of_agent().filter(is_recent).count());
+        let Err(why) = limits.check(count(open), count(recent)) else { return Ok(()) };
+        let agent = request.agent.clone();
+        let known = self.refused.iter().position(|one| one.agent == agent);
+        let known = known.map(|index| self.refused.remove(index));
+        if self.refused.len() >= MOST_REFUSED {
+            self.refused.remove(0);
+        }
+        self.refused.push(RefusedQuestions::and_one(known, &agent, now));
+        Err(CreateApprovalError::TooMany { agent, why })
+    }
+}
+
+/// The first moment at which a token no longer counts; `None` if there is no such token.
+fn end_of(tokens: &[AccessToken], id: &AccessTokenId) -> Option<Timestamp> {
+    let token = tokens.iter().find(|token| token.made.id == *id)?;
+    Some(token.revoked_at.map_or(token.ends_at, |revoked_at| revoked_at.min(token.ends_at)))
+}
+
+/// Looks up whether what votes were given with still counts.
+fn look_up(tokens: &[AccessToken], record: &mut ApprovalRecord) {
+    for vote in &mut record.votes {
+        vote.ends_at = vote.token.as_ref().and_then(|token| end_of(tokens, token));
     }
 }

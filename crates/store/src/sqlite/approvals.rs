@@ -7,14 +7,16 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
+use super::votes::{self, VOTES};
 use super::{audit, lookout, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
-    ANSWERABLE, AllowanceScope, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore, ConsumeError,
-    CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview, PersonsAnswer,
-    ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, Uptime,
+    ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
+    AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview,
+    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, TooMany,
+    Uptime,
 };
 
 /// The most questions of which the arguments are wiped at once.
@@ -22,16 +24,19 @@ const MOST_WIPED: usize = 64;
 
 #[async_trait]
 impl ApprovalStore for SqliteStore {
-    async fn create_approval(&self, request: NewApproval) -> Result<ApprovalRecord, CreateApprovalError> {
-        self.add(request, ApprovalState::Pending).await
-    }
-
-    async fn create_unattended_approval(
+    async fn file_approval(
         &self,
         request: NewApproval,
+        unattended: bool,
+        limits: &AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let at = request.created_at;
-        self.add(request, ApprovalState::Unattended { at }).await
+        let state = if unattended { ApprovalState::Unattended { at } } else { ApprovalState::Pending };
+        self.add(request, state, *limits).await
+    }
+
+    async fn refused_questions(&self, now: Timestamp) -> Result<Vec<RefusedQuestions>, StoreError> {
+        self.database.read(move |db| Ok(votes::refused(db, now)?)).await
     }
 
     async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
@@ -125,7 +130,10 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
-        let step = move |record: &ApprovalRecord| machine::resolve(record, &answer);
+        let step = move |db: &Connection, record: &ApprovalRecord| {
+            let answer = PersonsAnswer { by: votes::vouched(db, answer.by)?, ..answer };
+            Ok(machine::resolve(record, &answer))
+        };
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         let first = answer?;
@@ -137,7 +145,7 @@ impl ApprovalStore for SqliteStore {
 
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
         let stepped: Result<_, ResolveError> =
-            self.step(id, move |record| machine::cancel(record, now)).await;
+            self.step(id, move |_, record| Ok(machine::cancel(record, now))).await;
         let (record, ()) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         Ok(record)
     }
@@ -177,7 +185,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let stepped: Result<_, StoreError> =
-            self.step(id, move |record| machine::end_waiting(record, now)).await;
+            self.step(id, move |_, record| Ok(machine::end_waiting(record, now))).await;
         Ok(stepped?.map(|(record, ())| record))
     }
 
@@ -188,7 +196,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
         let digest = *digest;
-        let step = move |record: &ApprovalRecord| machine::consume(record, &digest, now);
+        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::consume(record, &digest, now));
         let stepped: Result<_, ConsumeError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -197,12 +205,26 @@ impl ApprovalStore for SqliteStore {
     async fn allow_later(
         &self,
         id: &ApprovalId,
-        by: &str,
+        by: &Answerer,
         ttl: Duration,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
-        let by = by.to_owned();
-        let step = move |record: &ApprovalRecord| machine::allow_later(record, &by, ttl, now);
+        let by = by.clone();
+        let step = move |db: &Connection, record: &ApprovalRecord| {
+            Ok(machine::allow_later(record, &votes::vouched(db, by)?, ttl, now))
+        };
+        let stepped: Result<_, ResolveError> = self.step(id, step).await;
+        let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
+    async fn keep_allowance(
+        &self,
+        id: &ApprovalId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ResolveError> {
+        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::keep(record, ttl, now));
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -218,7 +240,7 @@ impl ApprovalStore for SqliteStore {
             .write(move |db| {
                 let clause = "WHERE status = 'allowed' AND digest = ?1 ORDER BY row";
                 for mut record in select(db, clause, &[&scope.digest.to_string()])? {
-                    let Step { next, answer } = machine::take(&record, &scope, now);
+                    let Step { next, answer, .. } = machine::take(&record, &scope, now);
                     if let (Some(next), true) = (next, answer) {
                         change(db, &mut record, next)?;
                         return Ok(Some(record));
@@ -309,30 +331,38 @@ impl SqliteStore {
         &self,
         request: NewApproval,
         state: ApprovalState,
+        limits: AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let json = machine::encoded(&request)?;
-        self.database
+        let agent = request.agent.clone();
+        let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
+            .database
             .write(move |db| {
                 if let ApprovalState::Unattended { .. } = state {
                     let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
                     let (digest, session) = (request.digest.to_string(), request.session.as_str());
                     let known = select(db, clause, &[&digest, &session])?;
                     if let Some(known) = known.into_iter().find(|known| known.request.asks_as(&request)) {
-                        return Ok(known);
+                        return Ok(Ok(known));
                     }
                 }
-                let record = ApprovalRecord { id: code::random_id(), code: free_code(db)?, request, state };
+                if let Err(why) = votes::admit(db, &request, state.status(), limits)? {
+                    return Ok(Err(why));
+                }
+                let (id, code) = (code::random_id(), free_code(db)?);
+                let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
-                Ok(record)
+                Ok(Ok(record))
             })
-            .await
+            .await;
+        filed?.map_err(|why| CreateApprovalError::TooMany { agent, why })
     }
 
     /// Takes one step with one record; `None` if there is no such record.
     async fn step<T, E>(
         &self,
         id: &ApprovalId,
-        step: impl FnOnce(&ApprovalRecord) -> Step<T> + Send + 'static,
+        step: impl FnOnce(&Connection, &ApprovalRecord) -> rusqlite::Result<Step<T>> + Send + 'static,
     ) -> Result<Option<(ApprovalRecord, T)>, E>
     where
         T: Send + 'static,
@@ -341,7 +371,10 @@ impl SqliteStore {
         let of = id.clone();
         let stepped = self.database.write(move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
-            let Step { next, answer } = step(&record);
+            let Step { vote, next, answer } = step(db, &record)?;
+            if let Some(voted) = vote {
+                votes::put(db, &mut record, voted)?;
+            }
             if let Some(next) = next {
                 change(db, &mut record, next)?;
             }
@@ -400,7 +433,8 @@ fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>>
 
 fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state, \
-               deadline_boot, deadline_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+               deadline_boot, deadline_at, agent, created_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let (boot, at) = record.request.deadline.as_ref().map(Uptime::parts).unzip();
     db.prepare_cached(sql)?.execute(params![
         record.id.as_str(),
@@ -414,6 +448,8 @@ fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::
         AsJson(&record.state),
         boot,
         at.map(Count),
+        record.request.agent.as_str(),
+        record.request.created_at,
     ])?;
     Ok(())
 }
@@ -427,7 +463,7 @@ fn select(db: &Connection, clause: &str, values: &[&dyn ToSql]) -> rusqlite::Res
 }
 
 fn select_sql(clause: &str) -> String {
-    format!("SELECT * FROM approvals JOIN texts ON text_id = text {clause}")
+    format!("SELECT *, {VOTES} AS votes FROM approvals JOIN texts ON text_id = text {clause}")
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
@@ -436,6 +472,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
         code: row.get("code")?,
         request: json(row, "body")?,
         state: json(row, "state")?,
+        votes: json(row, "votes")?,
     })
 }
 

@@ -17,6 +17,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0008_trail.sql"),
     include_str!("migrations/0009_approval_changes.sql"),
     include_str!("migrations/0010_grant_sums.sql"),
+    include_str!("migrations/0011_votes.sql"),
 ];
 
 /// The version from which grants are bound to a place.

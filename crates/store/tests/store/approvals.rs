@@ -54,6 +54,7 @@ fn scope(command: &str) -> AllowanceScope {
         workspace: None,
         tool_name: "exec".into(),
         digest: digest(command),
+        route: None,
     }
 }
 
@@ -214,19 +215,19 @@ async fn aborted_run_releases_its_approvals(store: &dyn Store) {
 async fn a_code_allows_one_later_call(store: &dyn Store) {
     let asked = store.create_unattended_approval(question("ls")).await.unwrap();
     assert_eq!(store.take_allowance(&scope("ls"), at(1_100)).await.unwrap(), None);
-    let allowed = store.allow_later(&asked.id, "ann", HOUR, at(1_200)).await.unwrap();
+    let allowed = store.allow_later(&asked.id, &"ann".into(), HOUR, at(1_200)).await.unwrap();
     assert_eq!(allowed.state.status(), ApprovalStatus::Allowed);
     let taken = store.take_allowance(&scope("ls"), at(1_300)).await.unwrap().unwrap();
     assert_eq!((taken.id, taken.state.status()), (asked.id.clone(), ApprovalStatus::Used));
     assert_eq!(store.take_allowance(&scope("ls"), at(1_400)).await.unwrap(), None);
-    let again = store.allow_later(&asked.id, "ann", HOUR, at(1_500)).await;
+    let again = store.allow_later(&asked.id, &"ann".into(), HOUR, at(1_500)).await;
     assert!(matches!(again, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Used, .. })));
 }
 
 async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
     let asked = ask(store, "ls").await;
     store.expire_approvals(at(2_001)).await.unwrap();
-    store.allow_later(&asked.id, "ann", Duration::from_millis(100), at(3_000)).await.unwrap();
+    store.allow_later(&asked.id, &"ann".into(), Duration::from_millis(100), at(3_000)).await.unwrap();
     let others = [
         AllowanceScope { agent: "other".into(), ..scope("ls") },
         AllowanceScope { session_key: "other".into(), ..scope("ls") },
@@ -238,14 +239,14 @@ async fn a_later_allowance_keeps_to_its_scope_and_time(store: &dyn Store) {
         assert_eq!(store.take_allowance(&other, at(3_050)).await.unwrap(), None, "{other:?}");
     }
     assert_eq!(store.take_allowance(&scope("ls"), at(3_101)).await.unwrap(), None, "too late");
-    store.allow_later(&asked.id, "ann", Duration::from_millis(100), at(4_000)).await.unwrap();
+    store.allow_later(&asked.id, &"ann".into(), Duration::from_millis(100), at(4_000)).await.unwrap();
     assert!(store.take_allowance(&scope("ls"), at(4_100)).await.unwrap().is_some());
 }
 
 async fn a_later_allowance_reaches_every_conversation_in_its_workspace(store: &dyn Store) {
     let asked = NewApproval { workspace: Some("/p".to_owned()), ..question("ls") };
     let asked = store.create_unattended_approval(asked).await.unwrap();
-    store.allow_later(&asked.id, "ann", HOUR, at(1_200)).await.unwrap();
+    store.allow_later(&asked.id, &"ann".into(), HOUR, at(1_200)).await.unwrap();
     let elsewhere = |workspace: Option<&str>| AllowanceScope {
         session_key: "another chat".into(),
         workspace: workspace.map(str::to_owned),
@@ -261,11 +262,11 @@ async fn a_later_allowance_reaches_every_conversation_in_its_workspace(store: &d
 async fn a_denial_by_a_human_is_final(store: &dyn Store) {
     let asked = ask(store, "ls").await;
     store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_100)).await.unwrap();
-    let later = store.allow_later(&asked.id, "bob", HOUR, at(1_200)).await;
+    let later = store.allow_later(&asked.id, &"bob".into(), HOUR, at(1_200)).await;
     assert!(matches!(later, Err(ResolveError::AlreadyResolved { status: ApprovalStatus::Denied, .. })));
     let always_only = NewApproval { allowed_decisions: vec![Decision::AllowAlways], ..question("id") };
     let unattended = store.create_unattended_approval(always_only).await.unwrap();
-    let later = store.allow_later(&unattended.id, "bob", HOUR, at(1_200)).await;
+    let later = store.allow_later(&unattended.id, &"bob".into(), HOUR, at(1_200)).await;
     assert!(matches!(later, Err(ResolveError::NotOffered { .. })));
 }
 
@@ -355,7 +356,7 @@ async fn arguments_are_wiped_once_no_answer_can_count(store: &dyn Store) {
     store.expire_approvals(day.after(Duration::from_millis(1))).await.unwrap();
     assert_eq!(shown(&over).await, (false, true));
     // What nobody can be shown nobody can allow.
-    let blind = store.allow_later(&over.id, "ann", HOUR, day).await;
+    let blind = store.allow_later(&over.id, &"ann".into(), HOUR, day).await;
     assert!(matches!(blind, Err(ResolveError::Unseen { .. })));
     let kept = store.approval(&used.id).await.unwrap().unwrap();
     assert_eq!((kept.request.digest, kept.state.status()), (digest("ls"), ApprovalStatus::Used));
@@ -407,7 +408,7 @@ async fn a_call_that_comes_twice_is_one_question(store: &dyn Store) {
     ] {
         assert_ne!(store.create_unattended_approval(other).await.unwrap().id, first.id);
     }
-    store.allow_later(&first.id, "me", HOUR, at(1_200)).await.unwrap();
+    store.allow_later(&first.id, &"me".into(), HOUR, at(1_200)).await.unwrap();
     assert_ne!(store.create_unattended_approval(later).await.unwrap().id, first.id, "that one was answered");
 }
 
@@ -450,7 +451,7 @@ async fn what_was_shown_in_part_is_not_allowed_before_it_is_shown_whole(store: &
         let refused = store.resolve_approval(&kept.id, decision, "me", at(1_500)).await;
         assert!(matches!(refused, Err(ResolveError::Unseen { .. })), "{refused:?}");
     }
-    let refused = store.allow_later(&kept.id, "me", HOUR, at(1_500)).await;
+    let refused = store.allow_later(&kept.id, &"me".into(), HOUR, at(1_500)).await;
     assert!(matches!(refused, Err(ResolveError::Unseen { .. })), "{refused:?}");
     assert!(!store.mark_seen(&kept.id).await.unwrap().unwrap().request.unseen);
     store.resolve_approval(&kept.id, Decision::AllowOnce, "me", at(1_500)).await.unwrap();

@@ -41,6 +41,7 @@ fn grant(target: GrantTarget) -> NewGrant {
         target,
         title: "Push?".into(),
         created_by: "ann".to_owned(),
+        person: None,
         created_at: at(1),
         expires_at: at(100),
         most_uses: None,
@@ -60,6 +61,7 @@ fn query() -> GrantQuery {
         question: asked(),
         program: Some(vec!["git".to_owned(), "push".to_owned()]),
         amounts: Vec::new(),
+        route: None,
     }
 }
 
@@ -201,7 +203,7 @@ async fn who_answers_grants_and_revokes_is_in_the_trail(store: &dyn Store) {
     store.resolve_approval(&asked.id, Decision::Deny, "ann at tty1", at(1_500)).await.unwrap();
     store.resolve_approval(&asked.id, Decision::Deny, "bob", at(1_501)).await.unwrap();
     let later = store.create_unattended_approval(question("pwd")).await.unwrap();
-    store.allow_later(&later.id, "eve", std::time::Duration::from_secs(9), at(1_600)).await.unwrap();
+    store.allow_later(&later.id, &"eve".into(), std::time::Duration::from_secs(9), at(1_600)).await.unwrap();
     let grant = store.add_grant(grant(of_call())).await.unwrap();
     for _ in 0..2 {
         store.revoke_grant(&grant.id, "joe", at(1_700)).await.unwrap();

@@ -21,3 +21,4 @@ mod retention;
 mod sessions;
 mod support;
 mod transcript;
+mod votes;

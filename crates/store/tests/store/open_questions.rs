@@ -115,7 +115,7 @@ async fn an_answer_that_holds_reaches_as_far_as_the_question_allows(store: &dyn 
         (up_to, GrantTarget::Amount { argument: "sum".to_owned(), most: "9".parse().unwrap(), without }),
     ] {
         let asked = ask(store, wide("call")).await;
-        let (record, grants) = allow_always(store, &asked.id, &always(scope), "ann").await.unwrap();
+        let (record, grants) = allow_always(store, &asked.id, &always(scope), &"ann".into()).await.unwrap();
         assert_eq!(record.state.status(), ApprovalStatus::Allowed);
         assert_eq!(grants.len(), 2, "each who asked is answered");
         for grant in grants {
@@ -138,27 +138,27 @@ async fn an_answer_that_does_not_count_grants_nothing(store: &dyn Store) {
     assert_eq!(narrow.always_scopes(), [AlwaysScope::Call], "one of those who asked fits no other");
     let sum = AlwaysScope::UpTo { argument: "sum".to_owned(), most: "9".parse().unwrap() };
     for scope in [AlwaysScope::Program, AlwaysScope::Rule, sum] {
-        let refused = allow_always(store, &narrow.id, &always(scope), "ann").await;
+        let refused = allow_always(store, &narrow.id, &always(scope), &"ann".into()).await;
         assert!(matches!(refused, Err(AlwaysError::Beyond { .. })), "{refused:?}");
     }
     let once = ask(store, NewApproval { allowed_decisions: vec![Decision::AllowOnce], ..wide("once") }).await;
     assert!(once.always_scopes().is_empty());
-    let refused = allow_always(store, &once.id, &always(AlwaysScope::Call), "ann").await;
+    let refused = allow_always(store, &once.id, &always(AlwaysScope::Call), &"ann".into()).await;
     assert!(matches!(refused, Err(AlwaysError::Resolve(ResolveError::NotOffered { .. }))), "{refused:?}");
     let unseen = ask(store, NewApproval { unseen: true, ..wide("unseen") }).await;
-    let refused = allow_always(store, &unseen.id, &always(AlwaysScope::Call), "ann").await;
+    let refused = allow_always(store, &unseen.id, &always(AlwaysScope::Call), &"ann".into()).await;
     assert!(matches!(refused, Err(AlwaysError::Resolve(ResolveError::Unseen { .. }))), "{refused:?}");
     let denied = ask(store, wide("denied")).await;
     store
         .resolve_approval(&denied.id, Decision::Deny, "bob", backstop_store::Timestamp::now())
         .await
         .unwrap();
-    let refused = allow_always(store, &denied.id, &always(AlwaysScope::Call), "ann").await;
+    let refused = allow_always(store, &denied.id, &always(AlwaysScope::Call), &"ann".into()).await;
     assert!(
         matches!(refused, Err(AlwaysError::Resolve(ResolveError::AlreadyResolved { .. }))),
         "{refused:?}"
     );
-    let unknown = allow_always(store, &"nope".into(), &always(AlwaysScope::Call), "ann").await;
+    let unknown = allow_always(store, &"nope".into(), &always(AlwaysScope::Call), &"ann".into()).await;
     assert!(matches!(unknown, Err(AlwaysError::Resolve(ResolveError::Unknown(_)))));
     let grants = store.grants(99).await.unwrap();
     assert!(grants.iter().all(|grant| grant.revoked_at.is_some()), "{grants:?}");

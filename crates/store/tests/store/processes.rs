@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditStore as _, BudgetStore as _, Charge,
-    NewAuditEntry, ReservationId, ReserveError, SessionStore as _, SqliteStore, Timestamp,
-    TranscriptStore as _,
+    APPROVAL_ANSWERED, APPROVAL_VOTED, ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditFilter,
+    AuditStore as _, BudgetStore as _, Charge, NewAuditEntry, PersonsAnswer, ReservationId, ReserveError,
+    SessionStore as _, SqliteStore, Timestamp, TranscriptStore as _,
 };
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::{at, begun, block_on, entry, me, question, session};
+use crate::votes::{by, everybody, routed};
 
 const TASK: &str = "BACKSTOP_STORE_TASK";
 const PATH: &str = "BACKSTOP_STORE_PATH";
@@ -62,6 +63,7 @@ fn task() {
     match std::env::var(TASK).unwrap().as_str() {
         "audit" => block_on(append_audit(&store, ENTRIES)),
         "answer" => block_on(answer_all(&store)),
+        "ann" | "bob" | "carl" => block_on(vote_all(&store, &std::env::var(TASK).unwrap())),
         "spend" => block_on(spend_all(&store)),
         "write" => block_on(write_forever(&store)),
         "fail" => {
@@ -89,6 +91,16 @@ async fn answer_all(store: &SqliteStore) {
         used += u32::from(store.consume_approval(&asked.id, &asked.request.digest, at(1_500)).await.is_ok());
     }
     println!("RESULT {first} {used}");
+}
+
+async fn vote_all(store: &SqliteStore, user: &str) {
+    let mut carried = 0;
+    for asked in store.approvals(ApprovalFilter::All, 99).await.unwrap() {
+        let answer = PersonsAnswer::new(Decision::AllowOnce, by(&everybody(), user), at(1_500));
+        let voted = store.answer_approval(&asked.id, answer).await.unwrap();
+        carried += u32::from(voted.first && voted.record.state.status() == ApprovalStatus::Allowed);
+    }
+    println!("RESULT {carried} 0");
 }
 
 /// Spends one request at a time until there is no room. Of three, one is not settled.
@@ -169,6 +181,29 @@ fn two_processes_agree_about_each_answer() {
     let (one, other) = (result(one), result(other));
     assert_eq!(u64::from(one[0] + other[0]), ENTRIES, "each has one first answer");
     assert_eq!(u64::from(one[1] + other[1]), ENTRIES, "each was used once");
+}
+
+#[test]
+fn processes_agree_about_which_vote_carried() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    let store = SqliteStore::new(&path);
+    block_on(async {
+        for _ in 0..ENTRIES {
+            store.create_approval(routed(2)).await.unwrap();
+        }
+    });
+    let voting = ["ann", "bob", "carl"].map(|user| spawn(user, &path));
+    let carried: u64 = voting.map(|child| u64::from(result(child)[0])).iter().sum();
+    assert_eq!(carried, ENTRIES, "each was carried by one vote");
+    block_on(async {
+        for asked in store.approvals(ApprovalFilter::All, 99).await.unwrap() {
+            assert_eq!((asked.state.status(), asked.votes.len()), (ApprovalStatus::Allowed, 2));
+        }
+        let said = store.audit(&AuditFilter::default(), 0, 999).await.unwrap();
+        let of = |kind: &str| u64::try_from(said.iter().filter(|entry| entry.kind == kind).count()).unwrap();
+        assert_eq!((of(APPROVAL_ANSWERED), of(APPROVAL_VOTED)), (ENTRIES, 2 * ENTRIES));
+    });
 }
 
 #[test]

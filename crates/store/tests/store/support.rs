@@ -126,5 +126,6 @@ pub(crate) fn question(command: &str) -> NewApproval {
         expires_at: at(2_000),
         deadline: None,
         timeout_behavior: TimeoutBehavior::Deny,
+        route: None,
     }
 }

@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use backstop_config::{
     CommandDialect, ConfigError, Loaded, OnFailure, Outside, PlacedHook, PointHook, Problem, RewriteChoice,
-    ToolPattern,
 };
-use backstop_engine::{HookOptions, Hosts, RegisterError, Rewrite, Snapshot, Style, ToolMatcher};
+use backstop_engine::{HookOptions, Hosts, RegisterError, Rewrite, Snapshot, Style};
 use backstop_hooks::{
     FailurePolicy, HookError, HookId, Json, JsonFuture, JsonHook, OwnerId, PointId, Secret,
 };
@@ -30,8 +29,8 @@ use backstop_plugins::registration::{HookSpec, Waiting, stand};
 pub use self::program::hook_places;
 use self::program::{Chooser, Chosen};
 use super::operator::{budget, mode};
-use super::problem;
 use super::programs::{Environment, Files};
+use super::{problem, tool_matcher};
 use crate::locations::from_operator;
 
 /// How long a server may take, where the budget of the hook is longer.
@@ -195,13 +194,7 @@ fn http(
 /// How an entry stands.
 fn options(hook: &PlacedHook<'_>) -> Result<HookOptions, Problem> {
     let entry = hook.entry;
-    let tools = entry.matcher.as_ref().map(|matcher| {
-        let tools = match &matcher.value {
-            ToolPattern::Expression(pattern) => ToolMatcher::regex(pattern),
-            ToolPattern::Names(names) => ToolMatcher::names(names.iter().map(String::as_str)),
-        };
-        tools.map_err(|error| problem(&matcher.at, &error))
-    });
+    let tools = entry.matcher.as_ref().map(tool_matcher);
     Ok(HookOptions {
         timeout: entry.timeout.as_ref().and_then(|timeout| budget(timeout.value)),
         on_failure: on_failure(entry, None),

@@ -39,16 +39,29 @@ pub(crate) struct TerminalAsker {
     paint: Paint,
     who: String,
     grave: Grave,
+    people: Arc<People>,
 }
 
 impl TerminalAsker {
-    pub(crate) fn new(keyboard: Keyboard, paint: Paint, grave: Grave) -> Self {
-        Self { keyboard, paint, who: who("the terminal of the agent"), grave }
+    pub(crate) fn new(keyboard: Keyboard, paint: Paint, grave: Grave, people: Arc<People>) -> Self {
+        Self { keyboard, paint, who: who("the terminal of the agent"), grave, people }
+    }
+
+    /// Whether whoever sits here may answer the question, where that is said.
+    fn is_asked(&self, record: &ApprovalRecord) -> bool {
+        let may = record.request.route.as_ref().map(|route| route.may_answer(&self.people, Timestamp::now()));
+        let answerer = self.answerer(&self.people);
+        may.is_none_or(|may| answerer.person().is_some_and(|person| may.contains(person)))
     }
 
     async fn answer(&self, record: &ApprovalRecord) -> Option<Decision> {
         let offer = Offer::of(record, self.grave);
-        let shown = Shown::begin(record, &offer, self.paint);
+        let is_asked = self.is_asked(record);
+        let shown = Shown::begin(record, &self.people, &offer, is_asked, self.paint);
+        if !is_asked {
+            // Somebody else answers, elsewhere.
+            return None;
+        }
         let mut keys = self.keyboard.keys()?;
         let mut attention = Attention::since(Instant::now());
         let mut word: Option<Word> = None;
@@ -141,9 +154,13 @@ struct Shown {
 }
 
 impl Shown {
-    fn begin(record: &ApprovalRecord, offer: &Offer, paint: Paint) -> Self {
-        let mut text = question(record, Timestamp::now(), paint);
-        if offer.elsewhere {
+    fn begin(record: &ApprovalRecord, people: &People, offer: &Offer, is_asked: bool, paint: Paint) -> Self {
+        let mut text = question(record, people, Timestamp::now(), paint);
+        if !is_asked {
+            let told = paint
+                .with(Style::Bad, "not answered on this terminal: others are asked, and this waits for them");
+            text.push_str(&format!("  {told}\n"));
+        } else if offer.elsewhere {
             text.push_str(&format!(
                 "  {}\n  in another: backstop approvals approve {code}, or deny {code}\n",
                 paint.with(
@@ -155,7 +172,7 @@ impl Shown {
         }
         // The terminal is ours: it may call whoever looks elsewhere.
         let _ = write!(io::stderr().lock(), "{CALL}\n{text}");
-        Self { paint, keys: SingleKeys::on() }
+        Self { paint, keys: if is_asked { SingleKeys::on() } else { None } }
     }
 
     fn status(&self, record: &ApprovalRecord, offer: &Offer, word: Option<&Word>) {

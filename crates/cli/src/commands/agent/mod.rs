@@ -214,7 +214,8 @@ fn attendance(
                 CriticalAt::Here => Grave::Here,
                 CriticalAt::Elsewhere => Grave::Elsewhere,
             };
-            Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint(), grave)))
+            let people = backstop::people(loaded);
+            Attendance::Present(Arc::new(TerminalAsker::new(keyboard, output.talk_paint(), grave, people)))
         }
         None if settings.wait_approvals || loaded.config.agent.approvals.wait.value => {
             Attendance::Present(Arc::new(Notifier(loaded.config.agent.approvals.notify.value)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop::engine::{AskFuture, Asker};
 use backstop::hooks::Decision;
-use backstop::store::{ApprovalRecord, Timestamp};
+use backstop::store::{ApprovalRecord, People, Timestamp};
 
 use crate::commands::approvals::question;
 use crate::output::{Paint, Style};
@@ -25,7 +25,7 @@ impl Asker for ScriptedHuman {
     fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a> {
         Box::pin(async move {
             let note = "the demo answers for you: allow once (`--interactive` lets you answer)";
-            let text = question(record, Timestamp::now(), self.paint);
+            let text = question(record, &People::default(), Timestamp::now(), self.paint);
             let _ = writeln!(std::io::stderr().lock(), "{text}  {}\n", self.paint.with(Style::Notice, note));
             tokio::time::sleep(Duration::from_millis(150)).await;
             Some(Decision::AllowOnce)

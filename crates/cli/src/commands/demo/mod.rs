@@ -93,7 +93,9 @@ fn attendance(settings: Settings, output: &Output) -> Result<Attendance, Error> 
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Error::Usage("`--interactive` needs a terminal".to_owned()));
     }
-    Ok(Attendance::Present(Arc::new(TerminalAsker::new(Keyboard::default(), paint, Grave::Here))))
+    // Nobody in particular is asked here.
+    let asker = TerminalAsker::new(Keyboard::default(), paint, Grave::Here, Arc::default());
+    Ok(Attendance::Present(Arc::new(asker)))
 }
 
 /// Keeps the receipts of the step that is played.

@@ -8,8 +8,8 @@ use backstop_hooks::{
     AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Text, ToolCallId,
 };
 use backstop_store::{
-    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError, Starts,
-    Timestamp,
+    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName, PersonsAnswer,
+    RefusedQuestions, ResolveError, Standing, Starts, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,39 @@ enum Filter {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Approvals {
     approvals: Vec<Approval>,
+    /// Questions of the last hour that nobody was asked, because their agents ask too much.
+    refused: Vec<Refused>,
+}
+
+/// Questions of an agent that nobody was asked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RefusedQuestions")]
+struct Refused {
+    agent: AgentId,
+    count: u64,
+    /// When the first of them was refused, in Unix milliseconds.
+    since: i64,
+    /// When the last one was, in Unix milliseconds.
+    last: i64,
+}
+
+/// Who may answer a question, and who has, where the configuration says who may (`approvals.routes`).
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ApprovalVotes")]
+struct Votes {
+    /// How many people must allow the call.
+    needed: u32,
+    /// Those who have, as far as that counts.
+    allowed: Vec<String>,
+    /// Those who still may answer.
+    awaited: Vec<String>,
+    /// From when on others may answer as well, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later_at: Option<i64>,
+    /// Those others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    later: Vec<String>,
 }
 
 /// A question to a person. Its code is not here: whoever holds it could answer elsewhere.
@@ -87,6 +120,8 @@ pub(super) struct Approval {
     expires_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    votes: Option<Votes>,
 }
 
 /// Why a hook asks.
@@ -143,7 +178,7 @@ enum Once {
 }
 
 impl Approval {
-    pub(super) fn of(record: &ApprovalRecord) -> Self {
+    pub(super) fn of(record: &ApprovalRecord, people: &People) -> Self {
         let request = &record.request;
         let answered = match &record.state {
             ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(Answered {
@@ -181,7 +216,29 @@ impl Approval {
             created_at: millis(request.created_at),
             expires_at: millis(request.expires_at),
             answered,
+            votes: record.standing(people, Timestamp::now()).map(Votes::of),
         }
+    }
+}
+
+impl Votes {
+    fn of(standing: Standing) -> Self {
+        let names = |people: Vec<PersonName>| people.iter().map(ToString::to_string).collect();
+        let (later_at, later) = standing.later.map(|later| (millis(later.at), names(later.people))).unzip();
+        Self {
+            needed: standing.needed,
+            allowed: names(standing.allowed),
+            awaited: names(standing.awaited),
+            later_at,
+            later: later.unwrap_or_default(),
+        }
+    }
+}
+
+impl Refused {
+    fn of(refused: RefusedQuestions) -> Self {
+        let (since, last) = (millis(refused.since), millis(refused.last));
+        Self { agent: refused.agent, count: refused.count, since, last }
     }
 }
 
@@ -204,14 +261,18 @@ pub(super) fn millis(at: Timestamp) -> i64 {
 
 /// Lists questions.
 pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<Approvals>, Problem> {
-    let store = asked.engine()?.answer_store();
+    let engine = asked.engine()?;
+    let store = engine.answer_store();
     store.expire_approvals(Timestamp::now()).await.map_err(|_| Problem::store())?;
     let filter = match which.state {
         Filter::Pending => ApprovalFilter::Pending,
         Filter::All => ApprovalFilter::All,
     };
     let records = store.approvals(filter, limit(which.limit)?).await.map_err(|_| Problem::store())?;
-    Ok(Approvals { approvals: records.iter().map(Approval::of).collect() }.into())
+    let refused = store.refused_questions(Timestamp::now()).await.map_err(|_| Problem::store())?;
+    let of = |record: &ApprovalRecord| Approval::of(record, engine.people());
+    let approvals = records.iter().map(of).collect();
+    Ok(Approvals { approvals, refused: refused.into_iter().map(Refused::of).collect() }.into())
 }
 
 /// Returns the question that the path names, by its whole id.
@@ -223,7 +284,7 @@ async fn record(asked: &Asked) -> Result<ApprovalRecord, Problem> {
 
 /// Returns a question.
 pub(super) async fn get(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Approval>, Problem> {
-    Ok(Approval::of(&record(&asked).await?).into())
+    Ok(Approval::of(&record(&asked).await?, asked.engine()?.people()).into())
 }
 
 /// Shows all of the arguments to a person, so that the call can be allowed.
@@ -234,10 +295,11 @@ pub(super) async fn whole(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Who
         return Err(Problem::strict());
     }
     let Some(whole) = found.request.whole.clone() else {
-        return Ok(Whole { approval: Approval::of(&found), whole: None }.into());
+        return Ok(Whole { approval: Approval::of(&found, engine.people()), whole: None }.into());
     };
     let seen = engine.answer_store().mark_seen(&found.id).await.map_err(|_| Problem::store())?;
-    Ok(Whole { approval: Approval::of(seen.as_ref().unwrap_or(&found)), whole: Some(whole) }.into())
+    let approval = Approval::of(seen.as_ref().unwrap_or(&found), engine.people());
+    Ok(Whole { approval, whole: Some(whole) }.into())
 }
 
 /// Answers a question.
@@ -258,11 +320,15 @@ pub(super) async fn answer(asked: Asked, _: Empty, given: Given) -> Result<Answe
     let by = asked.caller.answerer(engine.people());
     let store = engine.answer_store();
     match store.answer_approval(&found.id, PersonsAnswer::new(decision, by, Timestamp::now())).await {
-        Ok(resolved) => Ok(Approval::of(&resolved.record).into()),
+        Ok(resolved) => Ok(Approval::of(&resolved.record, engine.people()).into()),
         Err(ResolveError::Unknown(_)) => Err(Problem::no_approval()),
         Err(ResolveError::Store(_)) => Err(Problem::store()),
         Err(ResolveError::AlreadyResolved { status, .. }) => {
             Err(Problem::conflict(format!("the question is already {status}")))
+        }
+        Err(ResolveError::NotAsked(refused)) => Err(Problem::not_asked(refused.why())),
+        Err(ResolveError::OtherVote { .. }) => {
+            Err(Problem::conflict("you have answered otherwise already".to_owned()))
         }
         Err(ResolveError::Expired { at, .. }) => {
             Err(Problem::conflict(format!("the question expired at {at}")))

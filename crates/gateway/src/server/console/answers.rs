@@ -72,10 +72,10 @@ async fn given(
             store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
         }
         "allow-later" => {
-            store.allow_later(&record.id, by.by(), LATER, now).await.map(drop).map_err(AlwaysError::from)
+            store.allow_later(&record.id, &by, LATER, now).await.map(drop).map_err(AlwaysError::from)
         }
         "allow-always" => match always(form)? {
-            Ok(always) => allow_always(store.as_ref(), &record.id, &always, by.by()).await.map(drop),
+            Ok(always) => allow_always(store.as_ref(), &record.id, &always, &by).await.map(drop),
             Err(why) => return Ok(Err(why)),
         },
         _ => return Err(Trouble::Form),
@@ -129,6 +129,10 @@ async fn refused(visit: &Visit<'_>, id: &ApprovalId, error: &AlwaysError) -> Res
                 ApprovalState::Allowed(_) | ApprovalState::Used { .. } => format!("{first} and allowed it"),
                 _ => first,
             }
+        }
+        AlwaysError::Resolve(ResolveError::NotAsked(refused)) => refused.why(),
+        AlwaysError::Resolve(ResolveError::OtherVote { .. }) => {
+            "you have answered otherwise already".to_owned()
         }
         AlwaysError::Resolve(ResolveError::Expired { at, .. }) => format!("the question was over at {at}"),
         AlwaysError::Resolve(ResolveError::NotOffered { .. }) => {

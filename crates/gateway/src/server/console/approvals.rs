@@ -47,6 +47,8 @@ async fn shown(visit: &Visit<'_>, is_part: bool) -> Result<String, Trouble> {
         // Of what stood there, nothing is left.
         (skip, open) = (0, visit.open(0, STEP).await?);
     }
+    let refused = visit.engine.answer_store().refused_questions(Timestamp::now()).await;
+    let refused = refused.map_err(|_| Trouble::Store)?;
     let done = match (
         form::query(visit.head, "allowed").parse::<usize>(),
         form::query(visit.head, "denied").parse::<usize>(),
@@ -69,6 +71,8 @@ async fn shown(visit: &Visit<'_>, is_part: bool) -> Result<String, Trouble> {
         step: STEP,
         is_strict: visit.engine.keeps_answers_apart(),
         done: done.as_deref(),
+        people: visit.engine.people(),
+        refused: &refused,
     };
     let (viewer, now) = (visit.viewer(), Timestamp::now());
     Ok(match is_part {
@@ -85,6 +89,7 @@ pub(super) async fn question(visit: &Visit<'_>, id: &str) -> Answer {
 pub(super) async fn state(visit: &Visit<'_>, id: &str) -> Answer {
     let record = visit.record(id).await?;
     let open = visit.open(0, 2).await?;
+    let answerer = visit.answerer();
     let question = Question {
         record: &record,
         similar: &[],
@@ -92,6 +97,8 @@ pub(super) async fn state(visit: &Visit<'_>, id: &str) -> Answer {
         is_strict: visit.engine.keeps_answers_apart(),
         told: None,
         next: next(&open.records, &record),
+        people: visit.engine.people(),
+        person: answerer.person(),
     };
     Ok(html(StatusCode::OK, backstop_console::question_state(&question, Timestamp::now())))
 }
@@ -108,6 +115,7 @@ pub(super) async fn page(visit: &Visit<'_>, record: &ApprovalRecord, told: Optio
     };
     let has_more = similar.len() > MOST_ALIKE || open.len() == LOOKED_AT;
     similar.truncate(MOST_ALIKE);
+    let answerer = visit.answerer();
     let question = Question {
         record,
         similar: &similar,
@@ -115,6 +123,8 @@ pub(super) async fn page(visit: &Visit<'_>, record: &ApprovalRecord, told: Optio
         is_strict: visit.engine.keeps_answers_apart(),
         told,
         next: next(&open, record),
+        people: visit.engine.people(),
+        person: answerer.person(),
     };
     let status = match told {
         Some(Told::Refused(_)) => StatusCode::CONFLICT,

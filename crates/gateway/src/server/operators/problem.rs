@@ -208,6 +208,10 @@ impl Problem {
         Self::with(StatusCode::CONFLICT, "conflict", detail)
     }
 
+    pub(in crate::server) fn not_asked(detail: String) -> Self {
+        Self::with(StatusCode::FORBIDDEN, "not-asked", detail)
+    }
+
     pub(in crate::server) const fn other_call() -> Self {
         Self::of(
             StatusCode::CONFLICT,

@@ -77,7 +77,10 @@ async fn a_question_that_nobody_hears_is_filed_and_the_call_can_be_allowed_after
         assert!(!answer.text().contains("allow-once"), "nor a command that answers: {said}");
         // The same call is asked about again, and allowed once after a person said so.
         let store = house.engine.answer_store();
-        store.allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+        store
+            .allow_later(&filed.id, &"a person".into(), Duration::from_secs(60), Timestamp::now())
+            .await
+            .unwrap();
         assert!(has_call(api, &send_to(&gateway, api, stream, &asked).await), "{api} {stream}");
         assert!(!has_call(api, &send_to(&gateway, api, stream, &asked).await), "{api} {stream}: once");
         let verdicts = house.receipts.of(PointId::BeforeToolCall);
@@ -204,7 +207,10 @@ async fn a_question_about_a_tool_of_the_provider_is_filed_for_the_conversation()
     // However many names it has.
     let [filed] = questions(&house).await.try_into().unwrap();
     let store = house.engine.answer_store();
-    store.allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    store
+        .allow_later(&filed.id, &"a person".into(), Duration::from_secs(60), Timestamp::now())
+        .await
+        .unwrap();
     for _ in 0..3 {
         assert!(offered("one", tool.clone()).await, "for the conversation");
     }
@@ -233,7 +239,10 @@ async fn a_question_about_a_tool_of_the_provider_is_not_left_to_the_client() {
     assert!(!is_offered().await);
     let [filed] = questions(&house).await.try_into().unwrap();
     let store = house.engine.answer_store();
-    store.allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    store
+        .allow_later(&filed.id, &"a person".into(), Duration::from_secs(60), Timestamp::now())
+        .await
+        .unwrap();
     for _ in 0..2 {
         assert!(is_offered().await, "a person allowed it");
     }

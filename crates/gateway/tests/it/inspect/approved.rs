@@ -388,7 +388,7 @@ async fn a_question_about_what_is_approved_is_filed_wherever_nobody_waits() {
             let store = house.engine.answer_store();
             let [filed] = store.approvals(ApprovalFilter::All, 100).await.unwrap().try_into().unwrap();
             store
-                .allow_later(&filed.id, "a person", Duration::from_secs(60), Timestamp::now())
+                .allow_later(&filed.id, &"a person".into(), Duration::from_secs(60), Timestamp::now())
                 .await
                 .unwrap();
             send(&gateway, API, &body).await;

@@ -1,10 +1,11 @@
 //! Engines with hooks, models with scripts, and what came of them.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use backstop_engine::{
-    ApprovalSettings, Engine, HookOptions, OperatorSettings, Receipt, ReceiptSink, RedactionStream, Settled,
-    Snapshot, SpanEdit, SpanKind, SpanRedactor, Verdict,
+    ApprovalRoute, ApprovalSettings, Engine, HookOptions, OperatorSettings, Receipt, ReceiptSink,
+    RedactionStream, Routes, Settled, Snapshot, SpanEdit, SpanKind, SpanRedactor, Verdict,
 };
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Cloud, Credential, Family, Gateway, Settings};
@@ -17,7 +18,7 @@ use backstop_llm::frames::FrameReader;
 use backstop_llm::sse::SseDecoder;
 use backstop_llm::wire::converse::event_of;
 use backstop_llm::{Accumulator, Api, ModelResponse, Script, ScriptedServer, ServerOptions};
-use backstop_store::{MemoryStore, Store};
+use backstop_store::{KnownBy, MemoryStore, People, PersonName, Store};
 use serde_json::{Value, json};
 
 use crate::clouds::frames::bytes;
@@ -54,6 +55,21 @@ impl Receipts {
     pub(crate) fn all(&self) -> String {
         self.0.lock().unwrap().iter().map(|receipt| receipt.2.clone() + "\n").collect()
     }
+}
+
+/// Two of these must allow what is asked about; each is known by a token of that user.
+pub(crate) fn two_must(names: &[&str]) -> ApprovalSettings {
+    let known = names.iter().map(|name| (PersonName::new(*name), vec![KnownBy::User((*name).to_owned())]));
+    let route = ApprovalRoute {
+        fits: Arc::new(|_| true),
+        ask: names.iter().map(|name| (*name).to_owned()).collect(),
+        bars_requester: false,
+        votes: NonZeroU32::new(2).unwrap(),
+        escalate: None,
+        decisions: None,
+    };
+    let people = Arc::new(People::new(known));
+    ApprovalSettings { people, routes: Routes::from_iter([route]), ..ApprovalSettings::default() }
 }
 
 /// An engine, its store and its receipts.

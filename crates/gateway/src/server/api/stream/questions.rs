@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use backstop_engine::Engine;
 use backstop_hooks::ApprovalId;
-use backstop_store::{AnswerStore, ApprovalFilter, ApprovalRecord, ApprovalState, StoreError, Timestamp};
+use backstop_store::{ApprovalFilter, ApprovalRecord, ApprovalState, People, StoreError, Timestamp};
 use http::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -99,13 +100,13 @@ impl Hub {
     }
 
     /// Hears of events from now on.
-    fn listen(self: &Arc<Self>, answers: &Arc<dyn AnswerStore>) -> watch::Receiver<u64> {
+    fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<u64> {
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
         let told = self.told.subscribe();
         if !std::mem::replace(&mut *is_looking, true) {
             // What was known when somebody looked last may be long ago: readers wait for the next look.
             self.told.send_replace(0);
-            tokio::spawn(look(Arc::clone(self), Arc::clone(answers)));
+            tokio::spawn(look(Arc::clone(self), engine.clone()));
         }
         told
     }
@@ -119,10 +120,10 @@ impl Hub {
 }
 
 /// Looks until nobody listens.
-async fn look(hub: Arc<Hub>, answers: Arc<dyn AnswerStore>) {
+async fn look(hub: Arc<Hub>, engine: Engine) {
     while !hub.is_over() {
         // What can't be read now is looked at again: readers know what is so, and nothing that is not.
-        if let Ok(is_new) = once(&hub, answers.as_ref()).await
+        if let Ok(is_new) = once(&hub, &engine).await
             && (is_new || *hub.told.borrow() == 0)
         {
             let last = hub.known().last;
@@ -133,7 +134,8 @@ async fn look(hub: Arc<Hub>, answers: Arc<dyn AnswerStore>) {
 }
 
 /// Looks once. Returns whether there is something new.
-async fn once(hub: &Hub, answers: &dyn AnswerStore) -> Result<bool, StoreError> {
+async fn once(hub: &Hub, engine: &Engine) -> Result<bool, StoreError> {
+    let answers = engine.answer_store();
     let now = Timestamp::now();
     let (mark, is_late) = {
         let known = hub.known();
@@ -157,7 +159,7 @@ async fn once(hub: &Hub, answers: &dyn AnswerStore) -> Result<bool, StoreError> 
         ended.extend(answers.approval(&id).await?.filter(is_over));
     }
     let mut known = hub.known();
-    known.take(&waiting, &newest, &ended);
+    known.take(&waiting, &newest, &ended, engine.people());
     (known.all, known.mark) = (overview.waiting, Some(overview.mark));
     // The first look tells, too: what there is.
     known.last = known.last.max(1);
@@ -169,28 +171,34 @@ fn is_over(record: &ApprovalRecord) -> bool {
 }
 
 impl Known {
-    fn take(&mut self, waiting: &[ApprovalRecord], newest: &[ApprovalRecord], ended: &[ApprovalRecord]) {
+    fn take(
+        &mut self,
+        waiting: &[ApprovalRecord],
+        newest: &[ApprovalRecord],
+        ended: &[ApprovalRecord],
+        people: &People,
+    ) {
         let is_first = self.mark.is_none();
         // Those of a list are the newest first.
         for record in waiting.iter().rev() {
             if !self.waiting.contains_key(&record.id) && !is_first {
-                self.tell("opened", data_of(record));
+                self.tell("opened", data_of(record, people));
             }
         }
         for record in newest.iter().rev().filter(|record| is_over(record) && !is_first) {
             // It came and ended since the last look.
             if !self.newest.contains(&record.id) && !self.waiting.contains_key(&record.id) {
-                self.tell("opened", data_of(record));
-                self.tell("resolved", data_of(record));
+                self.tell("opened", data_of(record, people));
+                self.tell("resolved", data_of(record, people));
             }
         }
         for record in ended {
-            self.tell("resolved", data_of(record));
+            self.tell("resolved", data_of(record, people));
         }
         let kept = waiting.iter().map(|record| {
             let request = &record.request;
             let (until, at) = (request.expires_at, request.created_at);
-            (record.id.clone(), Waiting { until, at, data: data_of(record) })
+            (record.id.clone(), Waiting { until, at, data: data_of(record, people) })
         });
         self.waiting = kept.collect();
         self.newest = newest.iter().map(|record| record.id.clone()).collect();
@@ -235,8 +243,8 @@ impl Known {
 }
 
 /// A question as the API tells it. Its parts all have a JSON form.
-fn data_of(record: &ApprovalRecord) -> String {
-    serde_json::to_string(&Approval::of(record)).unwrap_or_default()
+fn data_of(record: &ApprovalRecord, people: &People) -> String {
+    serde_json::to_string(&Approval::of(record, people)).unwrap_or_default()
 }
 
 /// Opens a stream of questions.
@@ -246,7 +254,7 @@ pub(in crate::server::api) async fn approvals(
 ) -> Result<Response<AnswerBody>, Problem> {
     let place = place(&asked)?;
     let hub = &asked.shared.api.streams.hub;
-    let told = hub.listen(asked.engine()?.answer_store());
+    let told = hub.listen(asked.engine()?);
     let reached = asked.last_event.as_deref().and_then(|id| hub.known().reached(id));
     let questions = Questions { hub: Arc::clone(hub), told, reached };
     Ok(open(&asked, place, questions))

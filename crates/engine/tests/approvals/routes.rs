@@ -1,0 +1,255 @@
+//! To whom questions go.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::{
+    ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, BlockCause, Engine, Routes, ToolVerdict,
+};
+use backstop_hooks::{CallContext, Decision, FrontEnd, Requester, Resolution, TimeoutBehavior};
+use backstop_store::{
+    Always, AlwaysScope, Answerer, ApprovalRecord, AskingLimits, Identity, KnownBy, NewApproval, People,
+    PersonName, PersonsAnswer, Store, Timestamp, allow_always,
+};
+
+use crate::support::{
+    Human, ask_more, context, exec, over_both_stores, pending, permit, reason, request, resolution, rows,
+};
+
+over_both_stores!(
+    a_call_runs_once_as_many_have_allowed_it_as_must,
+    whoever_sits_there_answers_only_if_asked,
+    a_question_for_others_is_not_put_to_the_user_of_a_client,
+    a_route_to_nobody_is_a_denial,
+    whoever_asked_for_the_call_does_not_answer,
+    a_grant_of_others_answers_nothing,
+    an_answer_in_advance_counts_as_it_would_now,
+    the_first_route_that_fits_limits_what_may_be_answered,
+    what_an_agent_asks_beyond_its_share_is_denied,
+);
+
+fn people() -> Arc<People> {
+    let known =
+        ["ann", "bob", "carl"].map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+    Arc::new(People::new(known))
+}
+
+fn by(name: &str) -> Answerer {
+    people().answerer(&Identity::User(name.to_owned()), name)
+}
+
+fn route(ask: &[&str], votes: u32) -> ApprovalRoute {
+    ApprovalRoute {
+        fits: Arc::new(|_| true),
+        ask: ask.iter().map(|name| (*name).to_owned()).collect(),
+        bars_requester: false,
+        votes: NonZeroU32::new(votes).unwrap(),
+        escalate: None,
+        decisions: None,
+    }
+}
+
+fn settings(routes: impl IntoIterator<Item = ApprovalRoute>) -> ApprovalSettings {
+    ApprovalSettings { people: people(), routes: Routes::from_iter(routes), ..ApprovalSettings::default() }
+}
+
+fn engine(store: &Arc<dyn Store>, settings: ApprovalSettings) -> Engine {
+    let engine = Engine::builder().store(Arc::clone(store)).approvals(settings).build();
+    ask_more(&engine, "asks", request());
+    engine
+}
+
+fn begin(engine: &Engine, attendance: Attendance) -> tokio::task::JoinHandle<ToolVerdict> {
+    let engine = engine.clone();
+    tokio::spawn(async move { permit(&engine, "ls", &attendance).await })
+}
+
+async fn allow(store: &Arc<dyn Store>, row: &ApprovalRecord, who: Answerer) -> bool {
+    let answer = PersonsAnswer::new(Decision::AllowOnce, who, Timestamp::now());
+    store.answer_approval(&row.id, answer).await.is_ok()
+}
+
+async fn a_call_runs_once_as_many_have_allowed_it_as_must(store: Arc<dyn Store>) {
+    let engine = engine(&store, settings([route(&["ann", "bob", "carl"], 2)]));
+    let call = begin(&engine, Attendance::Queue);
+    let row = pending(&store).await;
+    assert!(!allow(&store, &row, "a terminal".into()).await && !allow(&store, &row, by("eve")).await);
+    assert!(allow(&store, &row, by("ann")).await && allow(&store, &row, by("ann")).await);
+    assert!(!call.is_finished());
+    assert!(allow(&store, &row, by("carl")).await);
+    call.await.unwrap().permit.unwrap();
+}
+
+/// Somebody who allows whatever they are shown, known as a user.
+struct Known(&'static str);
+
+impl Asker for Known {
+    fn ask<'a>(&'a self, _: &'a ApprovalRecord) -> AskFuture<'a> {
+        Box::pin(std::future::ready(Some(Decision::AllowOnce)))
+    }
+
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn answerer(&self, people: &Arc<People>) -> Answerer {
+        people.answerer(&Identity::User(self.0.to_owned()), self.0)
+    }
+}
+
+async fn whoever_sits_there_answers_only_if_asked(store: Arc<dyn Store>) {
+    let one = engine(&store, settings([route(&["ann", "bob"], 1)]));
+    permit(&one, "ls", &Attendance::Present(Arc::new(Known("ann")))).await.permit.unwrap();
+    for nobody in [Human::says(Decision::AllowOnce), Attendance::Present(Arc::new(Known("carl")))] {
+        let call = begin(&one, nobody);
+        let row = pending(&store).await;
+        assert!(row.votes.is_empty(), "{row:?}");
+        assert!(allow(&store, &row, by("bob")).await);
+        call.await.unwrap().permit.unwrap();
+    }
+    // Of two, one sits there.
+    let two = engine(&store, settings([route(&["ann", "bob"], 2)]));
+    let call = begin(&two, Attendance::Present(Arc::new(Known("ann"))));
+    let row = pending(&store).await;
+    assert!(allow(&store, &row, by("bob")).await);
+    assert_eq!(resolution(&call.await.unwrap()), Resolution::AllowOnce);
+}
+
+async fn a_question_for_others_is_not_put_to_the_user_of_a_client(store: Arc<dyn Store>) {
+    let engine = engine(&store, settings([route(&["ann"], 1)]));
+    for attendance in [Attendance::Host, Attendance::Nobody] {
+        let blocked = permit(&engine, "ls", &attendance).await.permit.unwrap_err();
+        let is_asked = matches!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
+        assert!(!is_asked, "a client would ask its own user: {:?}", blocked.cause);
+    }
+    // Those who are asked can allow it afterwards.
+    let row = rows(&store).await.pop().unwrap();
+    let ttl = Duration::from_secs(60);
+    assert!(store.allow_later(&row.id, &"me".into(), ttl, Timestamp::now()).await.is_err());
+    store.allow_later(&row.id, &by("ann"), ttl, Timestamp::now()).await.unwrap();
+    permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn a_route_to_nobody_is_a_denial(store: Arc<dyn Store>) {
+    for (ask, votes) in [(&[][..], 1), (&["eve"], 1), (&["ann", "eve"], 2)] {
+        let engine = engine(&store, settings([route(ask, votes)]));
+        let verdict = permit(&engine, "ls", &Attendance::Queue).await;
+        assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+        assert!(!reason(&verdict).contains("ann"), "who may is for people");
+    }
+    assert!(rows(&store).await.is_empty());
+}
+
+async fn whoever_asked_for_the_call_does_not_answer(store: Arc<dyn Store>) {
+    let barring = ApprovalRoute { bars_requester: true, ..route(&["ann", "bob"], 1) };
+    let account = Identity::Account { uid: 1_000, name: Some("carl".to_owned()) };
+    let settings = ApprovalSettings { account: Some(account), ..settings([barring]) };
+    let engine = engine(&store, settings);
+    let of = |sender: Option<&str>, channel: Option<&str>, host: Option<&'static str>| CallContext {
+        requester: sender.map(|sender| Requester {
+            sender_id: Some(sender.to_owned()),
+            channel: channel.map(str::to_owned),
+            ..Requester::default()
+        }),
+        front_end: FrontEnd { host, client: None },
+        ..context()
+    };
+    for (call, answers) in [
+        (of(Some("ann"), None, Some("gateway")), Some(("ann", "bob"))),
+        (of(Some("eve"), None, Some("gateway")), Some(("carl", "ann"))),
+        (of(None, None, Some("agent")), Some(("carl", "ann"))),
+        (of(None, None, Some("gateway")), None),
+        (of(None, None, None), None),
+        (of(Some("ann"), Some("chat"), Some("agent")), None),
+    ] {
+        let asked = engine.clone();
+        let asking = call.clone();
+        let passage =
+            tokio::spawn(
+                async move { asked.permit_tool_call(exec("ls"), &asking, &Attendance::Queue).await },
+            );
+        let Some((barred, asked)) = answers else {
+            let verdict = passage.await.unwrap();
+            assert!(reason(&verdict).contains("not known who that is"), "{call:?}: {}", reason(&verdict));
+            continue;
+        };
+        let row = pending(&store).await;
+        assert!(!allow(&store, &row, by(barred)).await, "{call:?}");
+        assert!(allow(&store, &row, by(asked)).await, "{call:?}");
+        passage.await.unwrap().permit.unwrap();
+    }
+}
+
+async fn a_grant_of_others_answers_nothing(store: Arc<dyn Store>) {
+    let open = engine(&store, settings([]));
+    let always = Always { scope: AlwaysScope::Call, ttl: None, times: None };
+    let grant = async |engine: &Engine, who: Answerer| {
+        let call = begin(engine, Attendance::Queue);
+        let row = pending(&store).await;
+        allow_always(store.as_ref(), &row.id, &always, &who).await.unwrap();
+        call.await.unwrap().permit.unwrap();
+    };
+    grant(&open, "somebody".into()).await;
+    permit(&open, "ls", &Attendance::Nobody).await.permit.unwrap();
+    let (one, two) = (
+        engine(&store, settings([route(&["ann"], 1)])),
+        engine(&store, settings([route(&["ann", "bob"], 2)])),
+    );
+    permit(&one, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    grant(&one, by("ann")).await;
+    permit(&one, "ls", &Attendance::Nobody).await.permit.unwrap();
+    permit(&two, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+}
+
+async fn an_answer_in_advance_counts_as_it_would_now(store: Arc<dyn Store>) {
+    let open = engine(&store, settings([]));
+    permit(&open, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    let row = rows(&store).await.pop().unwrap();
+    store.allow_later(&row.id, &"somebody".into(), Duration::from_secs(60), Timestamp::now()).await.unwrap();
+    let routed = engine(&store, settings([route(&["ann"], 1)]));
+    permit(&routed, "ls", &Attendance::Nobody).await.permit.unwrap_err();
+    permit(&open, "ls", &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn the_first_route_that_fits_limits_what_may_be_answered(store: Arc<dyn Store>) {
+    let other = ApprovalRoute {
+        fits: Arc::new(|question: &NewApproval| question.agent.as_str() == "other"),
+        ..route(&[], 1)
+    };
+    let once = ApprovalRoute { decisions: Some(vec![Decision::AllowOnce]), ..route(&["ann"], 1) };
+    let engine = engine(&store, settings([other, once, route(&[], 1)]));
+    let call = begin(&engine, Attendance::Queue);
+    let row = pending(&store).await;
+    assert_eq!(row.request.allowed_decisions, [Decision::AllowOnce, Decision::Deny]);
+    let always = PersonsAnswer::new(Decision::AllowAlways, by("ann"), Timestamp::now());
+    assert!(store.answer_approval(&row.id, always).await.is_err());
+    let no = PersonsAnswer::new(Decision::Deny, by("ann"), Timestamp::now());
+    store.answer_approval(&row.id, no).await.unwrap();
+    call.await.unwrap().permit.unwrap_err();
+}
+
+async fn what_an_agent_asks_beyond_its_share_is_denied(store: Arc<dyn Store>) {
+    let limits = AskingLimits { open: NonZeroU32::new(1), per_minute: None };
+    let engine = engine(&store, ApprovalSettings { limits, ..ApprovalSettings::default() });
+    let call = begin(&engine, Attendance::Queue);
+    let row = pending(&store).await;
+    for attendance in [Attendance::Queue, Human::says(Decision::AllowOnce)] {
+        let verdict = permit(&engine, "ls -l", &attendance).await;
+        let said = reason(&verdict);
+        assert!(said.contains("agent `main` asks too much: of its questions 1 are open"), "{said}");
+    }
+    let refused = store.refused_questions(Timestamp::now()).await.unwrap();
+    assert_eq!((refused[0].agent.as_str(), refused[0].count), ("main", 2));
+    store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
+    call.await.unwrap().permit.unwrap();
+}
+
+#[tokio::test]
+async fn silence_allows_nothing_that_somebody_must_allow() {
+    let store = crate::support::memory().store;
+    let engine =
+        Engine::builder().store(Arc::clone(&store)).approvals(settings([route(&["ann"], 1)])).build();
+    ask_more(&engine, "asks", crate::support::waiting(20, TimeoutBehavior::Allow));
+    permit(&engine, "ls", &Attendance::Queue).await.permit.unwrap_err();
+}

@@ -1,0 +1,159 @@
+//! What is asked.
+
+use std::collections::BTreeSet;
+
+use backstop_hooks::{
+    AgentId, Decision, Digest, HookId, Json, OwnerId, RuleId, RunId, SessionId, SessionKey, Severity, Text,
+    TimeoutBehavior, ToolCallId, ToolName,
+};
+use serde::{Deserialize, Serialize};
+
+use super::route::Route;
+use super::starts::{self, Starts};
+use crate::{AmountArgument, GrantPlace, Timestamp, Uptime};
+
+/// A question to be stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewApproval {
+    /// The agent that wants to act.
+    pub agent: AgentId,
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// The folder that the agent works in, if an answer given later counts in all of its conversations
+    /// there. Without it the answer counts in this conversation only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: Option<RunId>,
+    /// Through which host the call is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The program whose hooks report the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The call.
+    pub call: ToolCallId,
+    /// The tool, as called and canonical.
+    #[serde(flatten)]
+    pub tool_name: ToolName,
+    /// The digest of the call that the human is shown. Nothing else is ever allowed by the answer.
+    pub digest: Digest,
+    /// The one-line question.
+    pub title: Text,
+    /// What the human should know.
+    pub description: Text,
+    /// The highest severity among the reasons.
+    pub severity: Severity,
+    /// Every hook that asked.
+    pub reasons: Vec<ApprovalReason>,
+    /// Where a grant from the answer would apply.
+    #[serde(default)]
+    pub place: GrantPlace,
+    /// The arguments, bounded for display (see [`preview`]).
+    pub preview: Json,
+    /// All of the arguments, if the preview shows only a part of them and they can be stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Json>,
+    /// Whether a part of the arguments has been shown to nobody. Such a call can be denied but not allowed, not even by a
+    /// timeout.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
+    /// How many secrets are masked in what is shown.
+    #[serde(default, skip_serializing_if = "starts::is_zero")]
+    pub masked: usize,
+    /// What the call would start, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Starts>,
+    /// Those arguments that are amounts, for answers that hold up to a sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amounts: Vec<AmountArgument>,
+    /// What the human can answer. Deny is always offered.
+    pub allowed_decisions: Vec<Decision>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// The last moment at which an answer counts.
+    pub expires_at: Timestamp,
+    /// The same moment on a clock that nobody sets. On the machine that asks, it alone decides, until that is started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Uptime>,
+    /// What happens when nobody answers.
+    pub timeout_behavior: TimeoutBehavior,
+    /// Who may answer, and how many must, if the operator says so. Otherwise anybody may who may answer at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
+}
+
+/// Why one hook asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalReason {
+    /// Who registered the hook.
+    pub owner: OwnerId,
+    /// The hook.
+    pub hook: HookId,
+    /// Its one-line question.
+    pub title: Text,
+    /// What it wants the human to know.
+    pub description: Text,
+    /// Its severity according to the hook.
+    pub severity: Severity,
+    /// The rules that it is based on, if the hook names them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub rules: BTreeSet<RuleId>,
+    /// The program and subcommand that all of it concerns, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Vec<String>>,
+}
+
+impl NewApproval {
+    /// Returns whether it still has something of the arguments.
+    pub(crate) fn has_arguments(&self) -> bool {
+        !self.preview.is_null() || self.whole.is_some() || self.starts.is_some()
+    }
+
+    /// Leaves nothing of the arguments but the digest. What is shown to nobody can't be allowed any more.
+    pub fn forget_arguments(&mut self) {
+        self.preview = Json::default();
+        self.whole = None;
+        self.starts = None;
+        self.amounts = Vec::new();
+        self.unseen = true;
+    }
+
+    /// Returns whether the call runs if nobody answers in time: only if its author says so, nothing of it was hidden from
+    /// those who were asked, and nobody in particular has to allow it.
+    pub fn silence_allows(&self) -> bool {
+        self.timeout_behavior == TimeoutBehavior::Allow && !self.unseen && self.route.is_none()
+    }
+
+    /// Returns whether its last moment has passed. A clock that is set neither ends a question early nor keeps it open.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.deadline.as_ref().and_then(Uptime::has_passed).unwrap_or(now > self.expires_at)
+    }
+
+    /// Returns whether it asks the same about the same call of the same run: a client may bring a call twice.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+        (&self.session, &self.run, &self.digest, &self.tool_name)
+            == (&other.session, &other.run, &other.digest, &other.tool_name)
+            && (&self.agent, &self.session_key, &self.workspace, &self.place)
+                == (&other.agent, &other.session_key, &other.workspace, &other.place)
+            && (&self.title, &self.reasons, &self.allowed_decisions)
+                == (&other.title, &other.reasons, &other.allowed_decisions)
+            && self.route.as_ref().map(Route::in_words) == other.route.as_ref().map(Route::in_words)
+    }
+
+    /// Leaves nothing of what the call and the hooks say but digest and rules.
+    pub(crate) fn forget_texts(&mut self) {
+        self.title = Text::from("denied; what was asked is erased");
+        self.description = Text::default();
+        self.forget_arguments();
+        for reason in &mut self.reasons {
+            reason.title = Text::default();
+            reason.description = Text::default();
+            reason.program = None;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What becomes of a question.
+
+use backstop_hooks::{ApprovalId, Decision, Json, Text};
+use serde::{Deserialize, Serialize};
+
+use super::request::NewApproval;
+use super::route::Vote;
+use crate::Timestamp;
+use crate::names::named;
+
+/// A question and its state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRecord {
+    /// Its id.
+    pub id: ApprovalId,
+    /// Its short code, for people to type.
+    pub code: String,
+    /// The question.
+    #[serde(flatten)]
+    pub request: NewApproval,
+    /// Its state.
+    pub state: ApprovalState,
+    /// What each person answered, where it is said who may answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Vote>,
+}
+
+impl ApprovalRecord {
+    /// Returns it as it stands in lists, without what is large. That there are whole arguments is still said.
+    pub(crate) fn listed(mut self) -> Self {
+        self.request.whole = self.request.whole.map(|_| Json::default());
+        self
+    }
+}
+
+/// The state of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ApprovalState {
+    /// Nobody has answered yet.
+    Pending,
+    /// A human allowed the call, and it has not begun.
+    Allowed(Allowance),
+    /// The call that a human allowed has begun.
+    Used {
+        /// What was allowed.
+        allowance: Allowance,
+        /// When the call began.
+        used_at: Timestamp,
+    },
+    /// A human said no.
+    Denied {
+        /// When.
+        at: Timestamp,
+        /// Who.
+        by: String,
+        /// What the model is told with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        word: Option<Text>,
+    },
+    /// Nobody could be asked.
+    Unattended {
+        /// When.
+        at: Timestamp,
+    },
+    /// Nobody answered in time.
+    TimedOut {
+        /// When that was noticed.
+        at: Timestamp,
+    },
+    /// The run that asked has ended.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// What a human allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Allowance {
+    /// Once or always.
+    pub decision: Decision,
+    /// When it was allowed.
+    pub at: Timestamp,
+    /// Who allowed it.
+    pub by: String,
+    /// Whether grants were written with the answer, as bounded as the person wanted them: the call that asked adds none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_grants: bool,
+    /// Which call may use it: the waiting call, or one later call with the same digest.
+    #[serde(flatten)]
+    pub reach: Reach,
+}
+
+/// Which call may use an allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reach", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Reach {
+    /// The call that asked and waits.
+    WaitingCall,
+    /// The next call of the same digest, tool and agent, made in the same place ([`AllowanceScope`]).
+    LaterCall {
+        /// The last moment at which it may begin.
+        until: Timestamp,
+    },
+}
+
+named! {
+    /// The state of an approval, as a word.
+    pub enum ApprovalStatus {
+        /// Nobody has answered yet.
+        Pending = "pending",
+        /// A human allowed the call, and it has not begun.
+        Allowed = "allowed",
+        /// The call that a human allowed has begun.
+        Used = "used",
+        /// A human said no.
+        Denied = "denied",
+        /// Nobody could be asked.
+        Unattended = "unattended",
+        /// Nobody answered in time.
+        TimedOut = "timed-out",
+        /// The run that asked has ended.
+        Cancelled = "cancelled",
+    }
+}
+
+impl ApprovalState {
+    /// Returns which person brought it about, if one did.
+    pub fn by(&self) -> Option<&str> {
+        match self {
+            Self::Allowed(allowance) | Self::Used { allowance, .. } => Some(&allowance.by),
+            Self::Denied { by, .. } => Some(by),
+            Self::Pending | Self::Unattended { .. } | Self::TimedOut { .. } | Self::Cancelled { .. } => None,
+        }
+    }
+
+    /// Returns the state as a word.
+    pub fn status(&self) -> ApprovalStatus {
+        match self {
+            Self::Pending => ApprovalStatus::Pending,
+            Self::Allowed(_) => ApprovalStatus::Allowed,
+            Self::Used { .. } => ApprovalStatus::Used,
+            Self::Denied { .. } => ApprovalStatus::Denied,
+            Self::Unattended { .. } => ApprovalStatus::Unattended,
+            Self::TimedOut { .. } => ApprovalStatus::TimedOut,
+            Self::Cancelled { .. } => ApprovalStatus::Cancelled,
+        }
+    }
+}
