@@ -118,6 +118,7 @@ impl Approvals {
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
+        let is_routed = routed.is_err() || question.route.is_some();
         let queries = match sealed {
             true => Vec::new(),
             false => requests.iter().map(|request| query_of(request, &question)).collect(),
@@ -134,7 +135,14 @@ impl Approvals {
             Ok(()) => Box::pin(self.answer(question, &asking, attendance, earlier, &mut petition)).await,
             Err(unroutable) => Ok(Answered::unroutable(unroutable, &asking)),
         };
-        let answered = answered.unwrap_or_else(|error| Answered::unasked(&error));
+        let answered = match answered {
+            Ok(answered) if is_routed => answered.kept_from_the_host(),
+            Ok(answered) => answered,
+            Err(error) if is_routed || error.is_of_asking_too_much() => {
+                Answered::unasked(&error).kept_from_the_host()
+            }
+            Err(error) => Answered::unasked(&error),
+        };
         let Answered { resolution, record, grants, blocked } = answered;
         let objection = petition.end(resolution).await;
         let rules = rules_of(requests);
@@ -170,7 +178,6 @@ impl Approvals {
             Attendance::Host => Some("where nobody can be asked, "),
         };
         if let Some(circumstances) = unattended {
-            let is_routed = question.route.is_some();
             let record = self.store.file_approval(question, true, &self.settings.limits).await?;
             let way = match offers_once {
                 true => BY_A_PERSON,
@@ -179,12 +186,7 @@ impl Approvals {
             let told =
                 format!("approval needed: {}{}\n{circumstances}{way}", record.request.title, told(requests));
             let reason = Reason::fixed("approval.needed", told);
-            let mut answered = Answered::denied(Resolution::Cancelled, Some(record), reason);
-            if let (true, Some(blocked)) = (is_routed, &mut answered.blocked) {
-                // INVARIANT (nobody else may answer): what was cancelled a host may ask its own user, of whom nobody knows who it is.
-                blocked.cause = BlockCause::Approval { resolution: Resolution::Timeout };
-            }
-            return Ok(answered);
+            return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
@@ -380,6 +382,11 @@ enum AskError {
 }
 
 impl AskError {
+    /// Whether the question was refused since its agent asks too much. A host's own user would be asked just as often.
+    fn is_of_asking_too_much(&self) -> bool {
+        matches!(self, Self::Create(CreateApprovalError::TooMany { .. }))
+    }
+
     /// Returns what whoever made the call is told, and whether nobody could judge it.
     fn told(&self) -> (String, bool) {
         let failed = |error: &StoreError| (format!("the store that keeps approvals {}", error.kind()), true);
@@ -461,6 +468,17 @@ impl Answered {
             blocked.cause = BlockCause::Approval { resolution: Resolution::Deny };
         }
         denied
+    }
+
+    /// INVARIANT (nobody else may answer): what was cancelled a host may ask its own user, of whom nobody knows who it is. So what lacks
+    /// the answer of somebody else is stopped as what nobody answered.
+    fn kept_from_the_host(mut self) -> Self {
+        if let Some(Blocked { cause: BlockCause::Approval { resolution }, .. }) = &mut self.blocked
+            && *resolution == Resolution::Cancelled
+        {
+            *resolution = Resolution::Timeout;
+        }
+        self
     }
 
     fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {

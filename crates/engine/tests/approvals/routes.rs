@@ -7,7 +7,9 @@ use std::time::Duration;
 use backstop_engine::{
     ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, BlockCause, Engine, Routes, ToolVerdict,
 };
-use backstop_hooks::{CallContext, Decision, FrontEnd, Requester, Resolution, TimeoutBehavior};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, Decision, FrontEnd, Requester, Resolution, TimeoutBehavior,
+};
 use backstop_store::{
     Always, AlwaysScope, Answerer, ApprovalRecord, AskingLimits, Identity, KnownBy, NewApproval, People,
     PersonName, PersonsAnswer, Store, Timestamp, allow_always,
@@ -21,6 +23,8 @@ over_both_stores!(
     a_call_runs_once_as_many_have_allowed_it_as_must,
     whoever_sits_there_answers_only_if_asked,
     a_question_for_others_is_not_put_to_the_user_of_a_client,
+    a_routed_question_that_is_cancelled_is_not_put_to_the_user_of_a_client,
+    each_reason_leads_where_it_leads_alone,
     a_route_to_nobody_is_a_denial,
     whoever_asked_for_the_call_does_not_answer,
     a_grant_of_others_answers_nothing,
@@ -30,8 +34,9 @@ over_both_stores!(
 );
 
 fn people() -> Arc<People> {
-    let known =
-        ["ann", "bob", "carl"].map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+    let known = ["ann", "bob", "carl"].map(|name| {
+        (PersonName::new(name), vec![KnownBy::User(name.to_owned()), KnownBy::Account(name.to_owned())])
+    });
     Arc::new(People::new(known))
 }
 
@@ -131,6 +136,55 @@ async fn a_question_for_others_is_not_put_to_the_user_of_a_client(store: Arc<dyn
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
 }
 
+/// What is cancelled a client asks its own user about.
+fn not_for_the_client(verdict: ToolVerdict) {
+    let blocked = verdict.permit.unwrap_err();
+    let is_asked = matches!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
+    assert!(!is_asked, "a client would ask its own user: {:?}", blocked.cause);
+}
+
+async fn a_routed_question_that_is_cancelled_is_not_put_to_the_user_of_a_client(store: Arc<dyn Store>) {
+    let engine = engine(&store, settings([route(&["ann"], 1)]));
+    let call = begin(&engine, Attendance::Queue);
+    let row = pending(&store).await;
+    store.cancel_approval(&row.id, Timestamp::now()).await.unwrap();
+    not_for_the_client(call.await.unwrap());
+}
+
+async fn each_reason_leads_where_it_leads_alone(store: Arc<dyn Store>) {
+    let for_title = |title: &'static str, route: ApprovalRoute| ApprovalRoute {
+        fits: Arc::new(move |question: &NewApproval| {
+            question.reasons.iter().any(|reason| reason.title.as_str() == title)
+        }),
+        ..route
+    };
+    let asks = |title: &str| ApprovalRequest::new(title, "It could do harm.").unwrap();
+    let mild = for_title("mild", route(&["ann", "carl"], 1));
+    let strict = for_title("strict", route(&["ann", "bob", "carl"], 2));
+    let other = for_title("other", route(&["bob"], 1));
+    let engine = |titles: &[&str]| {
+        let routes = [mild.clone(), strict.clone(), other.clone()];
+        let engine = Engine::builder().store(Arc::clone(&store)).approvals(settings(routes)).build();
+        for title in titles {
+            ask_more(&engine, title, asks(title));
+        }
+        engine
+    };
+    // Whatever comes first, two must allow it, and only those whom both routes ask.
+    for titles in [["mild", "strict"], ["strict", "mild"]] {
+        let call = begin(&engine(&titles), Attendance::Queue);
+        let row = pending(&store).await;
+        assert!(!allow(&store, &row, by("bob")).await);
+        assert!(allow(&store, &row, by("ann")).await && !call.is_finished());
+        assert!(allow(&store, &row, by("carl")).await);
+        call.await.unwrap().permit.unwrap();
+    }
+    for titles in [&["strict", "other"][..], &["mild", "other"]] {
+        let verdict = permit(&engine(titles), "ls", &Attendance::Queue).await;
+        assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+    }
+}
+
 async fn a_route_to_nobody_is_a_denial(store: Arc<dyn Store>) {
     for (ask, votes) in [(&[][..], 1), (&["eve"], 1), (&["ann", "eve"], 2)] {
         let engine = engine(&store, settings([route(ask, votes)]));
@@ -157,7 +211,7 @@ async fn whoever_asked_for_the_call_does_not_answer(store: Arc<dyn Store>) {
     };
     for (call, answers) in [
         (of(Some("ann"), None, Some("gateway")), Some(("ann", "bob"))),
-        (of(Some("eve"), None, Some("gateway")), Some(("carl", "ann"))),
+        (of(Some("eve"), None, Some("gateway")), None),
         (of(None, None, Some("agent")), Some(("carl", "ann"))),
         (of(None, None, Some("gateway")), None),
         (of(None, None, None), None),
@@ -238,9 +292,15 @@ async fn what_an_agent_asks_beyond_its_share_is_denied(store: Arc<dyn Store>) {
         let verdict = permit(&engine, "ls -l", &attendance).await;
         let said = reason(&verdict);
         assert!(said.contains("agent `main` asks too much: of its questions 1 are open"), "{said}");
+        not_for_the_client(verdict);
     }
+    // Questions that a client's own user would be asked are counted, too.
+    permit(&engine, "ls -a", &Attendance::Host).await.permit.unwrap_err();
+    let verdict = permit(&engine, "ls -b", &Attendance::Host).await;
+    assert!(reason(&verdict).contains("asks too much"), "{}", reason(&verdict));
+    not_for_the_client(verdict);
     let refused = store.refused_questions(Timestamp::now()).await.unwrap();
-    assert_eq!((refused[0].agent.as_str(), refused[0].count), ("main", 2));
+    assert_eq!((refused[0].agent.as_str(), refused[0].count), ("main", 3));
     store.resolve_approval(&row.id, Decision::AllowOnce, "me", Timestamp::now()).await.unwrap();
     call.await.unwrap().permit.unwrap();
 }
