@@ -171,26 +171,27 @@ impl Vote {
 }
 
 impl ApprovalRecord {
-    /// The moment from which on votes count: those for a call that waited are for that call.
-    fn votes_since(&self) -> Timestamp {
-        match self.state {
+    /// Whether votes of that moment count for what is voted about now. INVARIANT (votes are for one end): those for a call that waited,
+    /// and those that have allowed a call, are for that call.
+    fn is_of_this_end(&self, vote: &Vote) -> bool {
+        match &self.state {
             ApprovalState::Unattended { at }
             | ApprovalState::TimedOut { at }
-            | ApprovalState::Cancelled { at } => at,
-            ApprovalState::Pending
-            | ApprovalState::Allowed(_)
-            | ApprovalState::Used { .. }
-            | ApprovalState::Denied { .. } => Timestamp::from_millis(i64::MIN),
+            | ApprovalState::Cancelled { at } => vote.at >= *at,
+            ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => {
+                vote.at > allowance.at
+            }
+            ApprovalState::Pending | ApprovalState::Denied { .. } => true,
         }
     }
 
     /// Returns those who have allowed the call, as far as that counts at `now`.
     pub(crate) fn allowed_by(&self, route: &Route, people: &People, now: Timestamp) -> BTreeSet<PersonName> {
-        let (may, since) = (route.may_answer(people, now), self.votes_since());
+        let may = route.may_answer(people, now);
         let counts = |vote: &&Vote| {
             vote.decision != Decision::Deny
                 && vote.digest == self.request.digest
-                && vote.at >= since
+                && self.is_of_this_end(vote)
                 && vote.counts(now)
                 && may.contains(&vote.person)
         };
@@ -271,7 +272,7 @@ pub(crate) fn cast(
         return Err(record.refuses(by, WhyNot::Unknown, BTreeSet::new()));
     };
     let given = record.votes.iter().find(|vote| vote.person == *person);
-    let standing = given.filter(|vote| vote.counts(now) && vote.at >= record.votes_since());
+    let standing = given.filter(|vote| vote.counts(now) && record.is_of_this_end(vote));
     if let Some(vote) = standing
         && vote.decision != decision
     {

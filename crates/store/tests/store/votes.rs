@@ -24,6 +24,7 @@ over_all_forms!(
     what_ended_does_not_count,
     others_may_answer_later,
     a_later_call_wants_votes_of_its_own,
+    nobody_alone_renews_what_two_allowed,
     what_one_allowed_is_not_enough_for_more,
     silence_allows_nothing,
     each_vote_is_in_the_trail,
@@ -231,6 +232,27 @@ async fn a_later_call_wants_votes_of_its_own(store: &dyn Store) {
     store.keep_allowance(&record.id, ttl, at(2_400)).await.unwrap();
     assert!(store.take_allowance(&scope(Some(route(2))), at(2_500)).await.unwrap().is_some());
     assert!(store.keep_allowance(&record.id, ttl, at(2_600)).await.is_err());
+}
+
+async fn nobody_alone_renews_what_two_allowed(store: &dyn Store) {
+    let (all, ttl) = (everybody(), Duration::from_secs(1));
+    let record = store.create_unattended_approval(routed(2)).await.unwrap();
+    let until = async |who: &str, now: i64| {
+        let record = store.allow_later(&record.id, &by(&all, who), ttl, at(now)).await.unwrap();
+        match record.state {
+            ApprovalState::Allowed(allowance) => Some(allowance.reach),
+            _ => None,
+        }
+    };
+    assert_eq!(until("ann", 1_100).await, None);
+    let first = until("bob", 1_200).await.unwrap();
+    for (who, now) in [("ann", 1_300), ("ann", 3_000)] {
+        assert_eq!(until(who, now).await, Some(first), "{who} alone at {now}");
+    }
+    assert!(store.take_allowance(&scope(Some(route(2))), at(3_100)).await.unwrap().is_none());
+    // Two can.
+    assert_ne!(until("carl", 3_200).await, Some(first));
+    assert!(store.take_allowance(&scope(Some(route(2))), at(3_300)).await.unwrap().is_some());
 }
 
 fn scope(route: Option<Route>) -> AllowanceScope {
