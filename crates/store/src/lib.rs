@@ -30,6 +30,7 @@ mod grants;
 mod injections;
 mod memory;
 mod names;
+mod notices;
 mod retention;
 mod runs;
 mod sessions;
@@ -80,6 +81,9 @@ pub use injections::{
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
 pub use memory::MemoryStore;
+pub use notices::{
+    ActionHandle, Addressee, KnownHandle, MAX_REFERENCE_BYTES, NoticeStore, SentNotice, Untold,
+};
 pub use retention::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
     RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,
@@ -94,10 +98,10 @@ pub use transcript::{
     UnansweredCall, unanswered_calls,
 };
 
-/// Questions and people's answers: the part of the state that can be kept separately.
-pub trait AnswerStore: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}
+/// Questions, who was told of them, and people's answers: the part of the state that can be kept separately.
+pub trait AnswerStore: ApprovalStore + GrantStore + NoticeStore + std::fmt::Debug + Send + Sync {}
 
-impl<T> AnswerStore for T where T: ApprovalStore + GrantStore + std::fmt::Debug + Send + Sync {}
+impl<T> AnswerStore for T where T: ApprovalStore + GrantStore + NoticeStore + std::fmt::Debug + Send + Sync {}
 
 /// All areas of durable state.
 pub trait Store:
@@ -121,6 +125,7 @@ impl<T> Store for T where
         + TranscriptStore
         + ApprovalStore
         + GrantStore
+        + NoticeStore
         + DecisionStore
         + BudgetStore
         + InjectionStore

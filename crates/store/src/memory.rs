@@ -13,6 +13,7 @@ mod decisions;
 mod extensions;
 mod grants;
 mod injections;
+mod notices;
 mod retention;
 mod runs;
 mod sessions;
@@ -64,6 +65,7 @@ struct State {
     extensions: BTreeMap<ExtensionKey, Extension>,
     last_extension: u64,
     audit: audit::Trail,
+    notices: notices::Notices,
 }
 
 #[derive(Clone, Default)]

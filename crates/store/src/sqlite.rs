@@ -16,6 +16,7 @@ mod grants;
 mod injections;
 mod lookout;
 mod migrations;
+mod notices;
 mod open;
 mod pages;
 mod pruning;

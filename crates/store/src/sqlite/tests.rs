@@ -17,9 +17,11 @@ use crate::{
 async fn a_full_disk_loses_nothing_that_was_kept() {
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::new(folder.path().join("state.db"));
-    let limited: Result<i64, StoreError> =
-        store.database.read(|db| Ok(db.query_row("PRAGMA max_page_count = 80", [], |row| row.get(0))?)).await;
-    assert_eq!(limited.unwrap(), 80);
+    let limited: Result<i64, StoreError> = store
+        .database
+        .read(|db| Ok(db.query_row("PRAGMA max_page_count = 120", [], |row| row.get(0))?))
+        .await;
+    assert_eq!(limited.unwrap(), 120);
     let add = async |number: usize| {
         store
             .database

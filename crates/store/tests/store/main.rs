@@ -15,6 +15,7 @@ mod extensions;
 mod faults;
 mod grants;
 mod injections;
+mod notices;
 mod open_questions;
 mod processes;
 mod retention;

@@ -1,0 +1,255 @@
+use async_trait::async_trait;
+use backstop_hooks::{ApprovalId, Digest};
+use rusqlite::{OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use super::row::{Word, id as id_column, limit as limit_of};
+use crate::notices::kept_reference;
+use crate::{
+    ANSWERABLE, ActionHandle, Addressee, KnownHandle, NoticeStore, SentNotice, StoreError, Timestamp, Untold,
+};
+
+/// Those that wait, and that nobody tells this addressee of now or has told it.
+const UNTOLD: &str = "status = 'pending' AND NOT EXISTS (SELECT 1 FROM notices WHERE approval = approvals.id \
+                      AND surface = ?1 AND place = ?2 AND (reference IS NOT NULL OR held_until > ?3))";
+
+#[async_trait]
+impl NoticeStore for SqliteStore {
+    async fn untold_approvals(
+        &self,
+        to: &Addressee,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Untold, StoreError> {
+        let (to, limit) = (to.clone(), limit_of(limit));
+        self.database
+            .read(move |db| {
+                let sql = format!("SELECT count(*) FROM approvals WHERE {UNTOLD}");
+                let values = params![to.surface, to.place, now];
+                let all: i64 = db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
+                let sql =
+                    format!("SELECT id FROM approvals WHERE {UNTOLD} ORDER BY expires_at, row LIMIT ?4");
+                let mut statement = db.prepare_cached(&sql)?;
+                let values = params![to.surface, to.place, now, limit];
+                let approvals = statement.query_map(values, |row| id_column(row, "id"))?;
+                let approvals = approvals.collect::<rusqlite::Result<Vec<ApprovalId>>>()?;
+                Ok(Untold { approvals, all: usize::try_from(all).unwrap_or_default() })
+            })
+            .await
+    }
+
+    async fn claim_notice(
+        &self,
+        approval: &ApprovalId,
+        to: &Addressee,
+        holder: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (approval, to, holder) = (approval.clone(), to.clone(), holder.to_owned());
+        self.database
+            .write(move |db| {
+                let sql = "INSERT INTO notices (approval, surface, place, holder, held_until) \
+                           SELECT ?1, ?2, ?3, ?4, ?5 FROM approvals WHERE id = ?1 AND status = 'pending' \
+                           ON CONFLICT DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until \
+                           WHERE reference IS NULL AND (held_until <= ?6 OR holder = excluded.holder)";
+                let values = params![approval.as_str(), to.surface, to.place, holder, until, now];
+                Ok(db.prepare_cached(sql)?.execute(values)? == 1)
+            })
+            .await
+    }
+
+    async fn sent_notice(
+        &self,
+        approval: &ApprovalId,
+        to: &Addressee,
+        reference: &str,
+    ) -> Result<(), StoreError> {
+        let (approval, to) = (approval.clone(), to.clone());
+        let reference = kept_reference(reference).to_owned();
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE notices SET reference = ?4, held_until = 0 \
+                           WHERE approval = ?1 AND surface = ?2 AND place = ?3 AND reference IS NULL";
+                let values = params![approval.as_str(), to.surface, to.place, reference];
+                db.prepare_cached(sql)?.execute(values)?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn stale_notices(
+        &self,
+        surface: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SentNotice>, StoreError> {
+        let (surface, limit) = (surface.to_owned(), limit_of(limit));
+        self.database
+            .read(move |db| {
+                let sql = "SELECT approval, surface, place, reference FROM notices JOIN approvals ON id = approval \
+                           WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 AND held_until <= ?2 \
+                           AND status <> 'pending' LIMIT ?3";
+                let mut statement = db.prepare_cached(sql)?;
+                let found = statement.query_map(params![surface, now, limit], sent)?;
+                Ok(found.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
+
+    async fn claim_withdrawal(
+        &self,
+        notice: &SentNotice,
+        holder: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (notice, holder) = (notice.clone(), holder.to_owned());
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE notices SET holder = ?4, held_until = ?5 \
+                           WHERE approval = ?1 AND surface = ?2 AND place = ?3 \
+                           AND withdrawn = 0 AND (held_until <= ?6 OR holder = ?4)";
+                let SentNotice { approval, addressee, .. } = &notice;
+                let values =
+                    params![approval.as_str(), addressee.surface, addressee.place, holder, until, now];
+                Ok(db.prepare_cached(sql)?.execute(values)? == 1)
+            })
+            .await
+    }
+
+    async fn withdrawn_notice(&self, notice: &SentNotice) -> Result<(), StoreError> {
+        let notice = notice.clone();
+        self.database
+            .write(move |db| {
+                let sql =
+                    "UPDATE notices SET withdrawn = 1 WHERE approval = ?1 AND surface = ?2 AND place = ?3";
+                let SentNotice { approval, addressee, .. } = &notice;
+                let values = params![approval.as_str(), addressee.surface, addressee.place];
+                db.prepare_cached(sql)?.execute(values)?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn notice(&self, approval: &ApprovalId, to: &Addressee) -> Result<Option<SentNotice>, StoreError> {
+        let (approval, to) = (approval.clone(), to.clone());
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM notices WHERE approval = ?1 AND surface = ?2 AND place = ?3 \
+                           AND reference IS NOT NULL";
+                let values = params![approval.as_str(), to.surface, to.place];
+                Ok(db.prepare_cached(sql)?.query_row(values, sent).optional()?)
+            })
+            .await
+    }
+
+    async fn add_handles(&self, handles: Vec<ActionHandle>, now: Timestamp) -> Result<(), StoreError> {
+        self.database
+            .write(move |db| {
+                let old = now.before(ANSWERABLE);
+                db.prepare_cached("DELETE FROM action_handles WHERE expires_at < ?1")?.execute([old])?;
+                let sql =
+                    "INSERT INTO action_handles (hash, approval, digest, decision, surface, place, expires_at) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let mut statement = db.prepare_cached(sql)?;
+                for handle in &handles {
+                    statement.execute(params![
+                        handle.hash.to_string(),
+                        handle.approval.as_str(),
+                        handle.digest.to_string(),
+                        Word(handle.decision),
+                        handle.addressee.surface,
+                        handle.addressee.place,
+                        handle.expires_at,
+                    ])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    async fn handle(&self, hash: &Digest) -> Result<Option<KnownHandle>, StoreError> {
+        let hash = hash.to_string();
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM action_handles WHERE hash = ?1";
+                Ok(db.prepare_cached(sql)?.query_row([hash], known).optional()?)
+            })
+            .await
+    }
+
+    async fn use_handle(&self, hash: &Digest, now: Timestamp) -> Result<bool, StoreError> {
+        let hash = hash.to_string();
+        self.database
+            .write(move |db| {
+                let sql = "UPDATE action_handles SET used_at = ?2 WHERE hash = ?1 AND used_at IS NULL AND expires_at >= ?2 \
+                           AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending')";
+                Ok(db.prepare_cached(sql)?.execute(params![hash, now])? == 1)
+            })
+            .await
+    }
+
+    async fn remember_delivery(
+        &self,
+        surface: &str,
+        id: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (surface, id) = (surface.to_owned(), id.to_owned());
+        self.database
+            .write(move |db| {
+                db.prepare_cached("DELETE FROM surface_deliveries WHERE until < ?1")?.execute([now])?;
+                let sql = "INSERT INTO surface_deliveries (surface, id, until) VALUES (?1, ?2, ?3) \
+                           ON CONFLICT DO NOTHING";
+                Ok(db.prepare_cached(sql)?.execute(params![surface, id, until])? == 1)
+            })
+            .await
+    }
+
+    async fn lease_surface(
+        &self,
+        surface: &str,
+        holder: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (surface, holder) = (surface.to_owned(), holder.to_owned());
+        self.database
+            .write(move |db| {
+                let sql = "INSERT INTO surface_leases (surface, holder, until) VALUES (?1, ?2, ?3) \
+                           ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until \
+                           WHERE holder = excluded.holder OR surface_leases.until <= ?4";
+                Ok(db.prepare_cached(sql)?.execute(params![surface, holder, until, now])? == 1)
+            })
+            .await
+    }
+}
+
+fn addressee(row: &Row<'_>) -> rusqlite::Result<Addressee> {
+    Ok(Addressee { surface: row.get("surface")?, place: row.get("place")? })
+}
+
+fn sent(row: &Row<'_>) -> rusqlite::Result<SentNotice> {
+    let approval = id_column(row, "approval")?;
+    Ok(SentNotice { approval, addressee: addressee(row)?, reference: row.get("reference")? })
+}
+
+fn known(row: &Row<'_>) -> rusqlite::Result<KnownHandle> {
+    Ok(KnownHandle {
+        handle: ActionHandle {
+            hash: digest(row, "hash")?,
+            approval: id_column(row, "approval")?,
+            digest: digest(row, "digest")?,
+            decision: row.get::<_, Word<_>>("decision")?.0,
+            addressee: addressee(row)?,
+            expires_at: row.get("expires_at")?,
+        },
+        used_at: row.get("used_at")?,
+    })
+}
+
+fn digest(row: &Row<'_>, column: &str) -> rusqlite::Result<Digest> {
+    row.get::<_, Word<Digest>>(column).map(|digest| digest.0)
+}
