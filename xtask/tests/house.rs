@@ -78,6 +78,18 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     // Pages, and nothing of who asks for them or where what is on them comes from.
     ("backstop-console", &["backstop-hooks", "backstop-store", "backstop-engine"]),
+    // It tells people and hears them; what is decided is the engine's.
+    (
+        "backstop-surfaces",
+        &[
+            "backstop-address",
+            "backstop-console",
+            "backstop-engine",
+            "backstop-hooks",
+            "backstop-http-client",
+            "backstop-store",
+        ],
+    ),
     (
         "backstop-gateway",
         &[
@@ -87,6 +99,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-process",
             "backstop-store",
             "backstop-trail",
+            "backstop-surfaces",
             "backstop-engine",
             "backstop-llm",
             "backstop-guards",
@@ -111,6 +124,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-confine",
             "backstop-plugins",
             "backstop-process",
+            "backstop-surfaces",
             "backstop-telemetry",
             "backstop-trail",
         ],
@@ -143,6 +157,7 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-agent", &["rusqlite", "clap"]),
     ("backstop-gateway", &["rusqlite", "clap"]),
     ("backstop-console", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
+    ("backstop-surfaces", &["hyper", "rusqlite", "clap"]),
     ("backstop-clients", &["tokio", "hyper", "http", "rusqlite", "clap"]),
     ("backstop", &["clap"]),
 ];

@@ -46,6 +46,17 @@ pub enum Identity {
         /// Its name, if the system lists it.
         name: Option<String>,
     },
+    /// An account at Telegram, which says who sent what.
+    Telegram(i64),
+    /// A member of a workspace at Slack, which says who sent what.
+    Slack {
+        /// The id of the workspace.
+        team: String,
+        /// The id of the member.
+        user: String,
+    },
+    /// Somebody for whom a webhook of the operator's vouches, by this name.
+    Vouched(String),
 }
 
 /// One way in which a person is known.
@@ -55,6 +66,12 @@ pub enum KnownBy {
     User(String),
     /// As this account, by its name or its number in digits.
     Account(String),
+    /// As this account at Telegram, by number.
+    Telegram(i64),
+    /// As this member at Slack, as `<workspace>/<member>`.
+    Slack(String),
+    /// By this name, for which webhooks vouch.
+    Webhook(String),
 }
 
 impl KnownBy {
@@ -64,7 +81,14 @@ impl KnownBy {
             (Self::Account(known), Identity::Account { uid, name }) => {
                 name.as_ref() == Some(known) || *known == uid.to_string()
             }
-            (Self::User(_), Identity::Account { .. }) | (Self::Account(_), Identity::User(_)) => false,
+            (Self::Telegram(known), Identity::Telegram(account)) => known == account,
+            (Self::Slack(known), Identity::Slack { team, user }) => {
+                known.split_once('/') == Some((team.as_str(), user.as_str()))
+            }
+            (Self::Webhook(known), Identity::Vouched(name)) => known == name,
+            (Self::User(_) | Self::Account(_) | Self::Telegram(_) | Self::Slack(_) | Self::Webhook(_), _) => {
+                false
+            }
         }
     }
 }
@@ -176,11 +200,23 @@ mod tests {
         let user = |user: &str| KnownBy::User(user.to_owned());
         let account = |account: &str| KnownBy::Account(account.to_owned());
         Arc::new(People::new([
-            (PersonName::new("ann"), vec![user("ann@example.com"), account("ann")]),
-            (PersonName::new("bob"), vec![user("bob@example.com"), account("1001")]),
+            (PersonName::new("ann"), vec![user("ann@example.com"), account("ann"), KnownBy::Telegram(42)]),
+            (
+                PersonName::new("bob"),
+                vec![
+                    user("bob@example.com"),
+                    account("1001"),
+                    KnownBy::Slack("T1/U1".to_owned()),
+                    KnownBy::Webhook("robert".to_owned()),
+                ],
+            ),
             (PersonName::new("one"), vec![user("shared")]),
             (PersonName::new("two"), vec![user("shared"), account("1000")]),
         ]))
+    }
+
+    fn slack(team: &str, user: &str) -> Identity {
+        Identity::Slack { team: team.to_owned(), user: user.to_owned() }
     }
 
     fn account(uid: u32, name: Option<&str>) -> Identity {
@@ -202,6 +238,15 @@ mod tests {
             (account(1001, Some("bob")), Some("bob")),
             (account(1000, Some("ann")), None),
             (account(7, None), None),
+            (Identity::Telegram(42), Some("ann")),
+            (Identity::Telegram(43), None),
+            (slack("T1", "U1"), Some("bob")),
+            (slack("T2", "U1"), None),
+            (slack("T1/U1", ""), None),
+            (slack("", "T1/U1"), None),
+            (Identity::Vouched("bob".to_owned()), None),
+            (Identity::Vouched("robert".to_owned()), Some("bob")),
+            (user("robert"), None),
         ] {
             assert_eq!(people.known(&identity).map(PersonName::as_str), person, "{identity:?}");
         }

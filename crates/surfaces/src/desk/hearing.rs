@@ -1,0 +1,310 @@
+//! Deciding about what people do on surfaces.
+//!
+//! In this order: who is it, is that a known person; what does the handle stand for, and was it told here; does the surface take such an answer; is
+//! the question still the one that was shown. Only then is the handle used up, so that nobody who may not answer takes it from those who may. The
+//! answer itself is given by the store, by the rules of `backstop approvals`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_hooks::{ApprovalId, Decision};
+use backstop_store::{
+    Addressee, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError, PersonsAnswer,
+    ResolveError, StoreError, Timestamp,
+};
+use tokio::time::sleep;
+
+use super::Desk;
+use super::telling::Trouble;
+use crate::handle::Handle;
+use crate::shown::line;
+use crate::surface::{Asks, Heard, Posted, Refused, Surface};
+
+/// How long this process alone hears a surface: longer than one request for updates takes.
+const LEASE: Duration = Duration::from_secs(80);
+/// How long it is waited while another process hears it.
+const TAKEN: Duration = Duration::from_secs(15);
+
+/// What came of what somebody did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The answer counts.
+    Counts {
+        /// The question.
+        approval: ApprovalId,
+        /// The answer.
+        decision: Decision,
+    },
+    /// The answer counts, and the question waits for more people.
+    Waits {
+        /// The question.
+        approval: ApprovalId,
+    },
+    /// Nobody is known as this person.
+    Stranger,
+    /// There is no such question, or not here.
+    Nothing,
+    /// The handle was used, or its question is over.
+    Spent {
+        /// What has become of the question.
+        status: ApprovalStatus,
+        /// By whom.
+        by: Option<String>,
+    },
+    /// Such an answer is not taken here.
+    NotHere,
+    /// The answer does not count, for this reason.
+    Refused(String),
+    /// What was written is not understood.
+    Unclear(&'static str),
+    /// The delivery came before.
+    Again,
+    /// The state can't be read or written.
+    Store,
+}
+
+impl Answered {
+    /// Returns what the person is told.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Counts { decision: Decision::Deny, .. } => "Denied.".to_owned(),
+            Self::Counts { .. } => "Allowed once.".to_owned(),
+            Self::Waits { .. } => {
+                "Your answer counts. The call is not allowed yet: more people have to allow it.".to_owned()
+            }
+            Self::Stranger => "You are not known here, so this counts for nothing.".to_owned(),
+            Self::Nothing => "There is no such question here, or no more.".to_owned(),
+            Self::Spent { status: ApprovalStatus::Pending, .. } => {
+                "This button was used. Answer on the console.".to_owned()
+            }
+            Self::Spent { status, by: Some(by) } => {
+                format!("Your answer does not count: {} was first, and it is {status}.", line(by, 80))
+            }
+            Self::Spent { status, by: None } => {
+                format!("Your answer does not count: the question is {status}.")
+            }
+            Self::NotHere => "This can't be answered here. Answer on the console.".to_owned(),
+            Self::Refused(why) => format!("Your answer does not count: {why}."),
+            Self::Unclear(why) => (*why).to_owned(),
+            Self::Again => "This came before.".to_owned(),
+            Self::Store => {
+                "The answer could not be recorded, so it does not count. Answer on the console.".to_owned()
+            }
+        }
+    }
+}
+
+/// What a service is answered that posted something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// It is decided about afterwards.
+    Later,
+    /// This came of it.
+    Now(Vec<Answered>),
+    /// Too much is under way.
+    Busy,
+}
+
+/// Hears a surface as long as the desk runs, unless another process does.
+pub(super) async fn fetch(desk: Arc<Desk>, surface: Arc<dyn Surface>) {
+    let mut trouble = Trouble::default();
+    loop {
+        let now = Timestamp::now();
+        let name = surface.name().as_str();
+        let leased = desk.store().lease_surface(name, desk.holder.as_str(), now.after(LEASE), now).await;
+        if !leased.is_ok_and(|leased| leased) {
+            sleep(TAKEN).await;
+            continue;
+        }
+        match surface.fetch().await {
+            Ok(all) => {
+                trouble = Trouble::default();
+                for heard in &all {
+                    let answered = hear(&desk, surface.as_ref(), heard).await;
+                    tell_back(surface.as_ref(), heard, &answered).await;
+                }
+            }
+            Err(error) => {
+                let after = match &error {
+                    crate::SurfaceError::Later { after, .. } => *after,
+                    crate::SurfaceError::Never { .. } => None,
+                };
+                let wait = trouble.next(after);
+                tracing::warn!(surface = %name, %error, wait_s = wait.as_secs(), "answers could not be fetched");
+                sleep(wait).await;
+            }
+        }
+    }
+}
+
+async fn tell_back(surface: &dyn Surface, heard: &Heard, answered: &Answered) {
+    if let Err(error) = surface.reply(&heard.back, &answered.told()).await {
+        tracing::debug!(surface = %surface.name(), %error, "a person could not be told what came of an answer");
+    }
+}
+
+/// Decides about what a service posted.
+pub(super) async fn posted(
+    desk: &Arc<Desk>,
+    surface: &Arc<dyn Surface>,
+    posted: &Posted<'_>,
+) -> Result<Given, Refused> {
+    let all = surface.posted(posted)?;
+    let Ok(place) = Arc::clone(&desk.posted).try_acquire_owned() else { return Ok(Given::Busy) };
+    if !surface.is_answered_first() {
+        let mut given = Vec::new();
+        for heard in &all {
+            given.push(hear(desk, surface.as_ref(), heard).await);
+        }
+        return Ok(Given::Now(given));
+    }
+    let (desk, surface) = (Arc::clone(desk), Arc::clone(surface));
+    tokio::spawn(async move {
+        let _place = place;
+        for heard in &all {
+            let answered = hear(&desk, surface.as_ref(), heard).await;
+            tell_back(surface.as_ref(), heard, &answered).await;
+        }
+    });
+    Ok(Given::Later)
+}
+
+/// Decides about something that a person did.
+async fn hear(desk: &Desk, surface: &dyn Surface, heard: &Heard) -> Answered {
+    let answered = decide(desk, surface, heard).await.unwrap_or_else(|error| {
+        tracing::warn!(surface = %surface.name(), %error, "an answer could not be recorded");
+        Answered::Store
+    });
+    if answered == Answered::Stranger {
+        // So that an operator finds the identity to map. It is no secret of the service's.
+        tracing::warn!(surface = %surface.name(), person = ?heard.person, "an answer of somebody who is not in `approvals.people` counts for nothing");
+    }
+    answered
+}
+
+async fn decide(desk: &Desk, surface: &dyn Surface, heard: &Heard) -> Result<Answered, StoreError> {
+    let people = desk.engine.people();
+    // INVARIANT (nobody says who they are): the service proves the identity, and the operator says whose it is.
+    if people.known(&heard.person).is_none() {
+        return Ok(Answered::Stranger);
+    }
+    let answerer = people.answerer(&heard.person, surface.signed(&heard.person));
+    if let Some((id, until)) = &heard.delivery {
+        let name = surface.name().as_str();
+        if !desk.store().remember_delivery(name, id, *until, Timestamp::now()).await? {
+            return Ok(Answered::Again);
+        }
+    }
+    if desk.is_strict() {
+        return Ok(Answered::NotHere);
+    }
+    match &heard.asks {
+        Asks::Unclear(why) => Ok(Answered::Unclear(why)),
+        Asks::Press(handle) => pressed(desk, surface, heard, handle, answerer).await,
+        Asks::Command { approval, decision } => {
+            typed(desk, surface, heard, approval, *decision, answerer).await
+        }
+    }
+}
+
+async fn pressed(
+    desk: &Desk,
+    surface: &dyn Surface,
+    heard: &Heard,
+    handle: &Handle,
+    answerer: Answerer,
+) -> Result<Answered, StoreError> {
+    let hash = handle.hash();
+    let Some(known) = desk.store().handle(&hash).await? else { return Ok(Answered::Nothing) };
+    let to = &known.handle.addressee;
+    // A handle counts where it was told.
+    let is_here = to.surface == surface.name().as_str()
+        && surface.places().contains(&to.place)
+        && heard.place.as_ref().is_none_or(|place| *place == to.place);
+    if !is_here {
+        return Ok(Answered::Nothing);
+    }
+    let decision = known.handle.decision;
+    if !surface.ceiling().admits(decision) {
+        return Ok(Answered::NotHere);
+    }
+    let Some(record) = desk.store().approval(&known.handle.approval).await? else {
+        return Ok(Answered::Nothing);
+    };
+    // INVARIANT (what the human saw): the answer is to the call that was told.
+    if record.request.digest != known.handle.digest {
+        return Ok(Answered::Refused("the question is about another call now".to_owned()));
+    }
+    if !desk.store().use_handle(&hash, Timestamp::now()).await? {
+        let now = desk.store().approval(&record.id).await?;
+        return Ok(spent(now.as_ref().unwrap_or(&record)));
+    }
+    give(desk, &record, decision, answerer).await
+}
+
+/// An answer that was typed counts for what was told in the same place, as a button there would.
+async fn typed(
+    desk: &Desk,
+    surface: &dyn Surface,
+    heard: &Heard,
+    approval: &str,
+    decision: Decision,
+    answerer: Answerer,
+) -> Result<Answered, StoreError> {
+    let record = match desk.store().find_approval(approval).await {
+        Ok(record) => record,
+        Err(FindApprovalError::Unknown(_)) => return Ok(Answered::Nothing),
+        Err(FindApprovalError::Ambiguous(_)) => {
+            return Ok(Answered::Unclear("Several questions begin with that. Give more of the id."));
+        }
+        Err(FindApprovalError::Store(error)) => return Err(error),
+    };
+    let Some(place) = heard.place.as_ref().filter(|place| surface.places().contains(place)) else {
+        return Ok(Answered::Nothing);
+    };
+    let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
+    if desk.store().notice(&record.id, &to).await?.is_none() {
+        return Ok(Answered::Nothing);
+    }
+    let (_, offered) = desk.offered(surface, &record);
+    if !offered.contains(&decision) {
+        return Ok(Answered::NotHere);
+    }
+    give(desk, &record, decision, answerer).await
+}
+
+fn spent(record: &ApprovalRecord) -> Answered {
+    Answered::Spent { status: record.state.status(), by: record.state.by().map(str::to_owned) }
+}
+
+/// Gives an answer, by the rules that all answers have.
+async fn give(
+    desk: &Desk,
+    record: &ApprovalRecord,
+    decision: Decision,
+    answerer: Answerer,
+) -> Result<Answered, StoreError> {
+    let answer = PersonsAnswer::new(decision, answerer, Timestamp::now());
+    match desk.store().answer_approval(&record.id, answer).await {
+        Ok(resolved) if resolved.record.state == ApprovalState::Pending => {
+            Ok(Answered::Waits { approval: resolved.record.id })
+        }
+        Ok(resolved) => Ok(Answered::Counts { approval: resolved.record.id, decision }),
+        Err(ResolveError::Store(error)) => Err(error),
+        Err(ResolveError::Unknown(_)) => Ok(Answered::Nothing),
+        Err(ResolveError::AlreadyResolved { status, by, .. }) => Ok(Answered::Spent { status, by }),
+        Err(ResolveError::Expired { at, .. }) => {
+            Ok(Answered::Refused(format!("the question was over at {at}")))
+        }
+        Err(ResolveError::NotOffered { .. }) => {
+            Ok(Answered::Refused("the hooks that asked did not offer this answer".to_owned()))
+        }
+        Err(ResolveError::Unseen { .. }) => {
+            Ok(Answered::Refused("a part of the arguments was shown to nobody yet".to_owned()))
+        }
+        Err(ResolveError::NotAsked(not_asked)) => Ok(Answered::Refused(line(&not_asked.why(), 200))),
+        Err(ResolveError::OtherVote { .. }) => {
+            Ok(Answered::Refused("you have answered otherwise already".to_owned()))
+        }
+    }
+}

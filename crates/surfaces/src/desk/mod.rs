@@ -1,0 +1,171 @@
+//! The desk: what all surfaces have in common.
+//!
+//! It tells questions and withdraws them ([`telling`]), and decides about what people do ([`hearing`]). Each surface has a task of its own for the
+//! first, and one more where answers are fetched; what one of them waits for holds up no other.
+
+mod hearing;
+mod telling;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstop_engine::Engine;
+use backstop_hooks::{ApprovalId, Decision};
+use backstop_store::{AnswerStore, ApprovalRecord, Timestamp};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use url::Url;
+use uuid::Uuid;
+
+pub use self::hearing::{Answered, Given};
+use crate::shown::{Shown, shown};
+use crate::surface::{Posted, Refused, Surface};
+
+/// How often it is looked whether there are new questions.
+const LOOK: Duration = Duration::from_millis(200);
+/// How much that was posted is decided at once.
+const MOST_POSTED: usize = 32;
+
+/// What is said where nothing can be answered, and the most characters of it.
+const ON_MACHINE: &str = "Answers are given on the machine alone: `backstop approvals`.";
+const ON_CONSOLE: &str = "This can't be answered here, but on the console.";
+const NOTE: usize = 64;
+
+/// What sets the desks of one process apart from those of others.
+#[derive(Clone, Debug)]
+pub struct Holder(Arc<str>);
+
+impl Default for Holder {
+    /// Another one each time.
+    fn default() -> Self {
+        Self(Uuid::new_v4().simple().to_string().into())
+    }
+}
+
+impl Holder {
+    fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where people are told of questions, and answer them.
+#[derive(Debug)]
+pub struct Desk {
+    engine: Engine,
+    surfaces: Vec<Arc<dyn Surface>>,
+    /// Where the console is, for links.
+    console: Option<Url>,
+    holder: Holder,
+    /// What was posted and is not decided yet.
+    posted: Arc<Semaphore>,
+}
+
+/// A desk that tells and hears, until it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    desk: Arc<Desk>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Running {
+    /// Returns the desk.
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
+    /// Ends, and leaves the surfaces to other processes at once.
+    pub async fn stop(self) {
+        let desk = Arc::clone(&self.desk);
+        drop(self);
+        for surface in desk.surfaces.iter().filter(|surface| surface.is_fetched()) {
+            let now = Timestamp::now();
+            let left =
+                desk.store().lease_surface(surface.name().as_str(), desk.holder.as_str(), now, now).await;
+            if let Err(error) = left {
+                tracing::debug!(%error, "other processes hear a surface a minute later");
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Returns a desk for the questions of this engine. `console` is where people open the console; `holder` sets this process apart from
+    /// others, and stays the same for a desk that takes the place of another.
+    pub fn new(
+        engine: Engine,
+        surfaces: Vec<Arc<dyn Surface>>,
+        console: Option<Url>,
+        holder: Holder,
+    ) -> Arc<Self> {
+        let posted = Arc::new(Semaphore::new(MOST_POSTED));
+        Arc::new(Self { engine, surfaces, console, holder, posted })
+    }
+
+    /// Tells and hears from now on.
+    pub fn run(self: &Arc<Self>) -> Running {
+        let (mark, marks) = watch::channel(0);
+        let mut tasks = vec![tokio::spawn(telling::look_out(Arc::clone(self), mark))];
+        for surface in &self.surfaces {
+            tasks.push(tokio::spawn(telling::tell(Arc::clone(self), Arc::clone(surface), marks.clone())));
+            if surface.is_fetched() && !self.is_strict() {
+                tasks.push(tokio::spawn(hearing::fetch(Arc::clone(self), Arc::clone(surface))));
+            }
+        }
+        Running { desk: Arc::clone(self), tasks }
+    }
+
+    /// Decides about a request that a service posted to the surface of this name.
+    ///
+    /// # Errors
+    /// [`Refused`] if there is no such surface, or the request is not the service's.
+    pub async fn posted(self: &Arc<Self>, name: &str, posted: &Posted<'_>) -> Result<Given, Refused> {
+        let surface = self.surfaces.iter().find(|surface| surface.name().as_str() == name);
+        hearing::posted(self, surface.ok_or(Refused::NotHere)?, posted).await
+    }
+
+    fn store(&self) -> &Arc<dyn AnswerStore> {
+        self.engine.answer_store()
+    }
+
+    /// Returns whether answers are given on the machine alone.
+    fn is_strict(&self) -> bool {
+        self.engine.keeps_answers_apart()
+    }
+
+    /// Returns where a question can be answered.
+    fn link(&self, approval: &ApprovalId) -> Option<Url> {
+        let mut link = self.console.clone()?;
+        let mut path = link.path_segments_mut().ok()?;
+        path.pop_if_empty().extend(["-", "console", "approvals", approval.as_str()]);
+        drop(path);
+        Some(link)
+    }
+
+    /// Returns what a surface shows of a question, and what it offers.
+    fn offered(&self, surface: &dyn Surface, record: &ApprovalRecord) -> (Shown, Vec<Decision>) {
+        let room = surface.room().map(|room| room.saturating_sub(NOTE));
+        let mut shown = shown(record, room);
+        let ceiling = surface.ceiling();
+        let is_offered = |decision: &Decision| match decision {
+            Decision::Deny => true,
+            // INVARIANT (what the human saw): what is not shown whole is not allowed here.
+            Decision::AllowOnce => record.request.allowed_decisions.contains(decision) && !shown.is_cut,
+            Decision::AllowAlways => false,
+        };
+        let all = [Decision::AllowOnce, Decision::Deny].into_iter();
+        let offered =
+            all.filter(|decision| !self.is_strict() && ceiling.admits(*decision) && is_offered(decision));
+        let offered: Vec<Decision> = offered.collect();
+        if offered.is_empty() {
+            let how = if self.is_strict() { ON_MACHINE } else { ON_CONSOLE };
+            shown.text = format!("{}\n{how}", shown.text);
+        }
+        (shown, offered)
+    }
+}

@@ -1,0 +1,16 @@
+//! Surfaces against servers of their wires on loopback, which also answer late, twice, out of order, and not at all.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests and their helpers may fail loudly"
+)]
+
+mod email;
+mod notices;
+mod server;
+mod slack;
+mod stage;
+mod telegram;
+mod webhook;
