@@ -70,6 +70,8 @@ pub mod plugins;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod store;
+#[cfg(feature = "gateway")]
+pub mod surfaces;
 #[cfg(feature = "config")]
 pub mod yaml;
 

@@ -108,6 +108,9 @@ pub(crate) enum Error {
     /// It is not clear where requests go.
     #[error(transparent)]
     GatewayConfig(#[from] GatewayConfigError),
+    /// People can't be told where the configuration says.
+    #[error(transparent)]
+    Surface(#[from] backstop::surfaces::SurfaceConfigError),
     /// The hooks can't do what is asked of them.
     #[error(transparent)]
     Unenforceable(#[from] Unenforceable),
@@ -171,6 +174,7 @@ impl Error {
             | Self::Config(_)
             | Self::Build(_)
             | Self::GatewayConfig(_)
+            | Self::Surface(_)
             | Self::Unenforceable(_) => Exit::Refused,
             Self::Program { code, .. } => Exit::Program(*code),
             Self::NoDataFolder(_)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
 use backstop_store::Store;
+use backstop_surfaces::Desk;
 
 pub use backstop_http_client::Proxies;
 
@@ -70,6 +71,8 @@ pub struct Settings {
     pub websockets: Option<WebSockets>,
     /// How providers are reached through the proxies of the environment.
     pub proxies: Proxies,
+    /// Who decides about what services post to surfaces. Without it, nothing is posted here.
+    pub surfaces: Option<Arc<Desk>>,
 }
 
 impl Settings {
@@ -100,6 +103,7 @@ impl Settings {
             timeouts: Timeouts::default(),
             websockets: None,
             proxies: Proxies::default(),
+            surfaces: None,
         }
     }
 }

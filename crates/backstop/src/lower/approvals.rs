@@ -34,7 +34,11 @@ fn ways(person: &Person) -> Vec<KnownBy> {
     let text = |name: &Spanned<Name>| name.value.as_str().to_owned();
     let user = person.user.as_ref().map(|user| KnownBy::User(text(user)));
     let account = person.account.as_ref().map(|account| KnownBy::Account(text(account)));
-    user.into_iter().chain(account).collect()
+    let telegram = person.telegram.as_ref().and_then(|number| i64::try_from(number.value.get()).ok());
+    let telegram = telegram.map(KnownBy::Telegram);
+    let slack = person.slack.as_ref().map(|member| KnownBy::Slack(text(member)));
+    let webhook = person.webhook.as_ref().map(|name| KnownBy::Webhook(text(name)));
+    [user, account, telegram, slack, webhook].into_iter().flatten().collect()
 }
 
 /// How approvals are kept, as the configuration has it.

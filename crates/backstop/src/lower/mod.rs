@@ -29,6 +29,8 @@ pub(crate) mod programs;
 pub(crate) mod provider;
 mod redaction;
 pub(crate) mod small_file;
+#[cfg(feature = "gateway")]
+pub(crate) mod surfaces;
 pub(crate) mod telemetry;
 #[cfg(all(feature = "agent", feature = "plugins"))]
 pub(crate) mod tools;

@@ -44,6 +44,22 @@ enum ApprovalsCommand {
         #[arg(long, value_name = "TEXT")]
         say: Option<String>,
     },
+    /// Where people are told of questions away from this machine (`approvals.surfaces`)
+    Surfaces {
+        #[command(subcommand)]
+        command: SurfacesCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum SurfacesCommand {
+    /// List them, with the most that can be answered on each
+    List,
+    /// Send a harmless test notice to one, and say what came back
+    Test {
+        /// Its name in the configuration
+        name: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -96,6 +112,10 @@ impl ApprovalsArgs {
             ApprovalsCommand::Show { name, whole } => Settings::Show { name, whole },
             ApprovalsCommand::Approve(args) => args.lower(),
             ApprovalsCommand::Deny { name, say } => Settings::Deny { name, word: say },
+            ApprovalsCommand::Surfaces { command: SurfacesCommand::List } => Settings::Surfaces(None),
+            ApprovalsCommand::Surfaces { command: SurfacesCommand::Test { name } } => {
+                Settings::Surfaces(Some(name))
+            }
         })
     }
 }

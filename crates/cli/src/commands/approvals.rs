@@ -1,6 +1,7 @@
 //! `backstop approvals` and `backstop allow-once`: a human's answers, given through the database or at a desk.
 
 mod starts;
+mod surfaces;
 
 use std::time::Duration;
 
@@ -34,9 +35,14 @@ pub(crate) enum Settings {
     Deny { name: String, word: Option<String> },
     /// Allow one later call.
     AllowLater { name: String, ttl: Duration },
+    /// List the surfaces, or test one.
+    Surfaces(Option<String>),
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+    if let Settings::Surfaces(test) = settings {
+        return surfaces::run(test.as_deref(), surroundings).await;
+    }
     let answers = Answers::of(surroundings)?;
     let output = &surroundings.output;
     match settings {
@@ -58,6 +64,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             let (place, record) = answers.find(&name).await?;
             tell(&place.allow_later(&record.id, ttl, who()).await?, &answers, output, None)?;
         }
+        Settings::Surfaces(_) => {}
     }
     Ok(Exit::Success)
 }

@@ -9,13 +9,13 @@ use super::support::{ModelServer, User, done, snapshot, until};
 /// A call that a human is asked about, and that does nothing but write a file.
 const ASKED: &str = r#"eval "$PLAN" || true; echo ran > ran.txt"#;
 
-fn script(turns: usize) -> String {
+pub(super) fn script(turns: usize) -> String {
     let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
     let answer = serde_json::json!({"text": "finished"});
     (0..turns).map(|_| format!("{call}\n{answer}\n")).collect()
 }
 
-fn agent(user: &User, more: &[&str]) -> Child {
+pub(super) fn agent(user: &User, more: &[&str]) -> Child {
     user.command(&[&["agent", "-m", "go"], more].concat()).spawn().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn code(approval: &Value) -> String {
     approval["code"].as_str().unwrap().to_owned()
 }
 
-fn ran(user: &User) -> bool {
+pub(super) fn ran(user: &User) -> bool {
     user.work().join("ran.txt").exists()
 }
 

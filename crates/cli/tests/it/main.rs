@@ -44,6 +44,7 @@ mod service;
 mod sources;
 mod strict;
 mod support;
+mod surfaces;
 mod system;
 mod terminal;
 mod token;

@@ -11,6 +11,8 @@ use crate::text::Text;
 use crate::values::{AnswerWord, AskedSeverity, Barred, Millis, Name, ToolPattern, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
+use super::surfaces::Surfaces;
+
 section! {
     /// Who may answer the questions that hooks ask, and how many must.
     pub struct Answering {
@@ -22,6 +24,8 @@ section! {
         routes ("routes"): Vec<ApprovalRoute>, OperatorOnly;
         /// How much an agent may ask.
         limits ("limits"): AskingLimits, OperatorOnly;
+        /// Where they are told and answer, away from the machine.
+        surfaces ("surfaces"): Surfaces, OperatorOnly;
     }
 }
 
@@ -34,6 +38,12 @@ item! {
         /// The account of this person on the machine, by name, or by number where it has none. Whoever answers in a terminal of that
         /// account is this person. Leave it out where agents run under the same account and what they do must not count as an answer.
         account ("account"): Option<Spanned<Name>>, OperatorOnly;
+        /// The number of this person's account at Telegram. Names there can change hands, and count for nothing.
+        telegram ("telegram"): Option<Spanned<Whole<1, 4_503_599_627_370_495>>>, OperatorOnly;
+        /// This person at Slack: the ids of workspace and member, as `T0123/U0123`.
+        slack ("slack"): Option<Spanned<Name>>, OperatorOnly;
+        /// The name by which webhooks that answer vouch for this person.
+        webhook ("webhook"): Option<Spanned<Name>>, OperatorOnly;
     }
 }
 
@@ -128,9 +138,19 @@ impl ConfigValue for AskWhom {
 
 impl Person {
     /// Returns how the person is known, with the key that says so.
-    fn ways(&self) -> impl Iterator<Item = (&'static str, &Spanned<Name>)> {
-        let ways = [("user", &self.user), ("account", &self.account)];
-        ways.into_iter().filter_map(|(key, way)| Some((key, way.as_ref()?)))
+    fn ways(&self) -> impl Iterator<Item = (&'static str, String, &Place)> {
+        let names = [
+            ("user", &self.user),
+            ("account", &self.account),
+            ("slack", &self.slack),
+            ("webhook", &self.webhook),
+        ];
+        let names = names.into_iter().filter_map(|(key, way)| {
+            let way = way.as_ref()?;
+            Some((key, way.value.as_str().to_owned(), &way.at))
+        });
+        let number = self.telegram.as_ref().map(|way| ("telegram", way.value.get().to_string(), &way.at));
+        names.chain(number)
     }
 }
 
@@ -186,6 +206,7 @@ impl Answering {
     /// each route can be met.
     pub(crate) fn check(&self, cx: &mut Reader<'_>) {
         cx.in_key("people", |cx| self.check_people(cx));
+        cx.in_key("surfaces", |cx| self.surfaces.check(cx));
         for (group, members) in self.groups.iter() {
             let name = group.value.as_str();
             if self.people.get(name).is_some() {
@@ -232,22 +253,25 @@ impl Answering {
     }
 
     fn check_people(&self, cx: &mut Reader<'_>) {
-        let mut known: Vec<(&'static str, &str, &str)> = Vec::new();
+        let mut known: Vec<(&'static str, String, &str)> = Vec::new();
         for (name, person) in self.people.iter() {
             let name_of = name.value.as_str();
             if person.ways().next().is_none() {
                 let message = format!("nothing says how `{name_of}` is known");
-                let hint = "add `user`, the user of their access tokens, or `account`, their account on this machine";
+                let hint = "add `user`, the user of their access tokens, `account`, their account on this machine, or `telegram`, `slack` or `webhook`";
                 cx.report(problem(&name.at, message).with_hint(hint));
             }
-            for (key, way) in person.ways() {
-                let value = way.value.as_str();
-                match known.iter().find(|(other_key, other, _)| (*other_key, *other) == (key, value)) {
+            if let Some(slack) = person.slack.as_ref().filter(|slack| !is_member(slack.value.as_str())) {
+                let message = "`slack` is the ids of a workspace and a member, as `T0123/U0123`".to_owned();
+                cx.report(Problem::new(ProblemKind::BadValue, slack.at.clone(), message));
+            }
+            for (key, value, at) in person.ways() {
+                match known.iter().find(|(other_key, other, _)| (*other_key, other) == (key, &value)) {
                     Some((_, _, other)) => {
                         let message = format!(
                             "`{other}` and `{name_of}` have the same `{key}`: whoever answers could be either"
                         );
-                        cx.report(problem(&way.at, message));
+                        cx.report(problem(at, message));
                     }
                     None => known.push((key, value, name_of)),
                 }
@@ -264,6 +288,14 @@ fn unknown(name: &Spanned<Name>, known: &[&str], what: &str, cx: &mut Reader<'_>
         let hint = suggestion(written, known, what);
         cx.report(Problem::new(ProblemKind::UnknownName, name.at.clone(), message).with_hint(hint));
     }
+}
+
+/// Whether that is a workspace and a member.
+fn is_member(text: &str) -> bool {
+    let is_id = |id: &str| {
+        !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    };
+    text.split_once('/').is_some_and(|(team, user)| is_id(team) && is_id(user))
 }
 
 fn problem(at: &Place, message: String) -> Problem {

@@ -14,6 +14,7 @@ mod plugins;
 mod providers;
 mod retention;
 mod sandbox;
+mod surfaces;
 mod telemetry;
 mod witness;
 
@@ -36,6 +37,9 @@ pub use plugins::{PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins};
 pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
+pub use surfaces::{
+    ChatId, EmailSurface, NtfySurface, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
+};
 pub use telemetry::{Telemetry, Traces};
 pub use witness::AuditWitness;
 

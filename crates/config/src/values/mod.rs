@@ -14,6 +14,7 @@ pub(crate) use texts::plain_text;
 pub use words::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
     CommandDialect, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
-    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, Notify, OnFailure, Outside, PluginRuntime,
-    Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, Thinking, UnjudgedMedia, Unknown, Verbose,
+    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Notify, OnFailure, Outside,
+    PluginRuntime, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Thinking,
+    UnjudgedMedia, Unknown, Verbose,
 };

@@ -102,6 +102,30 @@ choice! {
 }
 
 choice! {
+    /// The most that can be answered on a surface.
+    pub enum SurfaceAnswers {
+        /// Nothing: it tells people, who answer on the console.
+        None = "none",
+        /// Denials.
+        Deny = "deny",
+        /// Denials, and allowing one call once.
+        Once = "once",
+    }
+}
+
+choice! {
+    /// How a connection to a mail server is encrypted.
+    pub enum MailEncryption {
+        /// From the beginning.
+        Tls = "tls",
+        /// By `STARTTLS`, and not at all otherwise.
+        StartTls = "starttls",
+        /// Not at all: for a server on this machine.
+        None = "none",
+    }
+}
+
+choice! {
     /// A signature algorithm of signed tokens, by its name in them.
     pub enum IssuerAlgorithm {
         /// RSASSA-PKCS1-v1_5 with SHA-256.

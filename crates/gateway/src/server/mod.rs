@@ -27,6 +27,7 @@ mod request;
 mod retries;
 mod socket;
 mod sockets;
+mod surfaces;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use backstop_surfaces::Desk;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -65,6 +67,7 @@ use ending::Ending;
 use judging::Judging;
 use load::Load;
 use operators::{Access, Operators};
+use surfaces::Door;
 
 /// The shortest token that can't be tried out.
 const SHORTEST_TOKEN: usize = 16;
@@ -133,6 +136,7 @@ struct Lasting {
     operators: Arc<Operators>,
     api: Arc<Api>,
     console: Arc<Console>,
+    surfaces_door: Arc<Door>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
     callers: Arc<Asked>,
@@ -164,6 +168,8 @@ pub(crate) struct Shared {
     witness: Option<Arc<backstop_trail::Witness>>,
     api: Arc<Api>,
     console: Arc<Console>,
+    surfaces: Option<Arc<Desk>>,
+    surfaces_door: Arc<Door>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     traces: Option<Arc<dyn RequestSink>>,
     access_tokens: Arc<AccessTokens>,
@@ -198,6 +204,7 @@ impl Shared {
             operators,
             api,
             console,
+            surfaces_door,
             sinks,
             access_tokens,
             callers,
@@ -230,6 +237,8 @@ impl Shared {
             operators,
             api,
             console,
+            surfaces: settings.surfaces.clone(),
+            surfaces_door,
             sinks,
             traces,
             tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
@@ -276,6 +285,7 @@ impl Gateway {
             operators,
             api: Arc::default(),
             console: Arc::default(),
+            surfaces_door: Arc::default(),
             sinks: sinks.into(),
             access_tokens: Arc::default(),
             callers: Arc::default(),
@@ -357,6 +367,7 @@ impl Gateway {
             operators: Arc::clone(&old.operators),
             api: Arc::clone(&old.api),
             console: Arc::clone(&old.console),
+            surfaces_door: Arc::clone(&old.surfaces_door),
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
             callers: Arc::clone(&old.callers),

@@ -32,6 +32,7 @@ mod quotas;
 mod routing;
 mod sockets;
 mod support;
+mod surfaces;
 mod tls;
 mod transparency;
 mod websockets;

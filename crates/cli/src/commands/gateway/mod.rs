@@ -24,6 +24,7 @@ use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
+use backstop::surfaces;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -39,7 +40,7 @@ use crate::daemon::{Daemon, Heard, ListenError, Policies};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::log::{self, AccessLog};
-use crate::session::{Surroundings, builder};
+use crate::session::{Surroundings, builder, environment};
 
 /// A gateway and the hooks behind it, and a daemon for hooks of coding agents.
 struct Running {
@@ -62,6 +63,10 @@ struct Running {
     sweeping: Option<JoinHandle<()>>,
     /// Tells the witnesses of the audit trail how far it reaches.
     witnessing: Option<JoinHandle<()>>,
+    /// Tells people of questions away from this machine, and hears them.
+    surfaces: Option<surfaces::Running>,
+    /// What sets this process apart from others that tell the same people.
+    holder: surfaces::Holder,
     /// Hooks of configurations that no longer hold end with what they judge.
     retiring: Vec<JoinHandle<bool>>,
 }
@@ -101,6 +106,11 @@ impl Running {
         let (decisions, watch) = (seen(), seen());
         let metrics =
             (!matches!(listen, Listen::ForRun { .. })).then(|| Metrics::new(env!("CARGO_PKG_VERSION")));
+        // The questions of one program are asked where it runs.
+        let told = match &listen {
+            Listen::ForRun { .. } => surfaces::Surfaces::default(),
+            Listen::Nowhere | Listen::Unless(_) => surfaces::surfaces(&loaded, &environment)?,
+        };
         let mut how = backstop::gateway_hooks(&loaded);
         let heard = Arc::<Heard>::default();
         let hold = match &listen {
@@ -146,6 +156,9 @@ impl Running {
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
         let observers =
             Observers { metrics: metrics.clone(), sinks: Vec::new(), traces: traces_of(&backstop) };
+        let holder = surfaces::Holder::default();
+        settings.surfaces = desk_of(told, &backstop, holder.clone());
+        let told = settings.surfaces.clone();
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
             Ok(started) => started,
             Err(error) => {
@@ -171,6 +184,8 @@ impl Running {
             metrics: metrics.clone(),
             sweeping: None,
             witnessing: None,
+            surfaces: told.map(|desk| desk.run()),
+            holder,
             retiring: Vec::new(),
         };
         match started {
@@ -225,6 +240,7 @@ impl Running {
         surroundings: &Surroundings,
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
+        let told = surfaces::surfaces(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);
         let mut builder = builder(loaded, surroundings);
         if let Some(desk) = &self.desk {
@@ -238,13 +254,18 @@ impl Running {
             .sink(Shown::to(&self.decisions, self.metrics.as_ref()))
             .build()
             .await?;
-        let hooks = match self.take_over(settings, &backstop, how) {
+        let told = desk_of(told, &backstop, self.holder.clone());
+        let settings = Settings { surfaces: told.clone(), ..settings.clone() };
+        let hooks = match self.take_over(&settings, &backstop, how) {
             Ok(hooks) => hooks,
             Err(error) => {
                 backstop.shut_down().await;
                 return Err(error);
             }
         };
+        // Those before end first: both would tell the same.
+        drop(self.surfaces.take());
+        self.surfaces = told.map(|desk| desk.run());
         let (mut old, old_hooks) =
             (std::mem::replace(&mut self.backstop, backstop), std::mem::replace(&mut self.hooks, hooks));
         say_left_out(&surroundings.output, &self.backstop);
@@ -310,6 +331,9 @@ impl Running {
 
     /// Lets running answers end, or cuts them off in a hurry, and writes what is left of the audit trail.
     async fn stop(self, surroundings: &Surroundings, hurry: impl Future<Output = ()>) {
+        if let Some(surfaces) = self.surfaces {
+            surfaces.stop().await;
+        }
         // Each deletion is whole or absent.
         for task in [self.sweeping, self.witnessing].into_iter().flatten() {
             task.abort();
@@ -346,6 +370,16 @@ fn give_memory_back() {
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         tracing::debug!(%error, "memory is returned with the next request");
     }
+}
+
+/// Who tells people of questions, and hears them; nobody, where none are to be told.
+fn desk_of(
+    told: surfaces::Surfaces,
+    backstop: &Backstop,
+    holder: surfaces::Holder,
+) -> Option<Arc<surfaces::Desk>> {
+    let surfaces::Surfaces { all, console } = told;
+    (!all.is_empty()).then(|| surfaces::Desk::new(backstop.engine().clone(), all, console, holder))
 }
 
 /// What sends the spans of requests.

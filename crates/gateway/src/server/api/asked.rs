@@ -208,7 +208,7 @@ pub(super) fn has_json(headers: &HeaderMap) -> bool {
 /// Reads a body, and holds room for it.
 pub(super) async fn read_body(
     head: &Parts,
-    mut body: Incoming,
+    body: Incoming,
     room: &Arc<Semaphore>,
     patience: Duration,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
@@ -222,17 +222,41 @@ pub(super) async fn read_body(
     }
     let pieces = u32::try_from(most.div_ceil(PIECE).max(1)).unwrap_or(u32::MAX);
     let permit = Arc::clone(room).try_acquire_many_owned(pieces).map_err(|_| Problem::api_busy())?;
+    Ok((read_within(body, most, MOST_BYTES, patience).await?, Some(permit)))
+}
+
+/// Reads a body of at most `most` bytes.
+pub(in crate::server) async fn read_bounded(
+    head: &Parts,
+    body: Incoming,
+    most: usize,
+    patience: Duration,
+) -> Result<Bytes, Problem> {
+    let said = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if said.is_some_and(|said: usize| said > most) {
+        return Err(Problem::too_large(most));
+    }
+    read_within(body, most, most, patience).await
+}
+
+/// Reads a body of at most `most` bytes; `told` is what may be sent, for whoever sends more.
+async fn read_within(
+    mut body: Incoming,
+    most: usize,
+    told: usize,
+    patience: Duration,
+) -> Result<Bytes, Problem> {
     let mut whole = BytesMut::new();
     let reading = async {
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let Ok(data) = frame.map_err(|_| Problem::broken())?.into_data() else { continue };
             if whole.len().saturating_add(data.len()) > most {
-                return Err(Problem::too_large(MOST_BYTES));
+                return Err(Problem::too_large(told));
             }
             whole.extend_from_slice(&data);
         }
         Ok(())
     };
     timeout(patience, reading).await.map_err(|_| Problem::slow())??;
-    Ok((whole.freeze(), Some(permit)))
+    Ok(whole.freeze())
 }

@@ -40,6 +40,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+pub(super) use self::asked::read_bounded;
 use self::asked::{Asked, Reply, read_body};
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;

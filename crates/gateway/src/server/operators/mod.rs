@@ -32,7 +32,7 @@ pub(super) use self::problem::Problem;
 use self::readiness::Probe;
 use super::Shared;
 use super::answer::AnswerBody;
-use super::{api, console};
+use super::{api, console, surfaces};
 use crate::auth::bearer;
 use crate::exchange::NotReady;
 use crate::identity::KeyState;
@@ -100,6 +100,12 @@ pub(super) async fn answer(
                 Box::pin(witness::add_checkpoint(witness, &shared.operators.witnessed, body)).await
             }
             (true, _) => Problem::only_post().response(),
+        });
+    }
+    if surfaces::is_below(head.uri.path()) {
+        return told_once(match shared.auth.knows_operators_host(&head) {
+            true => Box::pin(surfaces::answer(shared, head, body)).await,
+            false => Problem::host().response(),
         });
     }
     let head = &head;

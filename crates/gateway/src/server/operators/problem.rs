@@ -107,6 +107,17 @@ impl Problem {
     }
 }
 
+/// The problems of surfaces.
+impl Problem {
+    pub(in crate::server) const fn unsigned() -> Self {
+        Self::of(
+            StatusCode::FORBIDDEN,
+            "unsigned",
+            "this is not signed by whoever has the secret, or its time is more than five minutes away",
+        )
+    }
+}
+
 /// The problems of the API.
 impl Problem {
     pub(in crate::server) const fn api_token() -> Self {

@@ -1,0 +1,190 @@
+//! `approvals.surfaces` as surfaces.
+
+use std::sync::Arc;
+
+use backstop_config::{Loaded, MailEncryption, Name, Secret as ConfigSecret, Spanned, SurfaceAnswers, Text};
+use backstop_gateway::Proxies;
+use backstop_hooks::Secret;
+use backstop_surfaces::signature::SigningSecret;
+use backstop_surfaces::{
+    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, SLACK_API, Slack, SlackSettings, Surface,
+    SurfaceName, TELEGRAM_API, Telegram, Webhook, WebhookSettings,
+};
+use url::Url;
+
+use super::small_file;
+use crate::locations::from_operator;
+
+/// The longest secret, in bytes.
+const LONGEST: u64 = 4_096;
+
+/// Why a surface can't be used. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`approvals.surfaces.{kind}.{name}` can't be used: {why}")]
+pub struct SurfaceConfigError {
+    kind: &'static str,
+    name: String,
+    why: String,
+}
+
+/// Where people are told of questions, and answer them.
+#[derive(Debug, Default)]
+pub struct Surfaces {
+    /// Each surface.
+    pub all: Vec<Arc<dyn Surface>>,
+    /// Where people open the console.
+    pub console: Option<Url>,
+}
+
+/// Returns the surfaces of the configuration. Secrets are read now.
+///
+/// # Errors
+///
+/// [`SurfaceConfigError`] if a secret can't be read.
+pub fn surfaces(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Surfaces, SurfaceConfigError> {
+    let config = &loaded.config.approvals.surfaces;
+    let egress = Egress::Any(Proxies::of(environment));
+    let mut all: Vec<Arc<dyn Surface>> = Vec::new();
+    for (name, bot) in config.telegram.iter() {
+        let of = Of { loaded, kind: "telegram", name };
+        let token = of.secret("token", bot.token.as_ref(), bot.token_file.as_ref())?;
+        let api = of.url("api", bot.api.as_ref(), TELEGRAM_API)?;
+        let chats = bot.chats.value.iter().map(|chat| chat.value.get().to_string()).collect();
+        let ceiling = ceiling(bot.answers.value);
+        all.push(Arc::new(Telegram::new(of.name()?, api, token, chats, ceiling, egress.clone())));
+    }
+    for (name, app) in config.slack.iter() {
+        let of = Of { loaded, kind: "slack", name };
+        all.push(Arc::new(Slack::new(SlackSettings {
+            name: of.name()?,
+            api: of.url("api", app.api.as_ref(), SLACK_API)?,
+            app: app.app_id.value.as_str().to_owned(),
+            token: of.secret("token", app.token.as_ref(), app.token_file.as_ref())?,
+            signing_secret: of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?,
+            channels: app.channels.value.iter().map(|channel| channel.value.as_str().to_owned()).collect(),
+            ceiling: ceiling(app.answers.value),
+            egress: egress.clone(),
+        })));
+    }
+    for (name, topic) in config.ntfy.iter() {
+        let of = Of { loaded, kind: "ntfy", name };
+        let server = of.url("server", Some(&topic.server), "")?;
+        let token = of.optional(topic.token.as_ref(), topic.token_file.as_ref())?;
+        let topic = topic.topic.value.as_str().to_owned();
+        all.push(Arc::new(Ntfy::new(of.name()?, server, topic, token, egress.clone())));
+    }
+    for (name, mail) in config.email.iter() {
+        let of = Of { loaded, kind: "email", name };
+        let (encryption, port) = match mail.encryption.value {
+            MailEncryption::Tls => (Encryption::Tls, 465),
+            MailEncryption::StartTls => (Encryption::StartTls, 587),
+            MailEncryption::None => (Encryption::None, 25),
+        };
+        let password = of.optional(mail.password.as_ref(), mail.password_file.as_ref())?;
+        let login = mail.user.as_ref().map(|user| user.value.as_str().to_owned()).zip(password);
+        let email = Email::new(EmailSettings {
+            name: of.name()?,
+            server: mail.server.value.as_str().to_owned(),
+            port: mail.port.as_ref().and_then(|port| u16::try_from(port.value.get()).ok()).unwrap_or(port),
+            encryption,
+            login,
+            from: mail.from.value.as_str().to_owned(),
+            to: mail.to.value.iter().map(|to| to.value.as_str().to_owned()).collect(),
+        });
+        all.push(Arc::new(email.map_err(|why| of.wrong(why))?));
+    }
+    for (name, webhook) in config.webhook.iter() {
+        let of = Of { loaded, kind: "webhook", name };
+        let secret = of.secret("secret", webhook.secret.as_ref(), webhook.secret_file.as_ref())?;
+        let answer = of.optional(webhook.answer_secret.as_ref(), webhook.answer_secret_file.as_ref())?;
+        if answer.as_ref().is_some_and(|answer| answer.expose() == secret.expose()) {
+            return Err(of.wrong(
+                "`secret` and `answer_secret` are the same, so what is sent would count as an answer",
+            ));
+        }
+        all.push(Arc::new(Webhook::new(WebhookSettings {
+            name: of.name()?,
+            url: of.url("url", Some(&webhook.url), "")?,
+            secret: of.signing("secret", &secret)?,
+            answer_secret: answer.map(|answer| of.signing("answer_secret", &answer)).transpose()?,
+            ceiling: ceiling(webhook.answers.value),
+            egress: if webhook.allow_private.value { egress.clone() } else { Egress::Public },
+        })));
+    }
+    let console = config.console.as_ref().and_then(|console| Url::parse(console.value.expose()).ok());
+    Ok(Surfaces { all, console })
+}
+
+const fn ceiling(answers: SurfaceAnswers) -> Ceiling {
+    match answers {
+        SurfaceAnswers::None => Ceiling::Notice,
+        SurfaceAnswers::Deny => Ceiling::Deny,
+        SurfaceAnswers::Once => Ceiling::Once,
+    }
+}
+
+/// A surface of the configuration.
+struct Of<'a> {
+    loaded: &'a Loaded,
+    kind: &'static str,
+    name: &'a Spanned<Name>,
+}
+
+impl Of<'_> {
+    fn wrong(&self, why: impl Into<String>) -> SurfaceConfigError {
+        SurfaceConfigError { kind: self.kind, name: self.name.value.as_str().to_owned(), why: why.into() }
+    }
+
+    fn name(&self) -> Result<SurfaceName, SurfaceConfigError> {
+        SurfaceName::new(self.name.value.as_str()).ok_or_else(|| self.wrong("its name is none"))
+    }
+
+    fn url(&self, key: &str, url: Option<&Spanned<Text>>, default: &str) -> Result<Url, SurfaceConfigError> {
+        let text = url.map_or(default, |url| url.value.expose());
+        Url::parse(text).map_err(|_| self.wrong(format!("`{key}` is no address")))
+    }
+
+    fn secret(
+        &self,
+        key: &str,
+        secret: Option<&Spanned<ConfigSecret>>,
+        file: Option<&Spanned<Text>>,
+    ) -> Result<Secret, SurfaceConfigError> {
+        self.optional(secret, file)?.ok_or_else(|| self.wrong(format!("there is no `{key}`")))
+    }
+
+    fn optional(
+        &self,
+        secret: Option<&Spanned<ConfigSecret>>,
+        file: Option<&Spanned<Text>>,
+    ) -> Result<Option<Secret>, SurfaceConfigError> {
+        let (text, whence) = match (secret, file) {
+            (Some(secret), _) => (secret.value.expose().to_owned(), "a secret".to_owned()),
+            (None, Some(file)) => {
+                let path = from_operator(self.loaded, file.value.expose());
+                let shown = format!("`{}`", path.display());
+                let unreadable = |why: String| self.wrong(format!("{shown} can't be read: {why}"));
+                let bytes =
+                    small_file::read(&path, LONGEST).map_err(|error| unreadable(error.to_string()))?;
+                (String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?, shown)
+            }
+            (None, None) => return Ok(None),
+        };
+        match text.trim() {
+            "" => Err(self.wrong(format!("{whence} is empty"))),
+            text => Ok(Some(Secret::new(text.to_owned()))),
+        }
+    }
+
+    fn signing(&self, key: &str, secret: &Secret) -> Result<SigningSecret, SurfaceConfigError> {
+        let read = SigningSecret::read(secret.expose());
+        read.ok_or_else(|| {
+            self.wrong(format!(
+                "`{key}` is too short, or no base64 behind `whsec_`: at least 24 bytes are wanted"
+            ))
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Where people are told of questions away from the machine, and answer them.
+
+pub use backstop_surfaces::{Ceiling, Desk, Holder, Running, Surface, SurfaceError, SurfaceName};
+
+pub use crate::lower::surfaces::{SurfaceConfigError, Surfaces, surfaces};

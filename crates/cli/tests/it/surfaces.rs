@@ -1,0 +1,146 @@
+//! `approvals.surfaces`: people are told by `serve`, and a test notice by the command line.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::approvals::{agent, ran, script};
+use super::gateway::serve;
+use super::support::{ModelServer, User, done, interrupt};
+
+/// A server of bots: whoever is told of a question presses its first button. Returns where it is, and what it was told.
+fn bots() -> (u16, mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (told, heard) = mpsc::channel();
+    let pressed = Arc::<Mutex<Option<Value>>>::default();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (told, pressed) = (told.clone(), Arc::clone(&pressed));
+            thread::spawn(move || take(stream.unwrap(), &told, &pressed));
+        }
+    });
+    (port, heard)
+}
+
+fn take(mut stream: TcpStream, told: &mpsc::Sender<Value>, pressed: &Mutex<Option<Value>>) {
+    let Some((method, body)) = read(&mut stream) else { return };
+    let result = match method.as_str() {
+        "getUpdates" => {
+            let update = pressed.lock().unwrap().take();
+            // Whoever asks for updates waits for one.
+            if update.is_none() {
+                thread::sleep(Duration::from_millis(50));
+            }
+            Value::Array(update.into_iter().collect())
+        }
+        _ => json!({ "message_id": 7 }),
+    };
+    if let Some(handle) = body["reply_markup"]["inline_keyboard"][0][0].get("callback_data") {
+        *pressed.lock().unwrap() = Some(json!({ "update_id": 1, "callback_query": {
+            "id": "q1", "from": { "id": 42, "is_bot": false }, "data": handle, "message": { "chat": { "id": -100 } },
+        }}));
+    }
+    if method == "sendMessage" {
+        let _ = told.send(body);
+    }
+    let answer = json!({ "ok": true, "result": result }).to_string();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+        answer.len()
+    );
+}
+
+/// Reads a request: the last part of its path, and its body.
+fn read(stream: &mut TcpStream) -> Option<(String, Value)> {
+    let mut lines = BufReader::new(stream);
+    let mut first = String::new();
+    lines.read_line(&mut first).ok()?;
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).ok()?;
+        if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = said.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).ok()?;
+    let method = first.split(' ').nth(1)?.rsplit('/').next()?.to_owned();
+    Some((method, serde_json::from_slice(&body).ok()?))
+}
+
+fn token() -> String {
+    ["7001:", "AAH-sesame-of-", "the-bot"].concat()
+}
+
+fn config(port: u16) -> String {
+    let token = token();
+    format!(
+        "
+approvals:
+  people: {{ann: {{telegram: 42}}}}
+  surfaces:
+    console: https://backstop.example.com
+    telegram:
+      phone: {{token: \"{token}\", chats: [-100], api: \"http://127.0.0.1:{port}\"}}
+"
+    )
+}
+
+#[test]
+fn a_test_notice_is_sent_and_what_came_back_is_said() {
+    let (port, heard) = bots();
+    let user = User::with_config(&config(port));
+    let done = user.run(&["approvals", "surfaces", "test", "phone"]).succeeded();
+    assert_eq!(done.out, "-100: sent, message 7\n");
+    let message = heard.recv().unwrap();
+    assert_eq!(message["chat_id"], "-100");
+    assert!(message["text"].as_str().unwrap().contains("test of Backstop"), "{message}");
+    let listed = user.run(&["--json", "approvals", "surfaces", "list"]).succeeded().json();
+    assert_eq!((&listed[0]["surface"], &listed[0]["answers"]), (&"phone".into(), &"once".into()));
+    let unknown = user.run(&["approvals", "surfaces", "test", "phones"]);
+    assert!(unknown.code == Some(1) && unknown.err.contains("there are `phone`"), "{}", unknown.whole());
+    // One that nobody is behind.
+    user.configure(&config(1));
+    let failed = user.run(&["approvals", "surfaces", "test", "phone"]);
+    assert!(
+        failed.code == Some(1) && failed.err.contains("error: -100: no connection"),
+        "{}",
+        failed.whole()
+    );
+    assert!(!failed.whole().contains("sesame"), "{}", failed.whole());
+}
+
+#[test]
+fn serve_tells_of_a_question_that_another_process_asks_and_hears_the_answer() {
+    let (port, heard) = bots();
+    let user = User::new();
+    let model = ModelServer::start(&user, &script(1));
+    user.configure(&format!("{}{}", model.config(""), config(port)));
+    let (child, _) = serve(&user);
+    let asking = agent(&user, &["--wait-approvals"]);
+    let question = heard.recv().unwrap();
+    assert!(question["text"].as_str().unwrap().contains("echo ran"), "{question}");
+    done(asking).succeeded();
+    assert!(ran(&user), "the call that was allowed there runs here");
+    let outcome = heard.recv().unwrap();
+    let by = "Allowed by ann: account 42 of Telegram, by surface phone.";
+    assert!(outcome["text"].as_str().unwrap().starts_with(by), "{outcome}");
+    let trail = user.trail();
+    let answered = trail.iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
+    assert!(answered.to_string().contains("ann: account 42 of Telegram, by surface phone"), "{answered}");
+    interrupt(&child);
+    let ended = done(child);
+    assert_eq!(ended.code, Some(0), "{}", ended.whole());
+    assert!(!ended.whole().contains("sesame"), "{}", ended.whole());
+    model.stop();
+}

@@ -1,0 +1,329 @@
+//! `approvals.surfaces`: where people are told of questions away from the machine, and answer them. Only the operator can set it: a repository
+//! that could would send what its agent does elsewhere, or answer for people.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::config_value::{ConfigValue, Entries, item, section};
+use crate::place::{Place, Setting, Spanned};
+use crate::problem::{Problem, ProblemKind};
+use crate::reader::Reader;
+use crate::text::{Secret, Text};
+use crate::values::{MailEncryption, Name, SurfaceAnswers, Whole};
+use backstop_yaml::{Kind, Node};
+
+use super::providers::Address;
+
+/// The most surfaces.
+const MOST: usize = 32;
+/// The longest name of a surface.
+const LONGEST_NAME: usize = 64;
+
+section! {
+    /// Where people are told of questions while `backstop serve` runs, and answer them. Each has a name, which no two have.
+    pub struct Surfaces {
+        /// Where people open this server in a browser, without a path: links to the console begin with it.
+        console ("console"): Option<Spanned<Text>>, OperatorOnly;
+        /// Bots at Telegram.
+        telegram ("telegram"): Entries<Name, TelegramSurface>, OperatorOnly;
+        /// Apps at Slack.
+        slack ("slack"): Entries<Name, SlackSurface>, OperatorOnly;
+        /// Topics of ntfy servers, which are told and answer nothing.
+        ntfy ("ntfy"): Entries<Name, NtfySurface>, OperatorOnly;
+        /// Mailboxes that are told, and answer nothing.
+        email ("email"): Entries<Name, EmailSurface>, OperatorOnly;
+        /// Servers that are told by signed requests (Standard Webhooks), and may answer by such.
+        webhook ("webhook"): Entries<Name, WebhookSurface>, OperatorOnly;
+    }
+}
+
+item! {
+    /// A bot at Telegram, which tells chats with buttons. Whoever presses one is known by the number of their account.
+    pub struct TelegramSurface {
+        /// The token of the bot, usually `${VAR}`.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `token`.
+        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The chats that are told, by number; those of groups are negative.
+        chats ("chats"): Spanned<Vec<Spanned<ChatId>>>, OperatorOnly;
+        /// The most that can be answered there.
+        answers ("answers"): Setting<SurfaceAnswers> = SurfaceAnswers::Once, OperatorOnly;
+        /// Where the service is. Without it, `https://api.telegram.org`.
+        api ("api"): Option<Spanned<Text>>, OperatorOnly;
+    }
+    check: check;
+}
+
+item! {
+    /// An app at Slack, which tells channels with buttons. Whoever presses one is known by workspace and member.
+    pub struct SlackSurface {
+        /// The token of its bot, usually `${VAR}`. It wants the scope `chat:write`.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `token`.
+        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The secret with which Slack signs what it posts, usually `${VAR}`. Without it, nothing is answered there.
+        signing_secret ("signing_secret"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `signing_secret`.
+        signing_secret_file ("signing_secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The id of the app (`A...`). What another one posts counts for nothing.
+        app_id ("app_id"): Spanned<Name>, OperatorOnly;
+        /// The channels that are told, by id (`C...`).
+        channels ("channels"): Spanned<Vec<Spanned<Name>>>, OperatorOnly;
+        /// The most that can be answered there.
+        answers ("answers"): Setting<SurfaceAnswers> = SurfaceAnswers::Once, OperatorOnly;
+        /// Where the service is. Without it, `https://slack.com/api/`.
+        api ("api"): Option<Spanned<Text>>, OperatorOnly;
+    }
+    check: check;
+}
+
+item! {
+    /// A topic of an ntfy server. Nobody is authenticated there, so a notice names the tool and the agent, and links to the console.
+    pub struct NtfySurface {
+        /// The address of the server, such as `https://ntfy.sh`.
+        server ("server"): Spanned<Text>, OperatorOnly;
+        /// The topic.
+        topic ("topic"): Spanned<Name>, OperatorOnly;
+        /// The access token, where the topic wants one, usually `${VAR}`.
+        token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `token`.
+        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+    }
+    check: check;
+}
+
+item! {
+    /// Mailboxes that are told by a mail server. A mail names the tool and the agent, and links to the console.
+    pub struct EmailSurface {
+        /// The server that mails are submitted to.
+        server ("server"): Spanned<Name>, OperatorOnly;
+        /// Its port. Without it, 465, or 587 with `encryption: starttls`, or 25 with `none`.
+        port ("port"): Option<Spanned<Whole<1, 65_535>>>, OperatorOnly;
+        /// How the connection is encrypted.
+        encryption ("encryption"): Setting<MailEncryption> = MailEncryption::Tls, OperatorOnly;
+        /// As whom mails are submitted, where the server wants to know.
+        user ("user"): Option<Spanned<Name>>, OperatorOnly;
+        /// The password of `user`, usually `${VAR}`.
+        password ("password"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `password`.
+        password_file ("password_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// Whom mails are from.
+        from ("from"): Spanned<Name>, OperatorOnly;
+        /// The mailboxes that are told.
+        to ("to"): Spanned<Vec<Spanned<Name>>>, OperatorOnly;
+    }
+    check: check;
+}
+
+item! {
+    /// A server that is told by signed requests. It vouches for whoever answers, who is known by the name that it gives.
+    pub struct WebhookSurface {
+        /// The address that is posted to.
+        url ("url"): Spanned<Text>, OperatorOnly;
+        /// The secret with which requests to it are signed, usually `${VAR}`: `whsec_` and base64, or a text; of at least 24 bytes.
+        secret ("secret"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `secret`.
+        secret_file ("secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The secret with which it signs answers; another one. Without it, nothing is answered there.
+        answer_secret ("answer_secret"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `answer_secret`.
+        answer_secret_file ("answer_secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The most that can be answered by it.
+        answers ("answers"): Setting<SurfaceAnswers> = SurfaceAnswers::Once, OperatorOnly;
+        /// Whether it may be at an address that is not on the public internet.
+        allow_private ("allow_private"): Setting<bool> = false, OperatorOnly;
+    }
+    check: check;
+}
+
+/// A secret and the file that may hold it, each with its key.
+type Keys<'a> = [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<Text>>); 1];
+
+/// Reports a problem, if there is one.
+fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
+    let Some(problem) = problem else { return Some(()) };
+    cx.report(problem);
+    None
+}
+
+fn bad(at: &Place, message: String) -> Problem {
+    Problem::new(ProblemKind::BadValue, at.clone(), message)
+}
+
+/// Why a secret does not stand in one place.
+fn not_once([(key, secret, file_key, file)]: Keys<'_>, at: &Place, is_needed: bool) -> Option<Problem> {
+    match (secret, file) {
+        (Some(_), Some(file)) => {
+            Some(bad(&file.at, format!("`{key}` and `{file_key}` are both there, and one of them counts")))
+        }
+        (None, None) if is_needed => {
+            let hint =
+                format!("add `{key}: ${{VAR}}`, or `{file_key}` with the path of a file that holds it");
+            Some(bad(at, format!("there is no `{key}`")).with_hint(hint))
+        }
+        _ => None,
+    }
+}
+
+/// Why an address can't be one of a service that is told what agents do.
+fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
+    let address = address?;
+    let (message, hint) = match Address::parse(address.value.expose()) {
+        None => ("must be an address", "for example `https://backstop.example.com`"),
+        Some(found) if found.has_user => {
+            ("must not hold a user or a password", "put the secret into the key that is for it")
+        }
+        Some(found) if !found.is_private => {
+            ("could be read on its way", "use `https://`; plain `http://` is for this machine only")
+        }
+        Some(_) => return None,
+    };
+    Some(bad(&address.at, format!("`{key}` {message}")).with_hint(hint))
+}
+
+fn empty<T>(key: &str, list: &Spanned<Vec<T>>) -> Option<Problem> {
+    list.value.is_empty().then(|| bad(&list.at, format!("`{key}` is empty, so nobody would be told")))
+}
+
+impl TelegramSurface {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let token = [("token", &self.token, "token_file", &self.token_file)];
+        let problem = empty("chats", &self.chats)
+            .or_else(|| not_once(token, &self.chats.at, true))
+            .or_else(|| unusable("api", self.api.as_ref()));
+        report(problem, cx)
+    }
+}
+
+impl SlackSurface {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let at = &self.app_id.at;
+        let token = [("token", &self.token, "token_file", &self.token_file)];
+        let signing =
+            [("signing_secret", &self.signing_secret, "signing_secret_file", &self.signing_secret_file)];
+        let problem = empty("channels", &self.channels)
+            .or_else(|| not_once(token, at, true))
+            .or_else(|| not_once(signing, at, false))
+            .or_else(|| unusable("api", self.api.as_ref()));
+        report(problem, cx)
+    }
+}
+
+impl NtfySurface {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let token = [("token", &self.token, "token_file", &self.token_file)];
+        let problem =
+            not_once(token, &self.topic.at, false).or_else(|| unusable("server", Some(&self.server)));
+        report(problem, cx)
+    }
+}
+
+impl EmailSurface {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let at = &self.server.at;
+        let password = [("password", &self.password, "password_file", &self.password_file)];
+        let host = self.server.value.as_str().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let in_the_clear = (self.encryption.value == MailEncryption::None && !is_here).then(|| {
+            let message = "mails, and the password, could be read on their way to `server`".to_owned();
+            bad(at, message).with_hint("`encryption: none` is for a server on this machine only")
+        });
+        let without_user = || {
+            let has_password = self.password.is_some() || self.password_file.is_some();
+            (self.user.is_none() && has_password)
+                .then(|| bad(at, "there is a password, and no `user`".to_owned()))
+        };
+        let problem = empty("to", &self.to)
+            .or_else(|| not_once(password, at, self.user.is_some()))
+            .or_else(without_user)
+            .or(in_the_clear);
+        report(problem, cx)
+    }
+}
+
+impl WebhookSurface {
+    fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
+        let at = &self.url.at;
+        let secret = [("secret", &self.secret, "secret_file", &self.secret_file)];
+        let answer = [("answer_secret", &self.answer_secret, "answer_secret_file", &self.answer_secret_file)];
+        let problem = not_once(secret, at, true)
+            .or_else(|| not_once(answer, at, false))
+            .or_else(|| unusable("url", Some(&self.url)));
+        report(problem, cx)
+    }
+}
+
+impl Surfaces {
+    /// Returns the names of all surfaces.
+    pub fn names(&self) -> impl Iterator<Item = &Spanned<Name>> {
+        let telegram = self.telegram.iter().map(|(name, _)| name);
+        let slack = self.slack.iter().map(|(name, _)| name);
+        let ntfy = self.ntfy.iter().map(|(name, _)| name);
+        let email = self.email.iter().map(|(name, _)| name);
+        telegram.chain(slack).chain(ntfy).chain(email).chain(self.webhook.iter().map(|(name, _)| name))
+    }
+
+    /// Checks what looks at several keys together.
+    pub(super) fn check(&self, cx: &mut Reader<'_>) {
+        let mut known: Vec<&str> = Vec::new();
+        for name in self.names() {
+            let text = name.value.as_str();
+            let is_plain = text.len() <= LONGEST_NAME
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+            if !is_plain {
+                let message = format!(
+                    "`{text}` stands in addresses, and has up to {LONGEST_NAME} letters, digits, `-` and `_`"
+                );
+                cx.report(bad(&name.at, message));
+            }
+            if known.contains(&text) {
+                let message = format!("two surfaces are called `{text}`");
+                cx.report(Problem::new(ProblemKind::Conflict, name.at.clone(), message));
+            }
+            if known.len() == MOST {
+                cx.report(bad(&name.at, format!("there are more than {MOST} surfaces")));
+            }
+            known.push(text);
+        }
+        if let Some(problem) = unusable("console", self.console.as_ref()) {
+            cx.report(problem);
+        }
+        let noticed = self.ntfy.iter().map(|(name, _)| name).chain(self.email.iter().map(|(name, _)| name));
+        if let (None, Some(name)) = (&self.console, { noticed }.next()) {
+            let message = "there is no `console`, so nobody who is told here could answer";
+            let hint = "add `approvals.surfaces.console`, where people open this server in a browser";
+            cx.report(bad(&name.at, message.to_owned()).with_hint(hint));
+        }
+    }
+}
+
+/// The number of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChatId(i64);
+
+impl ChatId {
+    /// Returns the number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl ConfigValue for ChatId {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        match node.kind {
+            Kind::Integer(number) => Some(Self(number)),
+            _ => None,
+        }
+        .or_else(|| cx.expected(node, "the number of a chat, such as `-1001234567890`"))
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "integer" })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0)
+    }
+}
