@@ -4,7 +4,7 @@
 //! surface calls the message, and whether that was withdrawn. A *handle* is what a button carries: random characters that stand for one answer
 //! to one question by one addressee. The row holds their digest and never the characters.
 //!
-//! The laws: *one process at a time tells a notice*, so that several that share the questions send it once; *a handle is used once*, and
+//! The laws: *one process at a time tells a notice*, so that several that share the questions send it once; *a handle is used once* by each person, and
 //! means nothing for a question that was answered or is over; *a delivery that is remembered counts once*.
 
 use async_trait::async_trait;
@@ -50,15 +50,6 @@ pub struct ActionHandle {
     pub addressee: Addressee,
     /// The last moment at which it counts.
     pub expires_at: Timestamp,
-}
-
-/// A handle that is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownHandle {
-    /// What it stands for.
-    pub handle: ActionHandle,
-    /// When it was used, if it was.
-    pub used_at: Option<Timestamp>,
 }
 
 /// Questions that somebody was not told of yet.
@@ -127,10 +118,11 @@ pub trait NoticeStore {
     async fn add_handles(&self, handles: Vec<ActionHandle>, now: Timestamp) -> Result<(), StoreError>;
 
     /// Returns the handle with this hash.
-    async fn handle(&self, hash: &Digest) -> Result<Option<KnownHandle>, StoreError>;
+    async fn handle(&self, hash: &Digest) -> Result<Option<ActionHandle>, StoreError>;
 
-    /// Uses a handle up. Succeeds once, before it ends, while its question waits.
-    async fn use_handle(&self, hash: &Digest, now: Timestamp) -> Result<bool, StoreError>;
+    /// Uses a handle up for a person. Succeeds once for each, before it ends, while its question waits: where several must agree, each of them has
+    /// the same message before them.
+    async fn use_handle(&self, hash: &Digest, who: &str, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Remembers the id of a delivery to a surface until `until`. Returns whether it is new.
     async fn remember_delivery(

@@ -7,7 +7,7 @@
 //! Laws:
 //!
 //! - *A button carries nothing but a [handle](handle)*: random characters that stand for one answer of one addressee to one question, count
-//!   once, and end with the question. Following a link decides nothing.
+//!   once for each person, and end with the question. Following a link decides nothing.
 //! - *Who pressed is what the service proves, and not what a message says.* A person counts if the operator mapped the identity that the
 //!   service vouches for. Names that people choose for themselves count for nothing.
 //! - *What a surface proves is its ceiling* ([`Ceiling`]): one that names nobody takes no answer. The operator may lower it.

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest};
@@ -6,17 +6,23 @@ use backstop_hooks::{ApprovalId, Digest};
 use super::{MemoryStore, State};
 use crate::notices::kept_reference;
 use crate::{
-    ANSWERABLE, ActionHandle, Addressee, ApprovalState, KnownHandle, NoticeStore, SentNotice, StoreError,
-    Timestamp, Untold,
+    ANSWERABLE, ActionHandle, Addressee, ApprovalState, NoticeStore, SentNotice, StoreError, Timestamp,
+    Untold,
 };
 
 /// What is known of notices.
 #[derive(Default)]
 pub(super) struct Notices {
     told: BTreeMap<(Addressee, ApprovalId), Told>,
-    handles: HashMap<Digest, KnownHandle>,
+    handles: HashMap<Digest, Known>,
     deliveries: HashMap<(String, String), Timestamp>,
     leases: HashMap<String, (String, Timestamp)>,
+}
+
+/// A handle, and who used it.
+struct Known {
+    handle: ActionHandle,
+    used: BTreeSet<String>,
 }
 
 #[derive(Clone)]
@@ -152,23 +158,24 @@ impl NoticeStore for MemoryStore {
         let (old, mut state) = (now.before(ANSWERABLE), self.state());
         let known = &mut state.notices.handles;
         known.retain(|_, known| known.handle.expires_at >= old);
-        known.extend(handles.into_iter().map(|handle| (handle.hash, KnownHandle { handle, used_at: None })));
+        known
+            .extend(handles.into_iter().map(|handle| (handle.hash, Known { handle, used: BTreeSet::new() })));
         Ok(())
     }
 
-    async fn handle(&self, hash: &Digest) -> Result<Option<KnownHandle>, StoreError> {
-        Ok(self.state().notices.handles.get(hash).cloned())
+    async fn handle(&self, hash: &Digest) -> Result<Option<ActionHandle>, StoreError> {
+        Ok(self.state().notices.handles.get(hash).map(|known| known.handle.clone()))
     }
 
-    async fn use_handle(&self, hash: &Digest, now: Timestamp) -> Result<bool, StoreError> {
+    async fn use_handle(&self, hash: &Digest, who: &str, now: Timestamp) -> Result<bool, StoreError> {
         let mut state = self.state();
-        let is_open = state.notices.handles.get(hash).is_some_and(|known| {
-            known.used_at.is_none() && known.handle.expires_at >= now && state.waits(&known.handle.approval)
-        });
-        if let Some(known) = state.notices.handles.get_mut(hash).filter(|_| is_open) {
-            known.used_at = Some(now);
-        }
-        Ok(is_open)
+        let is_open = state
+            .notices
+            .handles
+            .get(hash)
+            .is_some_and(|known| known.handle.expires_at >= now && state.waits(&known.handle.approval));
+        let known = state.notices.handles.get_mut(hash).filter(|_| is_open);
+        Ok(known.is_some_and(|known| known.used.insert(who.to_owned())))
     }
 
     async fn remember_delivery(

@@ -5,9 +5,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use super::SqliteStore;
 use super::row::{Word, id as id_column, limit as limit_of};
 use crate::notices::kept_reference;
-use crate::{
-    ANSWERABLE, ActionHandle, Addressee, KnownHandle, NoticeStore, SentNotice, StoreError, Timestamp, Untold,
-};
+use crate::{ANSWERABLE, ActionHandle, Addressee, NoticeStore, SentNotice, StoreError, Timestamp, Untold};
 
 /// Those that wait, and that nobody tells this addressee of now or has told it.
 const UNTOLD: &str = "status = 'pending' AND NOT EXISTS (SELECT 1 FROM notices WHERE approval = approvals.id \
@@ -169,7 +167,7 @@ impl NoticeStore for SqliteStore {
             .await
     }
 
-    async fn handle(&self, hash: &Digest) -> Result<Option<KnownHandle>, StoreError> {
+    async fn handle(&self, hash: &Digest) -> Result<Option<ActionHandle>, StoreError> {
         let hash = hash.to_string();
         self.database
             .read(move |db| {
@@ -179,13 +177,15 @@ impl NoticeStore for SqliteStore {
             .await
     }
 
-    async fn use_handle(&self, hash: &Digest, now: Timestamp) -> Result<bool, StoreError> {
-        let hash = hash.to_string();
+    async fn use_handle(&self, hash: &Digest, who: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let (hash, who) = (hash.to_string(), who.to_owned());
         self.database
             .write(move |db| {
-                let sql = "UPDATE action_handles SET used_at = ?2 WHERE hash = ?1 AND used_at IS NULL AND expires_at >= ?2 \
-                           AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending')";
-                Ok(db.prepare_cached(sql)?.execute(params![hash, now])? == 1)
+                let sql = "INSERT INTO handle_uses (hash, who, used_at) SELECT hash, ?2, ?3 FROM action_handles \
+                           WHERE hash = ?1 AND expires_at >= ?3 \
+                           AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending') \
+                           ON CONFLICT DO NOTHING";
+                Ok(db.prepare_cached(sql)?.execute(params![hash, who, now])? == 1)
             })
             .await
     }
@@ -236,17 +236,14 @@ fn sent(row: &Row<'_>) -> rusqlite::Result<SentNotice> {
     Ok(SentNotice { approval, addressee: addressee(row)?, reference: row.get("reference")? })
 }
 
-fn known(row: &Row<'_>) -> rusqlite::Result<KnownHandle> {
-    Ok(KnownHandle {
-        handle: ActionHandle {
-            hash: digest(row, "hash")?,
-            approval: id_column(row, "approval")?,
-            digest: digest(row, "digest")?,
-            decision: row.get::<_, Word<_>>("decision")?.0,
-            addressee: addressee(row)?,
-            expires_at: row.get("expires_at")?,
-        },
-        used_at: row.get("used_at")?,
+fn known(row: &Row<'_>) -> rusqlite::Result<ActionHandle> {
+    Ok(ActionHandle {
+        hash: digest(row, "hash")?,
+        approval: id_column(row, "approval")?,
+        digest: digest(row, "digest")?,
+        decision: row.get::<_, Word<_>>("decision")?.0,
+        addressee: addressee(row)?,
+        expires_at: row.get("expires_at")?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Deciding about what people do on surfaces.
 //!
 //! In this order: who is it, is that a known person; what does the handle stand for, and was it told here; does the surface take such an answer; is
-//! the question still the one that was shown. Only then is the handle used up, so that nobody who may not answer takes it from those who may. The
+//! the question still the one that was shown. Only then is the handle used up, by each person once, so that nobody takes it from others. The
 //! answer itself is given by the store, by the rules of `backstop approvals`.
 
 use std::sync::Arc;
@@ -216,7 +216,7 @@ async fn pressed(
 ) -> Result<Answered, StoreError> {
     let hash = handle.hash();
     let Some(known) = desk.store().handle(&hash).await? else { return Ok(Answered::Nothing) };
-    let to = &known.handle.addressee;
+    let to = &known.addressee;
     // A handle counts where it was told.
     let is_here = to.surface == surface.name().as_str()
         && surface.places().contains(&to.place)
@@ -224,18 +224,19 @@ async fn pressed(
     if !is_here {
         return Ok(Answered::Nothing);
     }
-    let decision = known.handle.decision;
+    let decision = known.decision;
     if !surface.ceiling().admits(decision) {
         return Ok(Answered::NotHere);
     }
-    let Some(record) = desk.store().approval(&known.handle.approval).await? else {
+    let Some(record) = desk.store().approval(&known.approval).await? else {
         return Ok(Answered::Nothing);
     };
     // INVARIANT (what the human saw): the answer is to the call that was told.
-    if record.request.digest != known.handle.digest {
+    if record.request.digest != known.digest {
         return Ok(Answered::Refused("the question is about another call now".to_owned()));
     }
-    if !desk.store().use_handle(&hash, Timestamp::now()).await? {
+    let who = answerer.person().map_or_else(String::new, ToString::to_string);
+    if !desk.store().use_handle(&hash, &who, Timestamp::now()).await? {
         let now = desk.store().approval(&record.id).await?;
         return Ok(spent(now.as_ref().unwrap_or(&record)));
     }

@@ -20,11 +20,23 @@ CREATE TABLE action_handles (
     decision TEXT NOT NULL,
     surface TEXT NOT NULL,
     place TEXT NOT NULL,
-    expires_at INTEGER NOT NULL,
-    used_at INTEGER
+    expires_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX action_handles_by_approval ON action_handles (approval);
 CREATE INDEX action_handles_by_end ON action_handles (expires_at);
+
+-- Who used which. Each person does it once.
+CREATE TABLE handle_uses (
+    hash TEXT NOT NULL,
+    who TEXT NOT NULL,
+    used_at INTEGER NOT NULL,
+    PRIMARY KEY (hash, who)
+) STRICT;
+
+CREATE TRIGGER handle_deleted_with_uses AFTER DELETE ON action_handles
+BEGIN
+    DELETE FROM handle_uses WHERE hash = old.hash;
+END;
 
 CREATE TABLE surface_deliveries (
     surface TEXT NOT NULL,
