@@ -1,9 +1,11 @@
 //! Telling questions, and withdrawing what was told.
 //!
-//! A round withdraws what is over and tells what was not told. What it comes to nothing with is tried again after a while that doubles, and at
-//! once by another process if this one ends: the claim of a notice ends by itself. Messages are sent one after the other and at a pace that chat
-//! services take, so that an agent that asks a lot can't bury anybody; the questions that end first come first.
+//! A round tells what was not told and withdraws what is over. What comes to nothing is tried again after a while that doubles, for each message and
+//! for each place, so that neither a message that fails each time nor a chat that is gone keeps anything else back. The claim of a notice ends by
+//! itself, so that another process goes on if this one ends. Messages are sent one after the other and at a pace that chat services take, so that
+//! an agent that asks a lot can't bury anybody; the questions that end first come first.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,12 @@ const ROUND: usize = 8;
 /// How long after a failure it is tried again, at first and at most.
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(120);
+/// The longest that a service may have itself left alone.
+const MOST_SAID: Duration = Duration::from_secs(3_600);
+/// How long after the end of its question a message is still withdrawn, if that fails. Its buttons stand for nothing by then.
+const WITHDRAWING: Duration = Duration::from_secs(3_600);
+/// How many messages are known at most that failed.
+const MOST_TROUBLES: usize = 1_024;
 /// How long a message is left alone that a service will never take.
 const NEVER: Duration = Duration::from_secs(600);
 /// How often a surface looks although nothing changed: claims of others may have ended.
@@ -48,16 +56,18 @@ pub(super) async fn look_out(desk: Arc<Desk>, mark: watch::Sender<u64>) {
 
 /// Tells one surface, as long as the desk runs.
 pub(super) async fn tell(desk: Arc<Desk>, surface: Arc<dyn Surface>, mut marks: watch::Receiver<u64>) {
-    let (mut pace, mut trouble) = (Pace::new(), Trouble::default());
+    let (mut teller, mut trouble) = (Teller::new(&desk, surface.as_ref()), Trouble::default());
     loop {
         marks.mark_unchanged();
-        match round(&desk, surface.as_ref(), &mut pace).await {
-            Ok(true) => trouble = Trouble::default(),
-            Ok(false) => {
-                let _ = timeout(QUIET, marks.changed()).await;
+        match teller.round().await {
+            Ok(did) => {
+                trouble = Trouble::default();
+                if !did {
+                    let _ = timeout(teller.rests.soonest().min(QUIET), marks.changed()).await;
+                }
             }
             Err(failed) => {
-                let wait = trouble.next(failed.after());
+                let wait = trouble.next(None);
                 tracing::warn!(surface = %surface.name(), error = %failed, wait_s = wait.as_secs(), "people could not be told");
                 sleep(wait).await;
             }
@@ -65,133 +75,200 @@ pub(super) async fn tell(desk: Arc<Desk>, surface: Arc<dyn Surface>, mut marks: 
     }
 }
 
-/// Why a round ended.
+/// Why a round ended. What a service refuses ends none: that is a matter of one message, or of one place.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error(transparent)]
-    Surface(#[from] SurfaceError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the system has no randomness to give")]
     Random,
 }
 
-impl Failed {
-    fn after(&self) -> Option<Duration> {
-        match self {
-            Self::Surface(SurfaceError::Later { after, .. }) => *after,
-            Self::Surface(SurfaceError::Never { .. }) | Self::Store(_) | Self::Random => None,
-        }
-    }
+/// Tells one surface.
+struct Teller<'a> {
+    desk: &'a Desk,
+    surface: &'a dyn Surface,
+    pace: Pace,
+    rests: Rests,
 }
 
-/// Does what there is to do, up to a bound. Returns whether there was anything.
-async fn round(desk: &Desk, surface: &dyn Surface, pace: &mut Pace) -> Result<bool, Failed> {
-    let mut did = false;
-    let now = Timestamp::now();
-    desk.store().expire_approvals(now).await?;
-    for notice in desk.store().stale_notices(surface.name().as_str(), now, ROUND).await? {
-        withdraw(desk, surface, &notice, pace).await?;
-        did = true;
+impl<'a> Teller<'a> {
+    fn new(desk: &'a Desk, surface: &'a dyn Surface) -> Self {
+        Self { desk, surface, pace: Pace::new(), rests: Rests::default() }
     }
-    for place in surface.places() {
-        let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
-        for approval in desk.store().untold_approvals(&to, Timestamp::now(), ROUND).await?.approvals {
-            did |= tell_one(desk, surface, &to, &approval, pace).await?;
-        }
-    }
-    Ok(did)
-}
 
-async fn tell_one(
-    desk: &Desk,
-    surface: &dyn Surface,
-    to: &Addressee,
-    approval: &ApprovalId,
-    pace: &mut Pace,
-) -> Result<bool, Failed> {
-    pace.next().await;
-    let (store, holder, now) = (desk.store(), desk.holder.as_str(), Timestamp::now());
-    if !store.claim_notice(approval, to, holder, now.after(CLAIM), now).await? {
-        return Ok(false);
-    }
-    let Some(record) = store.approval(approval).await? else { return Ok(false) };
-    if record.state != ApprovalState::Pending {
-        return Ok(false);
-    }
-    let (shown, decisions) = desk.offered(surface, &record);
-    let mut offers = Vec::new();
-    for decision in decisions {
-        offers.push(Offer { decision, handle: Handle::make().ok_or(Failed::Random)? });
-    }
-    let handles = offers.iter().map(|offer| ActionHandle {
-        hash: offer.handle.hash(),
-        approval: approval.clone(),
-        digest: record.request.digest,
-        decision: offer.decision,
-        addressee: to.clone(),
-        expires_at: record.request.expires_at,
-    });
-    // Before the message: an answer may come faster than its sending ends.
-    store.add_handles(handles.collect(), now).await?;
-    let link = desk.link(approval);
-    let message = Message {
-        record: &record,
-        shown: &shown,
-        place: &to.place,
-        offers: &offers,
-        link: link.as_ref(),
-        now,
-    };
-    match patiently(surface.send(&message)).await {
-        Ok(reference) => {
-            store.sent_notice(approval, to, &reference).await?;
-            Ok(true)
+    /// Does what there is to do, up to a bound. Returns whether there was anything. Questions come before what is over.
+    async fn round(&mut self) -> Result<bool, Failed> {
+        let (store, surface, mut did) = (self.desk.store(), self.surface, false);
+        store.expire_approvals(Timestamp::now()).await?;
+        for place in surface.places() {
+            let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
+            for approval in store.untold_approvals(&to, Timestamp::now(), ROUND).await?.approvals {
+                if self.rests.left(place).is_some() {
+                    break;
+                }
+                did |= self.tell_one(&to, &approval).await?;
+            }
         }
-        Err(SurfaceError::Never { why }) => {
-            // Others may be taken: only this one is left alone.
-            tracing::warn!(surface = %surface.name(), error = %why, "a question could not be told there");
-            store.claim_notice(approval, to, holder, Timestamp::now().after(NEVER), Timestamp::now()).await?;
-            Ok(true)
+        let now = Timestamp::now();
+        for notice in store.stale_notices(surface.name().as_str(), now, ROUND).await? {
+            self.withdraw(&notice).await?;
+            did = true;
         }
-        Err(error) => {
-            // Free for whoever tries next.
-            let now = Timestamp::now();
-            store.claim_notice(approval, to, holder, now, now).await?;
-            Err(error.into())
-        }
+        Ok(did)
     }
-}
 
-async fn withdraw(
-    desk: &Desk,
-    surface: &dyn Surface,
-    notice: &SentNotice,
-    pace: &mut Pace,
-) -> Result<(), Failed> {
-    pace.next().await;
-    let (store, now) = (desk.store(), Timestamp::now());
-    if !store.claim_withdrawal(notice, desk.holder.as_str(), now.after(CLAIM), now).await? {
-        return Ok(());
-    }
-    let outcome = store.approval(&notice.approval).await?.as_ref().and_then(Outcome::of);
-    let Some(outcome) = outcome else { return Ok(()) };
-    // A place that is told no longer is not spoken to.
-    if surface.places().contains(&notice.addressee.place) {
-        let done = patiently(surface.withdraw(&notice.addressee.place, &notice.reference, &outcome)).await;
-        match done {
-            Ok(()) => {}
+    async fn tell_one(&mut self, to: &Addressee, approval: &ApprovalId) -> Result<bool, Failed> {
+        self.pace.next().await;
+        let (desk, surface) = (self.desk, self.surface);
+        let (store, holder, now) = (desk.store(), desk.holder.as_str(), Timestamp::now());
+        if !store.claim_notice(approval, to, holder, now.after(CLAIM), now).await? {
+            return Ok(false);
+        }
+        let Some(record) = store.approval(approval).await? else { return Ok(false) };
+        if record.state != ApprovalState::Pending {
+            return Ok(false);
+        }
+        let (shown, decisions) = desk.offered(surface, &record);
+        let mut offers = Vec::new();
+        for decision in decisions {
+            offers.push(Offer { decision, handle: Handle::make().ok_or(Failed::Random)? });
+        }
+        let handles = offers.iter().map(|offer| ActionHandle {
+            hash: offer.handle.hash(),
+            approval: approval.clone(),
+            digest: record.request.digest,
+            decision: offer.decision,
+            addressee: to.clone(),
+            expires_at: record.request.expires_at,
+        });
+        // Before the message: an answer may come faster than its sending ends.
+        store.add_handles(handles.collect(), now).await?;
+        let link = desk.link(approval);
+        let message = Message {
+            record: &record,
+            shown: &shown,
+            place: &to.place,
+            offers: &offers,
+            link: link.as_ref(),
+            now,
+        };
+        let (place, name) = (to.place.as_str(), surface.name());
+        match patiently(surface.send(&message)).await {
+            Ok(reference) => {
+                self.rests.went(place, approval);
+                store.sent_notice(approval, to, &reference).await?;
+            }
             Err(SurfaceError::Never { why }) => {
-                tracing::warn!(surface = %surface.name(), error = %why, "a message could not be withdrawn");
+                // Others may be taken: only this one is left alone.
+                tracing::warn!(surface = %name, error = %why, "a question could not be told there");
+                store
+                    .claim_notice(approval, to, holder, Timestamp::now().after(NEVER), Timestamp::now())
+                    .await?;
             }
-            Err(error) => {
+            Err(SurfaceError::Later { why, after }) => {
+                // The claim lasts until it is tried again, so that what fails each time keeps nothing else back.
+                let wait = self.rests.failed(place, approval, after);
+                tracing::warn!(surface = %name, error = %why, wait_s = wait.as_secs(), "a question could not be told there yet");
                 let now = Timestamp::now();
-                store.claim_withdrawal(notice, desk.holder.as_str(), now, now).await?;
-                return Err(error.into());
+                store.claim_notice(approval, to, holder, now.after(wait), now).await?;
             }
         }
+        Ok(true)
     }
-    Ok(store.withdrawn_notice(notice).await?)
+
+    async fn withdraw(&mut self, notice: &SentNotice) -> Result<(), Failed> {
+        let (desk, surface, now) = (self.desk, self.surface, Timestamp::now());
+        let (store, holder) = (desk.store(), desk.holder.as_str());
+        let (place, approval) = (notice.addressee.place.as_str(), &notice.approval);
+        // A place that rests is left alone, and what belongs to others comes up in its place.
+        if let Some(left) = self.rests.left(place) {
+            store.claim_withdrawal(notice, holder, now.after(left), now).await?;
+            return Ok(());
+        }
+        self.pace.next().await;
+        let now = Timestamp::now();
+        if !store.claim_withdrawal(notice, holder, now.after(CLAIM), now).await? {
+            return Ok(());
+        }
+        let Some(record) = store.approval(approval).await? else { return Ok(()) };
+        let Some(outcome) = Outcome::of(&record) else { return Ok(()) };
+        // A place that is told no longer is not spoken to.
+        if surface.places().contains(&notice.addressee.place) {
+            match patiently(surface.withdraw(place, &notice.reference, &outcome)).await {
+                Ok(()) => self.rests.went(place, approval),
+                Err(SurfaceError::Never { why }) => {
+                    tracing::warn!(surface = %surface.name(), error = %why, "a message could not be withdrawn");
+                }
+                Err(SurfaceError::Later { why, after }) => {
+                    let (wait, now) = (self.rests.failed(place, approval, after), Timestamp::now());
+                    if now <= record.request.expires_at.after(WITHDRAWING) {
+                        store.claim_withdrawal(notice, holder, now.after(wait), now).await?;
+                        return Ok(());
+                    }
+                    tracing::warn!(surface = %surface.name(), error = %why, "a message is not withdrawn: that was tried for long enough");
+                }
+            }
+        }
+        Ok(store.withdrawn_notice(notice).await?)
+    }
+}
+
+/// What is left alone for a while after failures: places, and single messages in them.
+#[derive(Debug, Default)]
+struct Rests {
+    places: HashMap<String, Rest>,
+    messages: HashMap<(String, ApprovalId), Rest>,
+}
+
+#[derive(Debug)]
+struct Rest {
+    trouble: Trouble,
+    until: Instant,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self { trouble: Trouble::default(), until: Instant::now() }
+    }
+}
+
+impl Rest {
+    fn left(&self) -> Option<Duration> {
+        Some(self.until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+}
+
+impl Rests {
+    /// Returns how long a place is still left alone.
+    fn left(&self, place: &str) -> Option<Duration> {
+        self.places.get(place)?.left()
+    }
+
+    /// Returns when the next of them is no longer left alone.
+    fn soonest(&self) -> Duration {
+        self.places.values().chain(self.messages.values()).filter_map(Rest::left).min().unwrap_or(QUIET)
+    }
+
+    /// Something went to a place.
+    fn went(&mut self, place: &str, approval: &ApprovalId) {
+        self.places.remove(place);
+        self.messages.remove(&(place.to_owned(), approval.clone()));
+    }
+
+    /// Something did not go to a place. Returns how long this message is left alone: longer than the place, where others come first then.
+    fn failed(&mut self, place: &str, approval: &ApprovalId, said: Option<Duration>) -> Duration {
+        if self.messages.len() >= MOST_TROUBLES {
+            self.messages.clear();
+        }
+        let of_place = self.places.entry(place.to_owned()).or_default();
+        let rest = of_place.trouble.next(said);
+        of_place.until = Instant::now() + rest;
+        let message = self.messages.entry((place.to_owned(), approval.clone())).or_default();
+        let wait = rest.saturating_add(message.trouble.next(None));
+        message.until = Instant::now() + wait;
+        wait
+    }
 }
 
 async fn patiently<T>(work: impl Future<Output = Result<T, SurfaceError>>) -> Result<T, SurfaceError> {
@@ -229,14 +306,14 @@ impl Pace {
 }
 
 /// How long it is waited after failures that follow each other.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Trouble(u32);
 
 impl Trouble {
-    /// Returns how long it is waited now; as long as the service says, if it does.
+    /// Returns how long it is waited now; longer if the service says so, up to a bound. That it says `0` hurries nobody.
     pub(super) fn next(&mut self, said: Option<Duration>) -> Duration {
         let doubled = FIRST.saturating_mul(1_u32.checked_shl(self.0).unwrap_or(u32::MAX)).min(LAST);
         self.0 = self.0.saturating_add(1).min(16);
-        said.unwrap_or(doubled)
+        said.unwrap_or_default().min(MOST_SAID).max(doubled)
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::server::{Asked, Server, nothing, ok};
-use crate::stage::{Stage, anywhere, name};
+use crate::stage::{Stage, anywhere, name, until};
 
 fn secret(of: &str) -> String {
     format!("{of}-{}", "0123456789abcdef".repeat(2))
@@ -146,6 +146,36 @@ async fn a_delivery_is_tried_again_with_its_id() {
     stage.store.resolve_approval(&record.id, Decision::Deny, "joe", Timestamp::now()).await.unwrap();
     let kinds: Vec<Value> = server.until("hook", 4).await.iter().map(|event| event["type"].clone()).collect();
     assert_eq!(kinds[3], "approval.resolved");
+}
+
+#[tokio::test]
+async fn what_fails_each_time_keeps_nothing_else_back() {
+    let stage = Stage::new();
+    let server = Server::start(|asked| {
+        let text = String::from_utf8_lossy(&asked.body);
+        let is_broken = text.contains("poison") || text.contains("approval.resolved");
+        if is_broken { Some((503, "", Vec::new())) } else { ok(nothing()) }
+    })
+    .await;
+    let _running = stage.desk(webhook(&server.url, anywhere())).run();
+    stage.ask("poison").await;
+    server.until("hook", 1).await;
+    let told = async |command: &str| {
+        let record = stage.ask(command).await;
+        until(|| {
+            let text = |asked: &Asked| String::from_utf8_lossy(&asked.body).contains(command);
+            server.asked().iter().any(text).then_some(())
+        })
+        .await;
+        record
+    };
+    // A question that can't be told comes before it.
+    let second = told("second").await;
+    stage.store.resolve_approval(&second.id, Decision::Deny, "joe", Timestamp::now()).await.unwrap();
+    // A message that can't be withdrawn comes before it.
+    until(|| server.asked().iter().any(|asked| asked.json()["type"] == "approval.resolved").then_some(()))
+        .await;
+    told("third").await;
 }
 
 #[tokio::test]
