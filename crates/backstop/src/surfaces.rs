@@ -2,4 +2,4 @@
 
 pub use backstop_surfaces::{Ceiling, Desk, Holder, Running, Surface, SurfaceError, SurfaceName};
 
-pub use crate::lower::surfaces::{SurfaceConfigError, Surfaces, surfaces};
+pub use crate::lower::surfaces::{SurfaceConfigError, Surfaces, surface_secrets, surfaces};

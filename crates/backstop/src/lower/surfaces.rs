@@ -1,5 +1,6 @@
 //! `approvals.surfaces` as surfaces.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop_config::{Loaded, MailEncryption, Name, Secret as ConfigSecret, Spanned, SurfaceAnswers, Text};
@@ -116,6 +117,19 @@ pub fn surfaces(
     }
     let console = config.console.as_ref().and_then(|console| Url::parse(console.value.expose()).ok());
     Ok(Surfaces { all, console })
+}
+
+/// Returns the files that hold secrets of surfaces. Whoever read one could answer in its name, or give people questions of their own.
+pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
+    let config = &loaded.config.approvals.surfaces;
+    let telegram = config.telegram.iter().map(|(_, bot)| &bot.token_file);
+    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token_file, &app.signing_secret_file]);
+    let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token_file);
+    let email = config.email.iter().map(|(_, mail)| &mail.password_file);
+    let webhook =
+        config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret_file, &webhook.answer_secret_file]);
+    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).flatten();
+    all.map(|file| from_operator(loaded, file.value.expose())).collect()
 }
 
 const fn ceiling(answers: SurfaceAnswers) -> Ceiling {

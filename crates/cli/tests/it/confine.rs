@@ -231,6 +231,34 @@ fn a_run_can_not_reach_what_judges_it() {
     assert_eq!(read(&settings), "changed\n");
 }
 
+/// Whoever reads them answers in the name of people.
+#[test]
+fn a_run_reads_no_secret_of_a_surface() {
+    let user = User::with_config(
+        "
+approvals:
+  surfaces:
+    telegram: {phone: {token_file: ../../keys/telegram, chats: [1]}}
+    slack: {ops: {token_file: ../../keys/slack, signing_secret_file: ../../keys/signing, app_id: A1, channels: [C1]}}
+    ntfy: {alarm: {server: 'https://ntfy.example.com', topic: t, token_file: ../../keys/ntfy}}
+    email: {mail: {server: smtp.example.com, user: u, password_file: ../../keys/mail, from: a@example.com, to: [b@example.com]}}
+    webhook: {pager: {url: 'https://pager.example.com', secret_file: ../../keys/out, answer_secret_file: ../../keys/back}}
+",
+    );
+    let keys = user.path().join("keys");
+    std::fs::create_dir(&keys).unwrap();
+    let names = ["telegram", "slack", "signing", "ntfy", "mail", "out", "back"];
+    for name in names {
+        std::fs::write(keys.join(name), format!("hush-{name}")).unwrap();
+    }
+    let tried = "cat ~/keys/*; echo done > here";
+    let done = user.run(&["run", "--hooks-only", "--", "sh", "-c", tried]);
+    assert_eq!(read(&user.work().join("here")), "done\n", "{}", done.whole());
+    assert!(!done.out.contains("hush"), "{}", done.whole());
+    let open = user.run(&["run", "--hooks-only", "--no-sandbox", "--", "sh", "-c", tried]).succeeded();
+    assert!(names.iter().all(|name| open.out.contains(&format!("hush-{name}"))), "{}", open.whole());
+}
+
 /// Whoever makes a file that counts before another, or a program that is found before another, makes credentials.
 #[test]
 fn a_run_makes_no_credentials() {

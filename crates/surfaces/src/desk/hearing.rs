@@ -24,6 +24,8 @@ use crate::surface::{Asks, Heard, Posted, Refused, Surface};
 const LEASE: Duration = Duration::from_secs(80);
 /// How long it is waited while another process hears it.
 const TAKEN: Duration = Duration::from_secs(15);
+/// How many characters of an id are typed at least.
+const FEWEST_OF_ID: usize = 12;
 
 /// What came of what somebody did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,8 +254,14 @@ async fn typed(
     decision: Decision,
     answerer: Answerer,
 ) -> Result<Answered, StoreError> {
+    // INVARIANT (which question is meant is certain): a short beginning could be that of a question that somebody has not looked at.
+    if approval.chars().count() < FEWEST_OF_ID {
+        return Ok(Answered::Unclear("Give at least 12 characters of the id."));
+    }
     let record = match desk.store().find_approval(approval).await {
-        Ok(record) => record,
+        Ok(record) if record.id.as_str().starts_with(approval) => record,
+        // By its code, which is answered with on the machine.
+        Ok(_) => return Ok(Answered::Nothing),
         Err(FindApprovalError::Unknown(_)) => return Ok(Answered::Nothing),
         Err(FindApprovalError::Ambiguous(_)) => {
             return Ok(Answered::Unclear("Several questions begin with that. Give more of the id."));

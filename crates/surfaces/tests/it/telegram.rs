@@ -150,7 +150,7 @@ async fn an_answer_is_typed_about_what_was_told_in_that_chat() {
     let record = stage.ask("rm -r build").await;
     server.until("sendMessage", 1).await;
     let write = |update: i64, chat: i64, from: Value, more: Value| {
-        let mut message = json!({ "message_id": 90 + update, "chat": { "id": chat }, "from": from, "text": format!("/approve {} deny", record.id.as_str().split_at(8).0) });
+        let mut message = json!({ "message_id": 90 + update, "chat": { "id": chat }, "from": from, "text": format!("/approve {} deny", record.id.as_str().split_at(12).0) });
         message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         updates.push(json!({ "update_id": update, "message": message }));
     };
@@ -159,11 +159,14 @@ async fn an_answer_is_typed_about_what_was_told_in_that_chat() {
     write(3, -100, person(42), json!({ "sender_chat": { "id": -100 } }));
     write(4, -100, person(43), json!({}));
     write(5, -100, person(42), json!({ "text": "/approve" }));
-    let told = server.until("sendMessage", 3).await;
+    let short = format!("/approve {} allow-once", record.id.as_str().split_at(11).0);
+    write(7, -100, person(42), json!({ "text": short }));
+    let told = server.until("sendMessage", 4).await;
     assert!(told[1]["text"].as_str().unwrap().contains("not known here"), "{told:?}");
     assert!(told[2]["text"].as_str().unwrap().contains("Write /approve"), "{told:?}");
+    assert!(told[3]["text"].as_str().unwrap().contains("at least 12 characters"), "{told:?}");
     assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
-    write(6, -100, person(42), json!({}));
+    write(8, -100, person(42), json!({}));
     assert_eq!(
         stage.answered(&record.id).await,
         (Decision::Deny, "ann: account 42 of Telegram, by surface phone".to_owned())
