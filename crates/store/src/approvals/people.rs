@@ -145,7 +145,7 @@ impl People {
             Some(person) => format!("{person}: {by}"),
             None => by,
         };
-        Answerer { by, person, people: Some(Arc::clone(self)), token: None, ends_at: None }
+        Answerer { by, person, people: Some(Arc::clone(self)), token: None, ends_at: None, voucher: None }
     }
 }
 
@@ -160,9 +160,18 @@ pub struct Answerer {
     pub(crate) token: Option<AccessTokenId>,
     /// The first moment at which that no longer counts, once the store has looked.
     pub(crate) ends_at: Option<Timestamp>,
+    /// The service that says who they are, where nothing else proves it.
+    pub(crate) voucher: Option<String>,
 }
 
 impl Answerer {
+    /// Says that this service vouches for who they are and nothing else proves it. It could say so of anybody, so that it gives one vote about a
+    /// question, and none where the person who asked for the call may not answer.
+    #[must_use]
+    pub fn vouched_for_by(self, service: impl Into<String>) -> Self {
+        Self { voucher: Some(service.into()), ..self }
+    }
+
     /// Says that they are known by this access token: what they answer where it is said who may answer counts as long as it does.
     #[must_use]
     pub fn with_token(self, token: AccessTokenId) -> Self {
@@ -188,7 +197,7 @@ impl Answerer {
 /// Somebody of whom nothing is known but what the record says of them.
 impl<T: Into<String>> From<T> for Answerer {
     fn from(by: T) -> Self {
-        Self { by: by.into(), person: None, people: None, token: None, ends_at: None }
+        Self { by: by.into(), person: None, people: None, token: None, ends_at: None, voucher: None }
     }
 }
 

@@ -76,6 +76,9 @@ pub struct Vote {
     /// The first moment at which that token no longer counts. It is looked up each time the vote is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Timestamp>,
+    /// The service that alone says who gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voucher: Option<String>,
 }
 
 /// How the vote about a question stands.
@@ -218,6 +221,7 @@ impl ApprovalRecord {
         let may = people.map_or_else(|| route.everybody(), |people| route.may_answer(people, now));
         let why = match &answerer.person {
             None => WhyNot::Unknown,
+            Some(person) if self.is_only_vouched_for(answerer, route, person) => WhyNot::Vouched,
             Some(person) if may.contains(person) && answerer.is_vouched_for(now) => return Ok(()),
             Some(person) if may.contains(person) => WhyNot::Ended,
             Some(person) if route.barred.as_ref() == Some(person) => WhyNot::Barred,
@@ -228,8 +232,21 @@ impl ApprovalRecord {
 }
 
 impl ApprovalRecord {
+    /// Whether a service says who that is that has given its vote, or has none. INVARIANT (one secret is one vote): who has the secret could
+    /// have it vouch for one person after the other, and for another one than who asked.
+    fn is_only_vouched_for(&self, answerer: &Answerer, route: &Route, person: &PersonName) -> bool {
+        let Some(voucher) = &answerer.voucher else { return false };
+        let is_its = |vote: &Vote| vote.person != *person && vote.voucher.as_ref() == Some(voucher);
+        let since = self.votes_since();
+        route.barred.is_some() || self.votes.iter().any(|vote| vote.at >= since && is_its(vote))
+    }
+
     /// Refuses whoever may not answer, before anything is looked up about their token.
-    pub(crate) fn admits_person(&self, answerer: &Answerer, now: Timestamp) -> Result<(), ResolveError> {
+    ///
+    /// # Errors
+    ///
+    /// [`ResolveError::NotAsked`] if they may not answer.
+    pub fn admits_person(&self, answerer: &Answerer, now: Timestamp) -> Result<(), ResolveError> {
         let ends_at = answerer.token.is_some().then_some(Timestamp::from_millis(i64::MAX));
         self.admits(&Answerer { ends_at, ..answerer.clone() }, now)
     }
@@ -287,6 +304,7 @@ pub(crate) fn cast(
         at: now,
         token: by.token.clone(),
         ends_at: by.ends_at,
+        voucher: by.voucher.clone(),
     });
     let mut then = record.clone();
     if let Some(vote) = &vote {
@@ -324,6 +342,8 @@ pub enum WhyNot {
     NotAsked,
     /// The token with which the person answers has ended.
     Ended,
+    /// Only a service says who it is, and it gives no further vote about the question.
+    Vouched,
 }
 
 impl NotAsked {
@@ -335,6 +355,11 @@ impl NotAsked {
             WhyNot::Barred => format!("{person} asked for the call and may not answer"),
             WhyNot::NotAsked => format!("{person} is not asked"),
             WhyNot::Ended => return format!("the token of {person} has ended"),
+            WhyNot::Vouched => {
+                return format!(
+                    "a service vouches for {person}: it gives one vote about a question, and none where whoever asked may not answer"
+                );
+            }
         };
         match self.may_answer.is_empty() {
             true => format!("{who}, and nobody may answer any more"),
@@ -347,7 +372,7 @@ impl std::fmt::Display for NotAsked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "approval `{}`: {}", self.code, self.why())?;
         match self.why {
-            WhyNot::Barred | WhyNot::NotAsked | WhyNot::Ended => Ok(()),
+            WhyNot::Barred | WhyNot::NotAsked | WhyNot::Ended | WhyNot::Vouched => Ok(()),
             WhyNot::Unknown => f.write_str("\nhint: `approvals.people` says how people are known: by `user` of their tokens, or by `account`"),
         }
     }

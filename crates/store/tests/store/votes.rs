@@ -20,6 +20,7 @@ over_all_forms!(
     nobody_else_answers,
     as_many_as_must_allow_the_call,
     a_person_has_one_vote,
+    a_service_that_vouches_has_one_vote,
     one_denial_ends_it,
     what_ended_does_not_count,
     others_may_answer_later,
@@ -172,6 +173,30 @@ async fn a_person_has_one_vote(store: &dyn Store) {
         "{refused:?}"
     );
     assert_eq!(status(store, &record).await, ApprovalStatus::Pending);
+}
+
+async fn a_service_that_vouches_has_one_vote(store: &dyn Store) {
+    let (all, record) = (everybody(), asked(store, 2).await);
+    let vouched = |user: &str, service: &str| by(&all, user).vouched_for_by(service);
+    let waits = allow(store, &record, vouched("ann", "pager"), 1_100).await.unwrap();
+    assert_eq!(waits.state, ApprovalState::Pending);
+    assert_eq!(why(allow(store, &record, vouched("bob", "pager"), 1_110).await).0, WhyNot::Vouched);
+    let denied = PersonsAnswer::new(Decision::Deny, vouched("bob", "pager"), at(1_110));
+    assert!(store.answer_approval(&record.id, denied).await.is_err());
+    // Again the same, and another service.
+    assert_eq!(
+        allow(store, &record, vouched("ann", "pager"), 1_120).await.unwrap().state,
+        ApprovalState::Pending
+    );
+    allow(store, &record, vouched("bob", "bell"), 1_130).await.unwrap();
+    assert_eq!(status(store, &record).await, ApprovalStatus::Allowed);
+    // Who asked may not answer: then nobody does who could be them.
+    let barred = Route { barred: Some(name("ann")), ..route(1) };
+    let record =
+        store.create_approval(NewApproval { route: Some(barred), ..question("ls -l") }).await.unwrap();
+    assert_eq!(why(allow(store, &record, vouched("bob", "pager"), 1_100).await).0, WhyNot::Vouched);
+    allow(store, &record, by(&all, "bob"), 1_100).await.unwrap();
+    assert_eq!(status(store, &record).await, ApprovalStatus::Allowed);
 }
 
 async fn one_denial_ends_it(store: &dyn Store) {

@@ -1,16 +1,16 @@
 //! Deciding about what people do on surfaces.
 //!
 //! In this order: who is it, is that a known person; what does the handle stand for, and was it told here; does the surface take such an answer; is
-//! the question still the one that was shown. Only then is the handle used up, by each person once, so that nobody takes it from others. The
-//! answer itself is given by the store, by the rules of `backstop approvals`.
+//! the question still the one that was shown; may the person answer it. Only then is the handle used up, by each person once, so that nobody takes
+//! it from others. The answer itself is given by the store, by the rules of `backstop approvals`, and a delivery is remembered once it is decided.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
-    Addressee, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError, PersonsAnswer,
-    ResolveError, StoreError, Timestamp,
+    Addressee, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError, Identity,
+    PersonsAnswer, ResolveError, StoreError, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -191,12 +191,35 @@ async fn decide(desk: &Desk, surface: &dyn Surface, heard: &Heard) -> Result<Ans
         return Ok(Answered::Stranger);
     }
     let answerer = people.answerer(&heard.person, surface.signed(&heard.person));
-    if let Some((id, until)) = &heard.delivery {
-        let name = surface.name().as_str();
-        if !desk.store().remember_delivery(name, id, *until, Timestamp::now()).await? {
-            return Ok(Answered::Again);
+    let answerer = match heard.person {
+        // INVARIANT (one secret is one vote): nothing but the service says who that is.
+        Identity::Vouched(_) => answerer.vouched_for_by(surface.name().as_str()),
+        Identity::User(_) | Identity::Account { .. } | Identity::Telegram(_) | Identity::Slack { .. } => {
+            answerer
+        }
+    };
+    // One after the other, so that of two that are the same the first is decided.
+    let _turn = desk.turn.lock().await;
+    let answered = act(desk, surface, heard, answerer).await?;
+    // INVARIANT (nothing is lost): afterwards, so that what a failure kept from counting counts when it is delivered again.
+    let Some((id, until)) = &heard.delivery else { return Ok(answered) };
+    let name = surface.name().as_str();
+    match desk.store().remember_delivery(name, id, *until, Timestamp::now()).await {
+        Ok(true) => Ok(answered),
+        Ok(false) => Ok(Answered::Again),
+        Err(error) => {
+            tracing::warn!(surface = %name, %error, "a delivery could not be remembered");
+            Ok(answered)
         }
     }
+}
+
+async fn act(
+    desk: &Desk,
+    surface: &dyn Surface,
+    heard: &Heard,
+    answerer: Answerer,
+) -> Result<Answered, StoreError> {
     if desk.is_strict() {
         return Ok(Answered::NotHere);
     }
@@ -237,10 +260,22 @@ async fn pressed(
     if record.request.digest != known.digest {
         return Ok(Answered::Refused("the question is about another call now".to_owned()));
     }
+    let now = Timestamp::now();
+    if record.state != ApprovalState::Pending || known.expires_at < now {
+        return Ok(spent(&record));
+    }
+    // INVARIANT (nobody takes it from those who may): before the handle is used up.
+    if let Err(error) = record.admits_person(&answerer, now) {
+        return refused(error);
+    }
     let who = answerer.person().map_or_else(String::new, ToString::to_string);
-    if !desk.store().use_handle(&hash, &who, Timestamp::now()).await? {
-        let now = desk.store().approval(&record.id).await?;
-        return Ok(spent(now.as_ref().unwrap_or(&record)));
+    if !desk.store().use_handle(&hash, &who, now).await? {
+        let Some(record) = desk.store().approval(&record.id).await? else { return Ok(Answered::Nothing) };
+        let has_answered = record.votes.iter().any(|vote| Some(&vote.person) == answerer.person());
+        if record.state != ApprovalState::Pending || has_answered {
+            return Ok(spent(&record));
+        }
+        // It was used, and a failure kept the answer from counting.
     }
     give(desk, &record, decision, answerer).await
 }
@@ -275,6 +310,9 @@ async fn typed(
     if desk.store().notice(&record.id, &to).await?.is_none() {
         return Ok(Answered::Nothing);
     }
+    if record.state != ApprovalState::Pending {
+        return Ok(spent(&record));
+    }
     let (_, offered) = desk.offered(surface, &record);
     if !offered.contains(&decision) {
         return Ok(Answered::NotHere);
@@ -299,20 +337,25 @@ async fn give(
             Ok(Answered::Waits { approval: resolved.record.id })
         }
         Ok(resolved) => Ok(Answered::Counts { approval: resolved.record.id, decision }),
-        Err(ResolveError::Store(error)) => Err(error),
-        Err(ResolveError::Unknown(_)) => Ok(Answered::Nothing),
-        Err(ResolveError::AlreadyResolved { status, by, .. }) => Ok(Answered::Spent { status, by }),
-        Err(ResolveError::Expired { at, .. }) => {
-            Ok(Answered::Refused(format!("the question was over at {at}")))
-        }
-        Err(ResolveError::NotOffered { .. }) => {
+        Err(error) => refused(error),
+    }
+}
+
+/// Says why an answer does not count.
+fn refused(error: ResolveError) -> Result<Answered, StoreError> {
+    match error {
+        ResolveError::Store(error) => Err(error),
+        ResolveError::Unknown(_) => Ok(Answered::Nothing),
+        ResolveError::AlreadyResolved { status, by, .. } => Ok(Answered::Spent { status, by }),
+        ResolveError::Expired { at, .. } => Ok(Answered::Refused(format!("the question was over at {at}"))),
+        ResolveError::NotOffered { .. } => {
             Ok(Answered::Refused("the hooks that asked did not offer this answer".to_owned()))
         }
-        Err(ResolveError::Unseen { .. }) => {
+        ResolveError::Unseen { .. } => {
             Ok(Answered::Refused("a part of the arguments was shown to nobody yet".to_owned()))
         }
-        Err(ResolveError::NotAsked(not_asked)) => Ok(Answered::Refused(line(&not_asked.why(), 200))),
-        Err(ResolveError::OtherVote { .. }) => {
+        ResolveError::NotAsked(not_asked) => Ok(Answered::Refused(line(&not_asked.why(), 200))),
+        ResolveError::OtherVote { .. } => {
             Ok(Answered::Refused("you have answered otherwise already".to_owned()))
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use backstop_engine::Engine;
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{AnswerStore, ApprovalRecord, Timestamp};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinHandle;
 use url::Url;
 use uuid::Uuid;
@@ -58,6 +58,8 @@ pub struct Desk {
     holder: Holder,
     /// What was posted and is not decided yet.
     posted: Arc<Semaphore>,
+    /// Whose turn it is to be decided.
+    turn: Mutex<()>,
 }
 
 /// A desk that tells and hears, until it is dropped.
@@ -104,7 +106,7 @@ impl Desk {
         holder: Holder,
     ) -> Arc<Self> {
         let posted = Arc::new(Semaphore::new(MOST_POSTED));
-        Arc::new(Self { engine, surfaces, console, holder, posted })
+        Arc::new(Self { engine, surfaces, console, holder, posted, turn: Mutex::new(()) })
     }
 
     /// Tells and hears from now on.

@@ -38,6 +38,16 @@ pub(crate) async fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
     panic!("it never came");
 }
 
+/// The people who answer.
+pub(crate) fn people() -> People {
+    let ann =
+        vec![KnownBy::Telegram(42), KnownBy::Slack("T1/U1".to_owned()), KnownBy::Webhook("ann".to_owned())];
+    People::new([
+        (PersonName::new("ann"), ann),
+        (PersonName::new("bob"), vec![KnownBy::Webhook("bob".to_owned())]),
+    ])
+}
+
 pub(crate) struct Stage {
     pub(crate) store: Arc<dyn Store>,
     _folder: TempDir,
@@ -55,12 +65,7 @@ impl Stage {
     }
 
     fn builder(&self) -> EngineBuilder {
-        let ways = vec![
-            KnownBy::Telegram(42),
-            KnownBy::Slack("T1/U1".to_owned()),
-            KnownBy::Webhook("ann".to_owned()),
-        ];
-        let people = Arc::new(People::new([(PersonName::new("ann"), ways)]));
+        let people = Arc::new(people());
         let settings = ApprovalSettings { people, ..ApprovalSettings::default() };
         Engine::builder().store(Arc::clone(&self.store)).approvals(settings)
     }

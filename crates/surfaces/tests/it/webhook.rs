@@ -1,7 +1,9 @@
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backstop_hooks::Decision;
-use backstop_store::{ApprovalState, Timestamp};
+use backstop_store::{ApprovalRecord, ApprovalState, AskedPeople, NewApproval, PersonName, Route, Timestamp};
+use backstop_surfaces::handle::Handle;
 use backstop_surfaces::signature::{SigningSecret, verified};
 use backstop_surfaces::{
     Answered, Ceiling, Desk, Egress, Given, Posted, Refused, Surface as _, SurfaceError, Webhook,
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::server::{Asked, Server, nothing, ok};
-use crate::stage::{Stage, anywhere, name, until};
+use crate::stage::{Stage, anywhere, name, people, question, until};
 
 fn secret(of: &str) -> String {
     format!("{of}-{}", "0123456789abcdef".repeat(2))
@@ -146,6 +148,67 @@ async fn a_delivery_is_tried_again_with_its_id() {
     stage.store.resolve_approval(&record.id, Decision::Deny, "joe", Timestamp::now()).await.unwrap();
     let kinds: Vec<Value> = server.until("hook", 4).await.iter().map(|event| event["type"].clone()).collect();
     assert_eq!(kinds[3], "approval.resolved");
+}
+
+/// Waits until the server was told of a question, and returns the handle of this answer to it.
+async fn handle(server: &Server, record: &ApprovalRecord, decision: Decision) -> String {
+    until(|| {
+        let asked = server.asked();
+        let event = asked
+            .iter()
+            .map(Asked::json)
+            .find(|event| event["data"]["approval"]["id"] == record.id.as_str())?;
+        let answers = event["data"]["answers"].as_array()?.clone();
+        let answer = answers.iter().find(|answer| answer["decision"] == json!(decision))?;
+        Some(answer["handle"].as_str()?.to_owned())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_answer_that_a_failure_kept_from_counting_counts_when_it_comes_again() {
+    let stage = Stage::new();
+    let server = Server::start(|_| ok(nothing())).await;
+    let desk = stage.desk(webhook(&server.url, anywhere()));
+    let _running = desk.run();
+    let record = stage.ask("ls").await;
+    let deny = handle(&server, &record, Decision::Deny).await;
+    // As a process leaves it that is killed in between.
+    let hash = Handle::read(&deny).unwrap().hash();
+    assert!(stage.store.use_handle(&hash, "ann", Timestamp::now()).await.unwrap());
+    let counted = Answered::Counts { approval: record.id.clone(), decision: Decision::Deny };
+    assert_eq!(post(&desk, "a1", &answer(&deny, "ann")).await, Ok(Given::Now(vec![counted])));
+}
+
+#[tokio::test]
+async fn a_webhook_has_one_vote_and_takes_no_button_from_those_who_may_answer() {
+    let stage = Stage::new();
+    let server = Server::start(|_| ok(nothing())).await;
+    let desk = stage.desk(webhook(&server.url, anywhere()));
+    let _running = desk.run();
+    let asked = |barred: Option<&str>| Route {
+        asked: AskedPeople::of(["ann", "bob"], &people()),
+        votes: NonZeroU32::new(2).unwrap(),
+        escalation: None,
+        barred: barred.map(PersonName::new),
+    };
+    let routed =
+        |command: &str, route| NewApproval { route: Some(route), ..question(&json!({ "command": command })) };
+    let record = stage.store.create_approval(routed("one", asked(None))).await.unwrap();
+    let allow = handle(&server, &record, Decision::AllowOnce).await;
+    let waits = Answered::Waits { approval: record.id.clone() };
+    assert_eq!(post(&desk, "a1", &answer(&allow, "ann")).await, Ok(Given::Now(vec![waits.clone()])));
+    assert!(!waits.told().contains("Allowed once"));
+    let refused = post(&desk, "a2", &answer(&allow, "bob")).await.unwrap();
+    assert!(matches!(&refused, Given::Now(all) if matches!(&all[..], [Answered::Refused(_)])), "{refused:?}");
+    // It is not used up by that.
+    let hash = Handle::read(&allow).unwrap().hash();
+    assert!(stage.store.use_handle(&hash, "bob", Timestamp::now()).await.unwrap());
+    let record = stage.store.create_approval(routed("two", asked(Some("carl")))).await.unwrap();
+    let allow = handle(&server, &record, Decision::AllowOnce).await;
+    let refused = post(&desk, "a3", &answer(&allow, "ann")).await.unwrap();
+    assert!(matches!(&refused, Given::Now(all) if matches!(&all[..], [Answered::Refused(_)])), "{refused:?}");
+    assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
 }
 
 #[tokio::test]
