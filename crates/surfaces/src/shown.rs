@@ -1,18 +1,21 @@
 //! What people are shown of a question: the same as on the console and by `backstop approvals`, as plain text of a bounded length.
 //!
-//! The law: *what is not shown is named, and then the call can only be denied there*. Secrets were masked before the question was stored.
+//! The law: *what is not shown is named, and then the call can only be denied there*, whatever it is that is missing. Where there is no bound,
+//! nothing is cut. Secrets were masked before the question was stored.
 
 use backstop_console::{one_line, plain};
 use backstop_hooks::Severity;
-use backstop_store::{ApprovalRecord, Starts, Timestamp};
+use backstop_store::{ApprovalReason, ApprovalRecord, Starts, Timestamp};
 
 /// The most characters of the parts besides arguments and reasons.
 const TITLE: usize = 200;
 const FACT: usize = 100;
 const DESCRIPTION: usize = 400;
+const REASON: usize = 200;
 /// The most lines about what a call would start, and about who asks.
 const MOST_STARTS: usize = 8;
 const MOST_REASONS: usize = 8;
+const MOST_RULES: usize = 4;
 
 /// What is shown of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,24 +49,46 @@ pub(crate) fn head(text: &str, most: usize) -> &str {
     end.map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
 }
 
+/// Shortens parts of a question, and knows whether anything of them is missing.
+struct Cutter {
+    is_bounded: bool,
+    is_cut: bool,
+}
+
+impl Cutter {
+    /// Returns the text on one line of at most `most` characters.
+    fn line(&mut self, text: &str, most: usize) -> String {
+        let whole = line(text, usize::MAX);
+        let shown = if self.is_bounded { line(text, most) } else { whole.clone() };
+        self.is_cut |= shown != whole;
+        shown
+    }
+
+    /// Returns how many of `all` are shown, of which `most` have room, and how many are not.
+    fn count(&mut self, all: usize, most: usize) -> (usize, usize) {
+        let shown = if self.is_bounded { all.min(most) } else { all };
+        let more = all.saturating_sub(shown);
+        self.is_cut |= more > 0;
+        (shown, more)
+    }
+}
+
 /// Returns what is shown of a question in at most `room` UTF-16 units; all of it, if there is no such bound.
 pub fn shown(record: &ApprovalRecord, room: Option<usize>) -> Shown {
     let request = &record.request;
-    let title = format!("{}: {}", severity(request.severity), line(&request.title, TITLE));
-    let mut above = format!("tool: {}\n", line(&request.tool_name.in_full(), FACT));
+    let mut cutter = Cutter { is_bounded: room.is_some(), is_cut: request.unseen };
+    let title = format!("{}: {}", severity(request.severity), cutter.line(&request.title, TITLE));
+    let mut above = format!("tool: {}\n", cutter.line(&request.tool_name.in_full(), FACT));
     for (name, value) in request.whence() {
-        above.push_str(&format!("{name}: {}\n", line(&value, FACT)));
+        above.push_str(&format!("{name}: {}\n", cutter.line(&value, FACT)));
     }
-    let description = plain(&request.description);
-    let mut is_cut = description.chars().count() > DESCRIPTION;
-    if !description.is_empty() {
-        above.push_str(&format!("{}\n", line(&description, DESCRIPTION)));
+    if !request.description.is_empty() {
+        above.push_str(&format!("{}\n", cutter.line(&request.description, DESCRIPTION)));
     }
     // What was marked as seen was all shown to a person, and is what is answered.
     let arguments = request.whole.as_ref().filter(|_| !request.unseen).unwrap_or(&request.preview);
     let arguments = plain(&serde_json::to_string_pretty(arguments).unwrap_or_default());
-    let below = below(record, &mut is_cut);
-    is_cut |= request.unseen;
+    let below = below(record, &mut cutter);
     let note = |is_cut: bool| match is_cut {
         true => {
             "NOT ALL OF THIS CALL IS SHOWN HERE, so it can only be denied here. The console shows all of it.\n"
@@ -72,6 +97,7 @@ pub fn shown(record: &ApprovalRecord, room: Option<usize>) -> Shown {
     };
     let fixed = units(&title) + units(&above) + units(&below) + units(note(true)) + units("arguments:\n\n\n");
     let left = room.map_or(usize::MAX, |room| room.saturating_sub(fixed));
+    let mut is_cut = cutter.is_cut;
     let arguments = if units(&arguments) <= left {
         arguments
     } else {
@@ -84,7 +110,7 @@ pub fn shown(record: &ApprovalRecord, room: Option<usize>) -> Shown {
 }
 
 /// Returns what stands below the arguments.
-fn below(record: &ApprovalRecord, is_cut: &mut bool) -> String {
+fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
     let request = &record.request;
     let mut below = match request.masked {
         0 => String::new(),
@@ -92,17 +118,18 @@ fn below(record: &ApprovalRecord, is_cut: &mut bool) -> String {
         masked => format!("{masked} secrets are masked with *\n"),
     };
     if let Some(starts) = &request.starts {
-        below.push_str(&would_start(starts));
+        below.push_str(&would_start(starts, cutter));
     }
-    for reason in request.reasons.iter().take(MOST_REASONS) {
-        let rules: Vec<String> = reason.rules.iter().take(4).map(|rule| line(rule.as_str(), 60)).collect();
-        let rules = if rules.is_empty() { String::new() } else { format!(" (rule {})", rules.join(", ")) };
-        let (hook, title) = (line(reason.hook.as_str(), 60), line(&reason.title, 100));
-        below.push_str(&format!("asked by {hook}: {title}{rules}\n"));
+    let (reasons, more) = cutter.count(request.reasons.len(), MOST_REASONS);
+    for reason in request.reasons.iter().take(reasons) {
+        let (hook, title) = (cutter.line(reason.hook.as_str(), 60), cutter.line(&reason.title, 100));
+        below.push_str(&format!("asked by {hook}: {title}{}\n", rules(reason, cutter)));
+        // That of the gravest reason stands above already.
+        if !reason.description.is_empty() && reason.description != request.description {
+            below.push_str(&format!("{}\n", cutter.line(&reason.description, REASON)));
+        }
     }
-    let more = request.reasons.len().saturating_sub(MOST_REASONS);
     if more > 0 {
-        *is_cut = true;
         below.push_str(&format!("and {more} more reasons\n"));
     }
     below.push_str(&format!("answer until: {}\n", until(request.expires_at)));
@@ -110,21 +137,32 @@ fn below(record: &ApprovalRecord, is_cut: &mut bool) -> String {
     below
 }
 
-fn would_start(starts: &Starts) -> String {
-    let words = |words: &[backstop_hooks::Text]| {
-        words.iter().map(|word| line(word, 60)).collect::<Vec<_>>().join(" ")
-    };
-    let processes =
-        starts.processes.iter().map(|process| format!("would start: {}", line(&words(&process.words), 120)));
-    let paths = starts
-        .paths
-        .iter()
-        .map(|path| format!("would {}: {}", line(&path.action, 20), line(&path.path, 100)));
-    let hosts = starts.hosts.iter().map(|host| format!("would ask: {}", line(host, 100)));
-    let unknown = starts.unknown.iter().map(|unknown| format!("can't be told: {}", line(unknown, 100)));
-    let all: Vec<String> = processes.chain(paths).chain(hosts).chain(unknown).collect();
-    let more = all.len().saturating_sub(MOST_STARTS).saturating_add(starts.more);
-    let mut told: String = all.iter().take(MOST_STARTS).map(|one| format!("{one}\n")).collect();
+fn rules(reason: &ApprovalReason, cutter: &mut Cutter) -> String {
+    let (shown, more) = cutter.count(reason.rules.len(), MOST_RULES);
+    let mut rules: Vec<String> =
+        reason.rules.iter().take(shown).map(|rule| cutter.line(rule.as_str(), 60)).collect();
+    if more > 0 {
+        rules.push(format!("and {more} more"));
+    }
+    if rules.is_empty() { String::new() } else { format!(" (rule {})", rules.join(", ")) }
+}
+
+fn would_start(starts: &Starts, cutter: &mut Cutter) -> String {
+    let mut all = Vec::new();
+    for process in &starts.processes {
+        let words = process.words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        all.push(format!("would start: {}", cutter.line(&words, 120)));
+    }
+    for path in &starts.paths {
+        all.push(format!("would {}: {}", cutter.line(&path.action, 20), cutter.line(&path.path, 100)));
+    }
+    all.extend(starts.hosts.iter().map(|host| format!("would ask: {}", cutter.line(host, 100))));
+    all.extend(starts.unknown.iter().map(|unknown| format!("can't be told: {}", cutter.line(unknown, 100))));
+    let (shown, more) = cutter.count(all.len(), MOST_STARTS);
+    let mut told: String = all.iter().take(shown).map(|one| format!("{one}\n")).collect();
+    // Those are not in the record.
+    cutter.is_cut |= cutter.is_bounded && starts.more > 0;
+    let more = more.saturating_add(starts.more);
     if more > 0 {
         told.push_str(&format!("and {more} more that it would start or touch\n"));
     }

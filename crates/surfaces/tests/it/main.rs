@@ -10,6 +10,7 @@
 mod email;
 mod notices;
 mod server;
+mod shown;
 mod slack;
 mod stage;
 mod telegram;
