@@ -24,6 +24,8 @@ const MOST_SIGNATURES: usize = 8;
 const ID: &str = "webhook-id";
 const TIMESTAMP: &str = "webhook-timestamp";
 const SIGNATURE: &str = "webhook-signature";
+const SLACK_TIMESTAMP: &str = "x-slack-request-timestamp";
+const SLACK_SIGNATURE: &str = "x-slack-signature";
 
 /// A secret that two servers share.
 #[derive(Clone, Debug)]
@@ -62,6 +64,18 @@ pub(crate) fn sign(
     ]
 }
 
+/// Returns whether a request could be signed by its headers, with a time that is near: what is worth reading.
+pub(crate) fn is_plausible(headers: &HeaderMap, now: Timestamp) -> bool {
+    let has_parts = only(headers, ID).is_some() && only(headers, SIGNATURE).is_some();
+    has_parts && only(headers, TIMESTAMP).is_some_and(|seconds| is_near(seconds, now))
+}
+
+/// Returns whether Slack could have signed a request by its headers, with a time that is near.
+pub(crate) fn is_plausibly_slacks(headers: &HeaderMap, now: Timestamp) -> bool {
+    let has_signature = only(headers, SLACK_SIGNATURE).is_some();
+    has_signature && only(headers, SLACK_TIMESTAMP).is_some_and(|seconds| is_near(seconds, now))
+}
+
 /// Returns the id of a request that is signed, if it is.
 pub fn verified<'a>(
     secret: &SigningSecret,
@@ -81,7 +95,7 @@ pub fn verified<'a>(
 
 /// Returns whether Slack signed a request. The secret is that of the app.
 pub fn is_slacks(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Timestamp) -> bool {
-    let parts = (only(headers, "x-slack-request-timestamp"), only(headers, "x-slack-signature"));
+    let parts = (only(headers, SLACK_TIMESTAMP), only(headers, SLACK_SIGNATURE));
     let (Some(seconds), Some(given)) = parts else { return false };
     let Some(tag) = given.strip_prefix("v0=").and_then(bytes_of) else { return false };
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());

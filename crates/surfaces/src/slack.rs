@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::{Decision, Secret};
 use backstop_store::{Identity, Timestamp};
+use http::HeaderMap;
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
@@ -16,7 +17,7 @@ use crate::asking::{Asker, Egress, bearer};
 use crate::command::{self, Typed};
 use crate::handle::Handle;
 use crate::shown::{head, line};
-use crate::signature::{TOLERANCE, is_slacks};
+use crate::signature::{TOLERANCE, is_plausibly_slacks, is_slacks};
 use crate::surface::{
     Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
 };
@@ -253,6 +254,11 @@ impl Surface for Slack {
         let text = "This is a test of Backstop. Nothing is asked, and nothing has to be done.";
         let ts = self.say(place, text, Self::blocks(text, "", &[], None)).await?;
         Ok(format!("message {ts}"))
+    }
+
+    fn expects(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), Refused> {
+        self.settings.signing_secret.as_ref().ok_or(Refused::NotHere)?;
+        if is_plausibly_slacks(headers, now) { Ok(()) } else { Err(Refused::Unsigned) }
     }
 
     fn posted(&self, posted: &Posted<'_>) -> Result<Vec<Heard>, Refused> {

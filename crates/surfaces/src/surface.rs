@@ -280,6 +280,15 @@ pub trait Surface: fmt::Debug + Send + Sync {
         std::future::pending().await
     }
 
+    /// Returns whether a request could be the service's by its headers alone: whoever can't be is refused before the body is read.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] if nothing is posted to this surface, or the headers are not such that the service signs.
+    fn expects(&self, _headers: &HeaderMap, _now: Timestamp) -> Result<(), Refused> {
+        Err(Refused::NotHere)
+    }
+
     /// Reads what a service posted. The signature is checked before anything else is looked at.
     fn posted(&self, _posted: &Posted<'_>) -> Result<Vec<Heard>, Refused> {
         Err(Refused::NotHere)

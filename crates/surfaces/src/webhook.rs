@@ -11,14 +11,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::Digest;
 use backstop_store::{ApprovalRecord, Identity, Timestamp};
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::asking::{Asker, Egress};
 use crate::handle::Handle;
 use crate::shown::line;
-use crate::signature::{SigningSecret, TOLERANCE, sign, verified};
+use crate::signature::{SigningSecret, TOLERANCE, is_plausible, sign, verified};
 use crate::surface::{
     Asks, Back, Ceiling, Heard, Message, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
 };
@@ -163,6 +163,11 @@ impl Surface for Webhook {
         let now = Timestamp::now().as_millis().to_string();
         let id = self.deliver("backstop.test", &now, json!({ "message": "This is a test." })).await?;
         Ok(format!("delivery {id}"))
+    }
+
+    fn expects(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), Refused> {
+        self.settings.answer_secret.as_ref().ok_or(Refused::NotHere)?;
+        if is_plausible(headers, now) { Ok(()) } else { Err(Refused::Unsigned) }
     }
 
     fn posted(&self, posted: &Posted<'_>) -> Result<Vec<Heard>, Refused> {

@@ -1,7 +1,7 @@
 //! What services post to surfaces, below `/-/surfaces/`: presses and answers of people.
 //!
-//! No token opens this, since services have none of ours: the [surface](backstop_surfaces::Surface) checks their signature before it reads
-//! anything else, and everything until then is bounded here. Whoever is not the service learns nothing but that.
+//! No token opens this, since services have none of ours: the [surface](backstop_surfaces::Surface) looks at the headers before
+//! the body is read, and checks the signature before it reads anything else, and everything until then is bounded here. Whoever is not the service learns nothing but that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 256 << 10;
 /// How many may be read at once.
 const MOST_READ: usize = 32;
 /// How long one may take to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What all such requests share.
 #[derive(Debug)]
@@ -51,6 +51,10 @@ pub(super) async fn answer(shared: &Shared, head: Parts, body: Incoming) -> Resp
     if head.method != Method::POST {
         return Problem::other_method(&["POST"]).response();
     }
+    // Whoever has no name of a surface and no signature takes no place of those who have.
+    if let Err(refused) = desk.expects(name, &head.headers, Timestamp::now()) {
+        return refusal(refused);
+    }
     let Ok(_place) = Arc::clone(&shared.surfaces_door.0).try_acquire_owned() else {
         return Problem::api_busy().response();
     };
@@ -60,12 +64,18 @@ pub(super) async fn answer(shared: &Shared, head: Parts, body: Incoming) -> Resp
     };
     let posted = Posted { headers: &head.headers, body: &body, now: Timestamp::now() };
     match Box::pin(desk.posted(name, &posted)).await {
-        Err(Refused::NotHere) => nothing(),
-        Err(Refused::Unsigned) => Problem::unsigned().response(),
-        Err(Refused::Malformed(why)) => Problem::body(why.to_owned()).response(),
+        Err(refused) => refusal(refused),
         Ok(Given::Busy) => Problem::api_busy().response(),
         Ok(Given::Later) => told(StatusCode::OK, "text/plain", String::new()),
         Ok(Given::Now(answered)) => outcome(answered.last().unwrap_or(&Answered::Nothing)),
+    }
+}
+
+fn refusal(refused: Refused) -> Response<AnswerBody> {
+    match refused {
+        Refused::NotHere => nothing(),
+        Refused::Unsigned => Problem::unsigned().response(),
+        Refused::Malformed(why) => Problem::body(why.to_owned()).response(),
     }
 }
 

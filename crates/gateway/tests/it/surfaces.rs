@@ -151,6 +151,30 @@ async fn only_what_a_service_signed_is_read_and_an_answer_counts_once() {
     assert_eq!((spent.status(), &spent.json()["outcome"]), (409, &json!("spent")));
 }
 
+/// Bodies that never come hold no place: each of these would be waited for.
+#[tokio::test]
+async fn whoever_can_not_be_the_service_is_answered_before_the_body_is_read() {
+    let server = Server::start().await;
+    let posted = |name: &str, header: &str, value: Option<&str>| {
+        let posted = posting(name, "a1", "{}", SECRET).replace("content-length: 2", "content-length: 200");
+        let line = |line: &str| match (line.starts_with(header), value) {
+            (false, _) => format!("{line}\r\n"),
+            (true, Some(value)) => format!("{header}: {value}\r\n"),
+            (true, None) => String::new(),
+        };
+        posted.lines().map(line).collect::<String>()
+    };
+    for (posted, status) in [
+        (posted("phone", "none", None), 404),
+        (posted("pager", "webhook-signature", None), 403),
+        (posted("pager", "webhook-timestamp", None), 403),
+        (posted("pager", "webhook-timestamp", Some("1000000000")), 403),
+        (posted("pager", "webhook-id", None), 403),
+    ] {
+        assert_eq!(talk(&server.gateway, posted).await.status(), status);
+    }
+}
+
 #[tokio::test]
 async fn where_no_surface_is_nothing_is_posted() {
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;

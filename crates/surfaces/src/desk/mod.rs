@@ -12,6 +12,7 @@ use std::time::Duration;
 use backstop_engine::Engine;
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{AnswerStore, ApprovalRecord, Timestamp};
+use http::HeaderMap;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinHandle;
 use url::Url;
@@ -120,6 +121,15 @@ impl Desk {
             }
         }
         Running { desk: Arc::clone(self), tasks }
+    }
+
+    /// Returns whether a request to the surface of this name is worth reading, by its headers.
+    ///
+    /// # Errors
+    /// [`Refused`] if there is no such surface, or the request can't be the service's.
+    pub fn expects(&self, name: &str, headers: &HeaderMap, now: Timestamp) -> Result<(), Refused> {
+        let surface = self.surfaces.iter().find(|surface| surface.name().as_str() == name);
+        surface.ok_or(Refused::NotHere)?.expects(headers, now)
     }
 
     /// Decides about a request that a service posted to the surface of this name.
