@@ -3,6 +3,7 @@
 //! Nobody is authenticated there, and whoever can read the topic reads what is sent. So a notice says that something waits, of which tool and
 //! agent, and links to the console; neither arguments nor what hooks wrote about them are in it, and nothing is answered.
 
+use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,14 +19,19 @@ use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceNa
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_BYTES: usize = 64 << 10;
 
-/// A topic of an ntfy server.
-#[derive(Debug)]
+/// A topic of an ntfy server. Whoever knows the topic reads what is sent there, so it is not shown.
 pub struct Ntfy {
     name: SurfaceName,
     server: Url,
     topic: [String; 1],
     token: Option<Secret>,
     asker: Asker,
+}
+
+impl fmt::Debug for Ntfy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ntfy").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Ntfy {

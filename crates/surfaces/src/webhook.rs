@@ -6,6 +6,7 @@
 //! A delivery that is tried again has the id of the first time. Redirects are not followed, and addresses that are not public are refused unless
 //! the operator allows them.
 
+use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -42,8 +43,8 @@ pub struct Webhook {
     asker: Asker,
 }
 
-/// What a webhook is made of.
-#[derive(Clone, Debug)]
+/// What a webhook is made of. Addresses of webhooks often hold a secret, so it is not shown.
+#[derive(Clone)]
 pub struct WebhookSettings {
     /// Its name.
     pub name: SurfaceName,
@@ -57,6 +58,14 @@ pub struct WebhookSettings {
     pub ceiling: Ceiling,
     /// Where deliveries may go.
     pub egress: Egress,
+}
+
+impl fmt::Debug for WebhookSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, ceiling, egress, .. } = self;
+        let mut shown = f.debug_struct("WebhookSettings");
+        shown.field("name", name).field("ceiling", ceiling).field("egress", egress).finish_non_exhaustive()
+    }
 }
 
 impl Webhook {

@@ -26,7 +26,7 @@ fn secret(of: &str) -> String {
 fn webhook(url: &Url, egress: Egress) -> Webhook {
     Webhook::new(WebhookSettings {
         name: name("pager"),
-        url: url.join("/hook").unwrap(),
+        url: url.join("hook").unwrap(),
         secret: SigningSecret::read(&secret("out")).unwrap(),
         answer_secret: SigningSecret::read(&secret("back")),
         ceiling: Ceiling::Once,
@@ -239,6 +239,13 @@ async fn what_fails_each_time_keeps_nothing_else_back() {
     until(|| server.asked().iter().any(|asked| asked.json()["type"] == "approval.resolved").then_some(()))
         .await;
     told("third").await;
+}
+
+#[test]
+fn an_address_is_shown_to_nobody() {
+    let url = "https://pager.example/sesame/".parse().unwrap();
+    let shown = format!("{:?}", webhook(&url, anywhere()));
+    assert!(shown.contains("pager") && !shown.contains("sesame") && !shown.contains("0123456789"), "{shown}");
 }
 
 #[tokio::test]
