@@ -237,8 +237,7 @@ impl ApprovalRecord {
     fn is_only_vouched_for(&self, answerer: &Answerer, route: &Route, person: &PersonName) -> bool {
         let Some(voucher) = &answerer.voucher else { return false };
         let is_its = |vote: &Vote| vote.person != *person && vote.voucher.as_ref() == Some(voucher);
-        let since = self.votes_since();
-        route.barred.is_some() || self.votes.iter().any(|vote| vote.at >= since && is_its(vote))
+        route.barred.is_some() || self.votes.iter().any(|vote| self.is_of_this_end(vote) && is_its(vote))
     }
 
     /// Refuses whoever may not answer, before anything is looked up about their token.
