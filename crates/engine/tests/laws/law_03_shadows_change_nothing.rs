@@ -39,9 +39,9 @@ fn at_first_sight(behaviour: Behaviour, value: &str, asks: bool) -> Option<Would
         Behaviour::Fails(how, policy) => {
             let outage = matches!(how, crate::model::How::Unreachable | crate::model::How::Hangs);
             let blocks = match policy {
-                backstop_hooks::FailurePolicy::Closed => true,
-                backstop_hooks::FailurePolicy::Open => false,
-                backstop_hooks::FailurePolicy::OpenIfUnreachable => !outage,
+                FailurePolicy::Closed => true,
+                FailurePolicy::Open => false,
+                FailurePolicy::OpenIfUnreachable => !outage,
             };
             blocks.then_some(Would::Block)
         }

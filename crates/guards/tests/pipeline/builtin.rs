@@ -265,15 +265,15 @@ impl Workspace {
 
     fn context(&self) -> CallContext {
         let workspace_dir = self.folder.path().to_str().map(str::to_owned);
-        CallContext { workspace_dir, ..super::support::context() }
+        CallContext { workspace_dir, ..context() }
     }
 
     async fn review(&self, tool: &str, params: Value) -> Reviewed {
-        self.engine.review_tool_call(super::support::call(tool, params), &self.context(), false).await
+        self.engine.review_tool_call(call(tool, params), &self.context(), false).await
     }
 
     async fn permit(&self, tool: &str, params: Value, attendance: &Attendance) -> ToolVerdict {
-        let call = super::support::call(tool, params);
+        let call = call(tool, params);
         self.engine.permit_tool_call(call, &self.context(), attendance).await
     }
 }
@@ -441,10 +441,10 @@ async fn what_the_host_says_is_typed_is_judged_as_the_line_it_makes() {
         let params = json!({
             "action": "write", "id": "p1", "data": data, "program": "bash", "typed": before, "unfinished": "",
         });
-        let mut call = super::support::call("process", params);
+        let mut call = call("process", params);
         call.tool_kind = kind.map(str::to_owned);
         let engine = engine.clone();
-        async move { engine.review_tool_call(call, &super::support::context(), false).await }
+        async move { engine.review_tool_call(call, &context(), false).await }
     };
     let told = Some("typed-terminal");
     assert!(typed(told, "ls\n", "").await.requests.is_empty());

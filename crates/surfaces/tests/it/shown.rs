@@ -24,12 +24,15 @@ fn process(word: &str) -> StartedProcess {
     StartedProcess { words: vec!["sh".into(), word.into()], ..StartedProcess::default() }
 }
 
+/// What makes a question longer than a surface has room for.
+type Change<'a> = Box<dyn FnOnce(&mut NewApproval) + 'a>;
+
 #[tokio::test]
 async fn whatever_is_missing_can_not_be_allowed() {
     let [bounded, _] = both(|_| {}).await;
     assert!(!bounded.is_cut, "{bounded:?}");
     let long = "x".repeat(500);
-    let changes: [(&str, Box<dyn FnOnce(&mut NewApproval)>); 9] = [
+    let changes: [(&str, Change<'_>); 9] = [
         ("the title", Box::new(|asked| asked.title = long.as_str().into())),
         ("the description", Box::new(|asked| asked.description = long.as_str().into())),
         ("the workspace", Box::new(|asked| asked.place.workspace = Some(format!("/{long}")))),
@@ -40,13 +43,13 @@ async fn whatever_is_missing_can_not_be_allowed() {
         (
             "a word",
             Box::new(|asked| {
-                asked.starts = Some(Starts { processes: vec![process(&long)], ..Starts::default() })
+                asked.starts = Some(Starts { processes: vec![process(&long)], ..Starts::default() });
             }),
         ),
         (
             "starts",
             Box::new(|asked| {
-                asked.starts = Some(Starts { processes: vec![process("a"); 9], ..Starts::default() })
+                asked.starts = Some(Starts { processes: vec![process("a"); 9], ..Starts::default() });
             }),
         ),
     ];
