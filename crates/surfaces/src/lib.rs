@@ -6,7 +6,7 @@
 //!
 //! Laws:
 //!
-//! - *A button carries nothing but a [handle](handle)*: random characters that stand for one answer of one addressee to one question, count
+//! - *A button carries nothing but a [handle]*: random characters that stand for one answer of one addressee to one question, count
 //!   once for each person, and end with the question. Following a link decides nothing.
 //! - *Who pressed is what the service proves, and not what a message says.* A person counts if the operator mapped the identity that the
 //!   service vouches for. Names that people choose for themselves count for nothing.
