@@ -52,7 +52,7 @@ pub struct NewApproval {
     /// Where a grant from the answer would apply.
     #[serde(default)]
     pub place: GrantPlace,
-    /// The arguments, bounded for display (see [`preview`]).
+    /// The arguments, bounded for display (see [`preview`](crate::preview)).
     pub preview: Json,
     /// All of the arguments, if the preview shows only a part of them and they can be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -100,7 +100,7 @@ pub struct Allowance {
 pub enum Reach {
     /// The call that asked and waits.
     WaitingCall,
-    /// The next call of the same digest, tool and agent, made in the same place ([`AllowanceScope`]).
+    /// The next call of the same digest, tool and agent, made in the same place ([`AllowanceScope`](crate::AllowanceScope)).
     LaterCall {
         /// The last moment at which it may begin.
         until: Timestamp,
