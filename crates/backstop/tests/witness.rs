@@ -289,7 +289,7 @@ async fn a_server_that_does_not_know_the_trail_or_is_gone_is_told_so() {
 #[test]
 fn what_can_be_no_witness_is_refused_with_its_place() {
     for (witness, message) in [
-        ("{ to: '' }", "must not be empty"),
+        ("{ to: '' }", "must be a text that is not empty"),
         ("{ to: /mnt/w, key: x }", "`key` is for a server"),
         ("{ to: /mnt/w, ca_file: x }", "`ca_file` is for a server"),
         ("{ to: 'https://w.example' }", "could be anybody"),

@@ -238,6 +238,7 @@ fn a_run_reads_no_secret_of_a_surface() {
         "
 approvals:
   surfaces:
+    console: 'https://gate.example.com'
     telegram: {phone: {token_file: ../../keys/telegram, chats: [1]}}
     slack: {ops: {token_file: ../../keys/slack, signing_secret_file: ../../keys/signing, app_id: A1, channels: [C1]}}
     ntfy: {alarm: {server: 'https://ntfy.example.com', topic: t, token_file: ../../keys/ntfy}}
