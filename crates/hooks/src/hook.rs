@@ -114,6 +114,16 @@ record! {
     }
 }
 
+impl Requester {
+    /// The channel of whoever speaks to an agent on the terminal on which it runs.
+    pub const TERMINAL: &'static str = "terminal";
+
+    /// Returns whether that is whoever runs the agent: nobody else writes on its terminal.
+    pub fn is_at_terminal(&self) -> bool {
+        self.channel.as_deref() == Some(Self::TERMINAL) && self.sender_id.is_none()
+    }
+}
+
 /// What a hook is given besides its event: the shared facts, and what is its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {

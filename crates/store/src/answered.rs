@@ -6,6 +6,7 @@
 use backstop_hooks::Decision;
 use serde_json::json;
 
+use crate::approvals::answer::cut;
 use crate::approvals::machine::{Step, Voted};
 use crate::{AccessToken, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
 
@@ -25,11 +26,11 @@ pub const ACCESS_TOKEN_CREATED: &str = "access_token.created";
 /// The kind of the entry for a revoked access token.
 pub const ACCESS_TOKEN_REVOKED: &str = "access_token.revoked";
 
-/// Most characters of who answered.
+/// Most characters of who answered; what is longer ends with `…`.
 const MOST_WHO_CHARS: usize = 256;
 
 fn who(by: &str) -> String {
-    by.chars().take(MOST_WHO_CHARS).collect()
+    cut(by, MOST_WHO_CHARS)
 }
 
 /// Returns the entry about a record that has just become `state`, if that is an answer.

@@ -18,7 +18,7 @@
 //! nobody else does, and as many as must have allowed what runs* ([`Route`]). The store sees to that, so that no way of answering
 //! leads past it.
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod code;
 mod errors;
 pub(crate) mod limits;
@@ -78,7 +78,7 @@ pub struct OpenApprovals {
 pub struct Overview {
     /// How many calls wait for an answer.
     pub waiting: usize,
-    /// Another one with each question that comes, and with each that is answered or ends; it means nothing else.
+    /// Another one with each question that comes, with each vote, and with each that is answered or ends; it means nothing else.
     pub mark: u64,
 }
 
@@ -208,8 +208,8 @@ pub trait ApprovalStore {
     ) -> Result<ApprovalRecord, ConsumeError>;
 
     /// Allows one later call of the same digest, tool and agent in the same place, until `now + ttl`. For
-    /// questions that ended without an answer. One that is still pending is answered with allow-once. Where more people have to
-    /// allow the call, it is one vote for that.
+    /// questions that ended without an answer. One that still waits is answered with allow-once; one whose deadline has passed has
+    /// timed out, whether that was noticed or not. Where more people have to allow the call, it is one vote for that.
     async fn allow_later(
         &self,
         id: &ApprovalId,

@@ -52,25 +52,16 @@ pub struct ActionHandle {
     pub expires_at: Timestamp,
 }
 
-/// Questions that somebody was not told of yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Untold {
-    /// Some of them, by their last moment.
-    pub approvals: Vec<ApprovalId>,
-    /// How many there are.
-    pub all: usize,
-}
-
 /// Notices, handles and deliveries.
 #[async_trait]
 pub trait NoticeStore {
-    /// Returns at most `limit` questions that wait, and that nobody tells this addressee of now or has told it.
+    /// Returns at most `limit` questions that wait, and that nobody tells this addressee of now or has told it, by their last moment.
     async fn untold_approvals(
         &self,
         to: &Addressee,
         now: Timestamp,
         limit: usize,
-    ) -> Result<Untold, StoreError>;
+    ) -> Result<Vec<ApprovalId>, StoreError>;
 
     /// Says that `holder` tells somebody of a question, until `until`. Returns whether it is to do so: not if it was told, or another one
     /// tells it now.

@@ -134,7 +134,7 @@ fn whoever_asked_may_not_answer_and_nobody_is_a_denial() {
     let user = User::new();
     let call = serde_json::json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
     let told =
-        serde_json::json!({"expect": {"tool_result_contains": "may not answer it"}, "text": "all right"});
+        serde_json::json!({"expect": {"tool_result_contains": "nobody may answer it"}, "text": "all right"});
     let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
     user.configure(&routed(&model, "{ask: [ann], barred: requester}"));
     assert_eq!(done(agent(&user, &["--wait-approvals"])).succeeded().out, "all right\n");

@@ -27,7 +27,7 @@ use backstop_hooks::{
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
     CreateApprovalError, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval, NewGrant,
-    People, PersonsAnswer, ResolveError, StoreError, Timestamp,
+    People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -138,10 +138,7 @@ impl Approvals {
         let answered = match answered {
             Ok(answered) if is_routed => answered.kept_from_the_host(),
             Ok(answered) => answered,
-            Err(error) if is_routed || error.is_of_asking_too_much() => {
-                Answered::unasked(&error).kept_from_the_host()
-            }
-            Err(error) => Answered::unasked(&error),
+            Err(error) => Answered::unasked(&error).kept_from_the_host(),
         };
         let Answered { resolution, record, grants, blocked } = answered;
         let objection = petition.end(resolution).await;
@@ -340,6 +337,8 @@ impl Approvals {
         if allowance.has_grants {
             return Ok(());
         }
+        let is_theirs = |vote: &&Vote| vote.decision == Decision::AllowAlways && vote.by == allowance.by;
+        let person = record.votes.iter().find(is_theirs).map(|vote| vote.person.clone());
         for query in &asking.queries {
             if self.store.find_grant(query, now).await?.is_some() {
                 continue;
@@ -353,7 +352,7 @@ impl Approvals {
                     target: GrantTarget::Call { digest: query.digest },
                     title: query.question.title.clone(),
                     created_by: allowance.by.clone(),
-                    person: record.votes.first().map(|vote| vote.person.clone()),
+                    person: person.clone(),
                     created_at: now,
                     expires_at: now.after(self.settings.grant_ttl),
                     most_uses: None,
@@ -382,11 +381,6 @@ enum AskError {
 }
 
 impl AskError {
-    /// Whether the question was refused since its agent asks too much. A host's own user would be asked just as often.
-    fn is_of_asking_too_much(&self) -> bool {
-        matches!(self, Self::Create(CreateApprovalError::TooMany { .. }))
-    }
-
     /// Returns what whoever made the call is told, and whether nobody could judge it.
     fn told(&self) -> (String, bool) {
         let failed = |error: &StoreError| (format!("the store that keeps approvals {}", error.kind()), true);
@@ -471,7 +465,8 @@ impl Answered {
     }
 
     /// INVARIANT (nobody else may answer): what was cancelled a host may ask its own user, of whom nobody knows who it is. So what lacks
-    /// the answer of somebody else is stopped as what nobody answered.
+    /// the answer of somebody else is stopped as what nobody answered. So is what could not be asked: that user would be asked without the
+    /// question, as often as an agent that asks too much wants it, and nothing would tell of it.
     fn kept_from_the_host(mut self) -> Self {
         if let Some(Blocked { cause: BlockCause::Approval { resolution }, .. }) = &mut self.blocked
             && *resolution == Resolution::Cancelled

@@ -121,15 +121,10 @@ impl Routes {
     }
 }
 
-/// Those whom all of several routes ask. The names say for later on who still is one of them, so each name of each route is kept.
-fn of_all(mut asked: impl Iterator<Item = AskedPeople>) -> AskedPeople {
-    let Some(mut all) = asked.next() else { return AskedPeople::default() };
-    for other in asked {
-        all.people.retain(|person| other.people.contains(person));
-        all.named
-            .extend(other.named.into_iter().filter(|name| !all.named.contains(name)).collect::<Vec<_>>());
-    }
-    all
+/// Those whom all of several routes ask. INVARIANT (one reason more is no way around another): whoever leaves what one of them names is asked
+/// by none.
+fn of_all(asked: impl Iterator<Item = AskedPeople>) -> AskedPeople {
+    asked.reduce(AskedPeople::and).unwrap_or_default()
 }
 
 /// Others may answer later whom all of several routes let answer then, from the latest moment on. Where one has nobody but those whom
@@ -159,11 +154,130 @@ fn barred(people: &People, requester: Option<&Identity>) -> Result<PersonName, U
 /// is. `account` is that of this process.
 pub(super) fn requester_of(call: &CallContext, account: Option<&Identity>) -> Option<Identity> {
     match (&call.requester, call.front_end.host) {
-        // Whoever writes in a channel is known there.
+        (Some(requester), Some("agent")) if requester.is_at_terminal() => account.cloned(),
+        // Whoever writes in another channel is known there.
         (Some(requester), _) if requester.channel.is_some() => None,
         (Some(requester), _) => requester.sender_id.clone().map(Identity::User),
         // Behind a proxy there may be anybody.
         (None, Some("agent" | "hooks")) => account.cloned(),
         (None, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_hooks::points::ToolCallEvent;
+    use backstop_hooks::{ApprovalRequest, Params};
+    use backstop_store::{KnownBy, Timestamp};
+    use proptest::prelude::*;
+
+    use super::super::question::question;
+    use super::*;
+    use crate::tool_call::tool_call_digest;
+
+    const NAMES: [&str; 4] = ["ann", "bob", "carl", "dan"];
+    const GROUPS: [&str; 2] = ["oncall", "leads"];
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn some_of(names: Vec<&'static str>) -> impl Strategy<Value = Vec<&'static str>> {
+        let most = names.len();
+        prop::sample::subsequence(names, 1..=most)
+    }
+
+    /// Who is in which group.
+    fn groups() -> impl Strategy<Value = [Vec<&'static str>; 2]> {
+        [some_of(NAMES.to_vec()), some_of(NAMES.to_vec())]
+    }
+
+    fn people(groups: &[Vec<&'static str>; 2]) -> People {
+        let known = NAMES.map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+        let members = |names: &[&str]| names.iter().map(|name| PersonName::new(*name)).collect::<Vec<_>>();
+        let groups = GROUPS.iter().zip(groups).map(|(group, names)| ((*group).to_owned(), members(names)));
+        People::new(known).with_groups(groups)
+    }
+
+    /// Routes, each about what has its number as title.
+    fn routes() -> impl Strategy<Value = Vec<ApprovalRoute>> {
+        let asked = || {
+            let names = some_of([&NAMES[..], &GROUPS[..]].concat());
+            names.prop_map(|names| names.into_iter().map(str::to_owned).collect::<Vec<String>>())
+        };
+        let votes = (1..3_u32).prop_map(|votes| NonZeroU32::new(votes).unwrap());
+        let after = (1..4_u64).prop_map(Duration::from_hours);
+        let escalate = prop::option::weighted(0.7, (after, asked()));
+        let all = vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny];
+        let decisions = prop::option::of(prop::sample::subsequence(all, 0..=3));
+        let route = (asked(), prop::bool::weighted(0.2), votes, escalate, decisions);
+        prop::collection::vec(route, 1..4).prop_map(|routes| {
+            let numbered = routes.into_iter().enumerate();
+            let routes = numbered.map(|(number, (ask, bars_requester, votes, escalate, decisions))| {
+                let title = number.to_string();
+                let fits = move |question: &NewApproval| {
+                    question.reasons.iter().any(|reason| reason.title.as_str() == title)
+                };
+                ApprovalRoute { fits: Arc::new(fits), ask, bars_requester, votes, escalate, decisions }
+            });
+            routes.collect::<Vec<_>>()
+        })
+    }
+
+    /// What comes of a question.
+    #[derive(Debug, PartialEq)]
+    struct Routed {
+        votes: NonZeroU32,
+        /// Who may answer: hour by hour, before and after the groups have changed, and at any time.
+        may: Vec<BTreeSet<PersonName>>,
+        decisions: Vec<Decision>,
+        barred: Option<PersonName>,
+    }
+
+    fn routed(
+        routes: impl IntoIterator<Item = ApprovalRoute>,
+        titles: &[usize],
+        before: &People,
+        after: &People,
+    ) -> Result<Routed, Unroutable> {
+        let requests: Vec<ApprovalRequest> =
+            titles.iter().map(|title| ApprovalRequest::cut(&title.to_string(), "")).collect();
+        let event = ToolCallEvent::new("exec", Params::default());
+        let (digest, now) = (tool_call_digest(&event), Timestamp::from_millis(0));
+        let call = CallContext::default();
+        let mut question = question(&event, digest, &requests, HOUR, &call, now, false);
+        let requester = Identity::User("ann".to_owned());
+        Routes::from_iter(routes).route(&mut question, before, Some(&requester))?;
+        let mut route = question.route.unwrap();
+        // The clock that nobody sets would decide in place of the moments below.
+        if let Some(escalation) = &mut route.escalation {
+            escalation.uptime = None;
+        }
+        let hours = (0..5_u32).map(|hour| Timestamp::from_millis(1).after(HOUR * hour));
+        let may = hours.flat_map(|now| [before, after].map(|people| route.may_answer(people, now)));
+        let may = may.chain([route.everybody()]).collect();
+        Ok(Routed { votes: route.votes, may, decisions: question.allowed_decisions, barred: route.barred })
+    }
+
+    proptest! {
+        #[test]
+        fn several_routes_are_no_milder_than_any_of_them_in_whatever_order(
+            routes in routes(),
+            before in groups(),
+            after in groups(),
+        ) {
+            let (before, after) = (people(&before), people(&after));
+            let mut titles: Vec<usize> = (0..routes.len()).collect();
+            let all = routed(routes.clone(), &titles, &before, &after);
+            titles.reverse();
+            prop_assert_eq!(&all, &routed(routes.iter().rev().cloned(), &titles, &before, &after));
+            let Ok(all) = all else { return Ok(()) };
+            for title in titles {
+                let one = routed(routes.clone(), &[title], &before, &after);
+                let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
+                prop_assert!(all.votes >= one.votes);
+                let narrows = |(all, one): (&BTreeSet<PersonName>, &BTreeSet<PersonName>)| all.is_subset(one);
+                prop_assert!(all.may.iter().zip(&one.may).all(narrows), "{:?} and {:?}", all, one);
+                prop_assert!(all.decisions.iter().all(|decision| one.decisions.contains(decision)));
+                prop_assert!(one.barred.is_none() || all.barred == one.barred);
+            }
+        }
     }
 }

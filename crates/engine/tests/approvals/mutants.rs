@@ -220,11 +220,17 @@ async fn calls_that_waited_for_the_same_allow_always_leave_one_grant(store: Arc<
 }
 
 async fn who_asks_is_told_where_the_question_can_not_be_written_down(store: Arc<dyn Store>) {
-    let (engine, heard) = asking(Arc::clone(&store), request());
     let call = CallContext { session_key: Some("x".repeat(MAX_APPROVAL_BYTES).into()), ..context() };
-    let verdict = engine.permit_tool_call(exec("ls"), &call, &Attendance::Queue).await;
-    assert!(reason(&verdict).contains("could not be asked for"), "{}", reason(&verdict));
-    assert_eq!(told(&heard), [Resolution::Cancelled]);
+    for attendance in [Attendance::Queue, Attendance::Nobody, Attendance::Host] {
+        let (engine, heard) = asking(Arc::clone(&store), request());
+        let verdict = engine.permit_tool_call(exec("ls"), &call, &attendance).await;
+        let said = reason(&verdict);
+        assert!(said.contains("could not be asked for: an approval request has at most"), "{said}");
+        assert_eq!(told(&heard), [Resolution::Cancelled]);
+        // A client would ask its own user about what was cancelled, who sees nothing of the question.
+        let cause = verdict.permit.unwrap_err().cause;
+        assert_eq!(cause, BlockCause::Approval { resolution: Resolution::Timeout }, "{attendance:?}");
+    }
     assert!(rows(&store).await.is_empty());
 }
 

@@ -209,10 +209,17 @@ async fn whoever_asked_for_the_call_does_not_answer(store: Arc<dyn Store>) {
         front_end: FrontEnd { host, client: None },
         ..context()
     };
+    // Only the agent of this process is spoken to on this process's terminal.
+    let at_terminal = |host| CallContext {
+        requester: Some(Requester { channel: Some(Requester::TERMINAL.to_owned()), ..Requester::default() }),
+        ..of(None, None, Some(host))
+    };
     for (call, answers) in [
         (of(Some("ann"), None, Some("gateway")), Some(("ann", "bob"))),
         (of(Some("eve"), None, Some("gateway")), None),
         (of(None, None, Some("agent")), Some(("carl", "ann"))),
+        (at_terminal("agent"), Some(("carl", "ann"))),
+        (at_terminal("gateway"), None),
         (of(None, None, Some("gateway")), None),
         (of(None, None, None), None),
         (of(Some("ann"), Some("chat"), Some("agent")), None),

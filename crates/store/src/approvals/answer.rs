@@ -31,14 +31,21 @@ impl PersonsAnswer {
         Self { has_grants: true, ..self }
     }
 
-    /// Sets what the model is told, if the answer is a denial: one line, cut to [`MAX_WORD_CHARS`].
+    /// Sets what the model is told, if the answer is a denial: one line of at most [`MAX_WORD_CHARS`]; one that is cut ends with `…`.
     #[must_use]
     pub fn with_word(mut self, word: &str) -> Self {
         let line = word.split(|c: char| c.is_whitespace() || c.is_control()).filter(|part| !part.is_empty());
-        let line = line.collect::<Vec<_>>().join(" ");
-        let cut: String = line.chars().take(MAX_WORD_CHARS).collect();
-        self.word = (self.decision == Decision::Deny && !cut.is_empty()).then(|| cut.into());
+        let line = cut(&line.collect::<Vec<_>>().join(" "), MAX_WORD_CHARS);
+        self.word = (self.decision == Decision::Deny && !line.is_empty()).then(|| line.into());
         self
+    }
+}
+
+/// Returns a text of at most so many characters; one that is cut ends with `…`.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.chars().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 

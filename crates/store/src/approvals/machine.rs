@@ -1,5 +1,6 @@
 //! The state machine, without storage: each operation takes a record and returns what it becomes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstop_hooks::{Decision, Digest};
@@ -7,7 +8,7 @@ use backstop_hooks::{Decision, Digest};
 use super::route::{self, Ballot, Vote};
 use super::{
     ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError,
-    CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonsAnswer, Reach, ResolveError,
+    CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
 };
 use crate::Timestamp;
 
@@ -73,39 +74,60 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
-    let ballot = match ballot(record, answer) {
-        Ok(ballot) => ballot,
+    let Tally { vote, is_new, carried } = match tally(record, answer) {
+        Ok(tally) => tally,
         Err(refused) => return Step::stay(Err(refused)),
     };
-    let is_new = ballot.as_ref().is_none_or(|ballot| ballot.vote.is_some());
-    let (vote, carried_by) = match ballot {
-        Some(Ballot { vote, carried_by, allowed }) => (vote.map(|vote| Voted { vote, allowed }), carried_by),
-        None => (None, Some(by.by().to_owned())),
-    };
-    let state = match (decision, carried_by) {
+    let state = match (decision, carried) {
         // INVARIANT (one denial ends it): whoever may answer may say no.
-        (Decision::Deny, _) => answered(decision, by.by(), now, Reach::WaitingCall),
-        (Decision::AllowOnce | Decision::AllowAlways, Some(by)) => {
-            answered(decision, &by, now, Reach::WaitingCall)
+        (Decision::Deny, _) => {
+            ApprovalState::Denied { at: now, by: by.by().to_owned(), word: answer.word.clone() }
+        }
+        (Decision::AllowOnce | Decision::AllowAlways, Some(carried)) => {
+            let allowance = carried.allowance(decision, now, Reach::WaitingCall);
+            ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
         }
         (Decision::AllowOnce | Decision::AllowAlways, None) => {
             return Step { vote, next: None, answer: Ok(is_new) };
         }
     };
-    let state = match state {
-        ApprovalState::Denied { at, by, .. } => ApprovalState::Denied { at, by, word: answer.word.clone() },
-        ApprovalState::Allowed(allowance) => {
-            ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
-        }
-        other => other,
-    };
     Step { vote, next: Some(state), answer: Ok(true) }
 }
 
-/// What the answer is as a vote; `None` where nobody votes.
-fn ballot(record: &ApprovalRecord, answer: &PersonsAnswer) -> Result<Option<Ballot>, ResolveError> {
-    let route = record.request.route.as_ref();
-    route.map(|route| route::cast(record, route, answer)).transpose()
+/// What an answer of somebody who may answer comes to.
+struct Tally {
+    /// The vote that is added; `None` where nobody votes, and for one that was given before.
+    vote: Option<Voted>,
+    /// Whether the answer was not given before.
+    is_new: bool,
+    /// Who has allowed the call now, if that is enough.
+    carried: Option<Carried>,
+}
+
+/// Those who allow a call.
+struct Carried {
+    /// For the record.
+    by: String,
+    /// By name, where they vote.
+    people: BTreeSet<PersonName>,
+}
+
+impl Carried {
+    fn allowance(self, decision: Decision, at: Timestamp, reach: Reach) -> Allowance {
+        let Self { by, people } = self;
+        Allowance { decision, at, by, people, has_grants: false, reach }
+    }
+}
+
+fn tally(record: &ApprovalRecord, answer: &PersonsAnswer) -> Result<Tally, ResolveError> {
+    let Some(route) = &record.request.route else {
+        let carried = Carried { by: answer.by.by().to_owned(), people: BTreeSet::new() };
+        return Ok(Tally { vote: None, is_new: true, carried: Some(carried) });
+    };
+    let Ballot { vote, carried_by, people } = route::cast(record, route, answer)?;
+    let (is_new, allowed) = (vote.is_some(), people.len());
+    let vote = vote.map(|vote| Voted { vote, allowed });
+    Ok(Tally { vote, is_new, carried: carried_by.map(|by| Carried { by, people }) })
 }
 
 /// The run that asked is over.
@@ -160,6 +182,7 @@ pub(crate) fn consume(
             decision: Decision::AllowOnce,
             at: *at,
             by: "timeout".to_owned(),
+            people: BTreeSet::new(),
             has_grants: false,
             reach: Reach::WaitingCall,
         },
@@ -171,13 +194,18 @@ pub(crate) fn consume(
     Step::become_(ApprovalState::Used { allowance, used_at: now }, Ok(()))
 }
 
-/// A human allows one later call.
+/// A human allows one later call. INVARIANT (votes are for one end): a call whose deadline has passed does not wait, also where nobody has
+/// noticed yet, and the votes for it are for no later one.
 pub(crate) fn allow_later(
     record: &ApprovalRecord,
     by: &Answerer,
     ttl: Duration,
     now: Timestamp,
 ) -> Step<Result<(), ResolveError>> {
+    let is_over = record.state == ApprovalState::Pending && record.request.is_over(now);
+    let ended =
+        is_over.then(|| ApprovalRecord { state: ApprovalState::TimedOut { at: now }, ..record.clone() });
+    let record = ended.as_ref().unwrap_or(record);
     if let Err(refused) = record.admits(by, now) {
         return Step::stay(Err(refused));
     }
@@ -195,18 +223,18 @@ pub(crate) fn allow_later(
         | ApprovalState::Cancelled { .. } => {}
         ApprovalState::Allowed(_) => return Step::stay(Err(already(record))),
     }
-    let waiting = record.state == ApprovalState::Pending && !record.request.is_over(now);
-    let reach = if waiting { Reach::WaitingCall } else { Reach::LaterCall { until: now.after(ttl) } };
-    let ballot = match ballot(record, &PersonsAnswer::new(Decision::AllowOnce, by.clone(), now)) {
-        Ok(ballot) => ballot,
+    let reach = match record.state {
+        ApprovalState::Pending => Reach::WaitingCall,
+        _ => Reach::LaterCall { until: now.after(ttl) },
+    };
+    let answer = PersonsAnswer::new(Decision::AllowOnce, by.clone(), now);
+    let Tally { vote, carried, .. } = match tally(record, &answer) {
+        Ok(tally) => tally,
         Err(refused) => return Step::stay(Err(refused)),
     };
-    let (vote, carried_by) = match ballot {
-        Some(Ballot { vote, carried_by, allowed }) => (vote.map(|vote| Voted { vote, allowed }), carried_by),
-        None => (None, Some(by.by().to_owned())),
-    };
-    let next = carried_by.map(|by| answered(Decision::AllowOnce, &by, now, reach));
-    Step { vote, next, answer: Ok(()) }
+    let allowed =
+        carried.map(|carried| ApprovalState::Allowed(carried.allowance(Decision::AllowOnce, now, reach)));
+    Step { vote, next: allowed.or(ended.map(|ended| ended.state)), answer: Ok(()) }
 }
 
 /// The call that waited is gone with its process: what a human allowed and nobody used counts for one later call.
@@ -214,7 +242,8 @@ pub(crate) fn keep(record: &ApprovalRecord, ttl: Duration, now: Timestamp) -> St
     match &record.state {
         ApprovalState::Allowed(allowance) if allowance.decision == Decision::AllowOnce => {
             let reach = Reach::LaterCall { until: now.after(ttl) };
-            Step::become_(answered(Decision::AllowOnce, &allowance.by, now, reach), Ok(()))
+            let kept = Allowance { at: now, has_grants: false, reach, ..allowance.clone() };
+            Step::become_(ApprovalState::Allowed(kept), Ok(()))
         }
         _ => Step::stay(Err(already(record))),
     }
@@ -226,7 +255,7 @@ pub(crate) fn take(record: &ApprovalRecord, scope: &AllowanceScope, now: Timesta
         ApprovalState::Allowed(allowance)
             if matches!(allowance.reach, Reach::LaterCall { .. })
                 && !lapsed(allowance, now)
-                && is_enough(record, scope)
+                && is_enough(record, allowance, scope, now)
                 && in_scope(&record.request, scope) =>
         {
             Step::become_(ApprovalState::Used { allowance: allowance.clone(), used_at: now }, true)
@@ -235,10 +264,11 @@ pub(crate) fn take(record: &ApprovalRecord, scope: &AllowanceScope, now: Timesta
     }
 }
 
-/// INVARIANT (a route is no detour): what few allowed is not enough for a call that more have to allow by now.
-fn is_enough(record: &ApprovalRecord, scope: &AllowanceScope) -> bool {
-    let allowed = record.votes.iter().filter(|vote| vote.decision != Decision::Deny);
-    scope.route.as_ref().is_none_or(|route| route.is_met_by(allowed.map(|vote| &vote.person)))
+/// INVARIANT (a route is no detour): what few allowed is not enough for a call that more have to allow by now. Those count who gave this
+/// allowance, as long as what they gave their votes with does.
+fn is_enough(record: &ApprovalRecord, allowance: &Allowance, scope: &AllowanceScope, now: Timestamp) -> bool {
+    let counted = allowance.people.iter().filter(|person| record.is_still_allowed_by(person, now));
+    scope.route.as_ref().is_none_or(|route| route.is_met_by(counted))
 }
 
 fn in_scope(request: &NewApproval, scope: &AllowanceScope) -> bool {
@@ -265,15 +295,6 @@ fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
         || (!request.unseen
             && request.allowed_decisions.contains(&decision)
             && (decision != Decision::AllowAlways || is_ones))
-}
-
-fn answered(decision: Decision, by: &str, at: Timestamp, reach: Reach) -> ApprovalState {
-    match decision {
-        Decision::Deny => ApprovalState::Denied { at, by: by.to_owned(), word: None },
-        Decision::AllowOnce | Decision::AllowAlways => {
-            ApprovalState::Allowed(Allowance { decision, at, by: by.to_owned(), has_grants: false, reach })
-        }
-    }
 }
 
 /// Returns the answer that a human gave to the question as it was asked.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use backstop_hooks::{Decision, Digest};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::people::{Answerer, People, PersonName};
 use super::{ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError};
@@ -37,8 +37,9 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskedPeople {
-    /// The people and groups, as the configuration names them.
-    pub named: Vec<String>,
+    /// The people and groups, as the configuration names them: a list for each route, and all of them must mean a person.
+    #[serde(deserialize_with = "lists")]
+    pub named: Vec<Vec<String>>,
     /// The people whom that meant when the question was asked.
     pub people: BTreeSet<PersonName>,
 }
@@ -110,13 +111,44 @@ impl AskedPeople {
     /// Asks those whom these names mean now.
     pub fn of(named: impl IntoIterator<Item = impl Into<String>>, people: &People) -> Self {
         let named: Vec<String> = named.into_iter().map(Into::into).collect();
-        Self { people: people.meant_by(&named), named }
+        Self { people: people.meant_by(&named), named: vec![named] }
     }
 
-    /// Those of them whom the names still mean.
-    fn still(&self, people: &People) -> BTreeSet<PersonName> {
-        people.meant_by(&self.named).intersection(&self.people).cloned().collect()
+    /// Asks those alone who are asked both here and there, as long as the names here and there mean them.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.people.retain(|person| other.people.contains(person));
+        for list in other.named {
+            if !self.named.contains(&list) {
+                self.named.push(list);
+            }
+        }
+        self
     }
+
+    /// Those of them whom the names still mean, each list of them.
+    fn still(&self, people: &People) -> BTreeSet<PersonName> {
+        let mut still = self.people.clone();
+        for list in &self.named {
+            let meant = people.meant_by(list);
+            still.retain(|person| meant.contains(person));
+        }
+        still
+    }
+}
+
+/// Reads lists of names, or the one list that questions had before.
+fn lists<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Named {
+        Lists(Vec<Vec<String>>),
+        List(Vec<String>),
+    }
+    Ok(match Named::deserialize(deserializer)? {
+        Named::Lists(lists) => lists,
+        Named::List(list) => vec![list],
+    })
 }
 
 impl Escalation {
@@ -192,13 +224,19 @@ impl ApprovalRecord {
     pub(crate) fn allowed_by(&self, route: &Route, people: &People, now: Timestamp) -> BTreeSet<PersonName> {
         let may = route.may_answer(people, now);
         let counts = |vote: &&Vote| {
-            vote.decision != Decision::Deny
-                && vote.digest == self.request.digest
-                && self.is_of_this_end(vote)
-                && vote.counts(now)
-                && may.contains(&vote.person)
+            self.is_allowed_by(vote, now) && self.is_of_this_end(vote) && may.contains(&vote.person)
         };
         self.votes.iter().filter(counts).map(|vote| vote.person.clone()).collect()
+    }
+
+    /// Whether that vote allows this call, and was given with something that still counts.
+    fn is_allowed_by(&self, vote: &Vote, now: Timestamp) -> bool {
+        vote.decision != Decision::Deny && vote.digest == self.request.digest && vote.counts(now)
+    }
+
+    /// Returns whether somebody who has allowed the call has a vote for it that still counts.
+    pub(crate) fn is_still_allowed_by(&self, person: &PersonName, now: Timestamp) -> bool {
+        self.votes.iter().any(|vote| vote.person == *person && self.is_allowed_by(vote, now))
     }
 
     /// Returns how the vote stands, by the configuration as it is; `None` where anybody may answer who may answer at all.
@@ -271,10 +309,10 @@ impl ApprovalRecord {
 pub(crate) struct Ballot {
     /// What is written down of it, if that is new.
     pub(crate) vote: Option<Vote>,
-    /// Those who have allowed the call now, if they are enough.
+    /// Those who have allowed the call now, for the record, if they are enough.
     pub(crate) carried_by: Option<String>,
-    /// Those who have allowed the call now.
-    pub(crate) allowed: usize,
+    /// Those who have allowed the call now, by name.
+    pub(crate) people: BTreeSet<PersonName>,
 }
 
 /// Adds an answer of somebody whom the record [admits](ApprovalRecord::admits).
@@ -309,12 +347,12 @@ pub(crate) fn cast(
     if let Some(vote) = &vote {
         then.put_vote(vote.clone());
     }
-    let allowed = then.allowed_by(route, people, now);
-    let carried_by = (allowed.len() >= route.most()).then(|| match allowed.len() {
+    let people = then.allowed_by(route, people, now);
+    let carried_by = (people.len() >= route.most()).then(|| match people.len() {
         1 => by.by().to_owned(),
-        _ => listed(allowed.iter(), "and"),
+        _ => listed(people.iter(), "and"),
     });
-    Ok(Ballot { vote, carried_by, allowed: allowed.len() })
+    Ok(Ballot { vote, carried_by, people })
 }
 
 /// Somebody may not answer.
@@ -372,7 +410,7 @@ impl std::fmt::Display for NotAsked {
         write!(f, "approval `{}`: {}", self.code, self.why())?;
         match self.why {
             WhyNot::Barred | WhyNot::NotAsked | WhyNot::Ended | WhyNot::Vouched => Ok(()),
-            WhyNot::Unknown => f.write_str("\nhint: `approvals.people` says how people are known: by `user` of their tokens, or by `account`"),
+            WhyNot::Unknown => f.write_str("\nhint: `approvals.people` says how people are known: by `user` of their tokens, by `account`, or by `telegram`, `slack` or `webhook`"),
         }
     }
 }

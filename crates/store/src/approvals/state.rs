@@ -1,8 +1,11 @@
 //! What becomes of a question.
 
+use std::collections::BTreeSet;
+
 use backstop_hooks::{ApprovalId, Decision, Json, Text};
 use serde::{Deserialize, Serialize};
 
+use super::people::PersonName;
 use super::request::NewApproval;
 use super::route::Vote;
 use crate::Timestamp;
@@ -86,6 +89,9 @@ pub struct Allowance {
     pub at: Timestamp,
     /// Who allowed it.
     pub by: String,
+    /// The people whose votes were enough, where it was said who may answer.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub people: BTreeSet<PersonName>,
     /// Whether grants were written with the answer, as bounded as the person wanted them: the call that asked adds none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_grants: bool,

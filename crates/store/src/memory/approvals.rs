@@ -114,6 +114,9 @@ impl ApprovalStore for MemoryStore {
         let mut mark = std::hash::DefaultHasher::new();
         for record in &state.approvals {
             (record.id.as_str(), record.state.status().as_str()).hash(&mut mark);
+            for vote in &record.votes {
+                (&vote.person, vote.decision, vote.at).hash(&mut mark);
+            }
         }
         let waiting = state.approvals.iter().filter(|record| record.state == ApprovalState::Pending).count();
         Ok(Overview { waiting, mark: mark.finish() })
@@ -218,8 +221,10 @@ impl ApprovalStore for MemoryStore {
         scope: &AllowanceScope,
         now: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
         for record in &mut state.approvals {
+            look_up(&state.access_tokens, record);
             if let Step { next: Some(next), answer: true, .. } = machine::take(record, scope, now) {
                 record.state = next;
                 return Ok(Some(record.clone()));

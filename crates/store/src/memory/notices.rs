@@ -7,7 +7,6 @@ use super::{MemoryStore, State};
 use crate::notices::kept_reference;
 use crate::{
     ANSWERABLE, ActionHandle, Addressee, ApprovalState, NoticeStore, SentNotice, StoreError, Timestamp,
-    Untold,
 };
 
 /// What is known of notices.
@@ -59,7 +58,7 @@ impl NoticeStore for MemoryStore {
         to: &Addressee,
         now: Timestamp,
         limit: usize,
-    ) -> Result<Untold, StoreError> {
+    ) -> Result<Vec<ApprovalId>, StoreError> {
         let state = self.state();
         let is_told = |id: &ApprovalId| {
             let told = state.notices.told.get(&(to.clone(), id.clone()));
@@ -68,8 +67,7 @@ impl NoticeStore for MemoryStore {
         let waiting = state.approvals.iter().filter(|record| record.state == ApprovalState::Pending);
         let mut untold: Vec<_> = waiting.filter(|record| !is_told(&record.id)).collect();
         untold.sort_by_key(|record| record.request.expires_at);
-        let approvals = untold.iter().take(limit).map(|record| record.id.clone()).collect();
-        Ok(Untold { approvals, all: untold.len() })
+        Ok(untold.iter().take(limit).map(|record| record.id.clone()).collect())
     }
 
     async fn claim_notice(

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use super::SqliteStore;
 use super::row::{Word, id as id_column, limit as limit_of};
 use crate::notices::kept_reference;
-use crate::{ANSWERABLE, ActionHandle, Addressee, NoticeStore, SentNotice, StoreError, Timestamp, Untold};
+use crate::{ANSWERABLE, ActionHandle, Addressee, NoticeStore, SentNotice, StoreError, Timestamp};
 
 /// Those that wait, and that nobody tells this addressee of now or has told it.
 const UNTOLD: &str = "status = 'pending' AND NOT EXISTS (SELECT 1 FROM notices WHERE approval = approvals.id \
@@ -18,20 +18,16 @@ impl NoticeStore for SqliteStore {
         to: &Addressee,
         now: Timestamp,
         limit: usize,
-    ) -> Result<Untold, StoreError> {
+    ) -> Result<Vec<ApprovalId>, StoreError> {
         let (to, limit) = (to.clone(), limit_of(limit));
         self.database
             .read(move |db| {
-                let sql = format!("SELECT count(*) FROM approvals WHERE {UNTOLD}");
-                let values = params![to.surface, to.place, now];
-                let all: i64 = db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
                 let sql =
                     format!("SELECT id FROM approvals WHERE {UNTOLD} ORDER BY expires_at, row LIMIT ?4");
                 let mut statement = db.prepare_cached(&sql)?;
                 let values = params![to.surface, to.place, now, limit];
                 let approvals = statement.query_map(values, |row| id_column(row, "id"))?;
-                let approvals = approvals.collect::<rusqlite::Result<Vec<ApprovalId>>>()?;
-                Ok(Untold { approvals, all: usize::try_from(all).unwrap_or_default() })
+                Ok(approvals.collect::<rusqlite::Result<_>>()?)
             })
             .await
     }

@@ -118,7 +118,11 @@ async fn a_denial_brings_a_word_along(store: &dyn Store) {
     let long = ask(store, "id").await;
     let long = store.answer_approval(&long.id, deny(&"é".repeat(9_000), "ann")).await.unwrap();
     let ApprovalState::Denied { word: Some(word), .. } = long.record.state else { panic!() };
-    assert_eq!(word.chars().count(), MAX_WORD_CHARS);
+    assert!(word.chars().count() == MAX_WORD_CHARS && word.ends_with('…'), "{word}");
+    let whole = ask(store, "tty").await;
+    let whole = store.answer_approval(&whole.id, deny(&"é".repeat(MAX_WORD_CHARS), "ann")).await.unwrap();
+    let ApprovalState::Denied { word: Some(word), .. } = whole.record.state else { panic!() };
+    assert!(word.chars().count() == MAX_WORD_CHARS && word.ends_with('é'), "{word}");
     // What allows says nothing to the model.
     let allowed = ask(store, "pwd").await;
     let allow = PersonsAnswer::new(Decision::AllowOnce, "ann", at(1_500)).with_word("go on");

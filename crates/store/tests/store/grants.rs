@@ -16,6 +16,7 @@ over_all_forms!(
     uses_are_counted_until_it_ends,
     a_revoked_grant_is_listed_and_does_not_count,
     who_answers_grants_and_revokes_is_in_the_trail,
+    who_is_too_long_for_the_trail_is_cut_with_a_sign,
 );
 
 fn place() -> GrantPlace {
@@ -220,4 +221,15 @@ async fn who_answers_grants_and_revokes_is_in_the_trail(store: &dyn Store) {
     assert_eq!(said, expected.map(|(kind, by)| (kind, by.into())));
     assert_eq!(entries[0].body.to_value()["decision"], "deny");
     store.verify_audit(None).await.unwrap();
+}
+
+async fn who_is_too_long_for_the_trail_is_cut_with_a_sign(store: &dyn Store) {
+    for (length, is_cut) in [(256, false), (257, true)] {
+        let asked = store.create_approval(question("ls")).await.unwrap();
+        store.resolve_approval(&asked.id, Decision::Deny, &"é".repeat(length), at(1_500)).await.unwrap();
+        let entries = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
+        let said = entries.last().unwrap().body.to_value();
+        let by = said["by"].as_str().unwrap();
+        assert_eq!((by.chars().count(), by.ends_with('…')), (256, is_cut), "{by}");
+    }
 }

@@ -6,17 +6,19 @@ use std::time::Duration;
 use backstop_hooks::{Decision, Json, OwnerId, Severity};
 use backstop_store::{
     ANSWERABLE, Always, AlwaysError, AlwaysScope, AmountArgument, ApprovalReason, ApprovalRecord,
-    ApprovalStatus, GrantPlace, GrantTarget, NewApproval, ResolveError, Store, allow_always,
+    ApprovalStatus, GrantPlace, GrantTarget, NewApproval, PersonsAnswer, ResolveError, Store, allow_always,
 };
 
 use serde_json::json;
 
 use crate::support::{at, digest, over_all_forms, question};
+use crate::votes::{by, everybody, routed};
 
 over_all_forms!(
     what_can_be_answered_is_listed_in_the_order_in_which_it_ends,
     lists_leave_out_what_is_large,
     the_mark_changes_with_each_question_and_each_answer,
+    the_mark_changes_with_each_vote,
     an_answer_that_holds_reaches_as_far_as_the_question_allows,
     an_answer_that_does_not_count_grants_nothing,
 );
@@ -74,6 +76,18 @@ async fn the_mark_changes_with_each_question_and_each_answer(store: &dyn Store) 
     assert_eq!(is_new().await, (true, 1));
     store.cancel_approval(&two.id, at(1_500)).await.unwrap();
     assert_eq!(is_new().await, (true, 0));
+}
+
+async fn the_mark_changes_with_each_vote(store: &dyn Store) {
+    let (all, record) = (everybody(), ask(store, routed(3)).await);
+    let mut seen = vec![store.overview().await.unwrap().mark];
+    for (who, is_new) in [("ann", true), ("ann", false), ("bob", true)] {
+        let answer = PersonsAnswer::new(Decision::AllowOnce, by(&all, who), at(1_500));
+        store.answer_approval(&record.id, answer).await.unwrap();
+        let overview = store.overview().await.unwrap();
+        assert_eq!((!seen.contains(&overview.mark), overview.waiting), (is_new, 1), "{who}");
+        seen.push(overview.mark);
+    }
 }
 
 /// A question that every answer fits.

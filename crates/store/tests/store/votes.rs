@@ -25,6 +25,8 @@ over_all_forms!(
     what_ended_does_not_count,
     others_may_answer_later,
     a_later_call_wants_votes_of_its_own,
+    a_call_whose_time_is_over_does_not_wait,
+    an_allowance_is_that_of_those_who_gave_it,
     nobody_alone_renews_what_two_allowed,
     what_one_allowed_is_not_enough_for_more,
     silence_allows_nothing,
@@ -259,6 +261,39 @@ async fn a_later_call_wants_votes_of_its_own(store: &dyn Store) {
     assert!(store.keep_allowance(&record.id, ttl, at(2_600)).await.is_err());
 }
 
+async fn a_call_whose_time_is_over_does_not_wait(store: &dyn Store) {
+    let (all, record) = (everybody(), asked(store, 2).await);
+    let (ttl, who) = (Duration::from_secs(60), |user: &str| by(&all, user));
+    allow(store, &record, who("ann"), 1_100).await.unwrap();
+    // Its deadline has passed, and nobody has noticed.
+    let waits = store.allow_later(&record.id, &who("bob"), ttl, at(2_100)).await.unwrap();
+    assert_eq!(waits.state, ApprovalState::TimedOut { at: at(2_100) }, "ann allowed the call that waited");
+    assert!(store.take_allowance(&scope(Some(route(2))), at(2_200)).await.unwrap().is_none());
+    let allowed = store.allow_later(&record.id, &who("ann"), ttl, at(2_300)).await.unwrap();
+    assert_eq!(allowed.state.by(), Some("ann and bob"));
+    assert!(store.take_allowance(&scope(Some(route(2))), at(2_400)).await.unwrap().is_some());
+}
+
+async fn an_allowance_is_that_of_those_who_gave_it(store: &dyn Store) {
+    let (all, record) = (everybody(), asked(store, 2).await);
+    let (ttl, who) = (Duration::from_secs(60), |user: &str| by(&all, user));
+    let takes = async |votes: u32, now: i64| {
+        store.take_allowance(&scope(Some(route(votes))), at(now)).await.unwrap().is_some()
+    };
+    allow(store, &record, who("ann"), 1_100).await.unwrap();
+    store.end_waiting(&record.id, at(2_100)).await.unwrap();
+    let (lost, good) = (token(store, "bob").await, token(store, "bob").await);
+    store.allow_later(&record.id, &who("bob").with_token(lost.clone()), ttl, at(2_200)).await.unwrap();
+    store.allow_later(&record.id, &who("carl"), ttl, at(2_300)).await.unwrap();
+    // By now three must allow it, and ann has allowed the call that waited alone.
+    assert!(!takes(3, 2_400).await);
+    // What was given with a token that is revoked does not count, until its person votes once more.
+    store.revoke_access_token(&lost, "me", at(2_500)).await.unwrap();
+    assert!(!takes(2, 2_600).await);
+    store.allow_later(&record.id, &who("bob").with_token(good), ttl, at(2_700)).await.unwrap();
+    assert!(!takes(3, 2_800).await && takes(2, 2_800).await);
+}
+
 async fn nobody_alone_renews_what_two_allowed(store: &dyn Store) {
     let (all, ttl) = (everybody(), Duration::from_secs(1));
     let record = store.create_unattended_approval(routed(2)).await.unwrap();
@@ -366,6 +401,27 @@ async fn an_agent_asks_no_more_than_it_may(store: &dyn Store) {
     assert!(of_main.told().starts_with("3 more were refused since "), "{}", of_main.told());
     let hour = 3_600_000;
     assert!(store.refused_questions(at(1_009 + hour)).await.unwrap().is_empty());
+}
+
+#[test]
+fn whoever_leaves_one_of_several_lists_is_not_asked() {
+    let of = |oncall: &[&str], leads: &[&str]| {
+        let members = |names: &[&str]| names.iter().map(|one| name(one)).collect::<Vec<_>>();
+        let groups = [("oncall".to_owned(), members(oncall)), ("leads".to_owned(), members(leads))];
+        People::new(NAMES.map(|one| (name(one), Vec::new()))).with_groups(groups)
+    };
+    let before = of(&["ann", "bob"], &["ann", "bob", "carl"]);
+    let asked = AskedPeople::of(["oncall"], &before).and(AskedPeople::of(["leads"], &before));
+    let both = Route { asked, ..route(1) };
+    let may = |people: &People| {
+        both.may_answer(people, at(1_100)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(may(&before), ["ann", "bob"]);
+    assert_eq!(may(&of(&["ann", "bob", "carl"], &["bob", "carl"])), ["bob"]);
+    // Questions had one list before.
+    let old = serde_json::json!({ "named": ["oncall"], "people": ["ann", "bob"] });
+    let old: AskedPeople = serde_json::from_value(old).unwrap();
+    assert_eq!(old, AskedPeople::of(["oncall"], &before));
 }
 
 /// What happens to a question, in any order.
