@@ -25,7 +25,8 @@ pub struct Text {
     expanded: Option<String>,
     /// The written text without what is literal: `***${VAR}`.
     masked: String,
-    from_environment: bool,
+    /// The variables that it is made of.
+    variables: Vec<String>,
 }
 
 impl Text {
@@ -33,7 +34,7 @@ impl Text {
     #[must_use]
     pub fn literal(text: impl Into<String>) -> Self {
         let written = text.into();
-        Self { written, expanded: None, masked: MASK.to_owned(), from_environment: false }
+        Self { written, expanded: None, masked: MASK.to_owned(), variables: Vec::new() }
     }
 
     /// Returns the resolved text, including secrets. Do not print it.
@@ -51,7 +52,13 @@ impl Text {
     /// Returns whether some of it came from the environment.
     #[must_use]
     pub const fn is_from_environment(&self) -> bool {
-        self.from_environment
+        !self.variables.is_empty()
+    }
+
+    /// Returns the names of the variables that it is made of.
+    #[must_use]
+    pub fn variables(&self) -> &[String] {
+        &self.variables
     }
 
     /// As written, every literal character hidden.
@@ -107,7 +114,7 @@ pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 struct Parts {
     expanded: String,
     masked: String,
-    from_environment: bool,
+    variables: Vec<String>,
 }
 
 impl Parts {
@@ -121,13 +128,13 @@ impl Parts {
     fn variable(&mut self, name: &str, value: &str) {
         self.expanded.push_str(value);
         self.masked.push_str(&format!("${{{name}}}"));
-        self.from_environment = true;
+        self.variables.push(name.to_owned());
     }
 
     fn finish(self, written: &str) -> Text {
         let expanded = (self.expanded != written).then_some(self.expanded);
-        let Self { masked, from_environment, .. } = self;
-        Text { written: written.to_owned(), expanded, masked, from_environment }
+        let Self { masked, variables, .. } = self;
+        Text { written: written.to_owned(), expanded, masked, variables }
     }
 }
 
@@ -159,6 +166,12 @@ impl Secret {
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
+
+    /// Returns the names of the variables that it is made of.
+    #[must_use]
+    pub fn variables(&self) -> &[String] {
+        self.0.variables()
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -187,6 +200,7 @@ mod tests {
         let text = expand("Bearer ${TOKEN}!").unwrap();
         assert_eq!(text.expose(), "Bearer s3cr3t!");
         assert!(text.is_from_environment());
+        assert_eq!(text.variables(), ["TOKEN"]);
         assert_eq!(format!("{text} {text:?}"), r#"Bearer ${TOKEN}! "Bearer ${TOKEN}!""#);
         assert_eq!(format!("{}", Secret(text)), "***${TOKEN}***");
     }

@@ -17,7 +17,7 @@ use crate::surface::SurfaceError;
 /// The longest time to a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The longest that a service may want to be left alone; one that wants more is asked again then.
-const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Where requests may go.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use backstop_hooks::Decision;
 
-/// The most characters of a message that are looked at.
+/// The most characters of a command.
 const MOST_CHARS: usize = 256;
 
 /// What a message is.
@@ -30,9 +30,8 @@ const HOW: &str = "Write /approve <id> allow-once or /approve <id> deny.";
 const NOT_HERE: &str = "What is allowed from now on is granted on the console, or with `backstop approvals`.";
 
 /// Reads a message. The id comes first, and the decision second; the other way round is understood, too. In a group a command may name
-/// the bot (`/approve@bot`).
+/// the bot (`/approve@bot`). One that is too long, or has more words, is not understood: nothing of it is left out.
 pub fn read(message: &str) -> Typed {
-    let message: String = message.chars().take(MOST_CHARS.saturating_add(1)).collect();
     let mut words = message.split_whitespace();
     let is_ours = words
         .next()
@@ -40,6 +39,9 @@ pub fn read(message: &str) -> Typed {
         .is_some_and(|word| word.eq_ignore_ascii_case("/approve"));
     if !is_ours {
         return Typed::Other;
+    }
+    if message.chars().nth(MOST_CHARS).is_some() {
+        return Typed::Unclear(HOW);
     }
     let (Some(first), Some(second), None) = (words.next(), words.next(), words.next()) else {
         return Typed::Unclear(HOW);
@@ -93,5 +95,7 @@ mod tests {
             assert_eq!(read(message), typed, "{message}");
         }
         assert_eq!(read(&format!("/approve {} deny", "x".repeat(100_000))), Typed::Unclear(HOW));
+        let late = format!("/approve 0a1b allow-once{}not", " ".repeat(300));
+        assert_eq!(read(&late), Typed::Unclear(HOW), "what comes late counts, too");
     }
 }

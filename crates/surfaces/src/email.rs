@@ -16,7 +16,7 @@ use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Message as Mail, Tokio1Executor};
 
 use crate::shown::{line, severity, until};
-use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName};
+use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
 
 /// The longest that one command to the server may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -192,8 +192,7 @@ impl Surface for Email {
     }
 
     async fn test(&self, place: &str) -> Result<String, SurfaceError> {
-        let text = "This is a test of Backstop. Nothing is asked, and nothing has to be done.\n";
         let mail = self.mail(place, "A test of Backstop")?.message_id(None);
-        Self::send(self, mail, text.to_owned()).await.map(|()| "taken by the server".to_owned())
+        Self::send(self, mail, format!("{TEST}\n")).await.map(|()| "taken by the server".to_owned())
     }
 }

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::asking::{Asker, Egress, bearer};
 use crate::shown::{line, until};
-use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName};
+use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_BYTES: usize = 64 << 10;
@@ -117,8 +117,7 @@ impl Surface for Ntfy {
     }
 
     async fn test(&self, _place: &str) -> Result<String, SurfaceError> {
-        let message = "This is a test of Backstop. Nothing is asked, and nothing has to be done.";
-        let id = self.publish(json!({ "message": message, "priority": 2 })).await?;
+        let id = self.publish(json!({ "message": TEST, "priority": 2 })).await?;
         Ok(format!("message {id}"))
     }
 }

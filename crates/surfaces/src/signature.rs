@@ -16,8 +16,10 @@ use ring::hmac;
 pub const TOLERANCE: Duration = Duration::from_secs(300);
 /// The fewest bytes of a secret, as Standard Webhooks have it.
 pub const SHORTEST_SECRET: usize = 24;
-/// The longest id of a delivery that is remembered.
-const LONGEST_ID: usize = 128;
+/// How long a delivery is remembered: as long as its signature can count, seen from both ends.
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(2 * TOLERANCE.as_secs() + 1);
+/// The longest id that is remembered or compared.
+pub(crate) const LONGEST_ID: usize = 128;
 /// The most signatures that are looked at: a sender that changes its secret sends two.
 const MOST_SIGNATURES: usize = 8;
 
@@ -40,6 +42,12 @@ impl SigningSecret {
             None => text.as_bytes().to_vec(),
         };
         (bytes.len() >= SHORTEST_SECRET).then(|| Self(Secret::new(bytes)))
+    }
+
+    /// Returns whether what is signed with the one counts as signed with the other, too. It takes the same time wherever they differ.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let tag = hmac::sign(&self.key(), ID.as_bytes());
+        hmac::verify(&other.key(), ID.as_bytes(), tag.as_ref()).is_ok()
     }
 
     fn key(&self) -> hmac::Key {
@@ -211,6 +219,15 @@ mod tests {
             twice.append(name, value.parse().unwrap());
             assert!(verified(&secret, &twice, b"body", at(1_000)).is_none());
         }
+    }
+
+    #[test]
+    fn secrets_are_the_same_however_they_are_written() {
+        let read = |text: &str| SigningSecret::read(text).unwrap();
+        let text = "0123456789abcdef01234567";
+        let encoded = format!("whsec_{}", BASE64_STANDARD.encode(text));
+        assert!(read(text).is_same(&read(&encoded)) && read(&encoded).is_same(&read(text)));
+        assert!(!read(text).is_same(&read("0123456789abcdef01234568")));
     }
 
     #[test]

@@ -17,9 +17,10 @@ use crate::asking::{Asker, Egress, bearer};
 use crate::command::{self, Typed};
 use crate::handle::Handle;
 use crate::shown::{head, line};
-use crate::signature::{TOLERANCE, is_plausibly_slacks, is_slacks};
+use crate::signature::{LONGEST_ID, REMEMBERED, is_plausibly_slacks, is_slacks};
 use crate::surface::{
     Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
+    TEST,
 };
 
 /// Where the service is.
@@ -30,10 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_BYTES: usize = 1 << 20;
 /// How long it is waited after a token was refused.
 const REFUSED: Duration = Duration::from_secs(300);
-/// How long a delivery is remembered: as long as its signature can count, seen from both ends.
-const REMEMBERED: Duration = Duration::from_secs(2 * TOLERANCE.as_secs() + 1);
-/// The longest id that is remembered or compared.
-const LONGEST_ID: usize = 128;
 
 /// An app at Slack.
 #[derive(Debug)]
@@ -162,7 +159,7 @@ impl Slack {
         if field("api_app_id") != Some(&self.settings.app) {
             return Err(Refused::Malformed("it is about another app"));
         }
-        let asks = match command::read(&format!("/approve {}", head(text, 256))) {
+        let asks = match command::read(&format!("/approve {text}")) {
             Typed::Answer { approval, decision } => Asks::Command { approval, decision },
             Typed::Unclear(why) => Asks::Unclear(why),
             Typed::Other => return Ok(None),
@@ -251,8 +248,7 @@ impl Surface for Slack {
     }
 
     async fn test(&self, place: &str) -> Result<String, SurfaceError> {
-        let text = "This is a test of Backstop. Nothing is asked, and nothing has to be done.";
-        let ts = self.say(place, text, Self::blocks(text, "", &[], None)).await?;
+        let ts = self.say(place, TEST, Self::blocks(TEST, "", &[], None)).await?;
         Ok(format!("message {ts}"))
     }
 

@@ -13,6 +13,9 @@ use url::Url;
 use crate::handle::Handle;
 use crate::shown::Shown;
 
+/// What a test notice says.
+pub(crate) const TEST: &str = "This is a test of Backstop. Nothing is asked, and nothing has to be done.";
+
 /// The name of a surface in the configuration: letters, digits, `-` and `_`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SurfaceName(String);

@@ -21,7 +21,7 @@ use crate::command::{self, Typed};
 use crate::handle::Handle;
 use crate::shown::head;
 use crate::surface::{
-    Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Surface, SurfaceError, SurfaceName,
+    Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Surface, SurfaceError, SurfaceName, TEST,
 };
 
 /// Where the service is, unless the operator runs a server for bots.
@@ -236,8 +236,7 @@ impl Surface for Telegram {
     }
 
     async fn test(&self, place: &str) -> Result<String, SurfaceError> {
-        let text = "This is a test of Backstop. Nothing is asked, and nothing has to be done.";
-        self.say(place, text, json!({})).await.map(|id| format!("message {id}"))
+        self.say(place, TEST, json!({})).await.map(|id| format!("message {id}"))
     }
 
     fn is_fetched(&self) -> bool {

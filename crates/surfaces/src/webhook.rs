@@ -19,7 +19,7 @@ use url::Url;
 use crate::asking::{Asker, Egress};
 use crate::handle::Handle;
 use crate::shown::line;
-use crate::signature::{SigningSecret, TOLERANCE, is_plausible, sign, verified};
+use crate::signature::{REMEMBERED, SigningSecret, is_plausible, sign, verified};
 use crate::surface::{
     Asks, Back, Ceiling, Heard, Message, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
 };
@@ -32,8 +32,6 @@ const MOST_BYTES: usize = 64 << 10;
 const MOST_POSTED: usize = 16 << 10;
 /// The longest name of a user.
 const LONGEST_USER: usize = 128;
-/// How long an id is remembered: as long as a request with it can count, seen from both ends.
-const REMEMBERED: Duration = Duration::from_secs(2 * TOLERANCE.as_secs() + 1);
 
 /// A server that is told, and that may answer.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! `approvals.surfaces` as surfaces.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,10 +22,9 @@ const LONGEST: u64 = 4_096;
 
 /// Why a surface can't be used. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`approvals.surfaces.{kind}.{name}` can't be used: {why}")]
+#[error("`approvals.surfaces.{key}` can't be used: {why}")]
 pub struct SurfaceConfigError {
-    kind: &'static str,
-    name: String,
+    key: String,
     why: String,
 }
 
@@ -97,26 +97,67 @@ pub fn surfaces(
         });
         all.push(Arc::new(email.map_err(|why| of.wrong(why))?));
     }
-    for (name, webhook) in config.webhook.iter() {
+    all.extend(webhooks(loaded, &egress)?);
+    let unusable = |_| SurfaceConfigError { key: "console".to_owned(), why: "it is no address".to_owned() };
+    let console = config.console.as_ref().map(|console| Url::parse(console.value.expose()).map_err(unusable));
+    Ok(Surfaces { all, console: console.transpose()? })
+}
+
+/// INVARIANT (one secret is one vote): nobody who can sign for one webhook, or reads what it is sent, can answer for another.
+fn webhooks(loaded: &Loaded, egress: &Egress) -> Result<Vec<Arc<dyn Surface>>, SurfaceConfigError> {
+    let mut all: Vec<Arc<dyn Surface>> = Vec::new();
+    let mut known: Vec<Signing<'_>> = Vec::new();
+    for (name, webhook) in loaded.config.approvals.surfaces.webhook.iter() {
         let of = Of { loaded, kind: "webhook", name };
         let secret = of.secret("secret", webhook.secret.as_ref(), webhook.secret_file.as_ref())?;
+        let secret = of.signing("secret", &secret)?;
         let answer = of.optional(webhook.answer_secret.as_ref(), webhook.answer_secret_file.as_ref())?;
-        if answer.as_ref().is_some_and(|answer| answer.expose() == secret.expose()) {
+        let answer = answer.map(|answer| of.signing("answer_secret", &answer)).transpose()?;
+        if answer.as_ref().is_some_and(|answer| answer.is_same(&secret)) {
             return Err(of.wrong(
                 "`secret` and `answer_secret` are the same, so what is sent would count as an answer",
             ));
         }
+        let signing = Signing { name, secret: secret.clone(), answer: answer.clone() };
+        if let Some((key, other)) = known.iter().find_map(|other| signing.shared_with(other)) {
+            let (at, there) = (&name.at, &other.name.at);
+            let other = other.name.value.as_str();
+            return Err(of.wrong(format!(
+                "its `{key}` ({at}) is a secret of the webhook `{other}` ({there}), too, so whoever has it would answer for both\nhint: give each webhook secrets of its own"
+            )));
+        }
+        known.push(signing);
         all.push(Arc::new(Webhook::new(WebhookSettings {
             name: of.name()?,
             url: of.url("url", Some(&webhook.url), "")?,
-            secret: of.signing("secret", &secret)?,
-            answer_secret: answer.map(|answer| of.signing("answer_secret", &answer)).transpose()?,
+            secret,
+            answer_secret: answer,
             ceiling: ceiling(webhook.answers.value),
             egress: if webhook.allow_private.value { egress.clone() } else { Egress::Public },
         })));
     }
-    let console = config.console.as_ref().and_then(|console| Url::parse(console.value.expose()).ok());
-    Ok(Surfaces { all, console })
+    Ok(all)
+}
+
+/// The secrets of a webhook.
+struct Signing<'a> {
+    name: &'a Spanned<Name>,
+    secret: SigningSecret,
+    answer: Option<SigningSecret>,
+}
+
+impl Signing<'_> {
+    /// Returns which of its secrets another webhook has, too, where one of the two signs answers with it.
+    fn shared_with<'b>(&self, other: &'b Self) -> Option<(&'static str, &'b Self)> {
+        let is_answer = |answer: &Option<SigningSecret>, one: &SigningSecret| {
+            answer.as_ref().is_some_and(|answer| answer.is_same(one))
+        };
+        let answers = |one: &SigningSecret| is_answer(&other.answer, one) || other.secret.is_same(one);
+        if self.answer.as_ref().is_some_and(answers) {
+            return Some(("answer_secret", other));
+        }
+        is_answer(&other.answer, &self.secret).then_some(("secret", other))
+    }
 }
 
 /// Returns the files that hold secrets of surfaces. Whoever read one could answer in its name, or give people questions of their own.
@@ -130,6 +171,18 @@ pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
         config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret_file, &webhook.answer_secret_file]);
     let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).flatten();
     all.map(|file| from_operator(loaded, file.value.expose())).collect()
+}
+
+/// Returns the variables of the environment that hold secrets of surfaces.
+pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
+    let config = &loaded.config.approvals.surfaces;
+    let telegram = config.telegram.iter().map(|(_, bot)| &bot.token);
+    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token, &app.signing_secret]);
+    let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token);
+    let email = config.email.iter().map(|(_, mail)| &mail.password);
+    let webhook = config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret, &webhook.answer_secret]);
+    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).flatten();
+    all.flat_map(|secret| secret.value.variables()).cloned().collect()
 }
 
 const fn ceiling(answers: SurfaceAnswers) -> Ceiling {
@@ -149,7 +202,7 @@ struct Of<'a> {
 
 impl Of<'_> {
     fn wrong(&self, why: impl Into<String>) -> SurfaceConfigError {
-        SurfaceConfigError { kind: self.kind, name: self.name.value.as_str().to_owned(), why: why.into() }
+        SurfaceConfigError { key: format!("{}.{}", self.kind, self.name.value.as_str()), why: why.into() }
     }
 
     fn name(&self) -> Result<SurfaceName, SurfaceConfigError> {
@@ -200,5 +253,58 @@ impl Of<'_> {
                 "`{key}` is too short, or no base64 behind `whsec_`: at least 24 bytes are wanted"
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_config::{LayerKind, Source};
+
+    use super::*;
+    use crate::{HookTypes, load_sources};
+
+    fn environment(name: &str) -> Option<String> {
+        (name.len() == 1).then(|| format!("{name}-0123456789abcdef0123456789"))
+    }
+
+    fn loaded(webhooks: &[(&str, &str)]) -> Loaded {
+        let line = |(name, secrets): &(&str, &str)| {
+            format!("      {name}: {{url: 'https://{name}.example.com', {secrets}}}\n")
+        };
+        let webhooks: String = webhooks.iter().map(line).collect();
+        let text = format!("approvals:\n  surfaces:\n    webhook:\n{webhooks}");
+        let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+        load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap()
+    }
+
+    #[test]
+    fn a_secret_that_answers_is_that_of_one_webhook() {
+        let told = |one: &str, other: &str| {
+            let loaded = loaded(&[("bell", one), ("pager", other)]);
+            surfaces(&loaded, &environment).map(|told| told.all.len()).map_err(|error| error.to_string())
+        };
+        let bell = "secret: '${A}', answer_secret: '${B}'";
+        for other in ["secret: '${C}', answer_secret: '${D}'", "secret: '${A}', answer_secret: '${D}'"] {
+            assert_eq!(told(bell, other), Ok(2), "{other}");
+        }
+        for (other, key) in [
+            ("secret: '${C}', answer_secret: '${B}'", "answer_secret"),
+            ("secret: '${C}', answer_secret: '${A}'", "answer_secret"),
+            ("secret: '${B}', answer_secret: '${D}'", "secret"),
+            ("secret: '${B}'", "secret"),
+        ] {
+            let error = told(bell, other).unwrap_err();
+            assert!(error.contains(&format!("its `{key}` (backstop.yaml:5:7)")), "{error}");
+            assert!(error.contains("webhook `bell` (backstop.yaml:4:7)"), "{error}");
+            assert!(!error.contains("0123456789"), "{error}");
+        }
+        assert!(told("secret: '${A}', answer_secret: '${A}'", bell).is_err());
+    }
+
+    #[test]
+    fn variables_with_secrets_are_known() {
+        let bell = ("bell", "secret: '${A}', answer_secret: 'x${B}'");
+        let loaded = loaded(&[bell, ("pager", "secret_file: '${C}'")]);
+        assert_eq!(surface_variables(&loaded).iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
     }
 }

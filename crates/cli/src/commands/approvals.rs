@@ -89,7 +89,10 @@ async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Re
     let all = serde_json::to_string_pretty(all).unwrap_or_default();
     output.text(&format!("whole:\n{}", plain(&all)))?;
     // Afterwards: what could not be written was not shown.
-    place.seen(&record.id).await
+    if !place.seen(&record.id).await? {
+        output.say("note: you are not asked, or the question is over: this counts as seen by nobody who may allow the call");
+    }
+    Ok(())
 }
 
 async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error> {

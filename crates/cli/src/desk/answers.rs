@@ -33,10 +33,7 @@ pub(super) async fn answer(
             Err(FindApprovalError::Unknown(_)) => Reply::Unknown,
             Err(error) => return Err(error.into()),
         },
-        Request::Seen { id } => match store.mark_seen(&id).await? {
-            Some(record) => Reply::Question(record.into()),
-            None => Reply::Unknown,
-        },
+        Request::Seen { id } => seen(store, &id, &answerer(String::new())).await?,
         Request::Answer { id, decision, word, by } => {
             let answer = PersonsAnswer::new(decision, answerer(by), now).with_word(&word.unwrap_or_default());
             Reply::Question(store.answer_approval(&id, answer).await?.record.into())
@@ -52,6 +49,16 @@ pub(super) async fn answer(
             Reply::Revoked(store.revoke_grant(&id, answerer(by).by(), now).await?.map(Box::new))
         }
     })
+}
+
+/// INVARIANT (what the human saw): what is shown to somebody who may not answer counts as seen by nobody.
+async fn seen(store: &dyn AnswerStore, id: &ApprovalId, by: &Answerer) -> Result<Reply, Error> {
+    let Some(record) = store.approval(id).await? else { return Ok(Reply::Unknown) };
+    if record.admits_person(by, Timestamp::now()).is_err() {
+        return Ok(Reply::Question(record.into()));
+    }
+    let seen = store.mark_seen(id).await?;
+    Ok(seen.map_or(Reply::Unknown, |record| Reply::Question(record.into())))
 }
 
 async fn approve_always(

@@ -124,9 +124,9 @@ impl Answers {
 }
 
 impl Place {
-    /// Says that all arguments of a question were shown.
-    pub(crate) async fn seen(&self, id: &ApprovalId) -> Result<(), Error> {
-        self.ask(Request::Seen { id: id.clone() }).await.map(drop)
+    /// Says that all arguments of a question were shown. Returns whether they count as seen, so that the call can be allowed.
+    pub(crate) async fn seen(&self, id: &ApprovalId) -> Result<bool, Error> {
+        Ok(!self.question(Request::Seen { id: id.clone() }).await?.request.unseen)
     }
 
     /// Answers the call that waits.

@@ -96,6 +96,7 @@ impl Config {
         self.hooks.check(cx);
         self.gateway.check(&self.providers, cx);
         self.budgets.check(cx);
+        self.audit.check(cx);
         cx.in_key("approvals", |cx| self.approvals.check(cx));
         cx.in_key("telemetry", |cx| self.telemetry.check(cx));
         let Some(provider) = &self.agent.provider else { return };

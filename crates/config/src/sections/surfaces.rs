@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use http::Uri;
 use serde_json::{Value, json};
 
 use crate::config_value::{ConfigValue, Entries, item, section};
@@ -182,6 +183,31 @@ fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
     Some(bad(&address.at, format!("`{key}` {message}")).with_hint(hint))
 }
 
+/// Why people can't open the console there: links are made of where the server is, and of a path of their own.
+fn no_origin(address: &Spanned<Text>) -> Option<Problem> {
+    let text = address.value.expose();
+    let uri: Uri = text.parse().ok()?;
+    // A fragment is no part of what is parsed.
+    let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains('#');
+    let is_origin = is_bare && (uri.port().is_none() || uri.port_u16().is_some());
+    (!is_origin).then(|| {
+        bad(&address.at, "`console` must say where the server is, and nothing more".to_owned())
+            .with_hint("for example `https://backstop.example.com`, without a path, a query or a fragment")
+    })
+}
+
+/// Why what can be answered means nothing: without the secret that proves who answers, nothing is.
+fn unproved(answers: &Setting<SurfaceAnswers>, secret: Keys<'_>) -> Option<Problem> {
+    let [(key, secret, file_key, file)] = secret;
+    let at = answers.at.as_ref()?;
+    let is_proved = secret.is_some() || file.is_some() || answers.value == SurfaceAnswers::None;
+    (!is_proved).then(|| {
+        let message = format!("`answers` means nothing without `{key}`: nothing is answered there");
+        let hint = format!("add `{key}: ${{VAR}}` or `{file_key}`, or leave `answers` out");
+        Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint(hint)
+    })
+}
+
 fn empty<T>(key: &str, list: &Spanned<Vec<T>>) -> Option<Problem> {
     list.value.is_empty().then(|| bad(&list.at, format!("`{key}` is empty, so nobody would be told")))
 }
@@ -205,6 +231,7 @@ impl SlackSurface {
         let problem = empty("channels", &self.channels)
             .or_else(|| not_once(token, at, true))
             .or_else(|| not_once(signing, at, false))
+            .or_else(|| unproved(&self.answers, signing))
             .or_else(|| unusable("api", self.api.as_ref()));
         report(problem, cx)
     }
@@ -249,6 +276,7 @@ impl WebhookSurface {
         let answer = [("answer_secret", &self.answer_secret, "answer_secret_file", &self.answer_secret_file)];
         let problem = not_once(secret, at, true)
             .or_else(|| not_once(answer, at, false))
+            .or_else(|| unproved(&self.answers, answer))
             .or_else(|| unusable("url", Some(&self.url)));
         report(problem, cx)
     }
@@ -286,7 +314,8 @@ impl Surfaces {
             }
             known.push(text);
         }
-        if let Some(problem) = unusable("console", self.console.as_ref()) {
+        let problem = unusable("console", self.console.as_ref());
+        if let Some(problem) = problem.or_else(|| no_origin(self.console.as_ref()?)) {
             cx.report(problem);
         }
         let noticed = self.ntfy.iter().map(|(name, _)| name).chain(self.email.iter().map(|(name, _)| name));

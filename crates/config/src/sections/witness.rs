@@ -7,6 +7,7 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::Text;
 
+use super::Audit;
 use super::providers::Address;
 
 item! {
@@ -24,6 +25,16 @@ item! {
     check: check;
 }
 
+impl Audit {
+    /// Checks what looks at several keys together.
+    pub(super) fn check(&self, cx: &mut Reader<'_>) {
+        let Some(witness) = self.witness.first().filter(|_| !self.enabled.value) else { return };
+        let message = "`audit.witness` has nothing to keep: `audit.enabled` is `false`";
+        let problem = Problem::new(ProblemKind::Conflict, witness.to.at.clone(), message);
+        cx.report(problem.with_hint("leave one of them out"));
+    }
+}
+
 impl AuditWitness {
     /// Returns whether it is a server.
     pub fn is_server(&self) -> bool {
@@ -38,6 +49,10 @@ impl AuditWitness {
 
     fn wrong(&self) -> Option<(&Place, &'static str, &'static str)> {
         let at = &self.to.at;
+        // A variable may hold nothing, and the folder would be that of the configuration.
+        if self.to.value.expose().trim().is_empty() {
+            return Some((at, "`to` must not be empty", "name a folder or a server"));
+        }
         if !self.is_server() {
             return match (&self.key, &self.ca_file) {
                 (Some(key), _) => {
@@ -45,9 +60,6 @@ impl AuditWitness {
                 }
                 (_, Some(file)) => {
                     Some((&file.at, "`ca_file` is for a server, and `to` is a folder", "leave it out"))
-                }
-                (None, None) if self.to.value.expose().is_empty() => {
-                    Some((at, "`to` must not be empty", "name a folder or a server"))
                 }
                 (None, None) => None,
             };

@@ -317,6 +317,13 @@ async fn typed(
     if !offered.contains(&decision) {
         return Ok(Answered::NotHere);
     }
+    // INVARIANT (what the human saw): a part of it may have been shown elsewhere since, and what the message held only its buttons say.
+    if decision != Decision::Deny && record.request.whole.is_some() {
+        return Ok(Answered::Refused(
+            "the message may have shown a part of the call alone; allow it by a button of the message, or on the console"
+                .to_owned(),
+        ));
+    }
     give(desk, &record, decision, answerer).await
 }
 

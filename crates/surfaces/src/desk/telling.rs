@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Desk, LOOK};
+use crate::asking::LONGEST_WAIT;
 use crate::handle::Handle;
 use crate::surface::{Message, Offer, Outcome, Surface, SurfaceError};
 
@@ -30,8 +31,6 @@ const ROUND: usize = 8;
 /// How long after a failure it is tried again, at first and at most.
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(120);
-/// The longest that a service may have itself left alone.
-const MOST_SAID: Duration = Duration::from_secs(3_600);
 /// How long after the end of its question a message is still withdrawn, if that fails. Its buttons stand for nothing by then.
 const WITHDRAWING: Duration = Duration::from_secs(3_600);
 /// How many messages are known at most that failed.
@@ -103,7 +102,7 @@ impl<'a> Teller<'a> {
         store.expire_approvals(Timestamp::now()).await?;
         for place in surface.places() {
             let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
-            for approval in store.untold_approvals(&to, Timestamp::now(), ROUND).await?.approvals {
+            for approval in store.untold_approvals(&to, Timestamp::now(), ROUND).await? {
                 if self.rests.left(place).is_some() {
                     break;
                 }
@@ -314,6 +313,6 @@ impl Trouble {
     pub(super) fn next(&mut self, said: Option<Duration>) -> Duration {
         let doubled = FIRST.saturating_mul(1_u32.checked_shl(self.0).unwrap_or(u32::MAX)).min(LAST);
         self.0 = self.0.saturating_add(1).min(16);
-        said.unwrap_or_default().min(MOST_SAID).max(doubled)
+        said.unwrap_or_default().min(LONGEST_WAIT).max(doubled)
     }
 }

@@ -166,10 +166,10 @@ async fn a_command_is_read_of_who_slack_says_wrote_it() {
     let _running = desk.run();
     let record = stage.store.create_approval(question(&json!({ "command": "ls" }))).await.unwrap();
     server.until("chat.postMessage", 1).await;
-    let typed = |user: &str, trigger: &str| {
+    let written = |text: &str, user: &str, trigger: &str| {
         form_urlencoded::Serializer::new(String::new())
             .append_pair("command", "/approve")
-            .append_pair("text", &format!("allow {}", record.id))
+            .append_pair("text", text)
             .extend_pairs([
                 ("api_app_id", "A1"),
                 ("team_id", "T1"),
@@ -180,8 +180,16 @@ async fn a_command_is_read_of_who_slack_says_wrote_it() {
             .finish()
             .into_bytes()
     };
+    let text = format!("allow {}", record.id);
+    let typed = |user: &str, trigger: &str| written(&text, user, trigger);
     assert_eq!(post(&desk, &typed("U2", "c1")).await, Ok(Given::Later));
     server.until("chat.postEphemeral", 1).await;
+    assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
+    // Nothing of a command is left out, however late it comes.
+    let late = format!("{text}{}not", " ".repeat(300));
+    assert_eq!(post(&desk, &written(&late, "U1", "c0")).await, Ok(Given::Later));
+    let told = server.until("chat.postEphemeral", 2).await.remove(1);
+    assert!(told["text"].as_str().unwrap().contains("Write /approve"), "{told}");
     assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
     assert_eq!(post(&desk, &typed("U1", "c2")).await, Ok(Given::Later));
     assert_eq!(

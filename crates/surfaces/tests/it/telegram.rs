@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_hooks::{Decision, Secret};
-use backstop_store::{ApprovalState, Timestamp};
+use backstop_hooks::{Decision, Json, Secret};
+use backstop_store::{ApprovalState, NewApproval, Timestamp};
 use backstop_surfaces::{Ceiling, Surface as _, SurfaceError, Telegram};
 use serde_json::{Value, json};
 use url::Url;
@@ -211,6 +211,32 @@ async fn what_does_not_fit_is_named_and_can_only_be_denied() {
     let told = server.until("sendMessage", 2).await.remove(1);
     assert!(told["text"].as_str().unwrap().contains("can't be answered here"), "{told}");
     assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
+}
+
+#[tokio::test]
+async fn what_was_shown_elsewhere_since_can_not_be_allowed_by_a_command() {
+    let (stage, updates) = (Stage::new(), Updates::default());
+    let server = service(updates.clone()).await;
+    let _running = stage.desk(bot(&server.url, Ceiling::Once)).run();
+    // All of it would have room in a message.
+    let arguments = json!({ "numbers": (0..70).collect::<Vec<_>>() });
+    let asked = question(&arguments);
+    assert!(asked.unseen);
+    let asked = NewApproval { whole: Some(Json::new(arguments)), ..asked };
+    let record = stage.store.create_approval(asked).await.unwrap();
+    let message = server.until("sendMessage", 1).await.remove(0);
+    assert_eq!(buttons(&message).iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>(), ["Deny"]);
+    stage.store.mark_seen(&record.id).await.unwrap();
+    let write = |update: i64, answer: &str| {
+        let text = format!("/approve {} {answer}", record.id);
+        updates.push(json!({ "update_id": update, "message": { "message_id": 90 + update, "chat": { "id": -100 }, "from": person(42), "text": text } }));
+    };
+    write(1, "allow-once");
+    let told = server.until("sendMessage", 2).await.remove(1);
+    assert!(told["text"].as_str().unwrap().contains("by a button of the message"), "{told}");
+    assert_eq!(stage.state(&record.id).await, ApprovalState::Pending);
+    write(2, "deny");
+    assert_eq!(stage.answered(&record.id).await.0, Decision::Deny);
 }
 
 #[tokio::test]
