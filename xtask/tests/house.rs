@@ -346,6 +346,25 @@ fn the_compatibility_page_names_tests_that_exist() {
 }
 
 #[test]
+fn sdks_ask_where_a_server_listens() {
+    let listen = backstop_config::Listen::default().0;
+    let says = |file: &str, address: &str| {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        assert!(text.contains(address), "{file} does not say {address}");
+    };
+    for file in [
+        "sdk/python/src/backstop/client.py",
+        "sdk/python/README.md",
+        "sdk/typescript/src/client.js",
+        "sdk/typescript/src/client.d.ts",
+        "sdk/typescript/README.md",
+    ] {
+        says(file, &format!("http://{listen}"));
+    }
+    says("docs/api.md", &format!("localhost:{}/", listen.port()));
+}
+
+#[test]
 fn no_file_is_too_long() {
     for (path, source) in sources() {
         let lines = source.lines().count();

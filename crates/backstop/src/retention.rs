@@ -12,8 +12,8 @@ use backstop_engine::Engine;
 use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
 use backstop_hooks::{CallContext, SessionId};
 use backstop_store::{
-    AuditBound, AuditFilter, AuditPlace, DeleteError, DeletedSession, Deletion, DeletionCause, Store,
-    StoreError, Timestamp,
+    AuditBound, AuditEntry, AuditFilter, AuditPlace, DeleteError, DeletedSession, Deletion, DeletionCause,
+    Store, StoreError, Timestamp,
 };
 
 /// What of small things, approvals and audit entries, counts as much as a session.
@@ -181,28 +181,35 @@ impl Retention {
 
 /// How far a clock may jump between two entries without being asked about.
 const JUMP: Duration = Duration::from_hours(30 * 24);
-/// How many entries are read at a time to find out, and at the most.
-const JUMP_PAGE: usize = 512;
-const MOST_JUMP_PAGES: usize = 128;
-
-/// A jump of the clock within the last day, as the audit trail shows it.
+/// What speaks against deleting by age at a time without a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "within a day the clock went from {before} to {after}, so nothing is deleted by age until a day has passed; {due} audit entries would go\n\
-     hint: set the clock, or where it is right, wait, or have `backstop prune` delete now"
-)]
-pub struct ClockJump {
-    /// The time of the last entry before it.
-    pub before: Timestamp,
-    /// The time of the first one behind it, or now.
-    pub after: Timestamp,
-    /// How many entries of the audit trail would go, as far as one pass reaches.
-    pub due: u64,
+#[non_exhaustive]
+pub enum ClockJump {
+    /// The clock jumped within the last day, as the audit trail shows it.
+    #[error(
+        "within a day the clock went from {before} to {after}, so nothing is deleted by age until a day has passed; {due} audit entries would go\n\
+         hint: set the clock, or where it is right, wait, or have `backstop prune` delete now"
+    )]
+    Shown {
+        /// The time of the last entry before it.
+        before: Timestamp,
+        /// The time of the first one behind it, or now.
+        after: Timestamp,
+        /// How many entries of the audit trail would go, as far as one pass reaches.
+        due: u64,
+    },
+    /// The last day has more entries than were read.
+    #[error(
+        "whether the clock was set within a day can't be told, since the audit trail has too many entries of it, so nothing is deleted by age\n\
+         hint: have `backstop prune` delete what is kept no longer"
+    )]
+    Untold,
 }
 
 impl Retention {
-    /// Returns the jump that speaks against deleting by age at this time without a human: a clock that is set forward makes everything old. A
-    /// machine that was off for a month looks the same, and deletes a day later.
+    /// Returns what speaks against deleting by age at this time without a human: a clock that is set forward makes everything old. A
+    /// machine that was off for a month looks the same, and deletes a day later. It can't be told where no entry that is older than a day
+    /// is in the first `most` pages, each of which has [`MOST_PAGE_READ`](backstop_store::MOST_PAGE_READ) entries.
     ///
     /// # Errors
     ///
@@ -211,26 +218,40 @@ impl Retention {
         self,
         store: &dyn Store,
         now: Timestamp,
+        most: usize,
     ) -> Result<Option<ClockJump>, StoreError> {
-        let (day_ago, mut after, mut from) = (now.before(DAY), now, AuditPlace::END);
-        for _ in 0..MOST_JUMP_PAGES {
-            let page = store.audit_page(&AuditFilter::default(), from, JUMP_PAGE).await?;
-            for entry in &page.entries {
-                if entry.at < day_ago {
-                    if entry.at.until(after) <= JUMP {
-                        return Ok(None);
-                    }
-                    let due = store.prunable_audit(self.audit_bound(now), MANY * SMALL).await?.entries;
-                    return Ok(Some(ClockJump { before: entry.at, after, due }));
-                }
-                after = after.min(entry.at);
+        let older = AuditFilter { until: Some(now.before(DAY)), ..AuditFilter::default() };
+        let mut from = AuditPlace::END;
+        for _ in 0..most {
+            let page = store.audit_page(&older, from, 1).await?;
+            if let Some(last) = page.entries.first() {
+                return self.jump_behind(last, store, now).await;
             }
             if page.ended {
                 return Ok(None);
             }
             from = page.next;
         }
-        Ok(None)
+        Ok(Some(ClockJump::Untold))
+    }
+
+    /// Returns whether the clock jumped after `last`, the last entry that is older than a day.
+    async fn jump_behind(
+        self,
+        last: &AuditEntry,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Option<ClockJump>, StoreError> {
+        if last.at.until(now) <= JUMP {
+            return Ok(None);
+        }
+        let behind = store.audit(&AuditFilter::default(), last.seq, 1).await?;
+        let after = behind.first().map_or(now, |entry| entry.at.min(now));
+        if last.at.until(after) <= JUMP {
+            return Ok(None);
+        }
+        let due = store.prunable_audit(self.audit_bound(now), MANY * SMALL).await?.entries;
+        Ok(Some(ClockJump::Shown { before: last.at, after, due }))
     }
 }
 
@@ -418,7 +439,7 @@ mod tests {
         let keep =
             Retention { audit_age: Some(DAY * 90), decision_age: Some(DAY * 360), ..Retention::default() };
         let jump = async |days: &[u32]| {
-            keep.clock_jump(&trail(days).await, Timestamp::from_millis(NOW)).await.unwrap()
+            keep.clock_jump(&trail(days).await, Timestamp::from_millis(NOW), 1).await.unwrap()
         };
         assert_eq!(jump(&[]).await, None);
         assert_eq!(
@@ -432,13 +453,26 @@ mod tests {
         // The entries behind it have the wrong time, too.
         for days in [&[5_001, 5_000][..], &[5_001, 5_000, 0]] {
             let jump = jump(days).await.unwrap();
+            assert!(jump.to_string().contains("hint: "));
+            let ClockJump::Shown { before, due, .. } = jump else { panic!("{jump}") };
             assert_eq!(
-                (jump.before, jump.due),
+                (before, due),
                 (Timestamp::from_millis(NOW).before(DAY * 5_000), if days.len() == 2 { 1 } else { 2 })
             );
-            assert!(jump.to_string().contains("hint: "));
         }
         // A day later it is the time that it is.
         assert_eq!(jump(&[5_001, 5_000, 2, 1, 0]).await, None);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_deleted_where_the_trail_of_a_day_is_too_long_to_tell() {
+        let keep = Retention { audit_age: Some(DAY * 90), ..Retention::default() };
+        let store = trail(&[5_000, 0, 0, 0]).await;
+        let jump = async |most| keep.clock_jump(&store, Timestamp::from_millis(NOW), most).await.unwrap();
+        assert_eq!(jump(0).await, Some(ClockJump::Untold));
+        assert!(matches!(jump(1).await, Some(ClockJump::Shown { .. })));
+        // A trail that begins within the day has no jump in it.
+        let store = trail(&[0, 0, 0]).await;
+        assert_eq!(keep.clock_jump(&store, Timestamp::from_millis(NOW), 1).await.unwrap(), None);
     }
 }

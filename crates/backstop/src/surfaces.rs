@@ -2,4 +2,6 @@
 
 pub use backstop_surfaces::{Ceiling, Desk, Holder, Running, Surface, SurfaceError, SurfaceName};
 
-pub use crate::lower::surfaces::{SurfaceConfigError, Surfaces, surface_secrets, surfaces};
+pub use crate::lower::surfaces::{
+    SurfaceConfigError, Surfaces, surface_secrets, surface_variables, surfaces,
+};

@@ -13,7 +13,9 @@ use std::time::Duration;
 use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind};
 use backstop_http_client::{Client, Proxies, Request, Route, Settings, tls::Trust};
 use backstop_store::{ProveAuditError, Store, Timestamp};
-use backstop_trail::{AddCheckpoint, Copies, CosignerKey, SignedCheckpoint, TrailError, VerifierKey};
+use backstop_trail::{
+    AddCheckpoint, Copies, CosignerKey, SIZE_TYPE, SignedCheckpoint, TrailError, VerifierKey,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
@@ -27,8 +29,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_ANSWER_BYTES: usize = 16 * 1024;
 /// How often a server is asked again with what it said that it has.
 const TRIES: usize = 3;
-/// The form of an answer that says how many entries the last checkpoint has.
-const SIZE: &str = "text/x.tlog.size";
 
 /// What a witness has of the trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -337,7 +337,7 @@ impl Server {
         let request = Request { method: Method::POST, url: &self.url, headers, body };
         let answer = self.client.send(request).await?;
         let (status, kind) = (answer.status(), answer.headers().get(header::CONTENT_TYPE).cloned());
-        let is_size = kind.is_some_and(|kind| kind.as_bytes() == SIZE.as_bytes());
+        let is_size = kind.is_some_and(|kind| kind.as_bytes() == SIZE_TYPE.as_bytes());
         let answer = answer.whole(MOST_ANSWER_BYTES).await?;
         // What is no text is no signature either.
         Ok((status, is_size, String::from_utf8(answer).unwrap_or_default()))

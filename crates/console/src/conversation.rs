@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::audit::{summary, tone, word};
 use crate::page::{Place, Viewer, page};
 use crate::sessions::encoded;
-use crate::shown::{ago, one_line, plain};
+use crate::shown::{ago, bytes_more, one_line, plain};
 
 /// The most characters of a text that is shown.
 const MOST_TEXT: usize = 4_000;
@@ -253,6 +253,6 @@ fn exact(text: &str, name: &str, room: &mut Room) -> Markup {
     let (begun, more) = room.text(text);
     html! {
         pre.exact tabindex="0" role="region" aria-label=(name) { (plain(begun)) }
-        @if more > 0 { p.quiet { "and " (more) " bytes more" } }
+        @if more > 0 { p.quiet { (bytes_more(more)) } }
     }
 }

@@ -111,7 +111,7 @@ pub fn money(viewer: &Viewer, money: &Money<'_>, now: Timestamp) -> String {
                 strong { (grouped(sum.read)) } " tokens read and " strong { (grouped(sum.written)) } " written"
                 @if by_cost { ", " strong { (amount(sum.cost_micros)) } " of money" } "."
                 @if !by_cost && sum.requests > 0 { " No model of these has a price (" code { "budgets.prices" } ")." }
-                @if money.left_out > 0 { " " (grouped(money.left_out)) " counts had no room here." }
+                (no_room(money.left_out))
             }
         }
         (budgets(money, now))
@@ -122,6 +122,11 @@ pub fn money(viewer: &Viewer, money: &Money<'_>, now: Timestamp) -> String {
         }
     };
     page(viewer, Place::Money, "Money", None, content)
+}
+
+/// Tells how often there was no line for something.
+pub(crate) fn no_room(left_out: u64) -> Markup {
+    html! { @if left_out > 0 { " " (grouped(left_out)) " counts had no room here." } }
 }
 
 /// Sums by a name, the largest first.

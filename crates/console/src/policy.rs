@@ -9,13 +9,13 @@ use backstop_hooks::{HookId, PointId};
 use backstop_store::{Grant, GrantTarget, Timestamp};
 use maud::{Markup, html};
 
-use crate::money::{grouped, share};
+use crate::money::{grouped, no_room, share};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, left, one_line};
 use crate::trial::took;
 
 /// What a hook did since the process began.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookUse {
     /// How often it was asked.
     pub answers: u64,
@@ -57,6 +57,10 @@ pub struct Counts {
     pub hooks: BTreeMap<(PointId, HookId), HookUse>,
     /// What rules said, those that spoke most often first.
     pub rules: Vec<RuleUse>,
+    /// How many more rules spoke.
+    pub more_rules: usize,
+    /// How often there was no line for a hook or a rule.
+    pub left_out: u64,
 }
 
 /// What judges.
@@ -90,11 +94,13 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             }
             @if policy.hooks.is_empty() { p.empty { "No hook is in force: nothing is judged." } }
             @match policy.counts {
-                Some(counts) => p.summary { "Counted since this process began, " (ago(counts.since, now)) "." },
+                Some(counts) => p.summary {
+                    "Counted since this process began, " (ago(counts.since, now)) "." (no_room(counts.left_out))
+                },
                 None => p.summary { "This process counts nothing of them: it runs without metrics." }
             }
         }
-        @if let Some(counts) = policy.counts { (rules(&counts.rules)) }
+        @if let Some(counts) = policy.counts { (rules(&counts.rules, counts.more_rules)) }
         section aria-labelledby="grants-title" {
             h2 #grants-title { "Grants" }
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }
@@ -106,7 +112,7 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
     page(viewer, Place::Policy, "Policy", None, content)
 }
 
-fn rules(rules: &[RuleUse]) -> Markup {
+fn rules(rules: &[RuleUse], more: usize) -> Markup {
     html! {
         section aria-labelledby="rules-title" {
             h2 #rules-title { "Rules that spoke" }
@@ -126,6 +132,7 @@ fn rules(rules: &[RuleUse]) -> Markup {
                         }
                     }
                 }
+                @if more > 0 { p.summary { (grouped(u64::try_from(more).unwrap_or(u64::MAX))) " more rules spoke less often." } }
             }
         }
     }

@@ -20,6 +20,11 @@ pub fn plain(text: &str) -> String {
     safe
 }
 
+/// Tells how much of a text is not shown.
+pub(crate) fn bytes_more(more: usize) -> String {
+    format!("and {more} bytes more")
+}
+
 /// As [`plain`], on one line of at most `most` characters.
 pub fn one_line(text: &str, most: usize) -> String {
     // Twice as much is looked at, since blanks may go.

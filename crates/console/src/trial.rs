@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::page::{Place, Viewer, form_token, page};
 use crate::question::would_start;
-use crate::shown::{one_line, plain};
+use crate::shown::{bytes_more, one_line, plain};
 
 /// The most characters of an answer that is shown.
 const MOST_ANSWER: usize = 4_000;
@@ -175,7 +175,7 @@ fn cut(answer: &Value) -> String {
     let text = serde_json::to_string_pretty(answer).unwrap_or_default();
     let begun: String = text.chars().take(MOST_ANSWER).collect();
     let more = text.len().saturating_sub(begun.len());
-    if more == 0 { plain(&begun) } else { format!("{}\n… and {more} bytes more", plain(&begun)) }
+    if more == 0 { plain(&begun) } else { format!("{}\n… {}", plain(&begun), bytes_more(more)) }
 }
 
 /// What a hook said; of one in shadow, what it would have done.

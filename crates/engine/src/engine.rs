@@ -3,6 +3,7 @@
 //! A host turns the outside world into events, hands each to the engine at its point, and obeys what
 //! comes back. Every dispatch ends in a receipt, which the engine shows to all sinks.
 
+mod builder;
 mod named;
 mod offers;
 mod passage;
@@ -22,15 +23,14 @@ use backstop_hooks::{
     CallContext, Claim, ClaimPoint, Contained, DecidePoint, Event as _, ObservePoint, Point, Reason, RunId,
     SessionId, ToolCallId, contained,
 };
-use backstop_store::{AnswerStore, MemoryStore, People, Starts, Store, StoreError, Timestamp, ToolDecision};
+use backstop_store::{AnswerStore, People, Starts, Store, StoreError, Timestamp, ToolDecision};
 use futures_util::future::join_all;
 use tokio::task::consume_budget;
 
 use crate::answers::{Answers, rule};
-use crate::approvals::{ApprovalSettings, Approvals, Attendance, session_of};
+use crate::approvals::{Approvals, Attendance, session_of};
 use crate::exhibit::Exhibit;
 use crate::interceptor::Interceptors;
-use crate::operator::OperatorSettings;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
 use crate::redaction::{Redaction, ResponseGate, name_of};
 use crate::registry::{Registry, Snapshot};
@@ -40,6 +40,7 @@ use crate::underway::Underway;
 
 use self::passage::Question;
 
+pub use self::builder::EngineBuilder;
 pub use self::named::{JsonDispatch, NotAnEvent};
 pub use self::offers::{OfferQuestion, OfferRuling};
 
@@ -49,87 +50,6 @@ pub const DECISIONS_LAST: Duration = Duration::from_hours(24);
 
 /// Shorter ids are made up by models, not by providers, and name different calls in different conversations.
 const MIN_UNIQUE_ID_CHARS: usize = 12;
-
-/// Builds an [`Engine`].
-pub struct EngineBuilder {
-    snapshot: Snapshot,
-    store: Option<Arc<dyn Store>>,
-    answer_store: Option<Arc<dyn AnswerStore>>,
-    sinks: Vec<Arc<dyn ReceiptSink>>,
-    approvals: ApprovalSettings,
-    shared_decisions: bool,
-}
-
-impl EngineBuilder {
-    /// Sets the hooks to start with.
-    #[must_use]
-    pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
-        self.snapshot = snapshot;
-        self
-    }
-
-    /// Sets where approvals, grants and decisions are kept; in memory when not set.
-    #[must_use]
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// Sets where questions, answers and grants are kept, if not in the store. Rows in the store then answer nothing.
-    #[must_use]
-    pub fn answer_store(mut self, store: Arc<dyn AnswerStore>) -> Self {
-        self.answer_store = Some(store);
-        self
-    }
-
-    /// Adds a sink that is shown every receipt.
-    #[must_use]
-    pub fn sink(mut self, sink: Arc<dyn ReceiptSink>) -> Self {
-        self.sinks.push(sink);
-        self
-    }
-
-    /// Sets how approvals are kept.
-    #[must_use]
-    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
-        self.approvals = settings;
-        self
-    }
-
-    /// Sets whether other processes judge answers of models too, so that their decisions about tool calls
-    /// count here. Each tool call then costs a read from the store.
-    #[must_use]
-    pub fn shared_decisions(mut self, shared: bool) -> Self {
-        self.shared_decisions = shared;
-        self
-    }
-
-    /// Builds the engine.
-    pub fn build(self) -> Engine {
-        let registry = Arc::new(Registry::new(self.snapshot));
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
-        let answers_apart = self.answer_store.is_some();
-        Engine(Arc::new(Inner {
-            interceptors: Interceptors::new(Arc::clone(&registry)),
-            registry,
-            sinks: self.sinks,
-            approvals: Approvals {
-                store: self.answer_store.unwrap_or_else(|| Arc::<dyn Store>::clone(&store)),
-                settings: self.approvals,
-            },
-            store,
-            answers: Answers::default(),
-            shared_decisions: self.shared_decisions,
-            answers_apart,
-        }))
-    }
-}
-
-impl fmt::Debug for EngineBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineBuilder").field("hooks", &self.snapshot).finish_non_exhaustive()
-    }
-}
 
 struct Inner {
     registry: Arc<Registry>,
@@ -178,14 +98,7 @@ pub struct JudgedAnswer {
 impl Engine {
     /// Returns a builder for an engine without hooks.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder {
-            snapshot: Snapshot::empty(OperatorSettings::default()),
-            store: None,
-            answer_store: None,
-            sinks: Vec::new(),
-            approvals: ApprovalSettings::default(),
-            shared_decisions: false,
-        }
+        EngineBuilder::new()
     }
 
     /// Returns the hooks.

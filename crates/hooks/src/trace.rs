@@ -88,7 +88,7 @@ macro_rules! ids {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = Cow::<str>::deserialize(deserializer)?;
-                Self::parse(&text).ok_or_else(|| D::Error::custom(concat!("it is not ", $pattern)))
+                Self::parse(&text).ok_or_else(|| D::Error::custom(concat!("it is not ", $pattern, ", or zero")))
             }
         }
 
@@ -102,7 +102,8 @@ macro_rules! ids {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "pattern": $pattern })
+                let zeros = "0".repeat(2 * $size);
+                json_schema!({ "type": "string", "pattern": $pattern, "not": { "const": zeros } })
             }
         }
     )*};
@@ -257,6 +258,14 @@ mod tests {
         let (trace, parent) = (json!(TRACE), json!(SPAN));
         assert_eq!((&written["traceId"], &written["parentSpanId"]), (&trace, &parent));
         assert_eq!(serde_json::from_value::<Trace>(written).unwrap(), below);
+        // Zero is no id, as the schema says.
+        for (name, zeros) in [("traceId", "0".repeat(32)), ("spanId", "0".repeat(16))] {
+            let mut zero = serde_json::to_value(below).unwrap();
+            zero[name] = json!(zeros);
+            assert!(serde_json::from_value::<Trace>(zero).is_err(), "{name}");
+            let schema = json!(schemars::schema_for!(Trace));
+            assert_eq!(schema["properties"][name]["not"]["const"], zeros, "{schema}");
+        }
         let spans: BTreeSet<SpanId> = (0..10_000).map(|_| Trace::begin(None).span_id).collect();
         assert_eq!(spans.len(), 10_000);
     }

@@ -80,7 +80,9 @@ pub use reader::Reader;
 #[cfg(feature = "files")]
 pub use verify::{Backwards, Process, Report, Trust, Unproved, VerifyError, verify, verify_each};
 #[cfg(feature = "files")]
-pub use witness::{AddCheckpoint, Copies, CosignerKey, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, Witness};
+pub use witness::{
+    AddCheckpoint, Copies, CosignerKey, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, SIZE_TYPE, Witness,
+};
 #[cfg(feature = "files")]
 pub use writer::{Appended, Waiting, Writer, Written};
 #[cfg(feature = "files")]

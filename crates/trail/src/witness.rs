@@ -26,6 +26,8 @@ const COSIGNATURE_KEY: u8 = 4;
 const MAX_PATH: usize = 63;
 /// The most bytes of a request.
 pub const MAX_ADD_CHECKPOINT_BYTES: usize = 32 * 1024;
+/// The media type of an answer that says how many entries the last checkpoint has.
+pub const SIZE_TYPE: &str = "text/x.tlog.size";
 /// The most copies that are read.
 const MOST_COPIES: usize = 1 << 20;
 /// The most bytes of a copy.

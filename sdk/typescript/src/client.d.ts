@@ -8,7 +8,7 @@ export interface Context {
 }
 
 export interface ClientOptions {
-  /** The address of `backstop serve`; `BACKSTOP_URL` of the environment where it is absent, or `http://127.0.0.1:8787`. */
+  /** The address of `backstop serve`; `BACKSTOP_URL` of the environment where it is absent, or `http://127.0.0.1:8484`. */
   url?: string | undefined;
   /** An access token with the scope `judge`; `BACKSTOP_TOKEN` of the environment where it is absent. */
   token?: string | undefined;

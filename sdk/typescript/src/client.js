@@ -131,7 +131,7 @@ export class Client {
   #allowsFailure;
 
   constructor({ url, token, context = {}, timeoutMs = 30_000, patienceMs, onFailure = "refuse" } = {}) {
-    const address = new URL(url ?? environment("BACKSTOP_URL") ?? "http://127.0.0.1:8787");
+    const address = new URL(url ?? environment("BACKSTOP_URL") ?? "http://127.0.0.1:8484");
     if (!["http:", "https:"].includes(address.protocol)) {
       throw new TypeError("the address of Backstop is http://HOST:PORT or https://HOST");
     }

@@ -23,6 +23,7 @@ mod outages;
 mod plugin_use;
 pub(crate) mod plugins;
 mod receipts;
+mod retention;
 pub(crate) mod scan;
 pub(crate) mod sessions;
 pub(crate) mod token;

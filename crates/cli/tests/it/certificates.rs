@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -36,8 +36,14 @@ impl Authority {
 
     /// A certificate for `localhost` and its key, as files have them.
     fn signed(&self) -> (String, String) {
+        self.signed_for(1975, 4096)
+    }
+
+    /// One that holds from the beginning of a year to that of another.
+    fn signed_for(&self, from: i32, to: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 }
@@ -198,6 +204,21 @@ fn certificates_are_read_anew_and_broken_ones_keep_those_that_were_there() {
     exchange(&server.user, &old, None);
     server.reads_anew("was read anew");
     assert!(server.heard(&old, None).is_some() && server.heard(&new, None).is_none());
+    server.ends();
+}
+
+#[test]
+fn a_certificate_that_no_client_would_take_is_refused() {
+    let own = Authority::new("own");
+    let mut server = Secured::start(&own, None);
+    for (from, to, said) in [(2000, 2020, "ended at 2020-01-01"), (4000, 4096, "holds from 4000-01-01")] {
+        let (certificate, key) = own.signed_for(from, to);
+        server.write("cert.pem", &certificate);
+        server.write("key.pem", &key);
+        let why = server.reads_anew("was not read anew");
+        assert!(why.contains(said), "{why}");
+        assert!(server.heard(&own, None).is_some(), "the one before stays");
+    }
     server.ends();
 }
 

@@ -260,6 +260,27 @@ approvals:
     assert!(names.iter().all(|name| open.out.contains(&format!("hush-{name}"))), "{}", open.whole());
 }
 
+/// The same of those in the environment, also where there are no walls.
+#[test]
+fn a_run_has_no_variable_with_a_secret_of_a_surface() {
+    let user = User::with_config(
+        "
+approvals:
+  surfaces:
+    console: 'https://gate.example.com'
+    slack: {ops: {token: '${BOT}', signing_secret: '${SIGNING}', app_id: A1, channels: [C1]}}
+    webhook: {pager: {url: 'https://pager.example.com', secret: '${OUT}', answer_secret: '${BACK}'}}
+",
+    );
+    let names = ["BOT", "SIGNING", "OUT", "BACK", "OTHER"];
+    let arguments = ["run", "--hooks-only", "--no-sandbox", "--", "env"];
+    let mut command = user.command(&arguments);
+    command.envs(names.map(|name| (name, format!("hush-{name}"))));
+    let done = done(command.spawn().unwrap()).succeeded();
+    assert!(done.out.contains("OTHER=hush-OTHER"), "{}", done.whole());
+    assert_eq!(done.out.matches("hush-").count(), 1, "{}", done.whole());
+}
+
 /// Whoever makes a file that counts before another, or a program that is found before another, makes credentials.
 #[test]
 fn a_run_makes_no_credentials() {

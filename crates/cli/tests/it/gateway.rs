@@ -172,6 +172,10 @@ fn configurations_that_leave_the_way_open_are_refused() {
     let ended = User::with_config(two).run(&["serve", "--port", "0"]);
     assert_eq!(ended.code, Some(2), "{}", ended.whole());
     assert!(ended.err.contains("`a`, `b` speak the anthropic API"), "{}", ended.err);
+    let witness = "audit: {witness: [{to: 'https://witness.example', key: none}]}\n";
+    let ended = User::with_config(witness).run(&["serve", "--port", "0"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.whole());
+    assert!(ended.err.contains("`key` is no key of a witness"), "{}", ended.err);
     let wrong = "providers: {a: {api: openai-chat}}\ngateway: {providers: {gemini: [a]}}\n";
     let ended = User::with_config(wrong).run(&["serve", "--port", "0"]);
     assert_eq!(ended.code, Some(2), "{}", ended.whole());

@@ -369,7 +369,8 @@ fn a_configuration_that_would_loosen_the_server_is_refused() {
     let url = text(&line, "url").replace("<gateway.token>", "a-token-of-the-operator");
     let asks = |policy| assert_eq!(policy_of(&Client::new(&url, Manner::Kept, 1).ask()), policy);
     asks(Policy::A);
-    for refused in ["store: {path: elsewhere.db}\n", "agent: {approvals: {strict: true}}\n"] {
+    let witness = "audit: {witness: [{to: 'https://witness.example', key: none}]}\n";
+    for refused in ["store: {path: elsewhere.db}\n", "agent: {approvals: {strict: true}}\n", witness] {
         and(refused);
         assert!(!reads(&child, &said), "{refused}");
     }

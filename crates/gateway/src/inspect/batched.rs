@@ -9,11 +9,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use backstop_engine::Engine;
 use backstop_hooks::points::{ModelCallEnded, ModelCallEndedEvent, ModelCallResult};
 use backstop_hooks::{CallContext, CallId, Digest, RunId};
 use tokio::runtime::Handle;
 
+use super::Shared;
 use super::bounded::Bounded;
 
 /// How many requests are kept: as many as budgets remember.
@@ -61,13 +61,14 @@ fn key(batch: &str, id: &str) -> Digest {
 }
 
 /// Tells those who watch that nothing came of these requests, so that budgets give back what they estimated.
-pub(super) fn withdraw(engine: &Engine, requests: Vec<Arc<Counted>>) {
+pub(super) fn withdraw(shared: &Shared, requests: Vec<Arc<Counted>>) {
+    let Shared { engine, under_way, .. } = shared;
     if requests.is_empty() || !engine.has_hooks::<ModelCallEnded>() {
         return;
     }
     // Without a runtime the process is going away.
     let Ok(runtime) = Handle::try_current() else { return };
-    let engine = engine.clone();
+    let (engine, under_way) = (engine.clone(), under_way.clone());
     runtime.spawn(async move {
         for counted in requests {
             let Counted { call, id, run, provider, model } = counted.as_ref();
@@ -82,5 +83,6 @@ pub(super) fn withdraw(engine: &Engine, requests: Vec<Arc<Counted>>) {
             .transport(BATCH.to_owned());
             engine.observe::<ModelCallEnded>(&event, call).await;
         }
+        drop(under_way);
     });
 }

@@ -126,7 +126,7 @@ impl BatchExchange {
     /// Nothing comes of the requests that were let through.
     fn withdraw(&mut self) {
         let counted = self.counted.drain(..).map(|(_, counted)| counted).collect();
-        withdraw(&self.shared.engine, counted);
+        withdraw(&self.shared, counted);
     }
 
     /// Judges a document of answers; answers what leaves of it.
@@ -163,7 +163,7 @@ impl BatchExchange {
             judge.ids(&[Some(&id.as_str().into())]).await?;
         }
         if is_unanswered || (kind == "errored" && is_error(result)) {
-            withdraw(&self.shared.engine, counted.into_iter().collect());
+            withdraw(&self.shared, counted.into_iter().collect());
             let error = result.get_mut("error").filter(|_| !is_unanswered);
             let Some((error, judge)) = error.zip(judge.as_mut()) else { return Ok(None) };
             let Some(new) = judge.error(error).await? else { return Ok(None) };

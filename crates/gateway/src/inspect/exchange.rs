@@ -14,7 +14,7 @@ mod watching;
 use std::sync::Arc;
 use std::time::Instant;
 
-use backstop_engine::{Blocked, Engine};
+use backstop_engine::Blocked;
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{
     BeforeLlmCall, LlmInput, LlmOutput, LlmOutputEvent, ModelCallEnded, ModelCallEndedEvent, ModelCallResult,
@@ -189,8 +189,8 @@ impl InspectedExchange {
     }
 
     /// Returns the engine whose hooks judge.
-    pub(super) fn engine(&self) -> &Engine {
-        &self.shared.engine
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Returns the family whose wire format the client uses.
@@ -318,7 +318,7 @@ impl InspectedExchange {
         };
         ModelCall {
             id: CallId::new(number::timed().simple().to_string()),
-            watchers: Watchers::new(self.shared.engine.clone(), Arc::clone(&call), &self.shared.room, bytes),
+            watchers: Watchers::new(&self.shared, Arc::clone(&call), bytes),
             call,
             identity,
             facts,

@@ -2,10 +2,10 @@
 //!
 //! A proxy sees no session begin or end, only requests of a conversation ([`identity`](super::identity)). One begins
 //! with the first request of it that this process sees, and ends after [`SILENCE`], noticed within [`LOOK`], as `idle`, or
-//! with the server as `shutdown`. While no hook stands at these points, nothing is remembered.
+//! with the server as `shutdown`. While no hook stands at these points, nothing is remembered. Conversations outlive the hooks
+//! that heard them begin: after a reload, those in force hear of the end.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -36,6 +36,10 @@ pub(super) struct Conversations(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     going_on: HashMap<(Option<AgentId>, SessionId), Conversation>,
+    /// The hooks that share these, the newest last.
+    hooks: Vec<Weak<Shared>>,
+    /// Somebody looks for conversations that are over.
+    is_watched: bool,
 }
 
 #[derive(Debug)]
@@ -71,6 +75,23 @@ impl Conversations {
         (true, gone)
     }
 
+    /// From now on it is these hooks that hear of what is over, as long as they exist.
+    pub(super) fn told_to(&self, hooks: &Arc<Shared>) {
+        let mut state = self.state();
+        state.hooks.retain(|known| known.strong_count() > 0);
+        state.hooks.push(Arc::downgrade(hooks));
+    }
+
+    /// Returns the newest hooks.
+    fn hooks(&self) -> Option<Arc<Shared>> {
+        self.state().hooks.iter().rev().find_map(Weak::upgrade)
+    }
+
+    /// Returns whether nobody has looked for what is over, and notes that somebody does from now on.
+    fn is_first_look(&self) -> bool {
+        !std::mem::replace(&mut self.state().is_watched, true)
+    }
+
     /// Takes out the conversations that are over by now.
     fn over(&self, now: Instant) -> Vec<Conversation> {
         let is_over = |_: &_, known: &mut Conversation| now.duration_since(known.heard) >= SILENCE;
@@ -97,24 +118,26 @@ pub(super) fn heard(shared: &Arc<Shared>, call: &Arc<CallContext>, messages: usi
     if is_new && let Some(session_id) = call.session_id.clone() {
         let event =
             SessionStartEvent { session_id, session_key: call.session_key.clone(), resumed_from: None };
-        let (engine, call) = (shared.engine.clone(), Arc::clone(call));
-        tokio::spawn(async move { engine.observe::<SessionStart>(&event, &call).await });
+        // Whoever holds the hooks keeps them from being taken down.
+        let (shared, call) = (Arc::clone(shared), Arc::clone(call));
+        tokio::spawn(async move { shared.engine.observe::<SessionStart>(&event, &call).await });
     }
     if let Some(gone) = gone {
-        let engine = shared.engine.clone();
-        tokio::spawn(async move { end(&engine, gone, SessionEndReason::Idle).await });
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move { end(&shared.engine, gone, SessionEndReason::Idle).await });
     }
-    if is_new && !shared.is_watched.swap(true, Ordering::Relaxed) {
-        tokio::spawn(look(Arc::downgrade(shared)));
+    if is_new && shared.conversations.is_first_look() {
+        tokio::spawn(look(Arc::downgrade(&shared.conversations)));
     }
 }
 
-/// Ends conversations after their silence, as long as the hooks exist.
-async fn look(shared: Weak<Shared>) {
+/// Ends conversations after their silence, as long as any hooks exist.
+async fn look(conversations: Weak<Conversations>) {
     loop {
         sleep(LOOK).await;
-        let Some(shared) = shared.upgrade() else { return };
-        for over in shared.conversations.over(Instant::now()) {
+        let Some(conversations) = conversations.upgrade() else { return };
+        let Some(shared) = conversations.hooks() else { return };
+        for over in conversations.over(Instant::now()) {
             end(&shared.engine, over, SessionEndReason::Idle).await;
         }
     }
@@ -167,7 +190,7 @@ impl Hooks {
 #[cfg(test)]
 mod tests {
     use backstop_engine::HookOptions;
-    use backstop_hooks::{OwnerId, async_hook_fn};
+    use backstop_hooks::{OwnerId, async_hook_fn, hook_fn};
 
     use super::*;
     use crate::inspect::HookSettings;
@@ -206,6 +229,43 @@ mod tests {
         let (is_new, gone) = all.heard(&call("a", "one more"), 1);
         assert!(is_new);
         assert_eq!(gone.and_then(|gone| gone.call.session_id.clone()), Some("1".into()));
+    }
+
+    /// Hooks that tell by `name` which of them heard that a conversation is over.
+    fn told(name: &'static str, to: &Arc<Mutex<Vec<&'static str>>>) -> Engine {
+        let (engine, to) = (Engine::builder().build(), Arc::clone(to));
+        let hook = hook_fn::<SessionEnd, _>(move |_, _| {
+            to.lock().unwrap().push(name);
+            Ok(None)
+        });
+        engine.registry().on(hook, HookOptions::new(OwnerId::operator())).unwrap();
+        engine
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_hooks_in_force_hear_that_a_conversation_is_over() {
+        let heard_by = Arc::default();
+        let old = Hooks::new(told("old", &heard_by), HookSettings::default()).unwrap();
+        heard(&old.0, &call("a", "s"), 1);
+        let new = old.renewed(told("new", &heard_by), HookSettings::default()).unwrap();
+        // What is refused leaves those before in force.
+        drop(new.renewed(told("refused", &heard_by), HookSettings::default()).unwrap());
+        sleep(SILENCE + LOOK * 2).await;
+        assert_eq!(*heard_by.lock().unwrap(), ["new"]);
+        assert!(old.are_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hooks_that_still_watch_are_not_idle() {
+        let engine = Engine::builder().build();
+        let hangs = async_hook_fn::<SessionStart, _, _>(|_, _| std::future::pending());
+        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
+        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        heard(&hooks.0, &call("a", "s"), 1);
+        assert!(!hooks.are_idle());
+        // The budget of the hook ends it.
+        sleep(SILENCE / 2).await;
+        assert!(hooks.are_idle());
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ impl InspectedExchange {
         let kind = Kind::Texts { readable, model: Some(NO_MODEL.to_owned()), parts };
         let mut one = self.like(kind).in_batch().asking_no_model();
         let said = one.request(body).await;
-        withdraw(self.engine(), one.counted().map(Arc::new).into_iter().collect());
+        withdraw(self.shared(), one.counted().map(Arc::new).into_iter().collect());
         said
     }
 

@@ -68,7 +68,6 @@ mod watch;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use backstop_engine::{Engine, ResponseGate};
 use backstop_hooks::points::{
@@ -138,10 +137,13 @@ struct Shared {
     known: KnownConversations,
     housekeeping: Housekeeping,
     conversations: Arc<Conversations>,
-    /// Somebody looks for conversations that are over.
-    is_watched: AtomicBool,
     room: Room,
+    under_way: UnderWay,
 }
+
+/// Held by what hooks still do beside requests, so that nobody takes them down meanwhile.
+#[derive(Clone, Debug, Default)]
+struct UnderWay(Arc<()>);
 
 /// Which hook points had hooks when an exchange began.
 #[derive(Clone, Copy, Debug)]
@@ -178,9 +180,9 @@ impl Hooks {
         Self::with(engine, settings, Some(&self.0))
     }
 
-    /// Whether nothing is judged by these any more, once nobody brings them requests.
+    /// Returns whether nothing is judged or watched by these any more, once nobody brings them requests.
     pub fn are_idle(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        Arc::strong_count(&self.0) == 1 && Arc::strong_count(&self.0.under_way.0) == 1
     }
 
     fn with(engine: Engine, settings: HookSettings, before: Option<&Shared>) -> Result<Self, Unenforceable> {
@@ -202,10 +204,12 @@ impl Hooks {
             known: KnownConversations::default(),
             housekeeping: Housekeeping::default(),
             conversations: before.map_or_else(Arc::default, |before| Arc::clone(&before.conversations)),
-            is_watched: AtomicBool::new(false),
             room: before.map_or_else(Room::default, |before| before.room.clone()),
+            under_way: UnderWay::default(),
         };
-        Ok(Self(Arc::new(shared)))
+        let shared = Arc::new(shared);
+        shared.conversations.told_to(&shared);
+        Ok(Self(shared))
     }
 }
 

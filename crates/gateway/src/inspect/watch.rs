@@ -15,6 +15,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::{Shared, UnderWay};
+
 type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Room for what is in queues, in KiB: 256 MiB.
@@ -46,6 +48,7 @@ pub(super) struct Watchers {
     engine: Engine,
     call: Arc<CallContext>,
     queue: Queue,
+    under_way: UnderWay,
 }
 
 #[derive(Debug)]
@@ -62,8 +65,10 @@ enum Queue {
 
 impl Watchers {
     /// Hooks that watch an exchange with a request of so many bytes.
-    pub(super) fn new(engine: Engine, call: Arc<CallContext>, room: &Room, bytes: usize) -> Self {
-        Self { engine, call, queue: Queue::Unused { room: room.clone(), bytes } }
+    pub(super) fn new(shared: &Shared, call: Arc<CallContext>, bytes: usize) -> Self {
+        let Shared { engine, room, under_way, .. } = shared;
+        let queue = Queue::Unused { room: room.clone(), bytes };
+        Self { engine: engine.clone(), call, queue, under_way: under_way.clone() }
     }
 
     /// Shows an event to the hooks that watch at `P`. It is made only if there are any.
@@ -92,7 +97,7 @@ impl Watchers {
             self.queue = match room.zip(Handle::try_current().ok()) {
                 Some((room, runtime)) => {
                     let (queue, jobs) = unbounded_channel();
-                    runtime.spawn(work(jobs, room));
+                    runtime.spawn(work(jobs, room, self.under_way.clone()));
                     Queue::Open(queue)
                 }
                 None => Queue::None,
@@ -105,11 +110,11 @@ impl Watchers {
     }
 }
 
-async fn work(mut jobs: UnboundedReceiver<Job>, room: OwnedSemaphorePermit) {
+async fn work(mut jobs: UnboundedReceiver<Job>, room: OwnedSemaphorePermit, under_way: UnderWay) {
     while let Some(job) = jobs.recv().await {
         job.await;
     }
-    drop(room);
+    drop((room, under_way));
 }
 
 #[cfg(test)]

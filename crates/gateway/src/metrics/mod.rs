@@ -13,21 +13,19 @@
 //! with a price in `budgets.prices`. Counters start at zero with the process.
 
 mod family;
+mod labels;
 mod tally;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_engine::{FailureKind, Receipt, ReceiptSink, Said, Verdict, Would};
-use backstop_hooks::conversation::TokenUsage;
-use backstop_hooks::{HookId, PointId};
+use backstop_engine::{Receipt, ReceiptSink};
+use backstop_hooks::PointId;
 use backstop_store::Timestamp;
-use prometheus_client::encoding::{
-    EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text, text as open_metrics,
-};
+use prometheus_client::encoding::{prometheus_text, text as open_metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -35,9 +33,14 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::time::timeout;
 
 use self::family::Bounded;
+use self::labels::{
+    AnswerLabels, DispatchLabels, Done, FailureLabels, HeaderLabels, Hook, Point, PointLabels, RequestLabels,
+    RouteLabels, ShadowLabels, SpanLabels, SpenderLabels, Stated, TokenKind, TokenLabels, UserLabels,
+    UserRequestLabels, UserTokenLabels,
+};
 use self::tally::Tally;
-pub(crate) use self::tally::{OfHook, OfRule, Sums};
-use crate::record::{Label, Outcome, RequestRecord, RequestSink, Word};
+pub(crate) use self::tally::{OfRule, Sums};
+use crate::record::{Label, RequestRecord, RequestSink};
 
 /// The most series of one family, counting each bucket of a histogram.
 pub(crate) const MOST_SERIES: usize = 2_000;
@@ -141,193 +144,11 @@ struct Families {
     tally: Tally,
 }
 
-impl TokenKind {
-    /// The tokens of each kind.
-    const fn each(tokens: TokenUsage) -> [(Self, u64); 4] {
-        [
-            (Self::Input, tokens.input),
-            (Self::Output, tokens.output),
-            (Self::CacheRead, tokens.cache_read),
-            (Self::CacheWrite, tokens.cache_write),
-        ]
-    }
-}
-
 /// Who knows what waits.
 struct Source {
     waiting: Arc<dyn Waiting>,
     /// How many of its lost receipts are counted.
     counted: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    wire: Word,
-    provider: Label,
-    model: Label,
-    agent: Label,
-    outcome: Outcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
-    wire: Word,
-    provider: Label,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SpenderLabels {
-    provider: Label,
-    model: Label,
-    agent: Label,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TokenLabels {
-    provider: Label,
-    model: Label,
-    agent: Label,
-    kind: TokenKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UserRequestLabels {
-    user: Label,
-    outcome: Outcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UserTokenLabels {
-    user: Label,
-    kind: TokenKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UserLabels {
-    user: Label,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HeaderLabels {
-    provider: Label,
-    of: &'static str,
-}
-
-/// How tokens are counted apart, as providers bill them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum TokenKind {
-    Input,
-    Output,
-    CacheRead,
-    CacheWrite,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PointLabels {
-    point: Point,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DispatchLabels {
-    point: Point,
-    verdict: Stated<Verdict>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AnswerLabels {
-    point: Point,
-    hook: Hook,
-    said: Stated<Said>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailureLabels {
-    point: Point,
-    hook: Hook,
-    kind: Stated<FailureKind>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ShadowLabels {
-    point: Point,
-    hook: Hook,
-    would: Stated<Would>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SpanLabels {
-    class: &'static str,
-    kind: &'static str,
-    done: Done,
-}
-
-/// What became of a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Done {
-    Replaced,
-    Reported,
-}
-
-/// A hook point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Point(PointId);
-
-/// A hook that stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Hook(HookId);
-
-/// A word of a receipt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Stated<T>(T);
-
-/// Writes a label that has a name.
-macro_rules! encoded {
-    ($($label:ty: $name:expr;)*) => {$(
-        impl EncodeLabelValue for $label {
-            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-                let name: fn(&Self) -> &str = $name;
-                encoder.write_str(name(self))
-            }
-        }
-    )*};
-}
-
-encoded! {
-    Word: |word| word.as_str();
-    Label: |label| label.as_str();
-    Outcome: |outcome| outcome.as_str();
-    Point: |point| point.0.name();
-    Hook: |hook| hook.0.as_str();
-    TokenKind: |kind| match kind {
-        TokenKind::Input => "input",
-        TokenKind::Output => "output",
-        TokenKind::CacheRead => "cache_read",
-        TokenKind::CacheWrite => "cache_write",
-    };
-    Done: |done| match done {
-        Done::Replaced => "replaced",
-        Done::Reported => "reported",
-    };
-    Stated<Verdict>: |verdict| verdict.0.as_str();
-    Stated<Said>: |said| match said.0 {
-        Said::Nothing => "nothing",
-        Said::Pass => "pass",
-        Said::Rewrote => "rewrote",
-        Said::Asked => "asked",
-        Said::Blocked => "blocked",
-        Said::Handled => "handled",
-        Said::Failed => "failed",
-    };
-    Stated<Would>: |would| would.0.as_str();
-    Stated<FailureKind>: |kind| match kind.0 {
-        FailureKind::Failed => "failed",
-        FailureKind::Unreachable => "unreachable",
-        FailureKind::Malformed => "malformed",
-        FailureKind::Panicked => "panicked",
-        FailureKind::TimedOut => "timed_out",
-        FailureKind::Overloaded => "overloaded",
-        FailureKind::TooDeep => "too_deep",
-    };
 }
 
 /// Puts families into a registry.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use backstop_console::HookUse;
 use backstop_engine::{Receipt, Said};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId, Resolution, RuleId};
@@ -25,19 +25,6 @@ pub(crate) struct Spent {
     pub(crate) cost_micros: u64,
 }
 
-/// What a hook did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OfHook {
-    pub(crate) answers: u64,
-    pub(crate) rewrote: u64,
-    pub(crate) asked: u64,
-    pub(crate) blocked: u64,
-    pub(crate) failed: u64,
-    /// How long all of it took, and the longest of it.
-    pub(crate) time: Duration,
-    pub(crate) longest: Duration,
-}
-
 /// How often a rule spoke, and what people made of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfRule {
@@ -51,10 +38,11 @@ pub(crate) struct OfRule {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) spent: BTreeMap<Spender, Spent>,
-    pub(crate) hooks: BTreeMap<(PointId, HookId), OfHook>,
+    pub(crate) hooks: BTreeMap<(PointId, HookId), HookUse>,
     pub(crate) rules: BTreeMap<RuleId, OfRule>,
-    /// How often there was no line for something.
-    pub(crate) left_out: u64,
+    /// How often there was no line for what somebody used, and for a hook or a rule.
+    pub(crate) spent_left_out: u64,
+    pub(crate) judged_left_out: u64,
 }
 
 /// Sums up.
@@ -68,7 +56,7 @@ impl Tally {
 
     pub(super) fn ended(&self, record: &RequestRecord) {
         let mut sums = self.all();
-        let Sums { spent, left_out, .. } = &mut *sums;
+        let Sums { spent, spent_left_out: left_out, .. } = &mut *sums;
         let whose = (record.agent.clone(), record.user.clone(), record.model.clone());
         let Some(sum) = line(spent, whose, left_out) else { return };
         sum.requests = sum.requests.saturating_add(1);
@@ -86,7 +74,7 @@ impl Tally {
 
     pub(super) fn received(&self, receipt: &Receipt) {
         let mut sums = self.all();
-        let Sums { hooks, rules, left_out, .. } = &mut *sums;
+        let Sums { hooks, rules, judged_left_out: left_out, .. } = &mut *sums;
         for step in &receipt.steps {
             let Some(sum) = line(hooks, (step.hook.point, step.hook.id.clone()), left_out) else { continue };
             sum.answers = sum.answers.saturating_add(1);

@@ -1,9 +1,9 @@
 use std::sync::atomic::Ordering;
 
-use backstop_engine::{Engine, HookOptions};
+use backstop_engine::{Engine, HookOptions, Said};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
-use backstop_hooks::{AgentId, CallContext, OwnerId, Params, Reason, Secret, ToolName, hook_fn};
+use backstop_hooks::{AgentId, CallContext, HookId, OwnerId, Params, Reason, Secret, ToolName, hook_fn};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use super::*;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Family, Operation};
 use crate::record::labels::Labels;
-use crate::record::{Recorder, Records};
+use crate::record::{Recorder, Records, Word};
 use crate::settings::{Provider, Settings};
 
 fn settings() -> Settings {
@@ -157,7 +157,7 @@ async fn sums_have_so_many_lines_and_say_what_had_none() {
         drop(engine.decide::<BeforeToolCall>(event, &CallContext::default()).await);
     }
     let sums = metrics.sums();
-    assert_eq!((sums.rules.len(), sums.left_out), (MOST_SERIES, 3));
+    assert_eq!((sums.rules.len(), sums.judged_left_out, sums.spent_left_out), (MOST_SERIES, 3, 0));
     assert!(sums.rules.values().all(|rule| (rule.stopped, rule.asked) == (1, 0)));
     let of_hook = sums.hooks.values().next().unwrap();
     let judged = u64::try_from(MOST_SERIES + 3).unwrap();

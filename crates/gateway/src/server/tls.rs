@@ -3,14 +3,18 @@
 //! The law: *with a certificate nothing is spoken in the clear, and with authorities for clients nobody is listened to for
 //! whom none of them vouches*, each time: a session that is resumed would be one whose certificate nobody looks at again, so
 //! none is. The handshake has to end within [`Timeouts::head`](crate::Timeouts). HTTP/2 or HTTP/1.1, as
-//! the two sides agree (ALPN).
+//! the two sides agree (ALPN). A certificate that no client would take, since its time is over or yet to come, is refused: at the
+//! start, and at a reload, which leaves the one before in place.
 
 use std::sync::Arc;
 
+use backstop_store::Timestamp;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -28,6 +32,9 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let key = PrivateKeyDer::from_pem_slice(tls.key.expose().as_bytes())
         .map_err(|error| unusable(format!("its private key can't be read: {error}")))?;
     let provider = backstop_http_client::tls::provider();
+    if let Some(problem) = chain.first().and_then(|own| out_of_time(own, UnixTime::now(), &provider)) {
+        return Err(unusable(problem));
+    }
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(error.to_string()))?;
@@ -52,6 +59,30 @@ pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     }
     config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Returns what is wrong with the time for which a certificate is issued, if anything is.
+fn out_of_time(own: &CertificateDer<'_>, now: UnixTime, provider: &CryptoProvider) -> Option<String> {
+    // The time is looked at before the authorities, of which there is none here: any other answer says that it is right.
+    let parsed = ParsedCertificate::try_from(own).ok()?;
+    let algorithms = provider.signature_verification_algorithms.all;
+    let found =
+        verify_server_cert_signed_by_trust_anchor(&parsed, &RootCertStore::empty(), &[], now, algorithms);
+    let time = |time: UnixTime| {
+        Timestamp::from_millis(i64::try_from(time.as_secs().saturating_mul(1_000)).unwrap_or(i64::MAX))
+    };
+    match found {
+        Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Some(format!("its certificate ended at {}\nhint: have it renewed", time(not_after)))
+        }
+        Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before, ..
+        })) => Some(format!(
+            "its certificate holds from {} on\nhint: look at the machine's clock",
+            time(not_before)
+        )),
+        _ => None,
+    }
 }
 
 /// Whether the two sides agreed on HTTP/2.

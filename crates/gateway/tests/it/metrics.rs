@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_engine::{Engine, HookOptions, OperatorSettings, Snapshot};
+use backstop_engine::{Engine, HookMode, HookOptions, OperatorSettings, Snapshot};
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{AuditLag, Gateway, Metrics, Observers, Pricing, Settings, Waiting};
 use backstop_hooks::conversation::TokenUsage;
@@ -81,7 +81,7 @@ fn asked(model: &str, text: &str) -> String {
     format!(r#"{{"model":"{model}","max_tokens":9,"messages":[{{"role":"user","content":"{text}"}}]}}"#)
 }
 
-/// A gateway whose hooks block what says `stop`, and fail where something says `fail`.
+/// A gateway whose hooks block what says `stop`, fail where something says `fail`, and would block the rest.
 async fn watched(upstream: &Upstream) -> Gateway {
     let metrics = Metrics::new("0.0.0");
     let engine = Engine::builder()
@@ -99,6 +99,11 @@ async fn watched(upstream: &Upstream) -> Gateway {
     });
     let options = HookOptions::new(OwnerId::operator()).id(HookId::new("judge"));
     engine.registry().on::<BeforeLlmCall>(hook, options).unwrap();
+    let would_block = hook_fn::<BeforeLlmCall, _>(|_, _| {
+        Ok(Some(BeforeLlmCallOutcome { block: Some(true), ..BeforeLlmCallOutcome::default() }))
+    });
+    let options = HookOptions::new(OwnerId::operator()).id(HookId::new("shade")).mode(HookMode::Shadow);
+    engine.registry().on::<BeforeLlmCall>(would_block, options).unwrap();
     let mut settings = settings(upstream);
     settings.operator_token = Some(secret(&operators()));
     settings.agents.insert(AgentId::new("coder"), secret("coder-token-0123456789"));
@@ -193,6 +198,8 @@ async fn each_request_is_counted_once_by_what_became_of_it() {
         "backstop_hook_answers_total{point=\"before_llm_call\",hook=\"judge\",said=\"blocked\"} 1\n"
             .to_owned(),
         "backstop_hook_failures_total{point=\"before_llm_call\",hook=\"judge\",kind=\"failed\"} 1\n"
+            .to_owned(),
+        "backstop_shadow_answers_total{point=\"before_llm_call\",hook=\"shade\",would=\"block\"} 4\n"
             .to_owned(),
     ] {
         assert!(text.contains(&line), "{line} is not in\n{text}");

@@ -118,7 +118,7 @@ class _Flows:
     ) -> None:
         if on_failure not in ("refuse", "allow"):
             raise ValueError('`on_failure` is "refuse" or "allow"')
-        url = url or os.environ.get("BACKSTOP_URL") or "http://127.0.0.1:8787"
+        url = url or os.environ.get("BACKSTOP_URL") or "http://127.0.0.1:8484"
         self._wire = Wire(url, token or os.environ.get("BACKSTOP_TOKEN") or "", timeout, ssl_context)
         self._context: Dict[str, Any] = dict(context or {})
         self._patience, self._allows_failure = patience, on_failure == "allow"

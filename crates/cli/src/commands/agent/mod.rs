@@ -31,7 +31,7 @@ use crate::commands::gateway::RunFolder;
 use crate::commands::hook::trace_parent;
 use crate::commands::notify::Notifier;
 use crate::commands::plugin_use::{PluginList, has_terminal};
-use crate::commands::sessions;
+use crate::commands::{retention, sessions};
 use crate::confine::{Confining, confine};
 use crate::desk::Desk;
 use crate::error::Error;
@@ -169,18 +169,8 @@ const SWEPT_AT_START: usize = 20;
 async fn sweep(backstop: &Backstop, session: &SessionId) {
     let keep = backstop::retention(backstop.config());
     let bounds = Bounds { most: SWEPT_AT_START, spare: Some(session.clone()) };
-    let now = Timestamp::now();
-    if keep.is_empty() {
-        return;
-    }
-    match keep.clock_jump(backstop.engine().store().as_ref(), now).await {
-        Ok(Some(jump)) => tracing::warn!(%jump, "what is kept no longer is not deleted"),
-        Err(error) => tracing::warn!(%error, "what is kept no longer could not be deleted"),
-        Ok(None) => {
-            if let Err(error) = keep.apply(backstop.engine(), "retention (agent)", now, &bounds).await {
-                tracing::warn!(%error, "what is kept no longer could not be deleted");
-            }
-        }
+    if !keep.is_empty() {
+        retention::sweep(keep, backstop.engine(), "retention (agent)", Some(&bounds)).await;
     }
 }
 
@@ -196,7 +186,7 @@ fn lower(settings: &Settings, loaded: &Loaded, provider: String, model: String) 
             Verbosity::On => Level::On,
             Verbosity::Full => Level::Full,
         }),
-        channel: Some("terminal".to_owned()),
+        channel: Some(Requester::TERMINAL.to_owned()),
         lease: LEASE,
         ..configured
     }
@@ -476,7 +466,7 @@ fn input(message: &str) -> TurnInput {
     let is_owner = only_people("what plugins do for their owner").is_ok();
     TurnInput {
         sender: Some(Requester {
-            channel: Some("terminal".to_owned()),
+            channel: Some(Requester::TERMINAL.to_owned()),
             sender_is_owner: Some(is_owner),
             ..Requester::default()
         }),

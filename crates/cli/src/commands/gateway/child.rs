@@ -4,6 +4,7 @@
 //! reach it directly. Elsewhere it leads a group of its own, which is ended as a whole. What the program leaves behind, in
 //! whatever group or session, comes to Backstop and is ended with the run. It never outlives Backstop.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -60,11 +61,13 @@ impl Received {
     }
 }
 
-/// Runs a program to its end, and says how it ended. `folder` is cleared when this process is killed and can't do it.
+/// Runs a program to its end, and says how it ended. Variables that are `withheld` are empty there, so that what reads the configuration below
+/// it still can. `folder` is cleared when this process is killed and can't do it.
 /// A client is ended when `unheard` returns: it calls tools without its hooks.
 pub(super) async fn run(
     command: &[OsString],
     variables: &[(&str, OsString)],
+    withheld: &BTreeSet<String>,
     folder: &Path,
     unheard: Option<(Client, impl Future<Output = ()>)>,
 ) -> Result<Exit, Error> {
@@ -76,6 +79,9 @@ pub(super) async fn run(
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     let mut builder = Command::new(program);
     builder.args(arguments).kill_on_drop(true);
+    for name in withheld {
+        builder.env(name, "");
+    }
     for (name, value) in variables {
         builder.env(name, value);
     }

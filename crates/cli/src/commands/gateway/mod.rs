@@ -18,19 +18,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop::Backstop;
 use backstop::clients::Client;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
-use backstop::surfaces;
+use backstop::{Backstop, Witnesses, surfaces};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 pub(in crate::commands) use self::once::RunFolder;
 
 use super::agent::{say_faults, say_left_out};
+use super::retention;
 
 use self::hold::Hold;
 use self::leave::Leaving;
@@ -48,6 +48,8 @@ struct Running {
     hooks: Hooks,
     backstop: Backstop,
     daemon: Option<Daemon>,
+    /// The configuration is checked for the hooks of clients, too, even if another process answers them.
+    answers_clients: bool,
     /// Whether any hook has come.
     heard: Arc<Heard>,
     /// Holds the calls of a client that was given our hooks.
@@ -111,6 +113,7 @@ impl Running {
             Listen::ForRun { .. } => surfaces::Surfaces::default(),
             Listen::Nowhere | Listen::Unless(_) => surfaces::surfaces(&loaded, &environment)?,
         };
+        let witnesses = Witnesses::of(&loaded)?;
         let mut how = backstop::gateway_hooks(&loaded);
         let heard = Arc::<Heard>::default();
         let hold = match &listen {
@@ -176,6 +179,7 @@ impl Running {
             hooks,
             backstop,
             daemon: None,
+            answers_clients,
             heard,
             hold,
             desk,
@@ -192,7 +196,7 @@ impl Running {
             Ok(daemon) => {
                 running.daemon = daemon;
                 running.sweeping = sweep(&running.backstop);
-                running.witnessing = tell_witnesses(&running.backstop);
+                running.witnessing = tell_witnesses(witnesses, &running.backstop);
                 say_left_out(&surroundings.output, &running.backstop);
                 say_faults(&surroundings.output, running.backstop.start_plugins().await);
                 Ok(running)
@@ -241,13 +245,14 @@ impl Running {
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
         let told = surfaces::surfaces(&loaded, &environment)?;
+        let witnesses = Witnesses::of(&loaded)?;
         let how = backstop::gateway_hooks(&loaded);
         let mut builder = builder(loaded, surroundings);
         if let Some(desk) = &self.desk {
             builder = builder.answer_store(desk.answers());
         }
         let backstop = builder
-            .hosts(backstop::server_hosts(&how, self.daemon.is_some()))
+            .hosts(backstop::server_hosts(&how, self.answers_clients))
             .store(store)
             .shared_decisions(true)
             .judges_answers(true)
@@ -281,7 +286,7 @@ impl Running {
             task.abort();
         }
         self.sweeping = sweep(&self.backstop);
-        self.witnessing = tell_witnesses(&self.backstop);
+        self.witnessing = tell_witnesses(witnesses, &self.backstop);
         Ok(())
     }
 
@@ -406,16 +411,7 @@ fn sweep(backstop: &Backstop) -> Option<JoinHandle<()>> {
     (!keep.is_empty()).then(|| {
         tokio::spawn(async move {
             loop {
-                let now = Timestamp::now();
-                match keep.clock_jump(engine.store().as_ref(), now).await {
-                    Ok(Some(jump)) => tracing::warn!(%jump, "what is kept no longer is not deleted"),
-                    Err(error) => tracing::warn!(%error, "what is kept no longer could not be deleted"),
-                    Ok(None) => {
-                        if let Err(error) = keep.apply_all(&engine, "retention (server)", now).await {
-                            tracing::warn!(%error, "what is kept no longer could not be deleted");
-                        }
-                    }
-                }
+                retention::sweep(keep, &engine, "retention (server)", None).await;
                 tokio::time::sleep(SWEEP).await;
             }
         })

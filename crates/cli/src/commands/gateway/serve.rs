@@ -167,6 +167,13 @@ fn held(ignored: &[&str]) -> String {
     format!("\nnote: what it says of {} counts once the server is started anew", keys.join(", "))
 }
 
+/// The key by which it signs as a witness of other trails, if it is one.
+fn witness_key(gateway: &backstop::gateway::Settings) -> Result<Option<String>, Error> {
+    let key = gateway.witness.as_ref().map(|witness| witness.cosigner()).transpose();
+    let key = key.map_err(|error| Error::Failed(format!("`gateway.witness` can't be used: {error}")))?;
+    Ok(key.map(|key| key.to_string()))
+}
+
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     log::configure(settings.log);
     let mut end = EndAsked::listen()?;
@@ -175,6 +182,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
     let gateway = settings.of_gateway(&loaded)?;
+    let witness = witness_key(&gateway)?;
     let mut from_start = FromStart::of(&loaded, &gateway.token);
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.token.is_some();
@@ -195,8 +203,6 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let url = format!("{address}/t/{token}");
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
     let pointing = variables.iter().filter(|(name, _)| name.ends_with("_BASE_URL"));
-    let witness = gateway.witness.as_ref().and_then(|witness| witness.cosigner().ok());
-    let witness = witness.map(|key| key.to_string());
     let output = &surroundings.output;
     if output.is_json() {
         let environment: Map<String, Value> =

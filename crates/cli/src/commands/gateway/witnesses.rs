@@ -13,15 +13,8 @@ use tokio::task::JoinHandle;
 /// How often witnesses are told.
 const TELL: Duration = Duration::from_mins(1);
 
-/// Tells the witnesses that the configuration names, now and every minute; `None` where there are none.
-pub(super) fn tell_witnesses(backstop: &Backstop) -> Option<JoinHandle<()>> {
-    let witnesses = match Witnesses::of(backstop.config()) {
-        Ok(witnesses) => witnesses,
-        Err(error) => {
-            tracing::error!(%error, "the audit trail has no witness: the configuration names one that can't be used");
-            return None;
-        }
-    };
+/// Tells these witnesses, now and every minute; `None` where there are none.
+pub(super) fn tell_witnesses(witnesses: Witnesses, backstop: &Backstop) -> Option<JoinHandle<()>> {
     if witnesses.is_empty() || backstop.audit().is_none() {
         return None;
     }

@@ -136,7 +136,7 @@ impl ContentExchange {
             judge.ids(&[fields.get("custom_id"), fields.get("id"), request]).await?;
         }
         if is_error(fields) {
-            withdraw(&self.shared.engine, counted.into_iter().collect());
+            withdraw(&self.shared, counted.into_iter().collect());
             let Some(judge) = &mut judge else { return Ok(None) };
             let place =
                 if fields.get("error").is_some_and(Value::is_object) { "/error" } else { "/response/body" };

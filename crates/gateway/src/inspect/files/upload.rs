@@ -209,7 +209,7 @@ impl UploadExchange {
     /// Nothing comes of the requests that were let through.
     fn withdraw(&mut self) {
         let requests = self.judged.take().into_iter().flat_map(|judged| judged.requests);
-        withdraw(&self.shared.engine, requests.map(|(_, counted)| counted).collect());
+        withdraw(&self.shared, requests.map(|(_, counted)| counted).collect());
     }
 }
 

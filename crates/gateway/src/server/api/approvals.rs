@@ -287,7 +287,7 @@ pub(super) async fn get(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Appro
     Ok(Approval::of(&record(&asked).await?, asked.engine()?.people()).into())
 }
 
-/// Shows all of the arguments to a person, so that the call can be allowed.
+/// Shows all of the arguments to a person; if they may answer, the call can then be allowed.
 pub(super) async fn whole(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Whole>, Problem> {
     let found = record(&asked).await?;
     let engine = asked.engine()?;
@@ -297,7 +297,12 @@ pub(super) async fn whole(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Who
     let Some(whole) = found.request.whole.clone() else {
         return Ok(Whole { approval: Approval::of(&found, engine.people()), whole: None }.into());
     };
-    let seen = engine.answer_store().mark_seen(&found.id).await.map_err(|_| Problem::store())?;
+    // INVARIANT (what the human saw): what is shown to others counts as seen by nobody.
+    let by = asked.caller.answerer(engine.people());
+    let seen = match found.admits_person(&by, Timestamp::now()) {
+        Ok(()) => engine.answer_store().mark_seen(&found.id).await.map_err(|_| Problem::store())?,
+        Err(_) => None,
+    };
     let approval = Approval::of(seen.as_ref().unwrap_or(&found), engine.people());
     Ok(Whole { approval, whole: Some(whole) }.into())
 }

@@ -240,7 +240,7 @@ pub(in crate::server) async fn read_bounded(
 }
 
 /// Reads a body of at most `most` bytes; `told` is what may be sent, for whoever sends more.
-async fn read_within(
+pub(in crate::server) async fn read_within(
     mut body: Incoming,
     most: usize,
     told: usize,

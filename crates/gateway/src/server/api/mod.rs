@@ -40,8 +40,8 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-pub(super) use self::asked::read_bounded;
 use self::asked::{Asked, Reply, read_body};
+pub(super) use self::asked::{read_bounded, read_within};
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;
 use self::stream::Streams;

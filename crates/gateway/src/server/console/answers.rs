@@ -145,10 +145,16 @@ async fn refused(visit: &Visit<'_>, id: &ApprovalId, error: &AlwaysError) -> Res
     Ok(backstop_console::plain(&format!("Your answer does not count: {why}.")))
 }
 
-/// Shows all of the arguments, so that the call can be allowed.
+/// Shows all of the arguments; to whoever may answer, so that the call can be allowed.
 pub(super) async fn whole(visit: &Visit<'_>, id: &str) -> Answer {
     visit.answers()?;
-    let record = visit.record(id).await?;
+    let mut record = visit.record(id).await?;
+    // INVARIANT (what the human saw): what is shown to others counts as seen by nobody.
+    if record.admits_person(&visit.answerer(), Timestamp::now()).is_err() {
+        record.request.unseen &= record.request.whole.is_none();
+        let told = "You are shown what is kept of it. You are not asked, so it counts as seen by nobody who may allow the call.";
+        return approvals::page(visit, &record, Some(&Told::Done(told.to_owned()))).await;
+    }
     visit.engine.answer_store().mark_seen(&record.id).await.map_err(|_| Trouble::Store)?;
     Ok(see_other(&format!("/-/console/approvals/{}", record.id)))
 }

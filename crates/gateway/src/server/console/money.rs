@@ -17,16 +17,14 @@ pub(super) async fn page(visit: &Visit<'_>) -> Answer {
     visit.reads()?;
     let now = Timestamp::now();
     let read = visit.engine.store().budgets(MOST_READ).await.map_err(|_| Trouble::Store)?;
-    let mut is_cut = read.len() == MOST_READ;
     let in_use = read.iter().filter(|one| one.until.is_none_or(|until| until > now));
     let limit =
         |name: &str, unit: &str| visit.shared.budgets.get(&(name.to_owned(), unit.to_owned())).copied();
-    let mut budgets: Vec<_> = in_use.filter_map(|one| line(one, limit)).collect();
-    is_cut |= budgets.len() > MOST_SHOWN;
-    budgets.sort_by(|one, other| (&one.name, &one.whose).cmp(&(&other.name, &other.whose)));
-    budgets.truncate(MOST_SHOWN);
+    let (budgets, more) = latest(in_use.filter_map(|one| line(one, limit)).collect());
+    let is_cut = more || read.len() == MOST_READ;
     let metrics = visit.shared.operators.metrics();
-    let Sums { spent, left_out, .. } = metrics.map(crate::metrics::Metrics::sums).unwrap_or_default();
+    let Sums { spent, spent_left_out: left_out, .. } =
+        metrics.map(crate::metrics::Metrics::sums).unwrap_or_default();
     let spenders: Vec<Spender> = spent
         .into_iter()
         .map(|((agent, user, model), spent)| {
@@ -44,6 +42,14 @@ pub(super) async fn page(visit: &Visit<'_>) -> Answer {
     let since = metrics.map(crate::metrics::Metrics::began);
     let shown = Money { since, spenders: &spenders, left_out, budgets: &budgets, is_cut };
     Ok(html(StatusCode::OK, money(&visit.viewer(), &shown, now)))
+}
+
+/// Those with the latest windows, which come first, by name, and whether there are more.
+fn latest(mut budgets: Vec<BudgetLine>) -> (Vec<BudgetLine>, bool) {
+    let is_cut = budgets.len() > MOST_SHOWN;
+    budgets.truncate(MOST_SHOWN);
+    budgets.sort_by(|one, other| (&one.name, &one.whose).cmp(&(&other.name, &other.whose)));
+    (budgets, is_cut)
 }
 
 /// A counter as a line, if it is one of a budget: `budget/NAME/AGENT/MODEL/USER/UNIT`, where `*` is whoever it is, and `-` nobody who is known.
@@ -100,6 +106,12 @@ mod tests {
         assert_eq!(line.whose, "agent x/y%, user nobody who is known");
         let line = used("budget/day/*/*/*/cost").unwrap();
         assert_eq!((line.whose.as_str(), line.limit, line.unit), ("", None, Unit::Cost));
+        // Those with the latest windows come first, and stay.
+        let all = (0..=MOST_SHOWN).rev().map(|n| used(&format!("budget/b{n:03}/*/*/*/cost")).unwrap());
+        let (shown, is_cut) = latest(all.collect());
+        let name = |line: Option<&BudgetLine>| line.unwrap().name.clone();
+        assert_eq!((name(shown.first()), name(shown.last())), ("b001".to_owned(), format!("b{MOST_SHOWN}")));
+        assert!(is_cut && shown.len() == MOST_SHOWN);
         for other in ["loop/x/*/*/*/tokens", "budget/x/tokens", "budget/day/*/*/*/hours"] {
             assert!(used(other).is_none(), "{other}");
         }

@@ -1,12 +1,12 @@
 //! Pages that are read: what passes, sessions, and what judges.
 
-use backstop_console::{Conversation, Counts, HookUse, Policy, RuleUse, conversation};
+use backstop_console::{Conversation, Counts, Policy, RuleUse, conversation};
 use backstop_hooks::SessionId;
 use backstop_store::{AuditFilter, AuditPage, AuditPlace, GrantId, Timestamp};
 use http::StatusCode;
 
 use super::{Answer, Trouble, Visit, form, html, see_other};
-use crate::metrics::{Metrics, OfHook, OfRule, Sums};
+use crate::metrics::{Metrics, OfRule, Sums};
 
 /// The most rows of a list.
 const MOST: usize = 200;
@@ -84,11 +84,7 @@ pub(super) async fn policy(visit: &Visit<'_>) -> Answer {
 
 /// What was counted of hooks and rules.
 fn counts(metrics: &Metrics) -> Counts {
-    let Sums { hooks, rules, .. } = metrics.sums();
-    let hooks = hooks.into_iter().map(|(hook, sum)| {
-        let OfHook { answers, rewrote, asked, blocked, failed, time, longest } = sum;
-        (hook, HookUse { answers, rewrote, asked, blocked, failed, time, longest })
-    });
+    let Sums { hooks, rules, judged_left_out: left_out, .. } = metrics.sums();
     let mut rules: Vec<_> = rules
         .into_iter()
         .map(|(rule, OfRule { stopped, asked, allowed, denied })| {
@@ -97,8 +93,9 @@ fn counts(metrics: &Metrics) -> Counts {
         })
         .collect();
     rules.sort_by_key(|rule| std::cmp::Reverse(rule.stopped.saturating_add(rule.asked)));
+    let more_rules = rules.len().saturating_sub(MOST);
     rules.truncate(MOST);
-    Counts { since: metrics.began(), hooks: hooks.collect(), rules }
+    Counts { since: metrics.began(), hooks, rules, more_rules, left_out }
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

@@ -167,7 +167,7 @@ impl Seat {
         self.form_token.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// The token that forms of this session hold.
+    /// Whether its token has a scope.
     fn has(&self, scope: Scope) -> bool {
         self.holder.scopes.contains(&scope)
     }

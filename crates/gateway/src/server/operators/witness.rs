@@ -4,19 +4,18 @@
 //! no such signature is told no more than that. What is answered under which status is the protocol's; what the witness keeps, and when it signs,
 //! is [`backstop_trail::Witness`]'s.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use backstop_trail::{AddCheckpoint, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, Witness};
-use bytes::BytesMut;
+use backstop_trail::{AddCheckpoint, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, SIZE_TYPE, Witness};
 use http::{Response, StatusCode};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::told;
 use crate::server::answer::AnswerBody;
+use crate::server::api::read_within;
 
 /// Where checkpoints are posted.
 pub(super) const PATH: &str = "/-/witness/add-checkpoint";
@@ -27,8 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a request that was signed waits for others.
 const WAIT: Duration = Duration::from_secs(2);
 const TEXT: &str = "text/plain; charset=utf-8";
-/// The form of an answer that says how many entries the last checkpoint has.
-const SIZE: &str = "text/x.tlog.size";
 
 /// Answers a request to cosign a checkpoint.
 pub(super) async fn add_checkpoint(
@@ -36,7 +33,7 @@ pub(super) async fn add_checkpoint(
     room: &Arc<Semaphore>,
     body: Incoming,
 ) -> Response<AnswerBody> {
-    let Ok(Some(asked)) = timeout(PATIENCE, read(body)).await else {
+    let Some(asked) = read(body).await else {
         return refused(StatusCode::BAD_REQUEST, "this is no request to add a checkpoint");
     };
     // Whoever is slow, or has signed nothing, takes no room.
@@ -56,7 +53,7 @@ pub(super) async fn add_checkpoint(
     .await;
     match added {
         Ok(Ok(line)) => told(StatusCode::OK, TEXT, line),
-        Ok(Err(NotCosigned::Conflict(size))) => told(StatusCode::CONFLICT, SIZE, format!("{size}\n")),
+        Ok(Err(NotCosigned::Conflict(size))) => told(StatusCode::CONFLICT, SIZE_TYPE, format!("{size}\n")),
         Ok(Err(NotCosigned::Trail(error))) => {
             tracing::error!(%error, "this witness can't read or write what it keeps, and signs nothing");
             refused(StatusCode::INTERNAL_SERVER_ERROR, "this witness can't sign now")
@@ -81,15 +78,8 @@ fn refused(status: StatusCode, why: &str) -> Response<AnswerBody> {
     told(status, TEXT, format!("{why}\n"))
 }
 
-/// Reads a request; `None` for anything else, and for what is too large.
-async fn read(mut body: Incoming) -> Option<AddCheckpoint> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let Ok(data) = frame.ok()?.into_data() else { continue };
-        if whole.len().saturating_add(data.len()) > MAX_ADD_CHECKPOINT_BYTES {
-            return None;
-        }
-        whole.extend_from_slice(&data);
-    }
+/// Reads a request; `None` for anything else, and for what is too large or takes too long.
+async fn read(body: Incoming) -> Option<AddCheckpoint> {
+    let whole = read_within(body, MAX_ADD_CHECKPOINT_BYTES, MAX_ADD_CHECKPOINT_BYTES, PATIENCE).await.ok()?;
     std::str::from_utf8(&whole).ok()?.parse().ok()
 }

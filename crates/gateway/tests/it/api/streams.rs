@@ -27,6 +27,20 @@ fn events(text: &str) -> Vec<(String, String, Value)> {
     .collect()
 }
 
+/// Reads until so many events are there as a whole, in however many pieces they come.
+async fn until_events(stream: &mut TcpStream, count: usize) -> String {
+    let mut text = String::new();
+    while text.matches("event: ").count() < count || !is_whole(&text) {
+        text += &until(stream, "\n\n").await;
+    }
+    text
+}
+
+/// Whether the last event has its end.
+fn is_whole(text: &str) -> bool {
+    text.rsplit_once("event: ").is_some_and(|(_, last)| last.contains("\n\n"))
+}
+
 fn kinds(text: &str) -> Vec<String> {
     events(text).into_iter().map(|(_, kind, _)| kind).collect()
 }
@@ -55,7 +69,7 @@ async fn questions_are_told_as_they_come_and_end_and_from_where_somebody_was() {
     assert!(!begun.contains(record.code.as_str()), "{begun}");
 
     deny(&server, &person, &before, &told[0].2["digest"]).await;
-    let ended = until(&mut stream, "\n\n").await;
+    let ended = until_events(&mut stream, 1).await;
     assert_eq!(kinds(&ended), ["resolved"]);
     assert_eq!(events(&ended)[0].2["status"], "denied");
     drop(stream);
@@ -64,8 +78,7 @@ async fn questions_are_told_as_they_come_and_end_and_from_where_somebody_was() {
     let after = server.call(&token, "", "exec").await.json()["question"]["approval"].clone();
     let last = format!("last-event-id: {}\r\n", told[1].0);
     let mut stream = follow(&server, "approvals/events", &person, &last).await;
-    let rest = until(&mut stream, "event: opened").await;
-    let rest = rest + &until(&mut stream, "\n\n").await;
+    let rest = until_events(&mut stream, 2).await;
     assert_eq!(kinds(&rest), ["resolved", "opened"], "{rest}");
     assert_eq!(events(&rest)[1].2["id"], after);
     // Whoever names what nobody told begins anew.
@@ -75,6 +88,45 @@ async fn questions_are_told_as_they_come_and_end_and_from_where_somebody_was() {
         let begun = until(&mut stream, "event: current\ndata: {\"waiting\":1}\n\n").await;
         assert_eq!(kinds(&begun), ["opened", "current"]);
     }
+}
+
+#[tokio::test]
+async fn what_was_wiped_since_is_not_told_again() {
+    let server = Server::start(house()).await;
+    let (token, person) = (server.judge("bot").await, server.person(&[Scope::Approve, Scope::Read]).await);
+    let mut stream = follow(&server, "approvals/events", &person, "").await;
+    let begun = until(&mut stream, "event: current\ndata: {\"waiting\":0}\n\n").await;
+    server.call(&token, "", "exec").await;
+    let opened = events(&until_events(&mut stream, 1).await).remove(0).2;
+    assert_eq!(opened["arguments"]["command"], "marker");
+    deny(&server, &person, &opened["id"], &opened["digest"]).await;
+    until_events(&mut stream, 1).await;
+    server.house.engine.answer_store().expire_approvals(Timestamp::now()).await.unwrap();
+    assert!(server.only_question().await.request.preview.is_null());
+
+    let last = format!("last-event-id: {}\r\n", events(&begun)[0].0);
+    let mut again = follow(&server, "approvals/events", &person, &last).await;
+    let told = until_events(&mut again, 2).await;
+    assert_eq!(kinds(&told), ["opened", "resolved"], "{told}");
+    assert!(events(&told).iter().all(|event| event.2["id"] == opened["id"]), "{told}");
+    assert!(!told.contains("marker\"}"), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_asked_after_a_reload_is_told() {
+    let server = Server::start(house()).await;
+    let (token, person) = (server.judge("bot").await, server.person(&[Scope::Read]).await);
+    let mut before = follow(&server, "approvals/events", &person, "").await;
+    until(&mut before, "event: current").await;
+    let mut settings = settings_of("http://127.0.0.1:9");
+    settings.store = Some(Arc::clone(&server.house.store));
+    settings.operator_token = Some(secret(&operator()));
+    let hooks = Hooks::new(house().engine, HookSettings::default()).unwrap();
+    server.gateway.reload(&settings, Arc::new(hooks)).unwrap();
+
+    let asked = server.call(&token, "", "exec").await.json()["question"]["approval"].clone();
+    let mut after = follow(&server, "approvals/events", &person, "").await;
+    until(&mut after, asked.as_str().unwrap()).await;
 }
 
 #[tokio::test]
@@ -91,7 +143,7 @@ async fn the_trail_is_told_as_it_grows_and_from_where_somebody_was() {
     let mut stream = follow(&server, "audit/events", &person, "").await;
     until(&mut stream, "retry: ").await;
     let (second, third) = (note("two").await, note("three").await);
-    let text = until(&mut stream, "event: entry").await + &until(&mut stream, "\"three\"}").await;
+    let text = until(&mut stream, "\"three\"}").await;
     assert!(!text.contains("\"one\""), "{text}");
     assert!(text.contains(&format!("id: {second}\n")) && text.contains(&format!("id: {third}\n")), "{text}");
 

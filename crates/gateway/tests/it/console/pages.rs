@@ -7,7 +7,9 @@ use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
     AgentId, CallContext, HookError, Json, OwnerId, Params, Reason, SessionId, ToolName, hook_fn,
 };
-use backstop_store::{Charge, LeaseHolder, MemoryStore, NewEntry, ReservationId, Session};
+use backstop_store::{
+    AuditBody, Charge, Durability, LeaseHolder, MemoryStore, NewAuditEntry, NewEntry, ReservationId, Session,
+};
 use futures_util::FutureExt as _;
 
 use super::*;

@@ -1,6 +1,7 @@
 //! Questions as they come and end.
 //!
-//! One task looks for all streams, as long as there is one, and keeps the last [`KEPT`] events: `opened` and `resolved`, each with the question as it is then.
+//! One task looks for all streams, as long as there is one, and keeps the last [`KEPT`] events: `opened` and `resolved`, each told with the question as it
+//! is when it is told. What is over is read from the store each time, so that nothing is told that was wiped there.
 //! Who comes first, or was away for longer than that, is told all questions that wait (`opened`) and then `current`, so that a reader knows
 //! what there is whenever it came.
 //!
@@ -43,6 +44,8 @@ pub(in crate::server::api) struct ApprovalEvents {}
 #[derive(Debug)]
 pub(in crate::server::api) struct Hub {
     known: Mutex<Known>,
+    /// That of the settings with which somebody listened last, as long as somebody listens.
+    engine: Mutex<Option<Engine>>,
     /// The number of the last event; 0 before the first look.
     told: watch::Sender<u64>,
     is_looking: Mutex<bool>,
@@ -69,7 +72,16 @@ struct Known {
 struct Event {
     number: u64,
     kind: &'static str,
-    data: String,
+    of: ApprovalId,
+}
+
+/// An event that is about to be told.
+struct Due {
+    id: String,
+    kind: &'static str,
+    of: ApprovalId,
+    /// The question, as long as it waits.
+    data: Option<String>,
 }
 
 #[derive(Debug)]
@@ -90,7 +102,12 @@ impl Default for Hub {
             all: 0,
             mark: None,
         };
-        Self { known: Mutex::new(known), told: watch::Sender::new(0), is_looking: Mutex::new(false) }
+        Self {
+            known: Mutex::new(known),
+            engine: Mutex::default(),
+            told: watch::Sender::new(0),
+            is_looking: Mutex::new(false),
+        }
     }
 }
 
@@ -102,11 +119,12 @@ impl Hub {
     /// Hears of events from now on.
     fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<u64> {
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_engine(Some(engine.clone()));
         let told = self.told.subscribe();
         if !std::mem::replace(&mut *is_looking, true) {
             // What was known when somebody looked last may be long ago: readers wait for the next look.
             self.told.send_replace(0);
-            tokio::spawn(look(Arc::clone(self), engine.clone()));
+            tokio::spawn(look(Arc::clone(self)));
         }
         told
     }
@@ -115,15 +133,48 @@ impl Hub {
     fn is_over(&self) -> bool {
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
         *is_looking = self.told.receiver_count() > 0;
+        if !*is_looking {
+            self.take_engine(None);
+        }
         !*is_looking
+    }
+
+    fn take_engine(&self, engine: Option<Engine>) {
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = engine;
+    }
+
+    fn engine(&self) -> Option<Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes events with their questions; `None` if one of these is gone.
+    async fn write(&self, events: Vec<Due>) -> Result<Option<String>, StoreError> {
+        let mut text = String::new();
+        for Due { id, kind, of, data } in events {
+            let data = match data {
+                Some(data) => Some(data),
+                None => self.question(&of).await?,
+            };
+            let Some(data) = data else { return Ok(None) };
+            text.push_str(&written(Some(&id), kind, &data));
+        }
+        Ok(Some(text))
+    }
+
+    /// Returns a question as it is now.
+    async fn question(&self, id: &ApprovalId) -> Result<Option<String>, StoreError> {
+        let Some(engine) = self.engine() else { return Ok(None) };
+        let found = engine.answer_store().approval(id).await?;
+        Ok(found.map(|record| data_of(&record, engine.people())))
     }
 }
 
 /// Looks until nobody listens.
-async fn look(hub: Arc<Hub>, engine: Engine) {
+async fn look(hub: Arc<Hub>) {
     while !hub.is_over() {
         // What can't be read now is looked at again: readers know what is so, and nothing that is not.
-        if let Ok(is_new) = once(&hub, &engine).await
+        if let Some(engine) = hub.engine()
+            && let Ok(is_new) = once(&hub, &engine).await
             && (is_new || *hub.told.borrow() == 0)
         {
             let last = hub.known().last;
@@ -182,18 +233,18 @@ impl Known {
         // Those of a list are the newest first.
         for record in waiting.iter().rev() {
             if !self.waiting.contains_key(&record.id) && !is_first {
-                self.tell("opened", data_of(record, people));
+                self.tell("opened", &record.id);
             }
         }
         for record in newest.iter().rev().filter(|record| is_over(record) && !is_first) {
             // It came and ended since the last look.
             if !self.newest.contains(&record.id) && !self.waiting.contains_key(&record.id) {
-                self.tell("opened", data_of(record, people));
-                self.tell("resolved", data_of(record, people));
+                self.tell("opened", &record.id);
+                self.tell("resolved", &record.id);
             }
         }
         for record in ended {
-            self.tell("resolved", data_of(record, people));
+            self.tell("resolved", &record.id);
         }
         let kept = waiting.iter().map(|record| {
             let request = &record.request;
@@ -204,9 +255,9 @@ impl Known {
         self.newest = newest.iter().map(|record| record.id.clone()).collect();
     }
 
-    fn tell(&mut self, kind: &'static str, data: String) {
+    fn tell(&mut self, kind: &'static str, of: &ApprovalId) {
         self.last = self.last.max(1).saturating_add(1);
-        self.events.push_back(Event { number: self.last, kind, data });
+        self.events.push_back(Event { number: self.last, kind, of: of.clone() });
         if self.events.len() > KEPT {
             self.events.pop_front();
         }
@@ -236,9 +287,15 @@ impl Known {
         told.chain([written(Some(&self.id(self.last)), "current", &current)]).collect()
     }
 
-    fn after(&self, number: u64) -> String {
+    fn after(&self, number: u64) -> Vec<Due> {
         let events = self.events.iter().filter(|event| event.number > number);
-        events.map(|event| written(Some(&self.id(event.number)), event.kind, &event.data)).collect()
+        let due = events.map(|event| Due {
+            id: self.id(event.number),
+            kind: event.kind,
+            of: event.of.clone(),
+            data: self.waiting.get(&event.of).map(|waiting| waiting.data.clone()),
+        });
+        due.collect()
     }
 }
 
@@ -273,15 +330,28 @@ impl Source for Questions {
             let reached = self.reached;
             // Whoever looks lives as long as somebody listens.
             self.told.wait_for(|last| *last > reached.unwrap_or(0)).await.ok()?;
-            let known = self.hub.known();
-            let text = match reached {
-                None => known.all(),
-                Some(number) if known.is_kept_after(number) => known.after(number),
-                Some(_) => return None,
+            let Some(number) = reached else {
+                let known = self.hub.known();
+                self.reached = Some(known.last);
+                return Some(known.all());
             };
-            self.reached = Some(known.last);
-            if !text.is_empty() {
-                return Some(text);
+            let (last, due) = {
+                let known = self.hub.known();
+                if !known.is_kept_after(number) {
+                    return None;
+                }
+                (known.last, known.after(number))
+            };
+            match self.hub.write(due).await {
+                Ok(Some(text)) => {
+                    self.reached = Some(last);
+                    if !text.is_empty() {
+                        return Some(text);
+                    }
+                }
+                // Of a question that is gone nothing can be told: the reader is told all that wait, as at first.
+                Ok(None) => self.reached = None,
+                Err(_) => sleep(TICK).await,
             }
         }
     }
