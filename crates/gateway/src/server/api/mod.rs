@@ -28,6 +28,7 @@ mod judge;
 mod records;
 mod stream;
 mod table;
+mod tokens;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty, Reply};
-use super::{approvals, document, grants, judge, records, stream};
+use super::{approvals, document, grants, judge, records, stream, tokens};
 use crate::server::answer::AnswerBody;
 
 type Answering<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
@@ -171,7 +171,7 @@ where
 }
 
 fn routes() -> Vec<Route> {
-    use Scope::{Approve, Judge, Read};
+    use Scope::{Admin, Approve, Judge, Read};
     vec![
         route::<Empty, Empty, _, _, _>(
             Method::GET,
@@ -279,6 +279,20 @@ fn routes() -> Vec<Route> {
             "audit/events",
             ("followAudit", "Tells of entries of the audit trail as they are written: `entry`"),
             stream::audit,
+        ),
+        route::<_, Empty, _, _, _>(
+            Method::GET,
+            "tokens",
+            Admin,
+            ("listTokens", "Lists access tokens, the newest first, also those that no longer count"),
+            tokens::list,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::DELETE,
+            "tokens/{id}",
+            Admin,
+            ("revokeToken", "Revokes an access token"),
+            tokens::revoke,
         ),
     ]
 }

@@ -215,6 +215,10 @@ impl Problem {
         Self::of(StatusCode::NOT_FOUND, "grant", "there is no grant of this id")
     }
 
+    pub(in crate::server) const fn no_token() -> Self {
+        Self::of(StatusCode::NOT_FOUND, "no-token", "there is no access token of this id")
+    }
+
     pub(in crate::server) fn conflict(detail: String) -> Self {
         Self::with(StatusCode::CONFLICT, "conflict", detail)
     }

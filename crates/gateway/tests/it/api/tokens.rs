@@ -1,0 +1,37 @@
+//! Access tokens, as an administrator sees them.
+
+use super::*;
+
+#[tokio::test]
+async fn an_administrator_sees_tokens_and_ends_them() {
+    let server = Server::start(house()).await;
+    let admin = server.person(&[Scope::Admin]).await;
+    let judge = server.judge("bot").await;
+    let id = judge.split('_').nth(1).unwrap();
+    let listed = server.ask("GET", "tokens", &admin, None).await;
+    assert_eq!(listed.status(), 200, "{}", listed.text());
+    let all = listed.json();
+    let of = |id: &str| all["tokens"].as_array().unwrap().iter().find(|token| token["id"] == id).unwrap();
+    assert_eq!((&of(id)["agent"], &of(id)["scopes"]), (&json!("bot"), &json!(["judge"])));
+    assert_eq!((&of(id)["counts"], &all["unreadable"]), (&json!(true), &json!(0)));
+    // Nothing that opens anything is in it.
+    for token in [&judge, &admin] {
+        assert!(!listed.text().contains(token.rsplit('_').next().unwrap()), "{}", listed.text());
+    }
+    assert!(!listed.text().contains("sha256:"), "{}", listed.text());
+    let revoked = server.ask("DELETE", &format!("tokens/{id}"), &admin, None).await;
+    assert_eq!((revoked.status(), revoked.json()["counts"].clone()), (200, json!(false)));
+    within(async {
+        while server.ask("GET", "openapi.json", &judge, None).await.status() != 401 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let unknown = server.ask("DELETE", "tokens/0000000000000000", &admin, None).await;
+    assert_eq!(
+        (unknown.status(), unknown.json()["type"].clone()),
+        (404, "urn:backstop:problem:no-token".into())
+    );
+    // Nothing is made here.
+    assert_eq!(server.ask("POST", "tokens", &admin, Some(&json!({}))).await.status(), 405);
+}
