@@ -241,13 +241,44 @@ function passed({ rows, more }) {
   count();
 }
 
-// One stream for a page, while somebody looks at it.
+// Notifications: that something waits, and not what, since others may look at the screen. They come while a page is open.
+const notify = find("#notify");
+const canNotify = () => "Notification" in window && Notification.permission === "granted";
+const wantsNotice = () => canNotify() && localStorage.getItem("notify") === "yes";
+function showNotify() {
+  if (!notify) return;
+  notify.hidden = !("Notification" in window);
+  notify.setAttribute("aria-pressed", String(wantsNotice()));
+}
+notify?.addEventListener("click", async () => {
+  const wants = !wantsNotice();
+  if (wants && !canNotify()) await Notification.requestPermission();
+  localStorage.setItem("notify", wants && canNotify() ? "yes" : "no");
+  if (wants && !canNotify()) told("This browser shows no notifications of this page", true);
+  showNotify();
+});
+let lastWaiting = null;
+function notice(waiting) {
+  const isMore = lastWaiting !== null && waiting > lastWaiting;
+  lastWaiting = waiting;
+  if (!isMore || !wantsNotice() || document.hasFocus()) return;
+  // One at a time, however many pages are open.
+  const shown = new Notification("Backstop", { body: waiting === 1 ? "A question waits." : `${waiting} questions wait.`, tag: "backstop" });
+  shown.addEventListener("click", () => {
+    window.focus();
+    location.assign("/-/console/approvals");
+  });
+}
+showNotify();
+
+// One stream for a page, while somebody looks at it or wants to be told.
+const isAside = () => document.hidden && !wantsNotice();
 let stream = null;
 let lastEntry = "";
 let mark = null;
 function listen() {
   const address = document.body.dataset.events;
-  if (!address || document.hidden || stream) return;
+  if (!address || isAside() || stream) return;
   const from = lastEntry ? `${address.includes("?") ? "&" : "?"}after=${lastEntry}` : "";
   const opened = new EventSource(address + from);
   stream = opened;
@@ -258,6 +289,7 @@ function listen() {
     badge.hidden = waiting === 0;
     badge.textContent = waiting;
     badge.setAttribute("aria-label", `${waiting} waiting`);
+    notice(waiting);
     document.title = document.title.replace(/^(\(\d+\) )?/, waiting ? `(${waiting}) ` : "");
     // The first says how it was when the stream began, which the page may be older than.
     if (mark !== latest) take();
@@ -277,7 +309,7 @@ function listen() {
   });
 }
 async function again() {
-  if (document.hidden || stream) return;
+  if (isAside() || stream) return;
   try {
     const answer = await aside("/-/console/session");
     if (answer.status === 401) return over();
@@ -286,7 +318,7 @@ async function again() {
   listen();
 }
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) {
+  if (isAside()) {
     stream?.close();
     stream = null;
   } else if (document.body.dataset.events) {

@@ -44,6 +44,7 @@ pub fn queue(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> String {
         div.tools {
             label for="filter" { "Filter" }
             input #filter type="search" data-filters="#queue li.row" autocomplete="off" spellcheck="false";
+            button #notify type="button" aria-pressed="false" hidden { "Notify me" }
         }
         div #queue data-part="/-/console/approvals/part" { (part(viewer, queue, now)) }
     };

@@ -261,6 +261,11 @@ async fn a_person_signs_in_answers_by_keys_and_signs_out() {
 }
 
 #[tokio::test]
+async fn whoever_wants_to_be_told_is_told_that_something_waits() {
+    plays("notified").await;
+}
+
+#[tokio::test]
 async fn another_port_is_sent_nothing_that_opens_the_console() {
     plays("port").await;
 }

@@ -84,6 +84,55 @@ async function answering() {
   await page.waitForSelector("#token");
 }
 
+/** That something waits is told to whoever wants to be told and looks elsewhere. */
+async function notified() {
+  const page = await person();
+  await page.addInitScript(() => {
+    window.shown = [];
+    window.Notification = class extends EventTarget {
+      static permission = localStorage.getItem("granted") ?? "default";
+      static requestPermission() {
+        localStorage.setItem("granted", "granted");
+        return Promise.resolve((this.permission = "granted"));
+      }
+      constructor(title, options) {
+        super();
+        window.shown.push({ title, ...options });
+        window.last = this;
+      }
+    };
+    Document.prototype.hasFocus = () => Boolean(window.looks);
+  });
+  await signIn(page, ANN);
+  const pressed = () => page.getAttribute("#notify", "aria-pressed");
+  const shown = () => page.evaluate(() => window.shown);
+  const asked = async (title) => {
+    const before = await page.locator("#queue li.row").count();
+    await tell("ask", { title });
+    await page.waitForFunction((count) => document.querySelectorAll("#queue li.row").length === count + 1, before, WAIT);
+  };
+  is(await pressed(), "false");
+  await asked("the first secret plan");
+  is(await shown(), [], "nobody asked for it");
+  await page.click("#notify");
+  await page.waitForFunction(() => document.querySelector("#notify").ariaPressed === "true", null, WAIT);
+  await asked("the second secret plan");
+  is(await shown(), [{ title: "Backstop", body: "2 questions wait.", tag: "backstop" }], "and not what it is");
+  await page.evaluate(() => { window.looks = true; });
+  await asked("the third secret plan");
+  is((await shown()).length, 1, "whoever looks sees it");
+  // It is remembered, and leads to the questions.
+  await page.goto(at(page, "/live"));
+  await page.waitForFunction(() => document.querySelector("#waiting").textContent === "3", null, WAIT);
+  await tell("ask");
+  await page.waitForFunction(() => window.shown.length === 1, null, WAIT);
+  await page.evaluate(() => window.last.dispatchEvent(new Event("click")));
+  await page.waitForURL(/approvals$/);
+  is(await pressed(), "true");
+  await page.click("#notify");
+  is(await pressed(), "false");
+}
+
 /** What a program sees that opens another port by the console's name. */
 async function port() {
   const page = await person(ANN);
@@ -385,4 +434,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, notified, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
