@@ -24,6 +24,9 @@ use crate::session::Surroundings;
 pub(crate) mod author;
 mod inspect;
 mod install;
+mod recorded;
+
+use self::recorded::{Deed, Records};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -94,22 +97,27 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Settings::Types { folder } => return author::types(folder.as_deref(), surroundings),
         Settings::Switch { id, on } => {
             let installed = home.find(&id)?;
+            let deed = if on { Deed::SwitchedOn } else { Deed::SwitchedOff };
+            let records = Records::open(deed, surroundings).await?;
             home.enable(&installed.id, on)?;
             if !on {
                 super::plugin_use::forget(&installed.id, surroundings).await;
             }
-            done(output, &installed.id, if on { "switched on" } else { "switched off" })?;
+            records.tell(&installed, output).await?;
+            done(output, &installed.id, deed)?;
         }
         Settings::Reload => Box::pin(super::plugin_use::reload(&home, surroundings)).await?,
         Settings::Run { id, words } => {
             return Box::pin(super::plugin_use::run(&home, &id, &words, surroundings)).await;
         }
-        Settings::Trust { id, consent } => trust(&home, &id, &consent, surroundings)?,
+        Settings::Trust { id, consent } => trust(&home, &id, &consent, surroundings).await?,
         Settings::Remove { id } => {
             let installed = home.find(&id)?;
+            let records = Records::open(Deed::Removed, surroundings).await?;
             home.remove(&installed.id)?;
             super::plugin_use::forget(&installed.id, surroundings).await;
-            done(output, &installed.id, "removed")?;
+            records.tell(&installed, output).await?;
+            done(output, &installed.id, Deed::Removed)?;
         }
     }
     Ok(Exit::Success)
@@ -121,7 +129,8 @@ fn no_place(error: NoSource) -> Error {
     Error::Usage(error.to_string())
 }
 
-fn done(output: &Output, id: &PluginId, what: &str) -> Result<(), Error> {
+fn done(output: &Output, id: &PluginId, deed: Deed) -> Result<(), Error> {
+    let what = deed.words();
     match output.is_json() {
         true => Ok(output.json(&json!({ "id": id, "done": what }))?),
         false => Ok(output.text(&format!("{what}: {id}"))?),
@@ -270,15 +279,18 @@ fn agree(consent: &Consent, about: &About, hash: ContentHash, output: &Output) -
     }
 }
 
-fn trust(home: &Home, id: &str, consent: &Consent, surroundings: &Surroundings) -> Result<(), Error> {
+async fn trust(home: &Home, id: &str, consent: &Consent, surroundings: &Surroundings) -> Result<(), Error> {
     let installed = home.find(id)?;
+    let records = Records::open(Deed::Trusted, surroundings).await?;
     let loaded = surroundings.load()?;
     let package = Package::read(&installed.root, &backstop::plugins::Bounds::default())
         .map_err(backstop::plugins::TrustError::from)?;
     let manifest = Manifest::read(&installed.root).map_err(backstop::plugins::TrustError::from)?;
     agree(consent, &About::new(&manifest, &package, &loaded)?, package.hash, &surroundings.output)?;
     home.trust(&installed.id, package.hash, now())?;
-    done(&surroundings.output, &installed.id, "trusted")
+    let trusted = home.find(installed.id.as_str())?;
+    records.tell(&trusted, &surroundings.output).await?;
+    done(&surroundings.output, &installed.id, Deed::Trusted)
 }
 
 /// Whether an installed plugin is on. The configuration has the last word.

@@ -43,6 +43,27 @@ fn canvas(user: &User) -> (Option<i32>, String) {
 }
 
 #[test]
+fn the_trail_says_who_did_what_with_which_content() {
+    let user = User::new();
+    let hash = installed(&user);
+    user.run(&["plugins", "disable", "no-canvas"]).succeeded();
+    user.run(&["plugins", "enable", "no-canvas"]).succeeded();
+    user.run(&["plugins", "remove", "no-canvas"]).succeeded();
+    let told = user.trail();
+    let told: Vec<_> =
+        told.iter().filter(|entry| entry["kind"].as_str().unwrap().starts_with("plugin.")).collect();
+    let kinds = ["plugin.installed", "plugin.disabled", "plugin.enabled", "plugin.removed"];
+    assert_eq!(told.iter().map(|entry| entry["kind"].as_str().unwrap()).collect::<Vec<_>>(), kinds);
+    for entry in told {
+        assert_eq!(
+            (&entry["body"]["plugin"], &entry["body"]["hash"]),
+            (&"no-canvas".into(), &hash.as_str().into())
+        );
+        assert!(entry["body"]["by"].as_str().unwrap().contains("(uid "), "{entry}");
+    }
+}
+
+#[test]
 fn what_is_trusted_judges_and_what_is_off_does_not() {
     let user = User::new();
     assert!(!canvas(&user).1.contains("no canvas here"));

@@ -14,7 +14,7 @@ use backstop::hooks::{CallContext, Params, ToolName};
 use backstop::plugins::{FindingKind, Home, Manifest, NoSource, Purpose, Source, Staged};
 use serde_json::{Value, json};
 
-use super::{About, Consent, agree, done, now};
+use super::{About, Consent, Deed, Records, agree, done, now};
 use crate::error::Error;
 use crate::output::plain;
 use crate::session::{Surroundings, builder, environment};
@@ -53,10 +53,12 @@ pub(super) async fn run(
         );
     }
     let hash = staged.package.hash;
+    let records = Records::at(Deed::Installed, Ok(loaded), surroundings).await?;
     agree(consent, &told, hash, &surroundings.output)?;
     let words = staged.origin.words.clone();
     let installed = home.install(staged, hash, &words, now())?;
-    done(&surroundings.output, &installed.id, "installed")
+    records.tell(&installed, &surroundings.output).await?;
+    done(&surroundings.output, &installed.id, Deed::Installed)
 }
 
 /// The tools that a manifest names, of which the configuration may speak before the plugin is installed.
