@@ -2,11 +2,13 @@
 
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
-    AllowedOperation, AuditLag, AwsCredentials, AwsProfile, Cloud, Credential, CredentialSource, Endpoint,
-    Exchange, Family, Gateway, Interceptor, Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers,
-    Operation, OperatorFiles, Outcome, Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota,
-    Quotas, Readiness, Recorder, Renewed, RequestPart, RequestRecord, RequestSink, Settings, StartError,
-    Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word, openapi,
+    AllowedOperation, AuditLag, AwsCredentials, AwsProfile, CheckedConfiguration, Cloud, Configuration,
+    ConfigurationProblem, Credential, CredentialSource, Endpoint, Exchange, Family, Gateway, Interceptor,
+    Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles, Outcome,
+    Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
+    ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedPlugin, Settings,
+    StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust, Waiting, Word,
+    openapi,
 };
 
 /// Inspection of live traffic by hooks.

@@ -83,6 +83,8 @@ mod brought;
 #[cfg(feature = "config")]
 mod builder;
 #[cfg(feature = "config")]
+mod configured;
+#[cfg(feature = "config")]
 mod error;
 #[cfg(feature = "config")]
 mod hook_types;
@@ -110,6 +112,8 @@ pub use audit::hook_sets::{AskedHook, HookLists, WhoWasAsked, asked_in};
 pub use audit::proof::{ProofError, ProvedEntry, check_audit_proof};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
+#[cfg(feature = "config")]
+pub use configured::CONFIGURATION_READ;
 
 // From a configuration to what runs.
 #[cfg(feature = "config")]

@@ -106,6 +106,11 @@ impl Pin {
         Self { files: texts.chain(named).collect() }
     }
 
+    /// Returns the digest of each file; `None` of one that is not there or can't be read.
+    pub(crate) const fn digests(&self) -> &BTreeMap<String, Option<Digest>> {
+        &self.files
+    }
+
     /// Reads a pin; `None` where nothing was pinned.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use backstop_hooks::Digest;
 use serde_json::{Value, json};
 
 use crate::config_value::ConfigValue as _;
@@ -123,6 +124,14 @@ impl Loaded {
         json!({ "config": self.config.show(), "layers": layers, "dropped": dropped })
     }
 
+    /// Returns what sets this configuration apart from others: the digest of the effective values, wherever they are written. Secrets
+    /// are masked in it and variables stand as they are written, so what the environment gives leaves it as it is; so does what stands in
+    /// files that it names.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of("configuration", &values(self.config.show()))
+    }
+
     /// Checks the ids that only the caller knows: those under `hooks.on_failure` and `plugins.entries`.
     ///
     /// # Errors
@@ -136,6 +145,21 @@ impl Loaded {
         let hooks = self.config.hooks.on_failure.iter().map(|(id, _)| unknown("hook", id, &hook_ids));
         let plugins = self.config.plugins.entries.iter().map(|(id, _)| unknown("plugin", id, plugin_ids));
         ConfigError::check(hooks.chain(plugins).flatten().collect())
+    }
+}
+
+/// What is shown, without where it is from.
+fn values(shown: Value) -> Value {
+    match shown {
+        // Names that people give may be these, too; what stands below them is no text.
+        Value::Object(mut fields)
+            if fields.len() == 2 && fields.get("from").is_some_and(Value::is_string) =>
+        {
+            fields.remove("value").unwrap_or(Value::Object(fields))
+        }
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, values(value))).collect(),
+        Value::Array(items) => items.into_iter().map(values).collect(),
+        leaf => leaf,
     }
 }
 

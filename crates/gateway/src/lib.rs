@@ -40,6 +40,7 @@ mod auth;
 mod brings;
 mod cloud;
 mod compression;
+mod configuration;
 mod credentials;
 mod endpoint;
 mod error;
@@ -62,6 +63,9 @@ mod server;
 mod settings;
 mod upstream;
 
+pub use configuration::{
+    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
+};
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;

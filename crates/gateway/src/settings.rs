@@ -13,6 +13,7 @@ use backstop_surfaces::Desk;
 
 pub use backstop_http_client::Proxies;
 
+use crate::configuration::Configuration;
 use crate::credentials::Renewed;
 use crate::endpoint::Family;
 use crate::identity::TokenIssuer;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Who decides about what services post to surfaces. Without it, nothing is posted here.
     pub surfaces: Option<Arc<Desk>>,
+    /// What the API says of the configuration. Without it, it says nothing.
+    pub configuration: Option<Arc<dyn Configuration>>,
 }
 
 impl Settings {
@@ -104,6 +107,7 @@ impl Settings {
             websockets: None,
             proxies: Proxies::default(),
             surfaces: None,
+            configuration: None,
         }
     }
 }

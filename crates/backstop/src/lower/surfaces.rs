@@ -107,6 +107,14 @@ pub fn surfaces(
 fn webhooks(loaded: &Loaded, egress: &Egress) -> Result<Vec<Arc<dyn Surface>>, SurfaceConfigError> {
     let mut all: Vec<Arc<dyn Surface>> = Vec::new();
     let mut known: Vec<Signing<'_>> = Vec::new();
+    for (name, app) in loaded.config.approvals.surfaces.slack.iter() {
+        let of = Of { loaded, kind: "slack", name };
+        let secret = of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?;
+        // One that is too short for a webhook is none of a webhook's.
+        if let Some(secret) = secret.and_then(|secret| SigningSecret::read(secret.expose())) {
+            known.push(Signing { kind: "slack", name, secret: secret.clone(), answer: Some(secret) });
+        }
+    }
     for (name, webhook) in loaded.config.approvals.surfaces.webhook.iter() {
         let of = Of { loaded, kind: "webhook", name };
         let secret = of.secret("secret", webhook.secret.as_ref(), webhook.secret_file.as_ref())?;
@@ -118,12 +126,12 @@ fn webhooks(loaded: &Loaded, egress: &Egress) -> Result<Vec<Arc<dyn Surface>>, S
                 "`secret` and `answer_secret` are the same, so what is sent would count as an answer",
             ));
         }
-        let signing = Signing { name, secret: secret.clone(), answer: answer.clone() };
+        let signing = Signing { kind: "webhook", name, secret: secret.clone(), answer: answer.clone() };
         if let Some((key, other)) = known.iter().find_map(|other| signing.shared_with(other)) {
             let (at, there) = (&name.at, &other.name.at);
-            let other = other.name.value.as_str();
+            let (kind, other) = (other.kind, other.name.value.as_str());
             return Err(of.wrong(format!(
-                "its `{key}` ({at}) is a secret of the webhook `{other}` ({there}), too, so whoever has it would answer for both\nhint: give each webhook secrets of its own"
+                "its `{key}` ({at}) is a secret of `{kind}.{other}` ({there}), too, so whoever has it would answer for both\nhint: give each surface secrets of its own"
             )));
         }
         known.push(signing);
@@ -139,8 +147,9 @@ fn webhooks(loaded: &Loaded, egress: &Egress) -> Result<Vec<Arc<dyn Surface>>, S
     Ok(all)
 }
 
-/// The secrets of a webhook.
+/// The secrets of a surface that signs.
 struct Signing<'a> {
+    kind: &'static str,
     name: &'a Spanned<Name>,
     secret: SigningSecret,
     answer: Option<SigningSecret>,
@@ -295,7 +304,7 @@ mod tests {
         ] {
             let error = told(bell, other).unwrap_err();
             assert!(error.contains(&format!("its `{key}` (backstop.yaml:5:7)")), "{error}");
-            assert!(error.contains("webhook `bell` (backstop.yaml:4:7)"), "{error}");
+            assert!(error.contains("`webhook.bell` (backstop.yaml:4:7)"), "{error}");
             assert!(!error.contains("0123456789"), "{error}");
         }
         assert!(told("secret: '${A}', answer_secret: '${A}'", bell).is_err());

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod api;
 mod approvals;
 mod author_types;
 mod authors;

@@ -47,6 +47,7 @@ use self::connection::{accept, accept_operators};
 use self::current::{Admission, Current};
 use crate::access::AccessTokens;
 use crate::auth::{Authenticator, Caller};
+use crate::configuration::Configuration;
 use crate::error::{Failure, StartError};
 use crate::exchange::Interceptor;
 use crate::headers::KnownHeaders;
@@ -168,6 +169,7 @@ pub(crate) struct Shared {
     witness: Option<Arc<backstop_trail::Witness>>,
     api: Arc<Api>,
     console: Arc<Console>,
+    configuration: Option<Arc<dyn Configuration>>,
     surfaces: Option<Arc<Desk>>,
     surfaces_door: Arc<Door>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
@@ -177,6 +179,8 @@ pub(crate) struct Shared {
     budgets: BTreeMap<(String, String), u64>,
     callers: Arc<Asked>,
     tls: Option<TlsAcceptor>,
+    /// The text of what `tls` shows.
+    certificates: Option<Vec<u8>>,
     /// Who may connect.
     admission: Arc<Admission>,
 }
@@ -210,6 +214,7 @@ impl Shared {
             callers,
         } = lasting;
         let told = sinks.iter().chain(&traces).map(Arc::clone).collect();
+        let certificates = before.and_then(|before| before.certificates.as_deref());
         let records = Records::new(told, Labels::of(settings), settings.pricing.clone());
         Ok(Self {
             auth: Authenticator::new(settings).knowing(Arc::clone(&access_tokens), issuers),
@@ -237,11 +242,13 @@ impl Shared {
             operators,
             api,
             console,
+            configuration: settings.configuration.clone(),
             surfaces: settings.surfaces.clone(),
             surfaces_door,
             sinks,
             traces,
-            tls: settings.tls.as_ref().map(tls::acceptor).transpose()?,
+            tls: settings.tls.as_ref().map(|tls| tls::acceptor(tls, certificates)).transpose()?,
+            certificates: settings.tls.as_ref().map(|tls| tls.certificates.text.clone()),
             admission: Arc::new(Admission::of(settings)),
         })
     }
@@ -374,6 +381,7 @@ impl Gateway {
         };
         let next = Shared::new(settings, (interceptor, traces), lasting, Some(&old))?;
         old.load.limit(&settings.limits);
+        next.api.go_on_with(next.interceptor.engine());
         self.current.set(next);
         Ok(())
     }

@@ -3,8 +3,8 @@
 //! The law: *with a certificate nothing is spoken in the clear, and with authorities for clients nobody is listened to for
 //! whom none of them vouches*, each time: a session that is resumed would be one whose certificate nobody looks at again, so
 //! none is. The handshake has to end within [`Timeouts::head`](crate::Timeouts). HTTP/2 or HTTP/1.1, as
-//! the two sides agree (ALPN). A certificate that no client would take, since its time is over or yet to come, is refused: at the
-//! start, and at a reload, which leaves the one before in place.
+//! the two sides agree (ALPN). A certificate that no client would take, since its time is over or yet to come, is refused in the place of
+//! another one. At the start, and where it stays, it is told: what else the configuration says does not wait for it.
 
 use std::sync::Arc;
 
@@ -25,15 +25,18 @@ use crate::settings::{Pem, Tls};
 /// The name of HTTP/2 in the handshake.
 const H2: &[u8] = b"h2";
 
-/// What takes encrypted connections.
-pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
+/// What takes encrypted connections, after those settings.
+pub(super) fn acceptor(tls: &Tls, before: Option<&[u8]>) -> Result<TlsAcceptor, StartError> {
     let unusable = |problem: String| StartError::Tls { file: tls.certificates.source.clone(), problem };
     let chain = certificates(&tls.certificates)?;
     let key = PrivateKeyDer::from_pem_slice(tls.key.expose().as_bytes())
         .map_err(|error| unusable(format!("its private key can't be read: {error}")))?;
     let provider = backstop_http_client::tls::provider();
     if let Some(problem) = chain.first().and_then(|own| out_of_time(own, UnixTime::now(), &provider)) {
-        return Err(unusable(problem));
+        if before.is_some_and(|before| before != tls.certificates.text) {
+            return Err(unusable(problem));
+        }
+        tracing::error!(file = %tls.certificates.source, %problem, "no client takes the certificate");
     }
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -135,6 +135,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     if let Some(audit) = backstop.audit() {
         // Where that can't be written, no call runs either.
         let _ = audit.announce("agent").await;
+        let _ = backstop.announce_configuration("the start of `agent`").await;
     }
     sweep(&backstop, session.id()).await;
     let brought = Brought::start(&mut backstop, list, output).await;

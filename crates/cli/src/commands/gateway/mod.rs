@@ -9,6 +9,7 @@ mod leave;
 mod once;
 pub(crate) mod run;
 pub(crate) mod serve;
+mod served;
 pub(in crate::commands) mod watch;
 mod witnesses;
 
@@ -151,8 +152,9 @@ impl Running {
             .await?;
         if let Some(audit) = backstop.audit() {
             // Where that can't be written, nothing can, and the gateway does not start.
-            let _ =
-                audit.announce(if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" }).await;
+            let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
+            let _ = audit.announce(program).await;
+            let _ = backstop.announce_configuration(&format!("the start of `{program}`")).await;
         }
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
@@ -241,6 +243,7 @@ impl Running {
         &mut self,
         settings: &Settings,
         loaded: backstop::config::Loaded,
+        by: &str,
         surroundings: &Surroundings,
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
@@ -261,7 +264,7 @@ impl Running {
             .await?;
         let told = desk_of(told, &backstop, self.holder.clone());
         let settings = Settings { surfaces: told.clone(), ..settings.clone() };
-        let hooks = match self.take_over(&settings, &backstop, how) {
+        let hooks = match self.take_over_announced(&settings, &backstop, how, by).await {
             Ok(hooks) => hooks,
             Err(error) => {
                 backstop.shut_down().await;
@@ -288,6 +291,37 @@ impl Running {
         self.sweeping = sweep(&self.backstop);
         self.witnessing = tell_witnesses(witnesses, &self.backstop);
         Ok(())
+    }
+
+    /// Returns how many configurations from before still judge something.
+    fn retiring(&self) -> usize {
+        self.retiring.iter().filter(|retiring| !retiring.is_finished()).count()
+    }
+
+    /// Says in the trail which configuration holds, before it does. Where that can't be said, or it can't hold after all, the one before
+    /// stays, which is said, too.
+    async fn take_over_announced(
+        &self,
+        settings: &Settings,
+        backstop: &Backstop,
+        how: HookSettings,
+        by: &str,
+    ) -> Result<Hooks, Error> {
+        backstop.announce_configuration(by).await.map_err(|error| {
+            Error::Failed(format!("the audit trail can't tell of another configuration: {error}"))
+        })?;
+        match self.take_over(settings, backstop, how) {
+            Ok(hooks) => Ok(hooks),
+            Err(error) => {
+                let stays = "the other one can't be used, so this one stays";
+                match self.backstop.announce_configuration(stays).await {
+                    Ok(()) => Err(error),
+                    Err(untold) => Err(Error::Failed(format!(
+                        "{error}\nnote: the audit trail says that it holds, and can't be told that it does not: {untold}"
+                    ))),
+                }
+            }
+        }
     }
 
     fn take_over(&self, settings: &Settings, backstop: &Backstop, how: HookSettings) -> Result<Hooks, Error> {
@@ -353,9 +387,14 @@ impl Running {
         }
         self.hooks.stopped("shutdown").await;
         let mut hooks_recorded = hooks_recorded;
-        for retiring in self.retiring {
-            hooks_recorded &= timeout(RETIRE, retiring).await.is_ok_and(|ended| ended.unwrap_or(false));
-        }
+        let retired = async {
+            let mut all = true;
+            for retiring in self.retiring {
+                all &= retiring.await.unwrap_or(false);
+            }
+            all
+        };
+        hooks_recorded &= timeout(RETIRE, retired).await.unwrap_or(false);
         // Nobody waits for an answer any more.
         drop(self.desk);
         let audit = self.backstop.audit().cloned();

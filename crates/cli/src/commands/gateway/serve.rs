@@ -2,14 +2,17 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use backstop::config::{LayerKind, Loaded};
+use backstop::gateway::{Configuration, ReloadedConfiguration};
 use backstop::hooks::Secret;
 use backstop::{daemon_socket, gateway_settings, store_path};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::environment::variables;
+use super::served::{Reload, Served};
 use super::{Listen, Running};
 use crate::commands::model::EndAsked;
 use crate::commands::plugin_use::{PluginList, has_terminal};
@@ -17,6 +20,10 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::log::{self, Log};
 use crate::session::{Surroundings, environment};
+
+/// How many configurations from before may judge what is under way where another one is wanted from afar. On the machine there is no bound:
+/// a stricter one must not wait.
+const MOST_RETIRING: usize = 4;
 
 /// What holds from the start, with which another configuration is compared. What would be judged less strictly, or in two places, is
 /// refused; of the rest its user is told that it counts once the server is started anew.
@@ -93,8 +100,13 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The gateway's settings by the configuration, but for what was asked for here.
-    fn of_gateway(&self, loaded: &Loaded) -> Result<backstop::gateway::Settings, Error> {
+    fn of_gateway(
+        &self,
+        loaded: &Loaded,
+        served: &Arc<Served>,
+    ) -> Result<backstop::gateway::Settings, Error> {
         let mut gateway = gateway_settings(loaded, &environment)?;
+        gateway.configuration = Some(Arc::clone(served) as Arc<dyn Configuration>);
         if let Some(listen) = self.listen {
             gateway.listen = listen;
         }
@@ -109,11 +121,18 @@ impl Settings {
     async fn reload(
         &self,
         running: &mut Running,
-        from_start: &mut FromStart,
+        (from_start, served): (&mut FromStart, &Arc<Served>),
+        why: &Again,
         surroundings: &Surroundings,
     ) -> Result<Vec<&'static str>, Error> {
+        let (by, is_from_afar) = (why.by(), matches!(why, Again::Asked(_)));
+        if is_from_afar && running.retiring() >= MOST_RETIRING {
+            return Err(Error::Failed(format!(
+                "{MOST_RETIRING} configurations from before still judge what is under way\nhint: try again once that has ended, or send SIGHUP on the machine"
+            )));
+        }
         let loaded = surroundings.load()?;
-        let mut gateway = self.of_gateway(&loaded)?;
+        let mut gateway = self.of_gateway(&loaded, served)?;
         let now = FromStart::of(&loaded, &gateway.token);
         if let Some(why) = from_start.refuses(&now) {
             return Err(Error::Failed(why.to_owned()));
@@ -121,7 +140,8 @@ impl Settings {
         if let (Some(made), true) = (&from_start.made, now.made.is_some()) {
             gateway.token = made.clone();
         }
-        running.reload(&gateway, loaded, surroundings).await?;
+        running.reload(&gateway, loaded, by, surroundings).await?;
+        served.holds(&running.backstop, surroundings.types_with(&[]));
         from_start.has_operator |= now.has_operator;
         if now.made.is_none() {
             from_start.made = None;
@@ -131,27 +151,49 @@ impl Settings {
 }
 
 /// Why the configuration is read anew.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Again {
     Plugins,
-    Configuration,
+    Signal,
+    Asked(Reload),
 }
 
 impl Again {
-    /// What its user is told of it.
-    fn said(self, reloaded: Result<Vec<&'static str>, Error>) -> String {
-        match (self, reloaded) {
-            (Self::Plugins, Ok(ignored)) => {
+    /// Who wanted it, for the trail.
+    fn by(&self) -> &str {
+        match self {
+            Self::Plugins => "a change of the plugins",
+            Self::Signal => "SIGHUP",
+            Self::Asked(Reload { by, .. }) => by,
+        }
+    }
+
+    /// Tells whoever asked what came of it, and returns what its user is told.
+    fn said(self, reloaded: Result<Vec<&'static str>, Error>, served: &Served) -> String {
+        let is_of_plugins = matches!(self, Self::Plugins);
+        if let Self::Asked(Reload { told, .. }) = self {
+            let answer = match &reloaded {
+                Ok(ignored) => Ok(ReloadedConfiguration {
+                    digest: served.digest(),
+                    ignored: ignored.iter().map(|key| (*key).to_owned()).collect(),
+                }),
+                Err(error) => Err(error.to_string()),
+            };
+            // Who asked may have left.
+            let _ = told.send(answer);
+        }
+        match (is_of_plugins, reloaded) {
+            (true, Ok(ignored)) => {
                 format!("the plugins were loaded anew, and the configuration with them{}", held(&ignored))
             }
-            (Self::Plugins, Err(error)) => {
+            (true, Err(error)) => {
                 format!("{error}\nnote: the plugins were not loaded anew, and those before stay")
             }
-            (Self::Configuration, Ok(ignored)) => format!(
+            (false, Ok(ignored)) => format!(
                 "the configuration was read anew; what is asked from now on is judged by it{}",
                 held(&ignored)
             ),
-            (Self::Configuration, Err(error)) => {
+            (false, Err(error)) => {
                 format!("{error}\nnote: the configuration was not read anew, and the one before stays")
             }
         }
@@ -181,7 +223,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let had_terminal = has_terminal();
     let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
-    let gateway = settings.of_gateway(&loaded)?;
+    let (served, mut asked) = Served::new(&loaded, surroundings.types_with(&[]));
+    let gateway = settings.of_gateway(&loaded, &served)?;
     let witness = witness_key(&gateway)?;
     let mut from_start = FromStart::of(&loaded, &gateway.token);
     // A token that the operator chose is known to whoever needs it.
@@ -191,6 +234,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         false => Listen::Nowhere,
     };
     let mut running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
+    served.holds(&running.backstop, surroundings.types_with(&[]));
     let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
     let scheme = if gateway.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", running.gateway.address());
@@ -245,15 +289,21 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
                 if had_terminal && !has_terminal() {
                     break;
                 }
-                Again::Configuration
+                Again::Signal
             }
+            // The other end is in the settings, which hold as long as this.
+            Some(reload) = asked.recv() => Again::Asked(reload),
         };
         // Plugins may take their time to load, and whoever ends the server does not wait for that.
         tokio::select! {
             () = end.wait() => break,
-            reloaded = settings.reload(&mut running, &mut from_start, surroundings) => output.say(&why.said(reloaded)),
+            reloaded = settings.reload(&mut running, (&mut from_start, &served), &why, surroundings) => {
+                output.say(&why.said(reloaded, &served));
+            }
         }
     }
+    // Whoever still waits for a reload is told that there is none.
+    drop(asked);
     running.stop(surroundings, end.wait()).await;
     Ok(Exit::Success)
 }

@@ -1,5 +1,6 @@
 //! An entry as a line for people.
 
+use backstop::CONFIGURATION_READ;
 use backstop::store::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -103,6 +104,14 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
     let text = |pointer: &str| facts.text(pointer).unwrap_or("-");
     match facts.entry.kind.as_str() {
         "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
+        CONFIGURATION_READ => {
+            let digest: String = text("/digest").trim_start_matches("sha256:").chars().take(12).collect();
+            vec![format!("the configuration {digest} holds")]
+        }
+        kind if kind.starts_with("plugin.") => {
+            let hash: String = text("/hash").trim_start_matches("sha256:").chars().take(12).collect();
+            vec![format!("the plugin {} as {hash}", text("/plugin"))]
+        }
         "stop" => vec![format!("process {} ended", facts.entry.process)],
         "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
         "hooks" => {

@@ -19,6 +19,8 @@
 
 mod approvals;
 mod asked;
+mod callers;
+mod configuration;
 mod decisions;
 mod document;
 mod events;
@@ -33,6 +35,7 @@ mod tokens;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use backstop_engine::Engine;
 use backstop_hooks::AgentId;
 use backstop_store::{Answerer, People, Scope};
 use http::request::Parts;
@@ -79,6 +82,8 @@ pub(super) struct Api {
     judged: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    /// Configurations are checked one after the other.
+    checking: Arc<Semaphore>,
     streams: Streams,
 }
 
@@ -90,8 +95,16 @@ impl Default for Api {
             judged: Arc::new(Semaphore::new(MOST_REQUESTS)),
             requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
             bodies: Arc::new(Semaphore::new(MOST_BODIES / PIECE)),
+            checking: Arc::new(Semaphore::new(1)),
             streams: Streams::default(),
         }
+    }
+}
+
+impl Api {
+    /// Goes on with the hooks in force, for those who listen to events.
+    pub(super) fn go_on_with(&self, engine: Option<&Engine>) {
+        self.streams.hub.go_on_with(engine);
     }
 }
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty, Reply};
-use super::{approvals, document, grants, judge, records, stream, tokens};
+use super::{approvals, callers, configuration, document, grants, judge, records, stream, tokens};
 use crate::server::answer::AnswerBody;
 
 type Answering<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
@@ -279,6 +279,48 @@ fn routes() -> Vec<Route> {
             "audit/events",
             ("followAudit", "Tells of entries of the audit trail as they are written: `entry`"),
             stream::audit,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::GET,
+            "agents",
+            Read,
+            ("listAgents", "Lists agents, what they may ask, and what they used"),
+            callers::agents,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::GET,
+            "users",
+            Read,
+            ("listUsers", "Lists users, what they may ask, and what they used"),
+            callers::users,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::GET,
+            "configuration",
+            Admin,
+            ("getConfiguration", "Returns the configuration in force, and where each value is from"),
+            configuration::get,
+        ),
+        route::<Empty, _, _, _, _>(
+            Method::POST,
+            "configuration/check",
+            Admin,
+            ("checkConfiguration", "Says what is wrong with a configuration, which comes into force nowhere"),
+            configuration::check,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::POST,
+            "configuration/reload",
+            Admin,
+            ("reloadConfiguration", "Has the server read its configuration anew, as SIGHUP does"),
+            configuration::reload,
+        ),
+        route::<Empty, Empty, _, _, _>(
+            Method::GET,
+            "plugins",
+            Admin,
+            ("listPlugins", "Lists the plugins in force, and what of them is not"),
+            configuration::plugins,
         ),
         route::<_, Empty, _, _, _>(
             Method::GET,

@@ -18,6 +18,8 @@ use super::asked::{Answer, Asked, Empty, Page, limit};
 #[schemars(rename = "AccessTokens")]
 pub(super) struct Tokens {
     tokens: Vec<Token>,
+    /// Whether there are more, older ones.
+    more: bool,
     /// How many can't be read; none of them counts.
     unreadable: usize,
 }
@@ -75,10 +77,11 @@ impl Token {
 /// Lists tokens.
 pub(super) async fn list(asked: Asked, page: Page, _: Empty) -> Result<Answer<Tokens>, Problem> {
     let store = asked.engine()?.store();
-    let all = store.access_tokens(limit(page.limit)?).await.map_err(|_| Problem::store())?;
-    let now = Timestamp::now();
-    let tokens = all.tokens.into_iter().map(|token| Token::of(token, now)).collect();
-    Ok(Tokens { tokens, unreadable: all.unreadable.len() }.into())
+    let most = limit(page.limit)?;
+    let all = store.access_tokens(most.saturating_add(1)).await.map_err(|_| Problem::store())?;
+    let (now, more) = (Timestamp::now(), all.tokens.len() > most);
+    let tokens = all.tokens.into_iter().take(most).map(|token| Token::of(token, now)).collect();
+    Ok(Tokens { tokens, more, unreadable: all.unreadable.len() }.into())
 }
 
 /// Revokes a token, which may be that of whoever asks.

@@ -14,6 +14,11 @@ async fn an_administrator_sees_tokens_and_ends_them() {
     let of = |id: &str| all["tokens"].as_array().unwrap().iter().find(|token| token["id"] == id).unwrap();
     assert_eq!((&of(id)["agent"], &of(id)["scopes"]), (&json!("bot"), &json!(["judge"])));
     assert_eq!((&of(id)["counts"], &all["unreadable"]), (&json!(true), &json!(0)));
+    let first = server.ask("GET", "tokens?limit=1", &admin, None).await.json();
+    assert_eq!(
+        (first["tokens"].as_array().unwrap().len(), &first["more"], &all["more"]),
+        (1, &json!(true), &json!(false))
+    );
     // Nothing that opens anything is in it.
     for token in [&judge, &admin] {
         assert!(!listed.text().contains(token.rsplit('_').next().unwrap()), "{}", listed.text());

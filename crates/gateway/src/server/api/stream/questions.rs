@@ -139,6 +139,14 @@ impl Hub {
         !*is_looking
     }
 
+    /// Goes on with the hooks in force, where somebody listens.
+    pub(in crate::server) fn go_on_with(&self, engine: Option<&Engine>) {
+        let is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (true, Some(engine)) = (*is_looking, engine) {
+            self.take_engine(Some(engine.clone()));
+        }
+    }
+
     fn take_engine(&self, engine: Option<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = engine;
     }

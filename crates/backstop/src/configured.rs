@@ -1,0 +1,42 @@
+//! The configuration in the trail: which one judged what, from where to where.
+//!
+//! Receipts name the hooks that were asked; what these were told to do, the entry before them says that has the same process. It holds
+//! names and digests: of the values as they are written, and of the files that they name (rule packs, catalogues, scripts). What variables
+//! of the environment hold is in none of them; which content a plugin has, the entry about its installation says.
+
+use backstop_store::{AppendAuditError, NewAuditEntry, Timestamp};
+use serde_json::json;
+
+use crate::{Backstop, Pin};
+
+/// The kind of the entry for a configuration that comes into force in a process.
+pub const CONFIGURATION_READ: &str = "configuration.read";
+
+impl Backstop {
+    /// Says in the trail that this configuration judges in this process from here on, with these plugins, and who wanted that. For processes
+    /// that live long. Where there is no trail, nothing is said.
+    ///
+    /// # Errors
+    ///
+    /// [`AppendAuditError`] if the entry is not on the disk.
+    pub async fn announce_configuration(&self, by: &str) -> Result<(), AppendAuditError> {
+        if self.audit().is_none() {
+            return Ok(());
+        }
+        let loaded = self.config();
+        let files: Vec<&String> = loaded.layers.iter().map(|(_, file)| file).collect();
+        #[cfg(feature = "plugins")]
+        let plugins: Vec<String> = self.plugins().iter().map(|(id, _)| id.to_string()).collect();
+        #[cfg(not(feature = "plugins"))]
+        let plugins: Vec<String> = Vec::new();
+        let named = Pin::of(&[], loaded);
+        let body = json!({
+            "digest": loaded.digest(), "files": files, "named": named.digests(), "plugins": plugins, "by": by,
+        });
+        let (at, kind) = (Timestamp::now(), CONFIGURATION_READ.to_owned());
+        self.store()
+            .append_audit(NewAuditEntry { at, kind, session: None, run: None, body: body.into() })
+            .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The API of `backstop serve` about its configuration.
+
+use std::io::{BufReader, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use super::gateway::{MESSAGE, post, serve, text};
+use super::reload::clients::response;
+use super::support::{ModelServer, User, done, interrupt, until};
+
+/// Asks the API with a token, and gives status and body.
+fn ask(server: &Value, token: &str, (method, path): (&str, &str), body: &Value) -> (u16, Value) {
+    let address = text(server, "address").strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let head = format!(
+        "{method} /-/v1/{path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let (status, body) = response(&mut BufReader::new(stream)).unwrap();
+    (status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
+}
+
+fn token(user: &User, scope: &str) -> String {
+    let made = user.run(&["--json", "token", "create", "--user", "ann", "--scope", scope]).succeeded().json();
+    text(&made, "token").to_owned()
+}
+
+/// The entries about configurations: what digest, and who wanted it.
+fn configurations(user: &User) -> Vec<(String, String)> {
+    let entries = user.trail().into_iter().filter(|entry| entry["kind"] == "configuration.read");
+    entries
+        .map(|entry| (text(&entry["body"], "digest").to_owned(), text(&entry["body"], "by").to_owned()))
+        .collect()
+}
+
+#[test]
+fn an_administrator_sees_the_configuration_and_has_it_read_anew() {
+    let secret = ["operators", "-own", "-secret"].concat();
+    let config = |level: &str| {
+        format!("gateway: {{token: {secret}}}\nguards: {{command_safety: {{unknown: {level}}}}}\n")
+    };
+    let user = User::with_config(&config("ask"));
+    let (admin, reader) = (token(&user, "admin"), token(&user, "read"));
+    let (child, server) = serve(&user);
+    let ask = |token: &str, what: (&str, &str), body: &Value| ask(&server, token, what, body);
+
+    let (status, shown) = ask(&admin, ("GET", "configuration"), &Value::Null);
+    assert_eq!(status, 200, "{shown}");
+    let unknown = &shown["config"]["guards"]["command_safety"]["unknown"];
+    assert_eq!(unknown["value"], "ask", "{shown}");
+    assert!(text(unknown, "from").contains("backstop.yaml:2:"), "{unknown}");
+    assert!(!shown.to_string().contains(&secret), "{shown}");
+    assert_eq!(ask(&reader, ("GET", "configuration"), &Value::Null).0, 403);
+    assert_eq!(ask(&admin, ("GET", "plugins"), &Value::Null), (200, json!({"plugins": []})));
+
+    let checked = |text: &str| ask(&admin, ("POST", "configuration/check"), &json!({ "text": text }));
+    assert_eq!(checked(&config("block")), (200, json!({"ok": true, "problems": []})));
+    let (status, wrong) = checked("guards: {}\ngatewai: {}\n");
+    assert_eq!(
+        (status, &wrong["ok"], &wrong["problems"][0]["line"]),
+        (200, &json!(false), &json!(2)),
+        "{wrong}"
+    );
+    // What was checked is in force nowhere.
+    assert_eq!(ask(&admin, ("GET", "configuration"), &Value::Null).1, shown);
+
+    user.configure(&config("block"));
+    assert_eq!(ask(&reader, ("POST", "configuration/reload"), &Value::Null).0, 403);
+    let (status, now) = ask(&admin, ("POST", "configuration/reload"), &Value::Null);
+    assert_eq!((status, &now["ignored"]), (200, &json!([])), "{now}");
+    assert_ne!(now["digest"], shown["digest"]);
+    let held = ask(&admin, ("GET", "configuration"), &Value::Null).1;
+    assert_eq!(held["config"]["guards"]["command_safety"]["unknown"]["value"], "block", "{held}");
+
+    // One that would loosen the server is refused, and the one before stays.
+    user.configure("guards: {command_safety: {unknown: block}}\n");
+    let (status, why) = ask(&admin, ("POST", "configuration/reload"), &Value::Null);
+    assert!(status == 409 && text(&why, "detail").contains("gateway.token"), "{why}");
+    assert_eq!(ask(&admin, ("GET", "configuration"), &Value::Null).1, held);
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
+
+    let (first, second) = (text(&shown, "digest").to_owned(), text(&held, "digest").to_owned());
+    let told = configurations(&user);
+    assert_eq!(told.iter().map(|(digest, _)| digest).collect::<Vec<_>>(), [&first, &second], "{told:?}");
+    assert_eq!(told[0].1, "the start of `serve`");
+    assert!(told[1].1.contains("ann"), "{told:?}");
+    assert!(user.run(&["log"]).succeeded().out.contains("holds"));
+}
+
+#[test]
+fn callers_are_listed_with_what_they_may_ask_and_what_they_used() {
+    let user = User::new();
+    let model = ModelServer::start(&user, r#"{"repeat": true, "text": "from the model"}"#);
+    let own = ["0123456789", "abcdef"].concat();
+    user.configure(
+        &model.config(&format!("gateway: {{agents: {{coder: {{token: {own}, requests_per_minute: 9}}}}}}\n")),
+    );
+    let reader = token(&user, "read");
+    let (child, server) = serve(&user);
+    let coder = || {
+        let (status, agents) = ask(&server, &reader, ("GET", "agents"), &Value::Null);
+        assert_eq!(status, 200, "{agents}");
+        assert!(!agents.to_string().contains(&own), "{agents}");
+        agents["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "coder").unwrap().clone()
+    };
+    let before = coder();
+    assert_eq!(
+        (&before["listed"], &before["requestsPerMinute"], &before["requests"]),
+        (&json!(true), &json!(9), &json!(0))
+    );
+    post(&format!("{}/t/{own}/v1/messages", text(&server, "address")), MESSAGE);
+    until("the request was counted", || (coder()["requests"] == 1).then_some(()));
+    assert!(coder()["outputTokens"].as_u64().unwrap() > 0, "{}", coder());
+    let (status, users) = ask(&server, &reader, ("GET", "users"), &Value::Null);
+    assert_eq!((status, &users["users"][0]["requests"]), (200, &json!(1)), "{users}");
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
+}

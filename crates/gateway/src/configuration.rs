@@ -1,0 +1,79 @@
+//! What the API says of the configuration of a server, and has it do.
+//!
+//! The gateway itself reads none: it is given [`Settings`](crate::Settings). Whoever reads the configuration for it says here what it
+//! found. Without that, the API has no routes for it.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// The configuration of a server.
+#[async_trait]
+pub trait Configuration: fmt::Debug + Send + Sync {
+    /// Returns what holds: each value with where it is from, secrets masked.
+    fn shown(&self) -> Value;
+
+    /// Returns the digest of the values that hold, as it is in the trail.
+    fn digest(&self) -> String;
+
+    /// Returns what is wrong with a text in the place of the operator's file. Nothing comes into force, and nothing that it names is
+    /// started, asked or read: the environment neither.
+    fn check(&self, text: &str) -> CheckedConfiguration;
+
+    /// Reads the files anew, as `SIGHUP` has it done, in the name of `by`.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays, for people.
+    async fn reload(&self, by: &str) -> Result<ReloadedConfiguration, String>;
+
+    /// Returns the plugins in force.
+    fn plugins(&self) -> Vec<ServedPlugin>;
+}
+
+/// What a configuration would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedConfiguration {
+    /// What is wrong with it, whatever its variables hold.
+    pub problems: Vec<ConfigurationProblem>,
+    /// The variables of the environment that it names. Whether they are set, and hold what can be used, is not looked at.
+    pub variables: Vec<String>,
+}
+
+/// What a configuration is that was read anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReloadedConfiguration {
+    /// The digest of the values that hold now.
+    pub digest: String,
+    /// The keys of which it says something that does not count before the server is started anew.
+    pub ignored: Vec<String>,
+}
+
+/// Something that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationProblem {
+    /// Of which kind it is, in one word.
+    pub kind: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// The line, from 1 on, where it is at one.
+    pub line: Option<usize>,
+    /// The column, from 1 on.
+    pub column: Option<usize>,
+    /// The next step, where one is known.
+    pub hint: Option<String>,
+}
+
+/// A plugin that a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedPlugin {
+    /// Its id.
+    pub id: String,
+    /// The hooks of it that stand.
+    pub hooks: Vec<String>,
+    /// The points of its hooks that no host of the server fires.
+    pub waiting: Vec<String>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
