@@ -77,7 +77,7 @@ pub use sections::{
     GatewayWebSockets, GatewayWitness, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt,
     KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops,
     ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
-    PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, Retention, Sandbox, Secrets,
+    PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets,
     SensitiveFiles, SlackSurface, Store, Surfaces, TelegramSurface, Telemetry, ToolCallHooks, Traces,
     WebhookSurface,
 };
@@ -86,8 +86,8 @@ pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operator
 pub use values::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
     CommandDialect, CriticalAt, DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode,
-    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Millis,
-    Money, Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile, Ratio, RewriteChoice,
-    SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Temperature, Thinking, ToolPattern, ToolSet,
-    UnjudgedMedia, Unknown, Verbose, Whole,
+    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Millis, Money,
+    Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile, QuietUnless, Ratio, RewriteChoice,
+    SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Temperature, Thinking, TimeOfDay, ToolPattern,
+    ToolSet, UnjudgedMedia, Unknown, Verbose, Whole, Zone,
 };

@@ -26,6 +26,7 @@ mod desk;
 mod email;
 pub mod handle;
 mod ntfy;
+mod quiet;
 mod shown;
 pub mod signature;
 mod slack;
@@ -37,6 +38,7 @@ pub use asking::Egress;
 pub use desk::{Answered, Desk, Given, Holder, Running};
 pub use email::{Email, EmailSettings, Encryption};
 pub use ntfy::Ntfy;
+pub use quiet::QuietHours;
 pub use shown::{Shown, shown};
 pub use slack::{Slack, SlackSettings};
 pub use surface::{

@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop_config::{Loaded, MailEncryption, Name, Secret as ConfigSecret, Spanned, SurfaceAnswers, Text};
+use backstop_config::{
+    Loaded, MailEncryption, Name, QuietUnless, Secret as ConfigSecret, Spanned, SurfaceAnswers, Text,
+};
 use backstop_gateway::Proxies;
-use backstop_hooks::Secret;
+use backstop_hooks::{Secret, Severity};
 use backstop_surfaces::signature::SigningSecret;
 use backstop_surfaces::{
-    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, SLACK_API, Slack, SlackSettings, Surface,
-    SurfaceName, TELEGRAM_API, Telegram, Webhook, WebhookSettings,
+    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, QuietHours, SLACK_API, Slack, SlackSettings,
+    Surface, SurfaceName, TELEGRAM_API, Telegram, Webhook, WebhookSettings,
 };
+use jiff::tz::TimeZone;
 use url::Url;
 
 use super::small_file;
@@ -35,13 +38,15 @@ pub struct Surfaces {
     pub all: Vec<Arc<dyn Surface>>,
     /// Where people open the console.
     pub console: Option<Url>,
+    /// When nobody is told of new questions.
+    pub quiet: Option<QuietHours>,
 }
 
 /// Returns the surfaces of the configuration. Secrets are read now.
 ///
 /// # Errors
 ///
-/// [`SurfaceConfigError`] if a secret can't be read.
+/// [`SurfaceConfigError`] if a secret can't be read, or nobody knows the time zone of quiet hours.
 pub fn surfaces(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -100,7 +105,24 @@ pub fn surfaces(
     all.extend(webhooks(loaded, &egress)?);
     let unusable = |_| SurfaceConfigError { key: "console".to_owned(), why: "it is no address".to_owned() };
     let console = config.console.as_ref().map(|console| Url::parse(console.value.expose()).map_err(unusable));
-    Ok(Surfaces { all, console: console.transpose()? })
+    Ok(Surfaces { all, console: console.transpose()?, quiet: quiet(&config.quiet_hours)? })
+}
+
+fn quiet(config: &backstop_config::QuietHours) -> Result<Option<QuietHours>, SurfaceConfigError> {
+    let (Some(from), Some(to)) = (&config.from, &config.to) else { return Ok(None) };
+    let wrong = |why: &str| SurfaceConfigError { key: "quiet_hours".to_owned(), why: why.to_owned() };
+    let zone = match &config.zone {
+        Some(zone) => zone.value.0.clone(),
+        None => TimeZone::try_system()
+            .map_err(|_| wrong("this machine does not say what its time zone is\nhint: add `zone`"))?,
+    };
+    let unless = match config.unless.value {
+        QuietUnless::Warning => Some(Severity::Warning),
+        QuietUnless::Critical => Some(Severity::Critical),
+        QuietUnless::Never => None,
+    };
+    let quiet = QuietHours::new(from.value.0, to.value.0, zone, unless);
+    quiet.map(Some).ok_or_else(|| wrong("they end when they begin"))
 }
 
 /// INVARIANT (one secret is one vote): nobody who can sign for one webhook, or reads what it is sent, can answer for another.
@@ -267,7 +289,10 @@ impl Of<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use backstop_config::{LayerKind, Source};
+    use backstop_store::Timestamp;
 
     use super::*;
     use crate::{HookTypes, load_sources};
@@ -308,6 +333,28 @@ mod tests {
             assert!(!error.contains("0123456789"), "{error}");
         }
         assert!(told("secret: '${A}', answer_secret: '${A}'", bell).is_err());
+    }
+
+    #[test]
+    fn quiet_hours_are_those_of_their_zone() {
+        let quiet = |keys: &str| {
+            let text = format!("approvals:\n  surfaces:\n    quiet_hours: {{{keys}}}\n");
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+            surfaces(&loaded, &environment).unwrap().quiet
+        };
+        assert_eq!(quiet(""), None);
+        let berlin = quiet("from: 22:00, to: '07:00', zone: Europe/Berlin, unless: warning").unwrap();
+        let at = "2026-01-10T21:00:00Z".parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let at = Timestamp::from_millis(at);
+        assert_eq!(berlin.left(at), Some(Duration::from_secs(9 * 3_600)));
+        assert_eq!(berlin.left(at.before(Duration::from_millis(1))), None);
+        assert!(berlin.lets_through(Severity::Warning) && !berlin.lets_through(Severity::Info));
+        let utc = quiet("from: '22:00', to: '07:00', zone: UTC").unwrap();
+        assert_eq!(utc.left(at), None);
+        assert!(utc.lets_through(Severity::Critical) && !utc.lets_through(Severity::Warning));
+        let never = quiet("from: '22:00', to: '07:00', zone: UTC, unless: never").unwrap();
+        assert!(!never.lets_through(Severity::Critical));
     }
 
     #[test]

@@ -121,6 +121,35 @@ fn a_test_notice_is_sent_and_what_came_back_is_said() {
 }
 
 #[test]
+fn the_list_says_whether_it_is_quiet_and_until_when() {
+    let utc = jiff::tz::TimeZone::UTC;
+    let hour = |from_now: i64| {
+        let at = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(from_now);
+        utc.to_datetime(at).strftime("%H:00").to_string()
+    };
+    let hours = |from: &str, to: &str| {
+        let surfaces = config(1);
+        format!("{surfaces}    quiet_hours: {{from: '{from}', to: '{to}', zone: UTC, unless: never}}\n")
+    };
+    // Also where another hour begins while the test runs.
+    let (from, to) = (hour(-1), hour(3));
+    let user = User::with_config(&hours(&from, &to));
+    let listed = user.run(&["approvals", "surfaces", "list"]).succeeded();
+    assert!(listed.out.contains("phone") && !listed.out.contains("quiet"), "{}", listed.whole());
+    let says = format!("quiet hours: {from} to {to} (UTC); now, until 20");
+    assert!(listed.err.contains(&says), "{}", listed.whole());
+    assert!(listed.err.contains(&format!(" {to}: no new question is told")), "{}", listed.whole());
+    let until = user.run(&["--json", "approvals", "surfaces", "list"]).succeeded().json();
+    let left = until[0]["quietUntil"].as_i64().unwrap() - jiff::Timestamp::now().as_millisecond();
+    assert!((3_600_000..=3 * 3_600_000).contains(&left), "{until}");
+    user.configure(&hours(&hour(5), &hour(6)));
+    let listed = user.run(&["approvals", "surfaces", "list"]).succeeded();
+    assert!(listed.err.contains("(UTC); not now"), "{}", listed.whole());
+    let until = user.run(&["--json", "approvals", "surfaces", "list"]).succeeded().json();
+    assert_eq!(until[0]["quietUntil"], Value::Null);
+}
+
+#[test]
 fn serve_tells_of_a_question_that_another_process_asks_and_hears_the_answer() {
     let (port, heard) = bots();
     let user = User::new();

@@ -38,7 +38,7 @@ pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
 pub use surfaces::{
-    ChatId, EmailSurface, NtfySurface, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
+    ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
 };
 pub use telemetry::{Telemetry, Traces};
 pub use witness::AuditWitness;

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use http::Uri;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::config_value::{ConfigValue, Entries, item, section};
@@ -11,7 +12,7 @@ use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
 use crate::text::{Secret, Text};
-use crate::values::{MailEncryption, Name, SurfaceAnswers, Whole};
+use crate::values::{MailEncryption, Name, QuietUnless, SurfaceAnswers, TimeOfDay, Whole, Zone};
 use backstop_yaml::{Kind, Node};
 
 use super::providers::Address;
@@ -26,6 +27,8 @@ section! {
     pub struct Surfaces {
         /// Where people open this server in a browser, without a path: links to the console begin with it.
         console ("console"): Option<Spanned<Text>>, OperatorOnly;
+        /// When nobody is told of new questions. They wait, end and can be answered as ever; what still waits afterwards is told then.
+        quiet_hours ("quiet_hours"): QuietHours, OperatorOnly;
         /// Bots at Telegram.
         telegram ("telegram"): Entries<Name, TelegramSurface>, OperatorOnly;
         /// Apps at Slack.
@@ -36,6 +39,20 @@ section! {
         email ("email"): Entries<Name, EmailSurface>, OperatorOnly;
         /// Servers that are told by signed requests (Standard Webhooks), and may answer by such.
         webhook ("webhook"): Entries<Name, WebhookSurface>, OperatorOnly;
+    }
+}
+
+section! {
+    /// Times of day at which nobody is told of new questions.
+    pub struct QuietHours {
+        /// When they begin, as `22:00`.
+        from ("from"): Option<Spanned<TimeOfDay>>, OperatorOnly;
+        /// When they end, as `07:00`. If that is earlier than `from`, they last over midnight.
+        to ("to"): Option<Spanned<TimeOfDay>>, OperatorOnly;
+        /// The time zone in which these are the times of day, as `Europe/Berlin`. Without it, that of this machine.
+        zone ("zone"): Option<Spanned<Zone>>, OperatorOnly;
+        /// How grave a question is, at least, that is told all the same.
+        unless ("unless"): Setting<QuietUnless> = QuietUnless::Critical, OperatorOnly;
     }
 }
 
@@ -282,6 +299,33 @@ impl WebhookSurface {
     }
 }
 
+impl QuietHours {
+    /// Checks that they are some of the day, and that the clock that they go by is known.
+    fn check(&self, cx: &mut Reader<'_>) {
+        let times = self.from.as_ref().or(self.to.as_ref()).map(|time| &time.at);
+        let zone = self.zone.as_ref().map(|zone| &zone.at);
+        let Some(at) = times.or(zone).or(self.unless.at.as_ref()) else { return };
+        let missing = |key: &str, time: &str| {
+            bad(at, format!("`quiet_hours` has no `{key}`"))
+                .with_hint(format!("add `{key}`, for example `{key}: \"{time}\"`"))
+        };
+        let problem = match (&self.from, &self.to) {
+            (None, _) => missing("from", "22:00"),
+            (Some(_), None) => missing("to", "07:00"),
+            (Some(from), Some(to)) if from.value == to.value => {
+                let message = "`from` and `to` are the same, so it would be quiet always, or never";
+                bad(&to.at, message.to_owned()).with_hint("quiet hours end at another time than they begin")
+            }
+            (Some(_), Some(_)) if self.zone.is_none() && TimeZone::try_system().is_err() => {
+                bad(at, "this machine does not say what its time zone is".to_owned())
+                    .with_hint("add `zone`, for example `zone: Europe/Berlin`")
+            }
+            (Some(_), Some(_)) => return,
+        };
+        cx.report(problem);
+    }
+}
+
 impl Surfaces {
     /// Returns the names of all surfaces.
     pub fn names(&self) -> impl Iterator<Item = &Spanned<Name>> {
@@ -294,6 +338,7 @@ impl Surfaces {
 
     /// Checks what looks at several keys together.
     pub(super) fn check(&self, cx: &mut Reader<'_>) {
+        self.quiet_hours.check(cx);
         let mut known: Vec<&str> = Vec::new();
         for name in self.names() {
             let text = name.value.as_str();

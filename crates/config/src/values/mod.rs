@@ -9,12 +9,12 @@ mod words;
 
 pub use names::{FolderName, Name, ToolPattern, ToolSet};
 pub use numbers::{Millis, Money, Priority, Ratio, Temperature, Whole};
-pub use texts::ExpiryDate;
 pub(crate) use texts::plain_text;
+pub use texts::{ExpiryDate, TimeOfDay, Zone};
 pub use words::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
     CommandDialect, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
     LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Notify, OnFailure, Outside,
-    PluginRuntime, Profile, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Thinking,
-    UnjudgedMedia, Unknown, Verbose,
+    PluginRuntime, Profile, QuietUnless, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers,
+    Thinking, UnjudgedMedia, Unknown, Verbose,
 };

@@ -1,5 +1,7 @@
-//! Texts, secrets and dates: values with a format that refer to nothing else.
+//! Texts, secrets, dates and times of day: values with a format that refer to nothing else.
 
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::config_value::ConfigValue;
@@ -75,5 +77,70 @@ impl ConfigValue for ExpiryDate {
 
     fn show(&self) -> Value {
         Value::from(self.0.to_string())
+    }
+}
+
+/// A time of day in hours and minutes, such as `22:00`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeOfDay(pub Time);
+
+impl TimeOfDay {
+    fn parse(text: &str) -> Option<Self> {
+        let (hour, minute) = text.split_once(':')?;
+        let two_digits = |part: &str| {
+            let is_plain = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse::<i8>().ok().filter(|_| is_plain)
+        };
+        Time::new(two_digits(hour)?, two_digits(minute)?, 0, 0).ok().map(Self)
+    }
+}
+
+impl ConfigValue for TimeOfDay {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let time = match &node.kind {
+            Kind::Text(text) => Self::parse(text),
+            _ => None,
+        };
+        if time.is_none() {
+            let problem = cx.mismatch(node, "a time of day such as `22:00`", &node.describe());
+            let hint = "write hours and minutes with two digits each, from `\"00:00\"` to `\"23:59\"`";
+            cx.report(problem.with_hint(hint));
+        }
+        time
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.strftime("%H:%M").to_string())
+    }
+}
+
+/// A time zone that this machine knows, by its name in the IANA database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone(pub TimeZone);
+
+impl ConfigValue for Zone {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let zone = match &node.kind {
+            Kind::Text(text) => TimeZone::get(text).ok().filter(|zone| !zone.is_unknown()),
+            _ => None,
+        };
+        if zone.is_none() {
+            let problem = cx.mismatch(node, "a time zone that this machine knows", &node.describe());
+            let hint = "write its name in the IANA database, for example `Europe/Berlin`";
+            cx.report(problem.with_hint(hint));
+        }
+        zone.map(Self)
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "string", "minLength": 1 })
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.iana_name().unwrap_or_default())
     }
 }

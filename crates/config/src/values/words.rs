@@ -114,6 +114,18 @@ choice! {
 }
 
 choice! {
+    /// How grave a question is, at least, that people are told of in quiet hours.
+    pub enum QuietUnless {
+        /// It may do harm.
+        Warning = "warning",
+        /// It does harm if it is wrong.
+        Critical = "critical",
+        /// None is told.
+        Never = "never",
+    }
+}
+
+choice! {
     /// How a connection to a mail server is encrypted.
     pub enum MailEncryption {
         /// From the beginning.

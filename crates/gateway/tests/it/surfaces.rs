@@ -45,7 +45,7 @@ impl Server {
             ceiling: Ceiling::Once,
             egress: Egress::Public,
         });
-        let desk = Desk::new(house.engine.clone(), vec![Arc::new(webhook)], None, Holder::default());
+        let desk = Desk::new(house.engine.clone(), vec![Arc::new(webhook)], None, None, Holder::default());
         let mut settings = settings_of("http://127.0.0.1:9");
         settings.surfaces = Some(desk);
         let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();

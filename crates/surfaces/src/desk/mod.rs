@@ -19,6 +19,7 @@ use url::Url;
 use uuid::Uuid;
 
 pub use self::hearing::{Answered, Given};
+use crate::quiet::QuietHours;
 use crate::shown::{Shown, shown};
 use crate::surface::{Posted, Refused, Surface};
 
@@ -56,6 +57,8 @@ pub struct Desk {
     surfaces: Vec<Arc<dyn Surface>>,
     /// Where the console is, for links.
     console: Option<Url>,
+    /// When nobody is told of new questions.
+    quiet: Option<QuietHours>,
     holder: Holder,
     /// What was posted and is not decided yet.
     posted: Arc<Semaphore>,
@@ -98,16 +101,17 @@ impl Running {
 }
 
 impl Desk {
-    /// Returns a desk for the questions of this engine. `console` is where people open the console; `holder` sets this process apart from
-    /// others, and stays the same for a desk that takes the place of another.
+    /// Returns a desk for the questions of this engine. `console` is where people open the console; `quiet` is when nobody is told of new
+    /// questions; `holder` sets this process apart from others, and stays the same for a desk that takes the place of another.
     pub fn new(
         engine: Engine,
         surfaces: Vec<Arc<dyn Surface>>,
         console: Option<Url>,
+        quiet: Option<QuietHours>,
         holder: Holder,
     ) -> Arc<Self> {
         let posted = Arc::new(Semaphore::new(MOST_POSTED));
-        Arc::new(Self { engine, surfaces, console, holder, posted, turn: Mutex::new(()) })
+        Arc::new(Self { engine, surfaces, console, quiet, holder, posted, turn: Mutex::new(()) })
     }
 
     /// Tells and hears from now on.

@@ -3,7 +3,8 @@
 //! A round tells what was not told and withdraws what is over. What comes to nothing is tried again after a while that doubles, for each message and
 //! for each place, so that neither a message that fails each time nor a chat that is gone keeps anything else back. The claim of a notice ends by
 //! itself, so that another process goes on if this one ends. Messages are sent one after the other and at a pace that chat services take, so that
-//! an agent that asks a lot can't bury anybody; the questions that end first come first.
+//! an agent that asks a lot can't bury anybody; the questions that end first come first. What is kept quiet is claimed for a while, so that it
+//! takes no place of what is told; its last claim ends with the quiet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,8 +38,10 @@ const WITHDRAWING: Duration = Duration::from_secs(3_600);
 const MOST_TROUBLES: usize = 1_024;
 /// How long a message is left alone that a service will never take.
 const NEVER: Duration = Duration::from_secs(600);
-/// How often a surface looks although nothing changed: claims of others may have ended.
-const QUIET: Duration = Duration::from_secs(5);
+/// How long a question is left alone at most that is kept quiet: another configuration may tell it.
+const HUSH: Duration = Duration::from_secs(60);
+/// How often a surface looks although nothing changed: claims may have ended.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Notices new questions, and those that are answered or over, of all processes that share them.
 pub(super) async fn look_out(desk: Arc<Desk>, mark: watch::Sender<u64>) {
@@ -62,7 +65,7 @@ pub(super) async fn tell(desk: Arc<Desk>, surface: Arc<dyn Surface>, mut marks: 
             Ok(did) => {
                 trouble = Trouble::default();
                 if !did {
-                    let _ = timeout(teller.rests.soonest().min(QUIET), marks.changed()).await;
+                    let _ = timeout(teller.rests.soonest().min(IDLE), marks.changed()).await;
                 }
             }
             Err(failed) => {
@@ -102,12 +105,19 @@ impl<'a> Teller<'a> {
         store.expire_approvals(Timestamp::now()).await?;
         for place in surface.places() {
             let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
+            let mut quiet = 0;
             for approval in store.untold_approvals(&to, Timestamp::now(), ROUND).await? {
                 if self.rests.left(place).is_some() {
                     break;
                 }
+                if self.is_quiet(&to, &approval).await? {
+                    quiet += 1;
+                    continue;
+                }
                 did |= self.tell_one(&to, &approval).await?;
             }
+            // Behind so many there may be one that is told.
+            did |= quiet == ROUND;
         }
         let now = Timestamp::now();
         for notice in store.stale_notices(surface.name().as_str(), now, ROUND).await? {
@@ -115,6 +125,20 @@ impl<'a> Teller<'a> {
             did = true;
         }
         Ok(did)
+    }
+
+    /// Returns whether a question is kept quiet now. Then it is left alone for a while.
+    async fn is_quiet(&self, to: &Addressee, approval: &ApprovalId) -> Result<bool, Failed> {
+        let (desk, now) = (self.desk, Timestamp::now());
+        let Some(quiet) = &desk.quiet else { return Ok(false) };
+        let Some(left) = quiet.left(now) else { return Ok(false) };
+        let Some(record) = desk.store().approval(approval).await? else { return Ok(false) };
+        if quiet.lets_through(record.request.severity) {
+            return Ok(false);
+        }
+        let until = now.after(left.min(HUSH));
+        desk.store().claim_notice(approval, to, desk.holder.as_str(), until, now).await?;
+        Ok(true)
     }
 
     async fn tell_one(&mut self, to: &Addressee, approval: &ApprovalId) -> Result<bool, Failed> {
@@ -246,7 +270,7 @@ impl Rests {
 
     /// Returns when the next of them is no longer left alone.
     fn soonest(&self) -> Duration {
-        self.places.values().chain(self.messages.values()).filter_map(Rest::left).min().unwrap_or(QUIET)
+        self.places.values().chain(self.messages.values()).filter_map(Rest::left).min().unwrap_or(IDLE)
     }
 
     /// Something went to a place.

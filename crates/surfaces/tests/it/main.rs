@@ -9,6 +9,7 @@
 
 mod email;
 mod notices;
+mod quiet;
 mod server;
 mod shown;
 mod slack;

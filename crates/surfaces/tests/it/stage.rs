@@ -10,7 +10,7 @@ use backstop_store::{
     ApprovalReason, ApprovalRecord, ApprovalState, GrantPlace, KnownBy, MemoryStore, NewApproval, People,
     PersonName, SqliteStore, Store, Timestamp, preview,
 };
-use backstop_surfaces::{Desk, Egress, Holder, Surface, SurfaceName};
+use backstop_surfaces::{Desk, Egress, Holder, QuietHours, Surface, SurfaceName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -84,6 +84,11 @@ impl Stage {
         self.store.create_approval(question(&json!({ "command": command }))).await.unwrap()
     }
 
+    pub(crate) async fn ask_as(&self, severity: Severity) -> ApprovalRecord {
+        let request = NewApproval { severity, ..question(&json!({ "command": "ls" })) };
+        self.store.create_approval(request).await.unwrap()
+    }
+
     pub(crate) async fn state(&self, id: &ApprovalId) -> ApprovalState {
         self.store.approval(id).await.unwrap().unwrap().state
     }
@@ -102,8 +107,16 @@ impl Stage {
 }
 
 pub(crate) fn desk(engine: Engine, surface: impl Surface + 'static) -> Arc<Desk> {
+    desk_with(engine, surface, None)
+}
+
+pub(crate) fn desk_with(
+    engine: Engine,
+    surface: impl Surface + 'static,
+    quiet: Option<QuietHours>,
+) -> Arc<Desk> {
     let console = Some("https://console.example/".parse().unwrap());
-    Desk::new(engine, vec![Arc::new(surface)], console, Holder::default())
+    Desk::new(engine, vec![Arc::new(surface)], console, quiet, Holder::default())
 }
 
 pub(crate) fn question(arguments: &Value) -> NewApproval {

@@ -1,6 +1,7 @@
 //! `backstop approvals surfaces`: where people are told away from this machine, and whether that works.
 
-use backstop::surfaces::{Ceiling, Surface, surfaces};
+use backstop::store::Timestamp;
+use backstop::surfaces::{Ceiling, QuietHours, Surface, Surfaces, surfaces};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -11,9 +12,9 @@ use crate::session::{Surroundings, environment};
 /// Lists the surfaces, or tests the one of this name.
 pub(super) async fn run(test: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Error> {
     let loaded = surroundings.load()?;
-    let all = surfaces(&loaded, &environment)?.all;
+    let Surfaces { all, quiet, .. } = surfaces(&loaded, &environment)?;
     let Some(name) = test else {
-        return list(&all.iter().map(AsRef::as_ref).collect::<Vec<_>>(), surroundings);
+        return list(&all.iter().map(AsRef::as_ref).collect::<Vec<_>>(), quiet.as_ref(), surroundings);
     };
     let Some(surface) = all.iter().find(|surface| surface.name().as_str() == name) else {
         let known: Vec<&str> = all.iter().map(|surface| surface.name().as_str()).collect();
@@ -51,18 +52,29 @@ pub(super) async fn run(test: Option<&str>, surroundings: &Surroundings) -> Resu
     Ok(exit)
 }
 
-fn list(all: &[&dyn Surface], surroundings: &Surroundings) -> Result<Exit, Error> {
-    let output = &surroundings.output;
+fn list(
+    all: &[&dyn Surface],
+    quiet: Option<&QuietHours>,
+    surroundings: &Surroundings,
+) -> Result<Exit, Error> {
+    let (output, now) = (&surroundings.output, Timestamp::now());
     let answers = |surface: &dyn Surface| match surface.ceiling() {
         Ceiling::Notice => "none",
         Ceiling::Deny => "deny",
         Ceiling::Once => "once",
     };
     if output.is_json() {
+        let quiet_until = quiet.and_then(|quiet| Some(now.after(quiet.left(now)?)));
         let listed: Vec<Value> = all
             .iter()
             .map(|surface| {
-                json!({ "surface": surface.name().as_str(), "kind": surface.kind(), "answers": answers(*surface), "places": surface.places() })
+                json!({
+                    "surface": surface.name().as_str(),
+                    "kind": surface.kind(),
+                    "answers": answers(*surface),
+                    "places": surface.places(),
+                    "quietUntil": quiet_until,
+                })
             })
             .collect();
         output.json(&listed)?;
@@ -79,5 +91,8 @@ fn list(all: &[&dyn Surface], surroundings: &Surroundings) -> Result<Exit, Error
         vec![surface.name().to_string(), surface.kind().to_owned(), answers(*surface).to_owned(), places]
     }));
     output.text(&table(&rows))?;
+    if let Some(quiet) = quiet {
+        output.say(&quiet.in_words(now));
+    }
     Ok(Exit::Success)
 }

@@ -422,8 +422,8 @@ fn desk_of(
     backstop: &Backstop,
     holder: surfaces::Holder,
 ) -> Option<Arc<surfaces::Desk>> {
-    let surfaces::Surfaces { all, console } = told;
-    (!all.is_empty()).then(|| surfaces::Desk::new(backstop.engine().clone(), all, console, holder))
+    let surfaces::Surfaces { all, console, quiet } = told;
+    (!all.is_empty()).then(|| surfaces::Desk::new(backstop.engine().clone(), all, console, quiet, holder))
 }
 
 /// What sends the spans of requests.
