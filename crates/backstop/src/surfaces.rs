@@ -1,7 +1,9 @@
 //! Where people are told of questions away from the machine, and answer them.
 
-pub use backstop_surfaces::{Ceiling, Desk, Holder, QuietHours, Running, Surface, SurfaceError, SurfaceName};
+pub use backstop_surfaces::{
+    Became, Ceiling, Counts, Desk, Holder, QuietHours, Running, Surface, SurfaceError, SurfaceName,
+};
 
 pub use crate::lower::surfaces::{
-    SurfaceConfigError, Surfaces, surface_secrets, surface_variables, surfaces,
+    MadeSurface, SurfaceConfigError, Surfaces, each_surface, surface_secrets, surface_variables, surfaces,
 };

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind};
 use backstop_http_client::{Client, Proxies, Request, Route, Settings, tls::Trust};
-use backstop_store::{ProveAuditError, Store, Timestamp};
+use backstop_store::{AuditFilter, ProveAuditError, Store, Timestamp};
 use backstop_trail::{
     AddCheckpoint, Copies, CosignerKey, SIZE_TYPE, SignedCheckpoint, TrailError, VerifierKey,
 };
@@ -40,6 +40,15 @@ pub struct Witnessed {
     pub at: Option<Timestamp>,
     /// The checkpoint, with the signature of the witness.
     pub checkpoint: String,
+}
+
+/// How far the checkpoints of the trail reach that a witness has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// How many entries the newest one covers; none where there is none.
+    pub entries: u64,
+    /// When the first entry was written that it does not cover, if there is one.
+    pub lacks_since: Option<Timestamp>,
 }
 
 /// Why a witness does not vouch for the trail.
@@ -159,6 +168,24 @@ impl Witnesses {
         self.0.is_empty()
     }
 
+    /// Returns the name of each.
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(Witness::name).collect()
+    }
+
+    /// Returns how far each reaches, by name, without asking anybody: `None` for a server.
+    pub async fn reached(&self, store: &dyn Store) -> Vec<(String, Option<Result<Reached, WitnessError>>)> {
+        let mut all = Vec::with_capacity(self.0.len());
+        for witness in &self.0 {
+            let found = match witness {
+                Witness::Folder(folder) => Some(reached(store, folder).await),
+                Witness::Server(_) => None,
+            };
+            all.push((witness.name(), found));
+        }
+        all
+    }
+
     /// Tells each the newest checkpoint, and returns what each has then, by name.
     pub async fn tell(&self, store: &dyn Store) -> Vec<(String, Result<Witnessed, WitnessError>)> {
         let mut told = Vec::with_capacity(self.0.len());
@@ -251,12 +278,35 @@ async fn aside<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(WitnessError::Folder(TrailError::Closed)))
 }
 
+/// Returns the keys by which checkpoints of the trail count.
+async fn own_keys(store: &dyn Store) -> Result<Vec<VerifierKey>, WitnessError> {
+    let keys = store.audit_keys().await?;
+    Ok(keys.iter().map(|key| key.parse()).collect::<Result<Vec<VerifierKey>, _>>()?)
+}
+
+/// Returns how far the copies in a folder reach.
+async fn reached(store: &dyn Store, folder: &Path) -> Result<Reached, WitnessError> {
+    let keys = own_keys(store).await?;
+    let kept = match copies(store, folder).await {
+        Err(WitnessError::Empty) => Vec::new(),
+        kept => kept?,
+    };
+    let notes = kept.iter().filter_map(|note| note.parse::<SignedCheckpoint>().ok());
+    let own = notes.filter(|note| keys.iter().any(|key| note.is_signed_by(key)));
+    let entries = own.map(|note| note.checkpoint().size).max().unwrap_or_default();
+    let found = store.audit_head().await.map_err(ProveAuditError::from)?.seq;
+    if entries > found {
+        return Err(WitnessError::CutOff { known: entries, found });
+    }
+    let lacking = store.audit(&AuditFilter::default(), entries, 1).await.map_err(ProveAuditError::from)?;
+    Ok(Reached { entries, lacks_since: lacking.first().map(|entry| entry.at) })
+}
+
 /// Adds a copy of the newest checkpoint to a folder, and compares it with the copies that are there.
 async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessError> {
     // No hashes are needed.
     let checkpoint = offered(store, u64::MAX).await?.checkpoint;
-    let keys = store.audit_keys().await?;
-    let keys = keys.iter().map(|key| key.parse()).collect::<Result<Vec<VerifierKey>, _>>()?;
+    let keys = own_keys(store).await?;
     let copies = Copies::new(folder);
     aside(move || {
         let is_own = |note: &SignedCheckpoint| keys.iter().any(|key| note.is_signed_by(key));

@@ -86,8 +86,8 @@ pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operator
 pub use values::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
     CommandDialect, CriticalAt, DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode,
-    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Millis, Money,
-    Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile, QuietUnless, Ratio, RewriteChoice,
-    SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Temperature, Thinking, TimeOfDay, ToolPattern,
-    ToolSet, UnjudgedMedia, Unknown, Verbose, Whole, Zone,
+    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Millis,
+    Money, Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile, QuietUnless, Ratio,
+    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Temperature, Thinking, TimeOfDay,
+    ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole, Zone,
 };

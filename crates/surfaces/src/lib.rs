@@ -22,6 +22,7 @@
 
 mod asking;
 pub mod command;
+mod counts;
 mod desk;
 mod email;
 pub mod handle;
@@ -35,6 +36,7 @@ mod telegram;
 mod webhook;
 
 pub use asking::Egress;
+pub use counts::{Became, Counts};
 pub use desk::{Answered, Desk, Given, Holder, Running};
 pub use email::{Email, EmailSettings, Encryption};
 pub use ntfy::Ntfy;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop_config::{
-    Loaded, MailEncryption, Name, QuietUnless, Secret as ConfigSecret, Spanned, SurfaceAnswers, Text,
+    EmailSurface, Loaded, MailEncryption, Name, NtfySurface, QuietUnless, Secret as ConfigSecret,
+    SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WebhookSurface,
 };
 use backstop_gateway::Proxies;
 use backstop_hooks::{Secret, Severity};
@@ -42,6 +43,9 @@ pub struct Surfaces {
     pub quiet: Option<QuietHours>,
 }
 
+/// A surface, or why it can't be used.
+pub type MadeSurface = Result<Arc<dyn Surface>, SurfaceConfigError>;
+
 /// Returns the surfaces of the configuration. Secrets are read now.
 ///
 /// # Errors
@@ -51,61 +55,13 @@ pub fn surfaces(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Surfaces, SurfaceConfigError> {
-    let config = &loaded.config.approvals.surfaces;
-    let egress = Egress::Any(Proxies::of(environment));
-    let mut all: Vec<Arc<dyn Surface>> = Vec::new();
-    for (name, bot) in config.telegram.iter() {
-        let of = Of { loaded, kind: "telegram", name };
-        let token = of.secret("token", bot.token.as_ref(), bot.token_file.as_ref())?;
-        let api = of.url("api", bot.api.as_ref(), TELEGRAM_API)?;
-        let chats = bot.chats.value.iter().map(|chat| chat.value.get().to_string()).collect();
-        let ceiling = ceiling(bot.answers.value);
-        all.push(Arc::new(Telegram::new(of.name()?, api, token, chats, ceiling, egress.clone())));
-    }
-    for (name, app) in config.slack.iter() {
-        let of = Of { loaded, kind: "slack", name };
-        all.push(Arc::new(Slack::new(SlackSettings {
-            name: of.name()?,
-            api: of.url("api", app.api.as_ref(), SLACK_API)?,
-            app: app.app_id.value.as_str().to_owned(),
-            token: of.secret("token", app.token.as_ref(), app.token_file.as_ref())?,
-            signing_secret: of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?,
-            channels: app.channels.value.iter().map(|channel| channel.value.as_str().to_owned()).collect(),
-            ceiling: ceiling(app.answers.value),
-            egress: egress.clone(),
-        })));
-    }
-    for (name, topic) in config.ntfy.iter() {
-        let of = Of { loaded, kind: "ntfy", name };
-        let server = of.url("server", Some(&topic.server), "")?;
-        let token = of.optional(topic.token.as_ref(), topic.token_file.as_ref())?;
-        let topic = topic.topic.value.as_str().to_owned();
-        all.push(Arc::new(Ntfy::new(of.name()?, server, topic, token, egress.clone())));
-    }
-    for (name, mail) in config.email.iter() {
-        let of = Of { loaded, kind: "email", name };
-        let (encryption, port) = match mail.encryption.value {
-            MailEncryption::Tls => (Encryption::Tls, 465),
-            MailEncryption::StartTls => (Encryption::StartTls, 587),
-            MailEncryption::None => (Encryption::None, 25),
-        };
-        let password = of.optional(mail.password.as_ref(), mail.password_file.as_ref())?;
-        let login = mail.user.as_ref().map(|user| user.value.as_str().to_owned()).zip(password);
-        let email = Email::new(EmailSettings {
-            name: of.name()?,
-            server: mail.server.value.as_str().to_owned(),
-            port: mail.port.as_ref().and_then(|port| u16::try_from(port.value.get()).ok()).unwrap_or(port),
-            encryption,
-            login,
-            from: mail.from.value.as_str().to_owned(),
-            to: mail.to.value.iter().map(|to| to.value.as_str().to_owned()).collect(),
-        });
-        all.push(Arc::new(email.map_err(|why| of.wrong(why))?));
-    }
-    all.extend(webhooks(loaded, &egress)?);
+    let each = each_surface(loaded, environment).into_iter().map(|(_, made)| made);
+    let all = each.collect::<Result<Vec<_>, _>>()?;
+    let console = &loaded.config.approvals.surfaces.console;
     let unusable = |_| SurfaceConfigError { key: "console".to_owned(), why: "it is no address".to_owned() };
-    let console = config.console.as_ref().map(|console| Url::parse(console.value.expose()).map_err(unusable));
-    Ok(Surfaces { all, console: console.transpose()?, quiet: quiet(&config.quiet_hours)? })
+    let console = console.as_ref().map(|console| Url::parse(console.value.expose()).map_err(unusable));
+    let quiet = quiet(&loaded.config.approvals.surfaces.quiet_hours)?;
+    Ok(Surfaces { all, console: console.transpose()?, quiet })
 }
 
 fn quiet(config: &backstop_config::QuietHours) -> Result<Option<QuietHours>, SurfaceConfigError> {
@@ -125,48 +81,128 @@ fn quiet(config: &backstop_config::QuietHours) -> Result<Option<QuietHours>, Sur
     quiet.map(Some).ok_or_else(|| wrong("they end when they begin"))
 }
 
-/// INVARIANT (one secret is one vote): nobody who can sign for one webhook, or reads what it is sent, can answer for another.
-fn webhooks(loaded: &Loaded, egress: &Egress) -> Result<Vec<Arc<dyn Surface>>, SurfaceConfigError> {
-    let mut all: Vec<Arc<dyn Surface>> = Vec::new();
-    let mut known: Vec<Signing<'_>> = Vec::new();
-    for (name, app) in loaded.config.approvals.surfaces.slack.iter() {
+/// Returns each surface of the configuration by its key, as `telegram.phone`, also where others can't be used. Secrets are read now, and
+/// no service is asked.
+pub fn each_surface(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Vec<(String, MadeSurface)> {
+    let config = &loaded.config.approvals.surfaces;
+    let egress = Egress::Any(Proxies::of(environment));
+    let (mut all, mut known) = (Vec::new(), Vec::new());
+    for (name, bot) in config.telegram.iter() {
+        let of = Of { loaded, kind: "telegram", name };
+        all.push((of.key(), telegram(&of, bot, &egress)));
+    }
+    for (name, app) in config.slack.iter() {
         let of = Of { loaded, kind: "slack", name };
-        let secret = of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?;
-        // One that is too short for a webhook is none of a webhook's.
-        if let Some(secret) = secret.and_then(|secret| SigningSecret::read(secret.expose())) {
-            known.push(Signing { kind: "slack", name, secret: secret.clone(), answer: Some(secret) });
-        }
+        all.push((of.key(), slack(&of, app, &egress, &mut known)));
     }
-    for (name, webhook) in loaded.config.approvals.surfaces.webhook.iter() {
+    for (name, topic) in config.ntfy.iter() {
+        let of = Of { loaded, kind: "ntfy", name };
+        all.push((of.key(), ntfy(&of, topic, &egress)));
+    }
+    for (name, mail) in config.email.iter() {
+        let of = Of { loaded, kind: "email", name };
+        all.push((of.key(), email(&of, mail)));
+    }
+    for (name, server) in config.webhook.iter() {
         let of = Of { loaded, kind: "webhook", name };
-        let secret = of.secret("secret", webhook.secret.as_ref(), webhook.secret_file.as_ref())?;
-        let secret = of.signing("secret", &secret)?;
-        let answer = of.optional(webhook.answer_secret.as_ref(), webhook.answer_secret_file.as_ref())?;
-        let answer = answer.map(|answer| of.signing("answer_secret", &answer)).transpose()?;
-        if answer.as_ref().is_some_and(|answer| answer.is_same(&secret)) {
-            return Err(of.wrong(
-                "`secret` and `answer_secret` are the same, so what is sent would count as an answer",
-            ));
-        }
-        let signing = Signing { kind: "webhook", name, secret: secret.clone(), answer: answer.clone() };
-        if let Some((key, other)) = known.iter().find_map(|other| signing.shared_with(other)) {
-            let (at, there) = (&name.at, &other.name.at);
-            let (kind, other) = (other.kind, other.name.value.as_str());
-            return Err(of.wrong(format!(
-                "its `{key}` ({at}) is a secret of `{kind}.{other}` ({there}), too, so whoever has it would answer for both\nhint: give each surface secrets of its own"
-            )));
-        }
-        known.push(signing);
-        all.push(Arc::new(Webhook::new(WebhookSettings {
-            name: of.name()?,
-            url: of.url("url", Some(&webhook.url), "")?,
-            secret,
-            answer_secret: answer,
-            ceiling: ceiling(webhook.answers.value),
-            egress: if webhook.allow_private.value { egress.clone() } else { Egress::Public },
-        })));
+        all.push((of.key(), webhook(&of, server, &egress, &mut known)));
     }
-    Ok(all)
+    all
+}
+
+fn telegram(of: &Of<'_>, bot: &TelegramSurface, egress: &Egress) -> MadeSurface {
+    let token = of.secret("token", bot.token.as_ref(), bot.token_file.as_ref())?;
+    let api = of.url("api", bot.api.as_ref(), TELEGRAM_API)?;
+    let chats = bot.chats.value.iter().map(|chat| chat.value.get().to_string()).collect();
+    let ceiling = ceiling(bot.answers.value);
+    Ok(Arc::new(Telegram::new(of.name()?, api, token, chats, ceiling, egress.clone())))
+}
+
+fn slack<'a>(of: &Of<'a>, app: &SlackSurface, egress: &Egress, known: &mut Vec<Signing<'a>>) -> MadeSurface {
+    let signing_secret = of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?;
+    // One that is too short for a webhook is none of a webhook's.
+    let read = signing_secret.as_ref().and_then(|secret| SigningSecret::read(secret.expose()));
+    known.extend(read.map(|secret| Signing {
+        kind: of.kind,
+        name: of.name,
+        secret: secret.clone(),
+        answer: Some(secret),
+    }));
+    Ok(Arc::new(Slack::new(SlackSettings {
+        name: of.name()?,
+        api: of.url("api", app.api.as_ref(), SLACK_API)?,
+        app: app.app_id.value.as_str().to_owned(),
+        token: of.secret("token", app.token.as_ref(), app.token_file.as_ref())?,
+        signing_secret,
+        channels: app.channels.value.iter().map(|channel| channel.value.as_str().to_owned()).collect(),
+        ceiling: ceiling(app.answers.value),
+        egress: egress.clone(),
+    })))
+}
+
+fn ntfy(of: &Of<'_>, topic: &NtfySurface, egress: &Egress) -> MadeSurface {
+    let server = of.url("server", Some(&topic.server), "")?;
+    let token = of.optional(topic.token.as_ref(), topic.token_file.as_ref())?;
+    let topic = topic.topic.value.as_str().to_owned();
+    Ok(Arc::new(Ntfy::new(of.name()?, server, topic, token, egress.clone())))
+}
+
+fn email(of: &Of<'_>, mail: &EmailSurface) -> MadeSurface {
+    let (encryption, port) = match mail.encryption.value {
+        MailEncryption::Tls => (Encryption::Tls, 465),
+        MailEncryption::StartTls => (Encryption::StartTls, 587),
+        MailEncryption::None => (Encryption::None, 25),
+    };
+    let password = of.optional(mail.password.as_ref(), mail.password_file.as_ref())?;
+    let login = mail.user.as_ref().map(|user| user.value.as_str().to_owned()).zip(password);
+    let email = Email::new(EmailSettings {
+        name: of.name()?,
+        server: mail.server.value.as_str().to_owned(),
+        port: mail.port.as_ref().and_then(|port| u16::try_from(port.value.get()).ok()).unwrap_or(port),
+        encryption,
+        login,
+        from: mail.from.value.as_str().to_owned(),
+        to: mail.to.value.iter().map(|to| to.value.as_str().to_owned()).collect(),
+    });
+    Ok(Arc::new(email.map_err(|why| of.wrong(why))?))
+}
+
+/// INVARIANT (one secret is one vote): nobody who can sign for one webhook, or reads what it is sent, can answer for another.
+fn webhook<'a>(
+    of: &Of<'a>,
+    webhook: &WebhookSurface,
+    egress: &Egress,
+    known: &mut Vec<Signing<'a>>,
+) -> MadeSurface {
+    let secret = of.secret("secret", webhook.secret.as_ref(), webhook.secret_file.as_ref())?;
+    let secret = of.signing("secret", &secret)?;
+    let answer = of.optional(webhook.answer_secret.as_ref(), webhook.answer_secret_file.as_ref())?;
+    let answer = answer.map(|answer| of.signing("answer_secret", &answer)).transpose()?;
+    if answer.as_ref().is_some_and(|answer| answer.is_same(&secret)) {
+        return Err(
+            of.wrong("`secret` and `answer_secret` are the same, so what is sent would count as an answer")
+        );
+    }
+    let signing = Signing { kind: of.kind, name: of.name, secret: secret.clone(), answer: answer.clone() };
+    if let Some((key, other)) = known.iter().find_map(|other| signing.shared_with(other)) {
+        let (at, there) = (&of.name.at, &other.name.at);
+        let (kind, other) = (other.kind, other.name.value.as_str());
+        return Err(of.wrong(format!(
+            "its `{key}` ({at}) is a secret of `{kind}.{other}` ({there}), too, so whoever has it would answer for both\nhint: give each surface secrets of its own"
+        )));
+    }
+    known.push(signing);
+    Ok(Arc::new(Webhook::new(WebhookSettings {
+        name: of.name()?,
+        url: of.url("url", Some(&webhook.url), "")?,
+        secret,
+        answer_secret: answer,
+        ceiling: ceiling(webhook.answers.value),
+        egress: if webhook.allow_private.value { egress.clone() } else { Egress::Public },
+    })))
 }
 
 /// The secrets of a surface that signs.
@@ -232,8 +268,12 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
+    fn key(&self) -> String {
+        format!("{}.{}", self.kind, self.name.value.as_str())
+    }
+
     fn wrong(&self, why: impl Into<String>) -> SurfaceConfigError {
-        SurfaceConfigError { key: format!("{}.{}", self.kind, self.name.value.as_str()), why: why.into() }
+        SurfaceConfigError { key: self.key(), why: why.into() }
     }
 
     fn name(&self) -> Result<SurfaceName, SurfaceConfigError> {

@@ -430,6 +430,35 @@ fn a_witness_shows_what_the_trail_alone_can_t() {
 }
 
 #[test]
+fn the_doctor_says_how_far_the_copies_in_a_folder_reach() {
+    let (user, trail) = filled();
+    trail.sign();
+    let kept = user.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    user.configure(&format!("audit: {{ witness: [{{ to: {} }}] }}\n", kept.display()));
+    let said = || {
+        let told = user.run(&["doctor", "claude", "--json"]).json();
+        let about = told.as_array().unwrap().last().unwrap();
+        assert_eq!(about["client"], Value::Null, "{told}");
+        let check = &about["checks"][0];
+        (check["grade"].as_str().unwrap().to_owned(), check["text"].as_str().unwrap().to_owned())
+    };
+    let (grade, text) = said();
+    assert!(grade == "warning" && text.contains("of the first 0 entries"), "{grade} {text}");
+    user.run(&["audit", "witness"]).succeeded();
+    let (grade, text) = said();
+    assert!(grade == "good" && text.contains("of the first 6 entries"), "{grade} {text}");
+    let later = Trail::of(&user);
+    later.add(entries());
+    later.sign();
+    let (grade, text) = said();
+    assert!(grade == "warning" && text.contains("more than an hour ago"), "{grade} {text}");
+    std::fs::remove_dir_all(&kept).unwrap();
+    let (grade, text) = said();
+    assert!(grade == "warning" && text.contains("can't be listed"), "{grade} {text}");
+}
+
+#[test]
 fn what_passed_is_pruned_before_decisions_and_old_proofs_hold() {
     let (user, trail) = filled();
     trail.sign();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::approvals::{agent, ran, script};
-use super::gateway::serve;
-use super::support::{ModelServer, User, done, interrupt};
+use super::gateway::{look, serve, text};
+use super::support::{ModelServer, User, done, interrupt, until};
 
 /// A server of bots: whoever is told of a question presses its first button. Returns where it is, and what it was told.
 fn bots() -> (u16, mpsc::Receiver<Value>) {
@@ -82,6 +82,10 @@ fn token() -> String {
     ["7001:", "AAH-sesame-of-", "the-bot"].concat()
 }
 
+fn operators() -> String {
+    ["watch", "0123456789abcdef"].join("-")
+}
+
 fn config(port: u16) -> String {
     let token = token();
     format!(
@@ -150,12 +154,56 @@ fn the_list_says_whether_it_is_quiet_and_until_when() {
 }
 
 #[test]
+fn the_doctor_says_of_each_surface_whether_it_can_be_used_and_who_could_answer() {
+    let [out, back] = ["o", "b"].map(|letter| letter.repeat(32));
+    let user = User::with_config(&format!(
+        "
+approvals:
+  people: {{ann: {{telegram: 42}}}}
+  surfaces:
+    console: https://backstop.example.com
+    telegram:
+      phone: {{token: \"{}\", chats: [-100]}}
+    ntfy:
+      alarm: {{server: https://ntfy.example.com, topic: ops, token_file: gone}}
+      bell: {{server: https://ntfy.example.com, topic: ops}}
+    webhook:
+      pager: {{url: https://pager.example.com/hook, secret: {out}, answer_secret: {back}}}
+",
+        token()
+    ));
+    let told = user.run(&["doctor", "claude", "--json"]);
+    assert_eq!(told.code, Some(1), "{}", told.whole());
+    assert!(!told.whole().contains("sesame") && !told.whole().contains(&out), "{}", told.whole());
+    let told = told.json();
+    let about = told.as_array().unwrap().last().unwrap();
+    assert_eq!(about["client"], Value::Null, "{about}");
+    let checks = about["checks"].as_array().unwrap();
+    let text_of = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let found = checks.iter().map(|check| (text_of(check, "grade"), text_of(check, "text")));
+    let expected = [
+        ("good", "`telegram.phone` can be used as it is configured; 1 of `approvals.people` could"),
+        ("failed", "`approvals.surfaces.ntfy.alarm` can't be used: "),
+        ("good", "`ntfy.bell` can be used as it is configured; nothing is answered there"),
+        ("warning", "none of `approvals.people` has `webhook`"),
+    ];
+    for ((grade, text), (expected, part)) in found.clone().zip(expected) {
+        assert!(grade == expected && text.contains(part), "{grade} {text}");
+    }
+    assert_eq!(found.count(), expected.len(), "{about}");
+    // People read it below a title of its own, after the clients.
+    let read = user.run(&["doctor", "claude"]);
+    assert!(read.out.contains("\nBackstop\n  good    the surface `telegram.phone`"), "{}", read.whole());
+}
+
+#[test]
 fn serve_tells_of_a_question_that_another_process_asks_and_hears_the_answer() {
     let (port, heard) = bots();
     let user = User::new();
     let model = ModelServer::start(&user, &script(1));
-    user.configure(&format!("{}{}", model.config(""), config(port)));
-    let (child, _) = serve(&user);
+    let gateway = format!("gateway: {{operators: {{token: {}}}}}\n", operators());
+    user.configure(&format!("{}{}", model.config(&gateway), config(port)));
+    let (child, line) = serve(&user);
     let asking = agent(&user, &["--wait-approvals"]);
     let question = heard.recv().unwrap();
     assert!(question["text"].as_str().unwrap().contains("echo ran"), "{question}");
@@ -164,6 +212,18 @@ fn serve_tells_of_a_question_that_another_process_asks_and_hears_the_answer() {
     let outcome = heard.recv().unwrap();
     let by = "Allowed by ann: account 42 of Telegram, by surface phone.";
     assert!(outcome["text"].as_str().unwrap().starts_with(by), "{outcome}");
+    // The message is withdrawn by the one that was heard of just now.
+    until("what was told and answered is counted", || {
+        let metrics = look(text(&line, "address"), "/-/metrics", &operators());
+        let expected = [
+            "messages_total{surface=\"phone\",result=\"told\"} 1\n",
+            "messages_total{surface=\"phone\",result=\"withdrawn\"} 1\n",
+            "messages_total{surface=\"phone\",result=\"failed\"} 0\n",
+            "answers_total{surface=\"phone\",result=\"counted\"} 1\n",
+        ];
+        let is_there = |line: &&str| metrics.contains(&format!("backstop_surface_{line}"));
+        expected.iter().all(is_there).then_some(())
+    });
     let trail = user.trail();
     let answered = trail.iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
     assert!(answered.to_string().contains("ann: account 42 of Telegram, by surface phone"), "{answered}");

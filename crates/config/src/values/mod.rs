@@ -15,6 +15,6 @@ pub use words::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
     CommandDialect, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
     LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Notify, OnFailure, Outside,
-    PluginRuntime, Profile, QuietUnless, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers,
-    Thinking, UnjudgedMedia, Unknown, Verbose,
+    PluginRuntime, Profile, QuietUnless, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
+    SurfaceAnswers, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

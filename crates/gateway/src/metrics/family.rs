@@ -56,6 +56,14 @@ impl<S: Labels, M: Metric> Bounded<S, M> {
         self.family.clone()
     }
 
+    /// Takes the series of these labels away, if there is one.
+    pub(super) fn forget(&self, labels: &S) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.family.remove(labels) {
+            *known = known.saturating_sub(1);
+        }
+    }
+
     /// Counts for these labels, if there is room for them.
     pub(super) fn with(&self, labels: &S, count: impl FnOnce(&M)) {
         if let Some(metric) = self.family.get(labels) {

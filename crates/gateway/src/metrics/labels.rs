@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use backstop_engine::{FailureKind, Said, Verdict, Would};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{HookId, PointId};
+use backstop_surfaces::SurfaceName;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
 use crate::record::{Label, Outcome, Word};
@@ -60,6 +61,17 @@ pub(super) struct UserLabels {
 pub(super) struct HeaderLabels {
     pub(super) provider: Label,
     pub(super) of: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct SurfaceLabels {
+    pub(super) surface: Surface,
+    pub(super) result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct WitnessLabels {
+    pub(super) witness: Witness,
 }
 
 /// How tokens are counted apart, as providers bill them.
@@ -137,6 +149,14 @@ pub(super) struct Point(pub(super) PointId);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hook(pub(super) HookId);
 
+/// A surface of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Surface(pub(super) SurfaceName);
+
+/// A witness of the configuration: the folder, or the name of the server's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Witness(pub(super) String);
+
 /// A word of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stated<T>(pub(super) T);
@@ -159,6 +179,8 @@ encoded! {
     Outcome: |outcome| outcome.as_str();
     Point: |point| point.0.name();
     Hook: |hook| hook.0.as_str();
+    Surface: |surface| surface.0.as_str();
+    Witness: |witness| witness.0.as_str();
     TokenKind: |kind| match kind {
         TokenKind::Input => "input",
         TokenKind::Output => "output",

@@ -3,7 +3,7 @@
 //! Laws:
 //!
 //! - *One source.* Dispatches are counted from the engine's receipts ([`ReceiptSink`]), requests from their
-//!   [records](crate::record) ([`RequestSink`]). Nothing is counted in two places.
+//!   [records](crate::record) ([`RequestSink`]), and what surfaces and witnesses were told where that is done. Nothing is counted in two places.
 //! - *Bounded by construction.* Label values are constants, names from the operator's configuration, and ids of registered hooks; no
 //!   label type can hold what a client sends. A family has at most [`MOST_SERIES`] series. Observations beyond that are counted in
 //!   `backstop_series_dropped_total`.
@@ -12,6 +12,7 @@
 //! Limits: tokens are counted only for answers that are read, which they are while any hook inspects them; costs only for models
 //! with a price in `budgets.prices`. Counters start at zero with the process.
 
+mod elsewhere;
 mod family;
 mod labels;
 mod tally;
@@ -32,6 +33,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::timeout;
 
+use self::elsewhere::Elsewhere;
 use self::family::Bounded;
 use self::labels::{
     AnswerLabels, DispatchLabels, Done, FailureLabels, HeaderLabels, Hook, Point, PointLabels, RequestLabels,
@@ -131,6 +133,7 @@ struct Families {
     shadows: Bounded<ShadowLabels, Counter>,
     headers_left_out: Bounded<HeaderLabels, Counter>,
     redactions: Bounded<SpanLabels, Counter>,
+    elsewhere: Elsewhere,
     requests_running: Gauge,
     streams_open: Gauge,
     unreadable_tokens: Gauge,
@@ -216,6 +219,7 @@ impl Metrics {
         let shadows = all.counters("shadow_answers", "What hooks in shadow would have done");
         let headers_left_out = all.counters("headers_left_out", "Headers that were not passed on");
         let redactions = all.counters("redactions", "Spans that redactors found");
+        let elsewhere = Elsewhere::registered(&mut all);
         let Registering { mut registry, dropped } = all;
         let gauge = |registry: &mut Registry, name: &str, help: &str| {
             let gauge = Gauge::default();
@@ -268,6 +272,7 @@ impl Metrics {
             shadows,
             headers_left_out,
             redactions,
+            elsewhere,
             requests_running,
             streams_open,
             unreadable_tokens,

@@ -4,6 +4,7 @@ use backstop_engine::{Engine, HookOptions, Said};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{AgentId, CallContext, HookId, OwnerId, Params, Reason, Secret, ToolName, hook_fn};
+use backstop_surfaces::{Became, Counts, SurfaceName};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use proptest::prelude::*;
@@ -215,6 +216,47 @@ async fn what_waits_is_asked_for_and_what_was_lost_adds_up_over_reloads() {
     let text = told(&metrics).await;
     assert!(text.contains("backstop_audit_lost_total 6\n"), "{text}");
     assert_eq!(text, told(&metrics).await, "asked twice, counted once");
+}
+
+#[tokio::test]
+async fn surfaces_and_witnesses_are_counted_and_one_that_is_told_no_longer_is_not_late() {
+    let metrics = Metrics::new("1");
+    let chat = SurfaceName::new("chat").unwrap();
+    let counts: &dyn Counts = &metrics;
+    counts.stands(&chat);
+    for became in [Became::Told, Became::Failed, Became::Failed] {
+        counts.message(&chat, became);
+    }
+    counts.answer(&chat, true);
+    metrics.witnesses(["far".to_owned(), "/mnt/\"near\"".to_owned()]);
+    metrics.witness("far", false);
+    metrics.witness("never named", false);
+    let text = told(&metrics).await;
+    for line in [
+        "surface_messages_total{surface=\"chat\",result=\"told\"} 1",
+        "surface_messages_total{surface=\"chat\",result=\"withdrawn\"} 0",
+        "surface_messages_total{surface=\"chat\",result=\"failed\"} 2",
+        "surface_answers_total{surface=\"chat\",result=\"counted\"} 1",
+        "surface_answers_total{surface=\"chat\",result=\"refused\"} 0",
+        "witness_failures_total{witness=\"far\"} 1",
+        "witness_failures_total{witness=\"/mnt/\\\"near\\\"\"} 0",
+        "witness_last_success_timestamp_seconds{witness=\"far\"} 0",
+    ] {
+        assert!(text.contains(&format!("backstop_{line}\n")), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("never named"), "{text}");
+    metrics.witness("far", true);
+    let text = told(&metrics).await;
+    let at = "backstop_witness_last_success_timestamp_seconds{witness=\"far\"} ";
+    let at: i64 = text.lines().find_map(|line| line.strip_prefix(at)).unwrap().parse().unwrap();
+    let now = Timestamp::now().as_millis().div_euclid(1_000);
+    assert!((now - 60..=now).contains(&at), "{at}");
+    // A reload names others; a task of before may still come to its end.
+    metrics.witnesses(["near".to_owned()]);
+    metrics.witness("far", true);
+    let text = told(&metrics).await;
+    assert!(!text.contains("timestamp_seconds{witness=\"far\"}"), "{text}");
+    assert!(text.contains("backstop_witness_failures_total{witness=\"far\"} 1\n"), "{text}");
 }
 
 proptest! {

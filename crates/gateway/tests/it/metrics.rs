@@ -12,6 +12,7 @@ use backstop_gateway::{AuditLag, Gateway, Metrics, Observers, Pricing, Settings,
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use backstop_hooks::{AgentId, HookError, HookId, OwnerId, hook_fn};
+use backstop_surfaces::{Counts as _, SurfaceName};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
@@ -20,7 +21,7 @@ use tokio::time::sleep;
 use crate::support::*;
 
 /// Every family, as it is called in Prometheus.
-const FAMILIES: [&str; 18] = [
+const FAMILIES: [&str; 22] = [
     "backstop_requests_total",
     "backstop_first_byte_seconds_bucket",
     "backstop_added_seconds_bucket",
@@ -37,6 +38,10 @@ const FAMILIES: [&str; 18] = [
     "backstop_audit_waiting",
     "backstop_audit_lag_seconds",
     "backstop_audit_lost_total",
+    "backstop_surface_messages_total",
+    "backstop_surface_answers_total",
+    "backstop_witness_failures_total",
+    "backstop_witness_last_success_timestamp_seconds",
     "backstop_series_dropped_total",
     "backstop_build",
 ];
@@ -110,6 +115,8 @@ async fn watched(upstream: &Upstream) -> Gateway {
     settings.known_models = vec!["m".to_owned()];
     settings.pricing = Some(Arc::new(Penny));
     metrics.ask(Arc::new(Quiet));
+    metrics.stands(&SurfaceName::new("chat").unwrap());
+    metrics.witnesses(["far".to_owned()]);
     let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
     let observers = Observers { metrics: Some(metrics), ..Observers::default() };
     Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap()
@@ -290,7 +297,7 @@ fn queries() -> Vec<String> {
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     let shown = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
     let alerts = std::fs::read_to_string(deployed("alerts.yml")).unwrap().replace(">-\n          ", "");
-    let alerts = alerts.replace("\n          /", " /");
+    let alerts = alerts.replace("\n          /", " /").replace("\n          unless", " unless");
     let watched = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ").map(str::to_owned));
     let queries = shown.chain(watched);
     queries.map(|query| query.replace("$__rate_interval", "1m").replace("$instance", ".*")).collect()

@@ -66,6 +66,11 @@ pub enum Answered {
 }
 
 impl Answered {
+    /// Returns whether the answer counts.
+    pub const fn does_count(&self) -> bool {
+        matches!(self, Self::Counts { .. } | Self::Waits { .. })
+    }
+
     /// Returns what the person is told.
     pub fn told(&self) -> String {
         match self {
@@ -177,6 +182,10 @@ async fn hear(desk: &Desk, surface: &dyn Surface, heard: &Heard) -> Answered {
         tracing::warn!(surface = %surface.name(), %error, "an answer could not be recorded");
         Answered::Store
     });
+    // What came before was counted then.
+    if answered != Answered::Again {
+        desk.holder.count(|counts| counts.answer(surface.name(), answered.does_count()));
+    }
     if answered == Answered::Stranger {
         // So that an operator finds the identity to map. It is no secret of the service's.
         tracing::warn!(surface = %surface.name(), person = ?heard.person, "an answer of somebody who is not in `approvals.people` counts for nothing");

@@ -19,6 +19,7 @@ use url::Url;
 use uuid::Uuid;
 
 pub use self::hearing::{Answered, Given};
+use crate::counts::Counts;
 use crate::quiet::QuietHours;
 use crate::shown::{Shown, shown};
 use crate::surface::{Posted, Refused, Surface};
@@ -33,20 +34,35 @@ const ON_MACHINE: &str = "Answers are given on the machine alone: `backstop appr
 const ON_CONSOLE: &str = "This can't be answered here, but on the console.";
 const NOTE: usize = 64;
 
-/// What sets the desks of one process apart from those of others.
+/// What sets the desks of one process apart from those of others, and who counts what they do.
 #[derive(Clone, Debug)]
-pub struct Holder(Arc<str>);
+pub struct Holder {
+    id: Arc<str>,
+    counts: Option<Arc<dyn Counts>>,
+}
 
 impl Default for Holder {
-    /// Another one each time.
+    /// Another one each time, which nobody counts for.
     fn default() -> Self {
-        Self(Uuid::new_v4().simple().to_string().into())
+        Self { id: Uuid::new_v4().simple().to_string().into(), counts: None }
     }
 }
 
 impl Holder {
+    /// Returns the same, with somebody who counts.
+    #[must_use]
+    pub fn counted_by(self, counts: Arc<dyn Counts>) -> Self {
+        Self { counts: Some(counts), ..self }
+    }
+
     fn as_str(&self) -> &str {
-        &self.0
+        &self.id
+    }
+
+    fn count(&self, count: impl FnOnce(&dyn Counts)) {
+        if let Some(counts) = &self.counts {
+            count(counts.as_ref());
+        }
     }
 }
 
@@ -119,6 +135,7 @@ impl Desk {
         let (mark, marks) = watch::channel(0);
         let mut tasks = vec![tokio::spawn(telling::look_out(Arc::clone(self), mark))];
         for surface in &self.surfaces {
+            self.holder.count(|counts| counts.stands(surface.name()));
             tasks.push(tokio::spawn(telling::tell(Arc::clone(self), Arc::clone(surface), marks.clone())));
             if surface.is_fetched() && !self.is_strict() {
                 tasks.push(tokio::spawn(hearing::fetch(Arc::clone(self), Arc::clone(surface))));

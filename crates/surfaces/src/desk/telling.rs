@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Desk, LOOK};
 use crate::asking::LONGEST_WAIT;
+use crate::counts::Became;
 use crate::handle::Handle;
 use crate::surface::{Message, Offer, Outcome, Surface, SurfaceError};
 
@@ -179,10 +180,12 @@ impl<'a> Teller<'a> {
         let (place, name) = (to.place.as_str(), surface.name());
         match patiently(surface.send(&message)).await {
             Ok(reference) => {
+                self.became(Became::Told);
                 self.rests.went(place, approval);
                 store.sent_notice(approval, to, &reference).await?;
             }
             Err(SurfaceError::Never { why }) => {
+                self.became(Became::Failed);
                 // Others may be taken: only this one is left alone.
                 tracing::warn!(surface = %name, error = %why, "a question could not be told there");
                 store
@@ -190,6 +193,7 @@ impl<'a> Teller<'a> {
                     .await?;
             }
             Err(SurfaceError::Later { why, after }) => {
+                self.became(Became::Failed);
                 // The claim lasts until it is tried again, so that what fails each time keeps nothing else back.
                 let wait = self.rests.failed(place, approval, after);
                 tracing::warn!(surface = %name, error = %why, wait_s = wait.as_secs(), "a question could not be told there yet");
@@ -219,11 +223,16 @@ impl<'a> Teller<'a> {
         // A place that is told no longer is not spoken to.
         if surface.places().contains(&notice.addressee.place) {
             match patiently(surface.withdraw(place, &notice.reference, &outcome)).await {
-                Ok(()) => self.rests.went(place, approval),
+                Ok(()) => {
+                    self.became(Became::Withdrawn);
+                    self.rests.went(place, approval);
+                }
                 Err(SurfaceError::Never { why }) => {
+                    self.became(Became::Failed);
                     tracing::warn!(surface = %surface.name(), error = %why, "a message could not be withdrawn");
                 }
                 Err(SurfaceError::Later { why, after }) => {
+                    self.became(Became::Failed);
                     let (wait, now) = (self.rests.failed(place, approval, after), Timestamp::now());
                     if now <= record.request.expires_at.after(WITHDRAWING) {
                         store.claim_withdrawal(notice, holder, now.after(wait), now).await?;
@@ -234,6 +243,10 @@ impl<'a> Teller<'a> {
             }
         }
         Ok(store.withdrawn_notice(notice).await?)
+    }
+
+    fn became(&self, became: Became) {
+        self.desk.holder.count(|counts| counts.message(self.surface.name(), became));
     }
 }
 

@@ -1,13 +1,14 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use backstop_hooks::Decision;
 use backstop_store::{ApprovalRecord, ApprovalState, AskedPeople, NewApproval, PersonName, Route, Timestamp};
 use backstop_surfaces::handle::Handle;
 use backstop_surfaces::signature::{SigningSecret, verified};
 use backstop_surfaces::{
-    Answered, Ceiling, Desk, Egress, Given, Posted, Refused, Surface as _, SurfaceError, Webhook,
-    WebhookSettings,
+    Answered, Became, Ceiling, Counts, Desk, Egress, Given, Holder, Posted, Refused, Surface, SurfaceError,
+    SurfaceName, Webhook, WebhookSettings,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -55,7 +56,7 @@ fn answer(handle: &str, user: &str) -> Vec<u8> {
     json!({ "type": "approval.answer", "data": { "handle": handle, "user": user } }).to_string().into_bytes()
 }
 
-async fn post(desk: &std::sync::Arc<Desk>, id: &str, body: &[u8]) -> Result<Given, Refused> {
+async fn post(desk: &Arc<Desk>, id: &str, body: &[u8]) -> Result<Given, Refused> {
     let now = Timestamp::now();
     desk.posted("pager", &Posted { headers: &signed("back", id, now, body), body, now }).await
 }
@@ -148,6 +149,61 @@ async fn a_delivery_is_tried_again_with_its_id() {
     stage.store.resolve_approval(&record.id, Decision::Deny, "joe", Timestamp::now()).await.unwrap();
     let kinds: Vec<Value> = server.until("hook", 4).await.iter().map(|event| event["type"].clone()).collect();
     assert_eq!(kinds[3], "approval.resolved");
+}
+
+#[derive(Debug, Default)]
+struct Tally(Mutex<Vec<String>>);
+
+impl Tally {
+    fn add(&self, surface: &SurfaceName, what: &str) {
+        self.0.lock().unwrap().push(format!("{surface} {what}"));
+    }
+}
+
+impl Counts for Tally {
+    fn stands(&self, surface: &SurfaceName) {
+        self.add(surface, "stands");
+    }
+
+    fn message(&self, surface: &SurfaceName, became: Became) {
+        self.add(surface, became.as_str());
+    }
+
+    fn answer(&self, surface: &SurfaceName, does_count: bool) {
+        self.add(surface, if does_count { "counted" } else { "refused" });
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_withdrawn_and_answered_is_counted() {
+    let (stage, tries) = (Stage::new(), AtomicUsize::new(0));
+    let server = Server::start(move |_| match tries.fetch_add(1, Ordering::SeqCst) {
+        0 => Some((503, "", Vec::new())),
+        _ => ok(nothing()),
+    })
+    .await;
+    let tally = Arc::<Tally>::default();
+    let holder = Holder::default().counted_by(Arc::<Tally>::clone(&tally));
+    let surfaces: Vec<Arc<dyn Surface>> = vec![Arc::new(webhook(&server.url, anywhere()))];
+    let desk = Desk::new(stage.engine(), surfaces, None, None, holder);
+    let _running = desk.run();
+    stage.ask("ls").await;
+    let event = server.until("hook", 2).await.remove(1);
+    let answers = event["data"]["answers"].as_array().unwrap();
+    let deny = answers.iter().find(|answer| answer["decision"] == "deny").unwrap();
+    let deny = deny["handle"].as_str().unwrap();
+    for (id, user) in [("a1", "eve"), ("a2", "ann"), ("a2", "ann")] {
+        post(&desk, id, &answer(deny, user)).await.unwrap();
+    }
+    let mut counted = until(|| {
+        let counted = tally.0.lock().unwrap().clone();
+        counted.contains(&"pager withdrawn".to_owned()).then_some(counted)
+    })
+    .await;
+    counted.sort();
+    // The delivery that came twice was counted once.
+    let expected = ["counted", "failed", "refused", "stands", "told", "withdrawn"];
+    assert_eq!(counted, expected.map(|what| format!("pager {what}")));
 }
 
 /// Waits until the server was told of a question, and returns the handle of this answer to it.

@@ -17,6 +17,7 @@ use backstop::store::{ApprovalFilter, Store, StoreError};
 use serde::Serialize;
 use tokio::process::Command;
 
+use super::elsewhere;
 use super::fire::fire;
 use super::heard::{Heard, MOST_ENTRIES, heard};
 use super::machine::Facts;
@@ -37,7 +38,8 @@ pub(crate) struct Settings {
 
 #[derive(Debug, Serialize)]
 struct Diagnosis {
-    client: &'static str,
+    /// The client that it is about; none for what `backstop serve` does elsewhere.
+    client: Option<&'static str>,
     checks: Vec<Check>,
 }
 
@@ -58,6 +60,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     if clients.is_empty() {
         output.say("no client was found; name the one that is meant, as in `backstop doctor claude`");
     }
+    // Before any entry is fired: each of them adds to the audit trail.
+    let elsewhere = Diagnosis { client: None, checks: elsewhere::look(surroundings).await };
     let standing = standing(surroundings).await;
     let footing = Footing::look(surroundings).await;
     let machine = Facts::look(surroundings)?;
@@ -71,9 +75,15 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         }
         points(&mut diagnosis, client, &standing);
         if !output.is_json() {
-            show(client, &diagnosis, output)?;
+            show(client.title(), &diagnosis, output)?;
         }
         all.push(diagnosis);
+    }
+    if !elsewhere.checks.is_empty() {
+        if !output.is_json() {
+            show("Backstop", &elsewhere, output)?;
+        }
+        all.push(elsewhere);
     }
     if output.is_json() {
         output.json(&all)?;
@@ -176,14 +186,14 @@ fn points(diagnosis: &mut Diagnosis, client: Client, standing: &[Arc<HookMeta>])
     }
 }
 
-fn show(client: Client, diagnosis: &Diagnosis, output: &Output) -> Result<(), Error> {
-    let title = output.paint().with(Style::Name, client.title());
+fn show(title: &str, diagnosis: &Diagnosis, output: &Output) -> Result<(), Error> {
+    let title = output.paint().with(Style::Name, title);
     let checks: String = diagnosis.checks.iter().map(|check| check.lines(output)).collect();
     Ok(output.text(&format!("{title}\n{checks}"))?)
 }
 
 async fn examine(client: Client, folders: &Folders, surroundings: &Surroundings) -> Result<Diagnosis, Error> {
-    let mut diagnosis = Diagnosis { client: client.name(), checks: Vec::new() };
+    let mut diagnosis = Diagnosis { client: Some(client.name()), checks: Vec::new() };
     let mut installed = 0;
     let mut is_only_above = false;
     for scope in [Scope::User, Scope::Project] {

@@ -3,6 +3,7 @@
 //! What is written, and where, is the business of the adapters; here it is shown first, then done.
 
 pub(crate) mod doctor;
+mod elsewhere;
 pub(crate) mod fire;
 pub(crate) mod guide;
 mod heard;

@@ -68,7 +68,7 @@ struct Running {
     witnessing: Option<JoinHandle<()>>,
     /// Tells people of questions away from this machine, and hears them.
     surfaces: Option<surfaces::Running>,
-    /// What sets this process apart from others that tell the same people.
+    /// What sets this process apart from others that tell the same people, and who counts.
     holder: surfaces::Holder,
     /// Hooks of configurations that no longer hold end with what they judge.
     retiring: Vec<JoinHandle<bool>>,
@@ -161,7 +161,10 @@ impl Running {
         let left = installed.then(|| (Arc::clone(&heard), Arc::clone(&decisions)));
         let observers =
             Observers { metrics: metrics.clone(), sinks: Vec::new(), traces: traces_of(&backstop) };
-        let holder = surfaces::Holder::default();
+        let mut holder = surfaces::Holder::default();
+        if let Some(metrics) = &metrics {
+            holder = holder.counted_by(Arc::new(metrics.clone()));
+        }
         settings.surfaces = desk_of(told, &backstop, holder.clone());
         let told = settings.surfaces.clone();
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
@@ -198,7 +201,7 @@ impl Running {
             Ok(daemon) => {
                 running.daemon = daemon;
                 running.sweeping = sweep(&running.backstop);
-                running.witnessing = tell_witnesses(witnesses, &running.backstop);
+                running.witnessing = tell_witnesses(witnesses, &running.backstop, metrics.as_ref());
                 say_left_out(&surroundings.output, &running.backstop);
                 say_faults(&surroundings.output, running.backstop.start_plugins().await);
                 Ok(running)
@@ -289,7 +292,7 @@ impl Running {
             task.abort();
         }
         self.sweeping = sweep(&self.backstop);
-        self.witnessing = tell_witnesses(witnesses, &self.backstop);
+        self.witnessing = tell_witnesses(witnesses, &self.backstop, self.metrics.as_ref());
         Ok(())
     }
 

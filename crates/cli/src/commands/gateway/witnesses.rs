@@ -7,22 +7,34 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop::gateway::Metrics;
 use backstop::{Backstop, Witnesses};
 use tokio::task::JoinHandle;
 
 /// How often witnesses are told.
 const TELL: Duration = Duration::from_mins(1);
 
-/// Tells these witnesses, now and every minute; `None` where there are none.
-pub(super) fn tell_witnesses(witnesses: Witnesses, backstop: &Backstop) -> Option<JoinHandle<()>> {
-    if witnesses.is_empty() || backstop.audit().is_none() {
+/// Tells these witnesses, now and every minute, and counts what comes of it; `None` where there are none.
+pub(super) fn tell_witnesses(
+    witnesses: Witnesses,
+    backstop: &Backstop,
+    metrics: Option<&Metrics>,
+) -> Option<JoinHandle<()>> {
+    let is_told = !witnesses.is_empty() && backstop.audit().is_some();
+    if let Some(metrics) = metrics {
+        metrics.witnesses(if is_told { witnesses.names() } else { Vec::new() });
+    }
+    if !is_told {
         return None;
     }
-    let store = Arc::clone(backstop.engine().store());
+    let (store, metrics) = (Arc::clone(backstop.engine().store()), metrics.cloned());
     Some(tokio::spawn(async move {
         let mut silent = BTreeSet::new();
         loop {
             for (witness, found) in witnesses.tell(store.as_ref()).await {
+                if let Some(metrics) = &metrics {
+                    metrics.witness(&witness, found.is_ok());
+                }
                 match found {
                     Ok(found) => {
                         if silent.remove(&witness) {

@@ -1,0 +1,117 @@
+//! What doctor says of those whom `backstop serve` tells: surfaces of questions, and witnesses of the audit trail. Nobody is asked over the
+//! network.
+
+use std::time::Duration;
+
+use backstop::config::Loaded;
+use backstop::store::{ProveAuditError, Store, Timestamp};
+use backstop::surfaces::{Ceiling, MadeSurface, each_surface};
+use backstop::{Reached, WitnessError, Witnesses};
+
+use crate::output::{Check, Grade};
+use crate::session::Surroundings;
+
+/// How long a witness may lack an entry. `serve` tells them every minute.
+const LATE: Duration = Duration::from_hours(1);
+/// What helps against that.
+const TELL: &str = "`backstop serve` tells it every minute, and `backstop audit witness` at once; where copies are taken away, look there";
+
+/// Looks at each surface and each witness. A configuration that can't be read is told of by others.
+pub(super) async fn look(surroundings: &Surroundings) -> Vec<Check> {
+    let Ok(operators) = surroundings.load_operators() else { return Vec::new() };
+    let loaded = operators.loaded;
+    let each = each_surface(&loaded, &|name| surroundings.variable(name));
+    let mut checks: Vec<Check> = each.iter().map(|(key, made)| surface(key, made, &loaded)).collect();
+    match (Witnesses::of(&loaded), surroundings.store(&loaded)) {
+        (Err(error), _) => {
+            checks.push(check(Grade::Failed, format!("`audit.witness` can't be used: {error}"), None));
+        }
+        (Ok(witnesses), Ok(store)) => checks.extend(look_at(&witnesses, store.as_ref()).await),
+        // Where the database lies is not known, which others say.
+        (Ok(_), Err(_)) => {}
+    }
+    checks
+}
+
+fn check(grade: Grade, text: String, hint: Option<&str>) -> Check {
+    Check { grade, text, hint: hint.map(str::to_owned) }
+}
+
+/// A check with a message that may end with a hint.
+fn said(grade: Grade, message: &str) -> Check {
+    let (text, hint) = match message.split_once("\nhint: ") {
+        Some((text, hint)) => (text, Some(hint)),
+        None => (message, None),
+    };
+    check(grade, text.to_owned(), hint)
+}
+
+fn surface(key: &str, made: &MadeSurface, loaded: &Loaded) -> Check {
+    let surface = match made {
+        Ok(surface) => surface,
+        Err(error) => return said(Grade::Failed, &error.to_string()),
+    };
+    let can_be_used = format!("the surface `{key}` can be used as it is configured");
+    let answers = match surface.ceiling() {
+        Ceiling::Notice => {
+            return check(Grade::Good, format!("{can_be_used}; nothing is answered there"), None);
+        }
+        Ceiling::Deny => "`deny`",
+        Ceiling::Once => "`once`",
+    };
+    if loaded.config.agent.approvals.strict.value {
+        let text = format!("{can_be_used}; nothing is answered there, by `agent.approvals.strict`");
+        return check(Grade::Good, text, None);
+    }
+    let kind = key.split_once('.').map_or(key, |(kind, _)| kind);
+    let people = loaded.config.approvals.people.iter();
+    let could = people.filter(|(_, person)| match kind {
+        "telegram" => person.telegram.is_some(),
+        "slack" => person.slack.is_some(),
+        "webhook" => person.webhook.is_some(),
+        _ => false,
+    });
+    let known = could.count();
+    if known == 0 {
+        let why = format!("none of `approvals.people` has `{kind}`");
+        let text = format!("{can_be_used}, and nobody could answer there: {why}");
+        let hint = format!("add `{kind}` to a person, or set `answers: none`");
+        return check(Grade::Warning, text, Some(&hint));
+    }
+    let text = format!("{can_be_used}; {known} of `approvals.people` could answer there, up to {answers}");
+    check(Grade::Good, text, None)
+}
+
+async fn look_at(witnesses: &Witnesses, store: &dyn Store) -> Vec<Check> {
+    let now = Timestamp::now();
+    let reached = witnesses.reached(store).await;
+    reached.into_iter().map(|(name, reached)| witness(&name, reached, now)).collect()
+}
+
+fn witness(name: &str, reached: Option<Result<Reached, WitnessError>>, now: Timestamp) -> Check {
+    let lead = format!("the witness `{name}`");
+    let reached = match reached {
+        None => {
+            let hint = Some("`backstop audit witness` asks it");
+            return check(Grade::Note, format!("{lead} is configured, and is not asked here"), hint);
+        }
+        // Its message says that there is no trail yet.
+        Some(Err(WitnessError::Trail(error @ ProveAuditError::NotProvable(_)))) => {
+            return said(Grade::Note, &format!("{lead} has nothing to keep: {error}"));
+        }
+        Some(Err(error)) => {
+            let grade = if error.is_tampering() { Grade::Failed } else { Grade::Warning };
+            return said(grade, &format!("{lead}: {error}"));
+        }
+        Some(Ok(reached)) => reached,
+    };
+    let Reached { entries, lacks_since } = reached;
+    let has = format!("{lead} has checkpoints of the first {entries} entries of the audit trail");
+    match lacks_since.filter(|since| *since < now.before(LATE)) {
+        Some(since) => {
+            let text = format!("{has}; the next one is from {since}, more than an hour ago");
+            check(Grade::Warning, text, Some(TELL))
+        }
+        None => check(Grade::Good, format!("{has}, and lacks none that is older than an hour"), None),
+    }
+}
