@@ -58,7 +58,7 @@ fn an_administrator_sees_the_configuration_and_has_it_read_anew() {
     assert_eq!(ask(&admin, ("GET", "plugins"), &Value::Null), (200, json!({"plugins": []})));
 
     let checked = |text: &str| ask(&admin, ("POST", "configuration/check"), &json!({ "text": text }));
-    assert_eq!(checked(&config("block")), (200, json!({"ok": true, "problems": []})));
+    assert_eq!(checked(&config("block")), (200, json!({"ok": true, "problems": [], "variables": []})));
     let (status, wrong) = checked("guards: {}\ngatewai: {}\n");
     assert_eq!(
         (status, &wrong["ok"], &wrong["problems"][0]["line"]),

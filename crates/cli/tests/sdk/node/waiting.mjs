@@ -35,6 +35,9 @@ async function listening(url, init) {
 
 const kept = () => heard.match(KEEP_ALIVE)?.length ?? 0
 
+/** Whether somebody is about to answer. */
+let answering = false
+
 /** Answers the one question that there is. */
 async function answer(streams) {
   let questions = []
@@ -45,6 +48,7 @@ async function answer(streams) {
       listener()
     })
   }
+  answering = true
   await backstop("approvals", process.env.BACKSTOP_TEST_ANSWER, questions[0].code)
   return kept()
 }
@@ -122,9 +126,12 @@ const result = {}
 for (const [mode, ask] of Object.entries(modes)) {
   heard = ""
   listener = () => {}
+  answering = false
   const said = ask()
   said.catch(() => {})
-  const patience = await Promise.race([answer(!mode.endsWith("whole")), said.then(() => -1)])
+  const answered = answer(!mode.endsWith("whole"))
+  // What was said may be here before the program that answered has ended; without an answer, nobody waited.
+  const patience = await Promise.race([answered, said.then(() => (answering ? answered : -1))])
   result[mode] = { kept: patience, ...(await said) }
 }
 process.stdout.write(JSON.stringify(result))
