@@ -37,7 +37,7 @@ pub use self::policy::{Counts, HookUse, Policy, RuleUse, policy};
 pub use self::question::{Question, Told, question, question_state};
 pub use self::sessions::sessions;
 pub use self::shown::{one_line, plain};
-pub use self::sign_in::{SignIn, Trouble, hand_over, sign_in};
+pub use self::sign_in::{NotSignedIn, SignIn, hand_over, sign_in};
 pub use self::trial::{Trial, Tried, Typed, trial};
 
 /// Where the pages are.

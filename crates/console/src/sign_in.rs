@@ -11,14 +11,14 @@ pub struct SignIn<'a> {
     /// Where the person wanted to go.
     pub to: &'a str,
     /// What went wrong, if anything did.
-    pub trouble: Option<Trouble>,
+    pub problem: Option<NotSignedIn>,
     /// Whether a link of another site led here. Browsers then send no cookie, so that the person may be signed in.
     pub from_elsewhere: bool,
 }
 
 /// Why somebody was not signed in, or is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum NotSignedIn {
     /// It is no token that counts here.
     Token,
     /// The session is over.
@@ -29,7 +29,7 @@ pub enum Trouble {
     Store,
 }
 
-impl Trouble {
+impl NotSignedIn {
     fn text(self) -> &'static str {
         match self {
             Self::Token => "This is no token of a person that counts here.",
@@ -70,8 +70,8 @@ pub fn sign_in(sign_in: &SignIn<'_>) -> String {
                 @if sign_in.from_elsewhere {
                     p { "Signed in already? " a href=(sign_in.to) { "Go on" } "." }
                 }
-                @if let Some(trouble) = sign_in.trouble {
-                    p.alert #trouble role="alert" { (trouble.text()) }
+                @if let Some(problem) = sign_in.problem {
+                    p.alert #trouble role="alert" { (problem.text()) }
                 }
                 form method="post" action="/-/console/sign-in" {
                     input type="hidden" name="to" value=(sign_in.to);

@@ -39,7 +39,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// At which listener a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum ListenerKind {
     /// That of the proxy.
     Clients,
     /// That of operators.
@@ -64,7 +64,13 @@ pub(super) async fn accept(
         match socket {
             Ok((socket, _)) => {
                 let Some(place) = place.map(Arc::new) else { break };
-                connections.spawn(serve(socket, place, Arc::clone(&current), stopped.clone(), Door::Clients));
+                connections.spawn(serve(
+                    socket,
+                    place,
+                    Arc::clone(&current),
+                    stopped.clone(),
+                    ListenerKind::Clients,
+                ));
             }
             // No file descriptors left, or the peer is gone already: waiting a little is all there is to do.
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -97,7 +103,7 @@ pub(super) async fn accept_operators(listener: TcpListener, current: Arc<Current
                     place,
                     Arc::clone(&current),
                     stopped.clone(),
-                    Door::Operators,
+                    ListenerKind::Operators,
                 ));
             }
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -116,7 +122,7 @@ async fn serve(
     place: Arc<Place>,
     current: Arc<Current>,
     mut stopped: watch::Receiver<()>,
-    door: Door,
+    kind: ListenerKind,
 ) {
     // Small pieces of an answer must not wait for the acknowledgement of earlier ones.
     let _ = socket.set_nodelay(true);
@@ -136,11 +142,11 @@ async fn serve(
     match opened {
         Ok(Some(Opened::Clear(socket, protocol))) => {
             let socket = Socket::new(socket, patience);
-            speak(socket, protocol, (limits, timeouts), (place, door), by, stopped).await;
+            speak(socket, protocol, (limits, timeouts), (place, kind), by, stopped).await;
         }
         Ok(Some(Opened::Encrypted(stream, protocol))) => {
             let socket = Socket::new(*stream, patience);
-            speak(socket, protocol, (limits, timeouts), (place, door), by, stopped).await;
+            speak(socket, protocol, (limits, timeouts), (place, kind), by, stopped).await;
         }
         // Who does not say what it wants, or who it is, is left.
         Ok(None) | Err(_) => {}
@@ -167,7 +173,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     socket: Socket<S>,
     protocol: Protocol,
     (limits, timeouts): (Limits, Timeouts),
-    (place, door): (Arc<Place>, Door),
+    (place, kind): (Arc<Place>, ListenerKind),
     (current, admission): (Arc<Current>, Arc<Admission>),
     mut stopped: watch::Receiver<()>,
 ) {
@@ -185,7 +191,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             let (changes, visitor, guests) = (current.changes(), visitors.enter(), guests.clone());
             let place = Arc::clone(&place);
             async move {
-                Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, (&place, door), request).await)
+                Ok::<_, Infallible>(handle::handle(changes, visitor, &guests, (&place, kind), request).await)
             }
         })
     };

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::answer::{AnswerBody, is_event_stream};
-use super::connection::Door;
+use super::connection::ListenerKind;
 use super::load::{Running, Visitor};
 use super::operators;
 use super::places::Place;
@@ -26,23 +26,23 @@ pub(super) async fn handle(
     changes: watch::Receiver<Arc<Shared>>,
     visitor: Visitor,
     guests: &Guests,
-    (place, door): (&Place, Door),
+    (place, kind): (&Place, ListenerKind),
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let shared = Arc::clone(&changes.borrow());
     let (head, body) = request.into_parts();
-    match (is_for_operators(head.uri.path()), door) {
-        (true, Door::Operators) => {
+    match (is_for_operators(head.uri.path()), kind) {
+        (true, ListenerKind::Operators) => {
             return operators::answer(&shared, head, body).await.map(|body| body.visiting(visitor));
         }
-        (true, Door::Clients) if !shared.has_operators_door => {
+        (true, ListenerKind::Clients) if !shared.has_operators_listener => {
             return operators::answer(&shared, head, body).await.map(|body| body.visiting(visitor));
         }
         // What is for operators never goes to a provider, and what is for a provider never goes through their door.
-        (true, Door::Clients) | (false, Door::Operators) => return operators::nothing(),
+        (true, ListenerKind::Clients) | (false, ListenerKind::Operators) => return operators::nothing(),
         // A page that a provider makes would have the origin of the console: nobody looks at one here.
-        (false, Door::Clients) if is_for_a_page(&head.headers) => return operators::nothing(),
-        (false, Door::Clients) => {}
+        (false, ListenerKind::Clients) if is_for_a_page(&head.headers) => return operators::nothing(),
+        (false, ListenerKind::Clients) => {}
     }
     let recorder = shared.records.begin(&head.method);
     // Whoever goes before there is an answer ends the record, too.

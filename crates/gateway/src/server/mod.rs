@@ -68,7 +68,7 @@ use ending::Ending;
 use judging::Judging;
 use load::Load;
 use operators::{Access, Operators};
-use surfaces::Door;
+use surfaces::PostLimit;
 
 /// The shortest token that can't be tried out.
 const SHORTEST_TOKEN: usize = 16;
@@ -137,7 +137,7 @@ struct Lasting {
     operators: Arc<Operators>,
     api: Arc<Api>,
     console: Arc<Console>,
-    surfaces_door: Arc<Door>,
+    surface_posts: Arc<PostLimit>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     access_tokens: Arc<AccessTokens>,
     callers: Arc<Asked>,
@@ -163,7 +163,7 @@ pub(crate) struct Shared {
     judging: Judging,
     access: Access,
     /// Whether operators are answered at an address of their own, and not at that of the proxy.
-    has_operators_door: bool,
+    has_operators_listener: bool,
     operators: Arc<Operators>,
     /// What cosigns checkpoints of other trails.
     witness: Option<Arc<backstop_trail::Witness>>,
@@ -171,7 +171,7 @@ pub(crate) struct Shared {
     console: Arc<Console>,
     configuration: Option<Arc<dyn Configuration>>,
     surfaces: Option<Arc<Desk>>,
-    surfaces_door: Arc<Door>,
+    surface_posts: Arc<PostLimit>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
     traces: Option<Arc<dyn RequestSink>>,
     access_tokens: Arc<AccessTokens>,
@@ -208,7 +208,7 @@ impl Shared {
             operators,
             api,
             console,
-            surfaces_door,
+            surface_posts,
             sinks,
             access_tokens,
             callers,
@@ -236,7 +236,7 @@ impl Shared {
             ending,
             records,
             judging,
-            has_operators_door: settings.operators_listen.is_some(),
+            has_operators_listener: settings.operators_listen.is_some(),
             witness: settings.witness.clone(),
             access: Access::new(settings.operator_token.as_ref()),
             operators,
@@ -244,7 +244,7 @@ impl Shared {
             console,
             configuration: settings.configuration.clone(),
             surfaces: settings.surfaces.clone(),
-            surfaces_door,
+            surface_posts,
             sinks,
             traces,
             tls: settings.tls.as_ref().map(|tls| tls::acceptor(tls, certificates)).transpose()?,
@@ -292,7 +292,7 @@ impl Gateway {
             operators,
             api: Arc::default(),
             console: Arc::default(),
-            surfaces_door: Arc::default(),
+            surface_posts: Arc::default(),
             sinks: sinks.into(),
             access_tokens: Arc::default(),
             callers: Arc::default(),
@@ -374,7 +374,7 @@ impl Gateway {
             operators: Arc::clone(&old.operators),
             api: Arc::clone(&old.api),
             console: Arc::clone(&old.console),
-            surfaces_door: Arc::clone(&old.surfaces_door),
+            surface_posts: Arc::clone(&old.surface_posts),
             sinks: Arc::clone(&old.sinks),
             access_tokens: Arc::clone(&old.access_tokens),
             callers: Arc::clone(&old.callers),

@@ -30,9 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What all such requests share.
 #[derive(Debug)]
-pub(super) struct Door(Arc<Semaphore>);
+pub(super) struct PostLimit(Arc<Semaphore>);
 
-impl Default for Door {
+impl Default for PostLimit {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MOST_READ)))
     }
@@ -55,7 +55,7 @@ pub(super) async fn answer(shared: &Shared, head: Parts, body: Incoming) -> Resp
     if let Err(refused) = desk.expects(name, &head.headers, Timestamp::now()) {
         return refusal(refused);
     }
-    let Ok(_place) = Arc::clone(&shared.surfaces_door.0).try_acquire_owned() else {
+    let Ok(_place) = Arc::clone(&shared.surface_posts.0).try_acquire_owned() else {
         return Problem::api_busy().response();
     };
     let body = match read_bounded(&head, body, MOST_BYTES, PATIENCE).await {

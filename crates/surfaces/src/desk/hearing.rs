@@ -15,7 +15,7 @@ use backstop_store::{
 use tokio::time::sleep;
 
 use super::Desk;
-use super::telling::Trouble;
+use super::telling::Backoff;
 use crate::handle::Handle;
 use crate::shown::line;
 use crate::surface::{Asks, Heard, Posted, Refused, Surface};
@@ -114,7 +114,7 @@ pub enum Given {
 
 /// Hears a surface as long as the desk runs, unless another process does.
 pub(super) async fn fetch(desk: Arc<Desk>, surface: Arc<dyn Surface>) {
-    let mut trouble = Trouble::default();
+    let mut backoff = Backoff::default();
     loop {
         let now = Timestamp::now();
         let name = surface.name().as_str();
@@ -125,7 +125,7 @@ pub(super) async fn fetch(desk: Arc<Desk>, surface: Arc<dyn Surface>) {
         }
         match surface.fetch().await {
             Ok(all) => {
-                trouble = Trouble::default();
+                backoff = Backoff::default();
                 for heard in &all {
                     let answered = hear(&desk, surface.as_ref(), heard).await;
                     tell_back(surface.as_ref(), heard, &answered).await;
@@ -136,7 +136,7 @@ pub(super) async fn fetch(desk: Arc<Desk>, surface: Arc<dyn Surface>) {
                     crate::SurfaceError::Later { after, .. } => *after,
                     crate::SurfaceError::Never { .. } => None,
                 };
-                let wait = trouble.next(after);
+                let wait = backoff.next(after);
                 tracing::warn!(surface = %name, %error, wait_s = wait.as_secs(), "answers could not be fetched");
                 sleep(wait).await;
             }

@@ -36,7 +36,7 @@ const LAST: Duration = Duration::from_secs(120);
 /// How long after the end of its question a message is still withdrawn, if that fails. Its buttons stand for nothing by then.
 const WITHDRAWING: Duration = Duration::from_secs(3_600);
 /// How many messages are known at most that failed.
-const MOST_TROUBLES: usize = 1_024;
+const MOST_BACKOFFS: usize = 1_024;
 /// How long a message is left alone that a service will never take.
 const NEVER: Duration = Duration::from_secs(600);
 /// How long a question is left alone at most that is kept quiet: another configuration may tell it.
@@ -59,18 +59,18 @@ pub(super) async fn look_out(desk: Arc<Desk>, mark: watch::Sender<u64>) {
 
 /// Tells one surface, as long as the desk runs.
 pub(super) async fn tell(desk: Arc<Desk>, surface: Arc<dyn Surface>, mut marks: watch::Receiver<u64>) {
-    let (mut teller, mut trouble) = (Teller::new(&desk, surface.as_ref()), Trouble::default());
+    let (mut teller, mut backoff) = (Teller::new(&desk, surface.as_ref()), Backoff::default());
     loop {
         marks.mark_unchanged();
         match teller.round().await {
             Ok(did) => {
-                trouble = Trouble::default();
+                backoff = Backoff::default();
                 if !did {
                     let _ = timeout(teller.rests.soonest().min(IDLE), marks.changed()).await;
                 }
             }
             Err(failed) => {
-                let wait = trouble.next(None);
+                let wait = backoff.next(None);
                 tracing::warn!(surface = %surface.name(), error = %failed, wait_s = wait.as_secs(), "people could not be told");
                 sleep(wait).await;
             }
@@ -259,13 +259,13 @@ struct Rests {
 
 #[derive(Debug)]
 struct Rest {
-    trouble: Trouble,
+    backoff: Backoff,
     until: Instant,
 }
 
 impl Default for Rest {
     fn default() -> Self {
-        Self { trouble: Trouble::default(), until: Instant::now() }
+        Self { backoff: Backoff::default(), until: Instant::now() }
     }
 }
 
@@ -294,14 +294,14 @@ impl Rests {
 
     /// Something did not go to a place. Returns how long this message is left alone: longer than the place, where others come first then.
     fn failed(&mut self, place: &str, approval: &ApprovalId, said: Option<Duration>) -> Duration {
-        if self.messages.len() >= MOST_TROUBLES {
+        if self.messages.len() >= MOST_BACKOFFS {
             self.messages.clear();
         }
         let of_place = self.places.entry(place.to_owned()).or_default();
-        let rest = of_place.trouble.next(said);
+        let rest = of_place.backoff.next(said);
         of_place.until = Instant::now() + rest;
         let message = self.messages.entry((place.to_owned(), approval.clone())).or_default();
-        let wait = rest.saturating_add(message.trouble.next(None));
+        let wait = rest.saturating_add(message.backoff.next(None));
         message.until = Instant::now() + wait;
         wait
     }
@@ -343,9 +343,9 @@ impl Pace {
 
 /// How long it is waited after failures that follow each other.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(u32);
+pub(super) struct Backoff(u32);
 
-impl Trouble {
+impl Backoff {
     /// Returns how long it is waited now; longer if the service says so, up to a bound. That it says `0` hurries nobody.
     pub(super) fn next(&mut self, said: Option<Duration>) -> Duration {
         let doubled = FIRST.saturating_mul(1_u32.checked_shl(self.0).unwrap_or(u32::MAX)).min(LAST);

@@ -147,7 +147,8 @@ mod tests {
         let wrong = checked("providers: {a: {api: none, base_url: '${HOME}'}}");
         assert_eq!(wrong.problems.len(), 1, "{wrong:?}");
         let same = |guess: &str| {
-            let issuer = |name: &str| format!("{{issuer: 'https://x/{name}', audience: [a]}}");
+            let issuer =
+                |name: &str| format!("{{issuer: 'https://x/{name}', audience: [a], user_claim: sub}}");
             checked(&format!(
                 "gateway: {{identity: {{issuers: [{}, {}]}}}}",
                 issuer("${HOME}"),

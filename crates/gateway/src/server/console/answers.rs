@@ -11,7 +11,7 @@ use backstop_store::{
 };
 
 use super::form::Form;
-use super::{Answer, Trouble, Visit, approvals, see_other};
+use super::{Answer, PageError, PageRequest, approvals, see_other};
 
 /// How long an allowance for one later call counts.
 const LATER: Duration = Duration::from_hours(1);
@@ -20,12 +20,12 @@ const LONGEST_SECONDS: u64 = 30 * 24 * 3_600;
 /// The most questions that are answered at once.
 const MOST_AT_ONCE: usize = 200;
 
-impl Visit<'_> {
-    fn answers(&self) -> Result<(), Trouble> {
+impl PageRequest<'_> {
+    fn answers(&self) -> Result<(), PageError> {
         if self.seat.may_answer() && !self.engine.keeps_answers_apart() {
             Ok(())
         } else {
-            Err(Trouble::Scope)
+            Err(PageError::Scope)
         }
     }
 
@@ -36,32 +36,32 @@ impl Visit<'_> {
 }
 
 /// Answers one question.
-pub(super) async fn answer(visit: &Visit<'_>, id: &str, form: &Form) -> Answer {
-    visit.answers()?;
-    let record = visit.record(id).await?;
+pub(super) async fn answer(request: &PageRequest<'_>, id: &str, form: &Form) -> Answer {
+    request.answers()?;
+    let record = request.record(id).await?;
     // INVARIANT (what the human saw): an answer says which call it is about.
     if form.one("digest")? != record.request.digest.to_string() {
         let told = Told::Refused(
             "The question is about another call than the one that you saw. Look at it again.".to_owned(),
         );
-        return approvals::page(visit, &record, Some(&told)).await;
+        return approvals::page(request, &record, Some(&told)).await;
     }
-    match given(visit, &record, form).await? {
+    match given(request, &record, form).await? {
         // A page that is loaded anew answers nothing anew.
         Ok(()) => Ok(see_other(&format!("/-/console/approvals/{}", record.id))),
         Err(why) => {
-            let record = visit.record(id).await?;
-            approvals::page(visit, &record, Some(&Told::Refused(why))).await
+            let record = request.record(id).await?;
+            approvals::page(request, &record, Some(&Told::Refused(why))).await
         }
     }
 }
 
 async fn given(
-    visit: &Visit<'_>,
+    request: &PageRequest<'_>,
     record: &ApprovalRecord,
     form: &Form,
-) -> Result<Result<(), String>, Trouble> {
-    let (store, by, now) = (visit.engine.answer_store(), visit.answerer(), Timestamp::now());
+) -> Result<Result<(), String>, PageError> {
+    let (store, by, now) = (request.engine.answer_store(), request.answerer(), Timestamp::now());
     let done = match form.one("decision")? {
         "allow-once" => {
             let answer = PersonsAnswer::new(Decision::AllowOnce, by, now);
@@ -78,16 +78,16 @@ async fn given(
             Ok(always) => allow_always(store.as_ref(), &record.id, &always, &by).await.map(drop),
             Err(why) => return Ok(Err(why)),
         },
-        _ => return Err(Trouble::Form),
+        _ => return Err(PageError::Form),
     };
     match done {
         Ok(()) => Ok(Ok(())),
-        Err(error) => refused(visit, &record.id, &error).await.map(Err),
+        Err(error) => refused(request, &record.id, &error).await.map(Err),
     }
 }
 
 /// Reads how far an answer goes that holds from now on.
-fn always(form: &Form) -> Result<Result<Always, String>, Trouble> {
+fn always(form: &Form) -> Result<Result<Always, String>, PageError> {
     let scope = match form.one("scope")? {
         "call" => AlwaysScope::Call,
         "program" => AlwaysScope::Program,
@@ -96,11 +96,11 @@ fn always(form: &Form) -> Result<Result<Always, String>, Trouble> {
             Ok(most) => AlwaysScope::UpTo { argument: form.one("argument")?.to_owned(), most },
             Err(error) => return Ok(Err(format!("Nothing was allowed: {error}."))),
         },
-        _ => return Err(Trouble::Form),
+        _ => return Err(PageError::Form),
     };
-    let seconds: u64 = form.one("span")?.parse().map_err(|_| Trouble::Form)?;
+    let seconds: u64 = form.one("span")?.parse().map_err(|_| PageError::Form)?;
     if !(60..=LONGEST_SECONDS).contains(&seconds) {
-        return Err(Trouble::Form);
+        return Err(PageError::Form);
     }
     let times = match form.one("times")?.trim() {
         "" => None,
@@ -113,13 +113,17 @@ fn always(form: &Form) -> Result<Result<Always, String>, Trouble> {
 }
 
 /// Why an answer does not count, for the person who gave it.
-async fn refused(visit: &Visit<'_>, id: &ApprovalId, error: &AlwaysError) -> Result<String, Trouble> {
+async fn refused(
+    request: &PageRequest<'_>,
+    id: &ApprovalId,
+    error: &AlwaysError,
+) -> Result<String, PageError> {
     let why = match error {
         AlwaysError::Beyond { .. } => error.to_string(),
-        AlwaysError::Resolve(ResolveError::Store(_)) => return Err(Trouble::Store),
-        AlwaysError::Resolve(ResolveError::Unknown(_)) => return Err(Trouble::Nothing),
+        AlwaysError::Resolve(ResolveError::Store(_)) => return Err(PageError::Store),
+        AlwaysError::Resolve(ResolveError::Unknown(_)) => return Err(PageError::Nothing),
         AlwaysError::Resolve(ResolveError::AlreadyResolved { status, .. }) => {
-            let record = visit.record(id.as_str()).await?;
+            let record = request.record(id.as_str()).await?;
             let first = match record.state.by() {
                 Some(by) => format!("{by} was first"),
                 None => format!("the question is {status} already"),
@@ -146,68 +150,68 @@ async fn refused(visit: &Visit<'_>, id: &ApprovalId, error: &AlwaysError) -> Res
 }
 
 /// Shows all of the arguments; to whoever may answer, so that the call can be allowed.
-pub(super) async fn whole(visit: &Visit<'_>, id: &str) -> Answer {
-    visit.answers()?;
-    let mut record = visit.record(id).await?;
+pub(super) async fn whole(request: &PageRequest<'_>, id: &str) -> Answer {
+    request.answers()?;
+    let mut record = request.record(id).await?;
     // INVARIANT (what the human saw): what is shown to others counts as seen by nobody.
-    if record.admits_person(&visit.answerer(), Timestamp::now()).is_err() {
+    if record.admits_person(&request.answerer(), Timestamp::now()).is_err() {
         record.request.unseen &= record.request.whole.is_none();
         let told = "You are shown what is kept of it. You are not asked, so it counts as seen by nobody who may allow the call.";
-        return approvals::page(visit, &record, Some(&Told::Done(told.to_owned()))).await;
+        return approvals::page(request, &record, Some(&Told::Done(told.to_owned()))).await;
     }
-    visit.engine.answer_store().mark_seen(&record.id).await.map_err(|_| Trouble::Store)?;
+    request.engine.answer_store().mark_seen(&record.id).await.map_err(|_| PageError::Store)?;
     Ok(see_other(&format!("/-/console/approvals/{}", record.id)))
 }
 
 /// Denies what is ticked in the queue.
-pub(super) async fn deny_ticked(visit: &Visit<'_>, form: &Form) -> Answer {
+pub(super) async fn deny_ticked(request: &PageRequest<'_>, form: &Form) -> Answer {
     let word = form.one("word")?;
-    let (done, missed) = each(visit, form.all("deny"), Decision::Deny, word).await?;
+    let (done, missed) = each(request, form.all("deny"), Decision::Deny, word).await?;
     Ok(see_other(&format!("/-/console/approvals?denied={done}&missed={missed}")))
 }
 
 /// Answers what is ticked on the page of a question, where each call is shown.
-pub(super) async fn several(visit: &Visit<'_>, form: &Form) -> Answer {
+pub(super) async fn several(request: &PageRequest<'_>, form: &Form) -> Answer {
     let (decision, name) = match form.one("decision")? {
         "allow-once" => (Decision::AllowOnce, "allowed"),
         "deny" => (Decision::Deny, "denied"),
-        _ => return Err(Trouble::Form),
+        _ => return Err(PageError::Form),
     };
-    let (done, missed) = each(visit, form.all("which"), decision, "").await?;
+    let (done, missed) = each(request, form.all("which"), decision, "").await?;
     Ok(see_other(&format!("/-/console/approvals?{name}={done}&missed={missed}")))
 }
 
 /// Answers each of some questions, which stand there with the digests of their calls. Returns how many count, and how many do not.
 async fn each<'a>(
-    visit: &Visit<'_>,
+    request: &PageRequest<'_>,
     ticked: impl Iterator<Item = &'a str>,
     decision: Decision,
     word: &str,
-) -> Result<(usize, usize), Trouble> {
-    visit.answers()?;
+) -> Result<(usize, usize), PageError> {
+    request.answers()?;
     let ticked: Vec<&str> = ticked.take(MOST_AT_ONCE + 1).collect();
     if ticked.len() > MOST_AT_ONCE {
-        return Err(Trouble::Form);
+        return Err(PageError::Form);
     }
     let (mut done, mut missed) = (0_usize, 0_usize);
     for one in ticked {
-        let (id, digest) = one.split_once(' ').ok_or(Trouble::Form)?;
-        let record = match visit.record(id).await {
+        let (id, digest) = one.split_once(' ').ok_or(PageError::Form)?;
+        let record = match request.record(id).await {
             Ok(record) => record,
-            Err(Trouble::Nothing) => {
+            Err(PageError::Nothing) => {
                 missed = missed.saturating_add(1);
                 continue;
             }
-            Err(trouble) => return Err(trouble),
+            Err(error) => return Err(error),
         };
         // Where more is kept of a call than the list shows, it is allowed on its own page.
         let is_shown = decision == Decision::Deny || record.request.whole.is_none();
         let is_it = is_shown && record.request.digest.to_string() == digest;
-        let answer = PersonsAnswer::new(decision, visit.answerer(), Timestamp::now()).with_word(word);
+        let answer = PersonsAnswer::new(decision, request.answerer(), Timestamp::now()).with_word(word);
         let counts = is_it
-            && match visit.engine.answer_store().answer_approval(&record.id, answer).await {
+            && match request.engine.answer_store().answer_approval(&record.id, answer).await {
                 Ok(_) => true,
-                Err(ResolveError::Store(_)) => return Err(Trouble::Store),
+                Err(ResolveError::Store(_)) => return Err(PageError::Store),
                 Err(_) => false,
             };
         let counted = if counts { &mut done } else { &mut missed };

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::sessions::Seat;
-use super::{Answer, Console, Trouble, Visit, form};
+use super::{Answer, Console, PageError, PageRequest, form};
 use crate::server::answer::{AnswerBody, BrokenOff};
 
 /// How often is looked.
@@ -185,21 +185,22 @@ impl Look {
 }
 
 /// Opens the stream of a page.
-pub(super) fn stream(visit: &Visit<'_>) -> Answer {
-    let wants_live = form::query(visit.head, "live") == "1" && visit.seat.may_read();
-    let room = Arc::clone(visit.seat.streams()).try_acquire_owned().map_err(|_| Trouble::Busy)?;
-    let permit = Arc::clone(&visit.console().streams).try_acquire_owned().map_err(|_| Trouble::Busy)?;
-    let last = visit.head.headers.get("last-event-id").and_then(|last| last.to_str().ok()).map(str::to_owned);
-    let after = last.unwrap_or_else(|| form::query(visit.head, "after")).parse().unwrap_or(0);
-    let hub = &visit.console().hub;
+pub(super) fn stream(request: &PageRequest<'_>) -> Answer {
+    let wants_live = form::query(request.head, "live") == "1" && request.seat.may_read();
+    let room = Arc::clone(request.seat.streams()).try_acquire_owned().map_err(|_| PageError::Busy)?;
+    let permit = Arc::clone(&request.console().streams).try_acquire_owned().map_err(|_| PageError::Busy)?;
+    let last =
+        request.head.headers.get("last-event-id").and_then(|last| last.to_str().ok()).map(str::to_owned);
+    let after = last.unwrap_or_else(|| form::query(request.head, "after")).parse().unwrap_or(0);
+    let hub = &request.console().hub;
     let (pieces, told) = mpsc::channel(4);
     let teller = Teller {
-        console: Arc::clone(&visit.shared.console),
-        stopping: visit.shared.operators.stopping(),
-        seat: visit.seat.clone(),
+        console: Arc::clone(&request.shared.console),
+        stopping: request.shared.operators.stopping(),
+        seat: request.seat.clone(),
         watching: wants_live.then(|| hub.watch()),
         _room: room,
-        seen: hub.listen(visit.engine),
+        seen: hub.listen(request.engine),
         pieces,
         told: None,
         after,

@@ -31,7 +31,7 @@ const BEFORE_KEY: &str = "console:";
 
 /// How a request reached the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Transport {
     /// By TLS, ours or that of somebody in front.
     Secure,
     /// In the clear on this machine, by a name of the console's own.
@@ -51,7 +51,7 @@ pub(super) enum Elsewhere {
     Taken,
 }
 
-impl Door {
+impl Transport {
     /// `holds_names` says that names below `.localhost` lead nowhere but here.
     pub(super) fn of(head: &Parts, has_tls: bool, holds_names: bool) -> Result<Self, Elsewhere> {
         let authority = asked_host(head).unwrap_or_default();
@@ -124,7 +124,7 @@ pub(super) fn is_of_another_page(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether a page of this very origin sent a request. Whoever says nothing of it did not.
-pub(super) fn is_own(head: &Parts, door: Door) -> bool {
+pub(super) fn is_own(head: &Parts, transport: Transport) -> bool {
     let headers = &head.headers;
     let mut said = headers.get_all("sec-fetch-site").iter();
     match (said.next(), said.next()) {
@@ -133,7 +133,7 @@ pub(super) fn is_own(head: &Parts, door: Door) -> bool {
         (None, _) => {
             let mut origins = headers.get_all(header::ORIGIN).iter();
             let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
-            let scheme = if door == Door::Secure { "https" } else { "http" };
+            let scheme = if transport == Transport::Secure { "https" } else { "http" };
             asked_host(head).is_some_and(|host| {
                 let own = format!("{scheme}://{host}");
                 origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())
@@ -143,19 +143,19 @@ pub(super) fn is_own(head: &Parts, door: Door) -> bool {
 }
 
 /// Returns the cookie of a session. Of two, nobody knows which is meant.
-pub(super) fn cookie(headers: &HeaderMap, door: Door) -> Option<String> {
+pub(super) fn cookie(headers: &HeaderMap, transport: Transport) -> Option<String> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
     let pairs = texts.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut own = pairs.filter(|(name, _)| *name == door.cookie()).map(|(_, value)| value);
+    let mut own = pairs.filter(|(name, _)| *name == transport.cookie()).map(|(_, value)| value);
     own.next().filter(|_| own.next().is_none()).map(str::to_owned)
 }
 
 /// Returns all that a browser shows of a session: its cookie and, in the clear, its key.
-pub(super) fn shown(headers: &HeaderMap, door: Door) -> Option<String> {
-    let cookie = cookie(headers, door)?;
-    match door {
-        Door::Secure => Some(cookie),
-        Door::Own => Some(together(&cookie, &key(headers)?)),
+pub(super) fn shown(headers: &HeaderMap, transport: Transport) -> Option<String> {
+    let cookie = cookie(headers, transport)?;
+    match transport {
+        Transport::Secure => Some(cookie),
+        Transport::Own => Some(together(&cookie, &key(headers)?)),
     }
 }
 
@@ -199,24 +199,24 @@ mod tests {
     #[test]
     fn in_the_clear_the_console_has_a_name_of_its_own() {
         let name = "console-0123456789abcdef0123456789abcdef.localhost";
-        assert_eq!(Door::of(&head(&format!("{name}:8484"), &[]), false, true), Ok(Door::Own));
+        assert_eq!(Transport::of(&head(&format!("{name}:8484"), &[]), false, true), Ok(Transport::Own));
         for host in
             ["localhost:8484", "127.0.0.1:8484", "[::1]:8484", "x.localhost:8484", "console-.localhost:8484"]
         {
-            let Err(Elsewhere::Name(address)) = Door::of(&head(host, &[]), false, true) else {
+            let Err(Elsewhere::Name(address)) = Transport::of(&head(host, &[]), false, true) else {
                 panic!("{host}")
             };
             let (name, target) = address.strip_prefix("http://").unwrap().split_once(':').unwrap();
             assert!(is_own_name(name), "{address}");
             assert_eq!(target, "8484/-/console/x?y=1");
         }
-        assert_eq!(Door::of(&head("10.0.0.7:8484", &[]), false, true), Err(Elsewhere::Clear));
+        assert_eq!(Transport::of(&head("10.0.0.7:8484", &[]), false, true), Err(Elsewhere::Clear));
         let trusted = [("sec-fetch-site", "none")];
-        assert_eq!(Door::of(&head("console.example", &trusted), false, false), Ok(Door::Secure));
-        assert_eq!(Door::of(&head("console.example", &[]), true, false), Ok(Door::Secure));
+        assert_eq!(Transport::of(&head("console.example", &trusted), false, false), Ok(Transport::Secure));
+        assert_eq!(Transport::of(&head("console.example", &[]), true, false), Ok(Transport::Secure));
         for host in ["127.0.0.1:8484", "localhost", "[::1]:8484", &format!("{name}:8484")] {
-            assert_eq!(Door::of(&head(host, &[]), true, true), Err(Elsewhere::Named), "{host}");
-            assert_eq!(Door::of(&head(host, &[]), false, false), Err(Elsewhere::Taken), "{host}");
+            assert_eq!(Transport::of(&head(host, &[]), true, true), Err(Elsewhere::Named), "{host}");
+            assert_eq!(Transport::of(&head(host, &[]), false, false), Err(Elsewhere::Taken), "{host}");
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
             (&[("origin", "null")], false),
             (&[], false),
         ] {
-            assert_eq!(is_own(&head("h.localhost:1", headers), Door::Own), is_ours, "{headers:?}");
+            assert_eq!(is_own(&head("h.localhost:1", headers), Transport::Own), is_ours, "{headers:?}");
         }
     }
 
@@ -265,20 +265,20 @@ mod tests {
             (&["xbackstop=a", "__Host-backstop=b", "backstop"], None),
         ] {
             let headers: Vec<_> = cookies.iter().map(|cookie| ("cookie", *cookie)).collect();
-            assert_eq!(cookie(&head("h", &headers).headers, Door::Own).as_deref(), found, "{cookies:?}");
+            assert_eq!(cookie(&head("h", &headers).headers, Transport::Own).as_deref(), found, "{cookies:?}");
         }
     }
 
     #[test]
     fn in_the_clear_a_session_is_its_cookie_and_its_key() {
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
-        let of = |authorizations: &[String], door: Door| {
+        let of = |authorizations: &[String], transport: Transport| {
             let headers = authorizations.iter().map(|one| ("authorization", one.as_str()));
             let both = [("cookie", "backstop=a"), ("cookie", "__Host-backstop=b")].into_iter().chain(headers);
-            shown(&head("h", &both.collect::<Vec<_>>()).headers, door)
+            shown(&head("h", &both.collect::<Vec<_>>()).headers, transport)
         };
-        assert_eq!(of(&[basic("console:k")], Door::Own).as_deref(), Some("a k"));
-        assert_eq!(of(&[], Door::Secure).as_deref(), Some("b"));
+        assert_eq!(of(&[basic("console:k")], Transport::Own).as_deref(), Some("a k"));
+        assert_eq!(of(&[], Transport::Secure).as_deref(), Some("b"));
         for wrong in [
             vec![],
             vec![basic("console:k"), basic("console:k")],
@@ -287,7 +287,7 @@ mod tests {
             vec!["Basic !".to_owned()],
             vec![basic("console:k").replace("Basic", "Bearer")],
         ] {
-            assert_eq!(of(&wrong, Door::Own), None, "{wrong:?}");
+            assert_eq!(of(&wrong, Transport::Own), None, "{wrong:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 //!   token, and no cookie opens anything but these pages.
 //! - *A cookie is for one origin.* Browsers send it to every port of a host, and an agent can listen at one. In the clear, the console is
 //!   therefore served at names of this machine that nobody can guess, with a key beside the cookie that browsers send to this port alone, and otherwise only
-//!   where TLS makes it [`Secure`](guard::Door).
+//!   where TLS makes it [`Secure`](guard::Transport).
 //! - *Looking decides nothing.* What changes anything is posted, from a page of this origin and with the token of its session in the form.
 //! - *What a person saw is what is answered*: answers carry the digest of the call, and are given by the rules of `backstop approvals`.
 //! - *Everything is bounded*: sessions, forms, pages and streams at once, and what each of them shows.
@@ -39,7 +39,7 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
 use self::events::Hub;
-use self::guard::Door;
+use self::guard::Transport;
 use self::sessions::{Seat, Sessions};
 use self::signing::Attempts;
 use self::trail::Trail;
@@ -100,7 +100,7 @@ pub(super) fn is_below(path: &str) -> bool {
 }
 
 /// One request of a person who is signed in.
-struct Visit<'a> {
+struct PageRequest<'a> {
     shared: &'a Arc<Shared>,
     engine: &'a Engine,
     seat: Seat,
@@ -109,7 +109,7 @@ struct Visit<'a> {
     path: Vec<&'a str>,
 }
 
-impl Visit<'_> {
+impl PageRequest<'_> {
     fn console(&self) -> &Console {
         &self.shared.console
     }
@@ -121,7 +121,7 @@ impl Visit<'_> {
 
 /// What is told to a person instead of a page.
 #[derive(Debug)]
-enum Trouble {
+enum PageError {
     /// There is nothing here.
     Nothing,
     /// It is done by another method.
@@ -146,7 +146,7 @@ enum Trouble {
     Taken,
 }
 
-impl Trouble {
+impl PageError {
     const fn told(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::Nothing => (StatusCode::NOT_FOUND, "Nothing here", "There is no such page, or no more."),
@@ -212,21 +212,21 @@ impl Trouble {
     }
 }
 
-type Answer = Result<Response<AnswerBody>, Trouble>;
+type Answer = Result<Response<AnswerBody>, PageError>;
 
 /// Answers a request whose path [is one of the console](is_below), and whose host is known.
 pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) -> Response<AnswerBody> {
     let Some(engine) = shared.interceptor.engine() else { return super::operators::nothing() };
     let holds_names = shared.console.holds_names.load(Ordering::SeqCst);
-    let door = match Door::of(&head, shared.tls.is_some(), holds_names) {
-        Ok(door) => door,
-        Err(guard::Elsewhere::Clear) => return secured(Trouble::Clear.response(None)),
-        Err(guard::Elsewhere::Named) => return secured(Trouble::Named.response(None)),
-        Err(guard::Elsewhere::Taken) => return secured(Trouble::Taken.response(None)),
+    let transport = match Transport::of(&head, shared.tls.is_some(), holds_names) {
+        Ok(transport) => transport,
+        Err(guard::Elsewhere::Clear) => return secured(PageError::Clear.response(None)),
+        Err(guard::Elsewhere::Named) => return secured(PageError::Named.response(None)),
+        Err(guard::Elsewhere::Taken) => return secured(PageError::Taken.response(None)),
         Err(guard::Elsewhere::Name(address)) if is_looking(&head.method) => {
             return secured(see_other(&address));
         }
-        Err(guard::Elsewhere::Name(_)) => return secured(Trouble::Foreign.response(None)),
+        Err(guard::Elsewhere::Name(_)) => return secured(PageError::Foreign.response(None)),
     };
     let rest = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
     let path: Vec<&str> = rest.split('/').skip(1).collect();
@@ -235,14 +235,14 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     {
         return secured(file(asset, &head.headers));
     }
-    if !is_looking(&head.method) && !guard::is_own(&head, door) {
-        return secured(Trouble::Foreign.response(None));
+    if !is_looking(&head.method) && !guard::is_own(&head, transport) {
+        return secured(PageError::Foreign.response(None));
     }
     if let (["sign-in"], &Method::POST) = (path.as_slice(), &head.method) {
-        return secured(signing::sign_in(shared, engine, &head, body, door).await);
+        return secured(signing::sign_in(shared, engine, &head, body, transport).await);
     }
     if let ([guard::KEY_PATH], true) = (path.as_slice(), is_looking(&head.method)) {
-        return secured(signing::take_key(shared, &head, door));
+        return secured(signing::take_key(shared, &head, transport));
     }
     if path.is_empty() && is_looking(&head.method) {
         // Browsers do not show the key there, since it is not beside where they were asked for it.
@@ -251,80 +251,80 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     let is_aside = head.headers.contains_key(ASIDE) || path == ["events"];
     // What another port of this name has browsers ask is nothing that the person does here.
     let is_nobodys = is_aside || guard::is_of_another_page(&head.headers);
-    let seat =
-        guard::shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, is_nobodys));
-    let Some(seat) = seat else { return secured(unknown(&head, door, is_aside)) };
+    let seat = guard::shown(&head.headers, transport)
+        .and_then(|shown| shared.console.sessions.find(&shown, is_nobodys));
+    let Some(seat) = seat else { return secured(unknown(&head, transport, is_aside)) };
     if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
-        return secured(signing::sign_out(shared, &head, body, &seat, door).await);
+        return secured(signing::sign_out(shared, &head, body, &seat, transport).await);
     }
-    let visit = Visit { shared, engine, seat, head: &head, path };
-    secured(visited(&visit, body).await.unwrap_or_else(|trouble| trouble.response(Some(&visit.viewer()))))
+    let request = PageRequest { shared, engine, seat, head: &head, path };
+    secured(dispatch(&request, body).await.unwrap_or_else(|error| error.response(Some(&request.viewer()))))
 }
 
 fn is_looking(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
 
-async fn visited(visit: &Visit<'_>, body: Incoming) -> Answer {
-    if matches!(visit.path.as_slice(), ["events"]) {
-        return events::stream(visit);
+async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
+    if matches!(request.path.as_slice(), ["events"]) {
+        return events::stream(request);
     }
-    let _page = Arc::clone(&visit.console().pages).try_acquire_owned().map_err(|_| Trouble::Busy)?;
-    let looks = is_looking(&visit.head.method);
-    match (looks, visit.path.as_slice()) {
+    let _page = Arc::clone(&request.console().pages).try_acquire_owned().map_err(|_| PageError::Busy)?;
+    let looks = is_looking(&request.head.method);
+    match (looks, request.path.as_slice()) {
         (true, [""]) => Ok(see_other(HOME)),
         (true, ["session"]) => Ok(empty(StatusCode::NO_CONTENT)),
-        (true, ["approvals"]) => approvals::queue(visit).await,
-        (true, ["approvals", "part"]) => approvals::part(visit).await,
+        (true, ["approvals"]) => approvals::queue(request).await,
+        (true, ["approvals", "part"]) => approvals::part(request).await,
         (
             true,
             ["approvals", "deny" | "several"] | ["approvals", _, "answer" | "whole"] | ["audit", "verify"],
-        ) => Err(Trouble::Method("POST")),
-        (true, ["approvals", id]) => approvals::question(visit, id).await,
-        (true, ["approvals", id, "state"]) => approvals::state(visit, id).await,
-        (true, ["live"]) => pages::live(visit),
-        (true, ["sessions"]) => pages::sessions(visit).await,
-        (true, ["sessions", "one"]) => pages::session(visit).await,
-        (true, ["policy"]) => pages::policy(visit).await,
-        (true, ["audit"]) => trail::page(visit).await,
-        (true, ["money"]) => money::page(visit).await,
-        (true, ["try"]) => trial::page(visit),
-        (true, ["audit.jsonl"]) => trail::download(visit).await,
-        (false, _) if visit.head.method == Method::POST => posted(visit, body).await,
-        (false, _) => Err(Trouble::Method("GET, HEAD, POST")),
-        _ => Err(Trouble::Nothing),
+        ) => Err(PageError::Method("POST")),
+        (true, ["approvals", id]) => approvals::question(request, id).await,
+        (true, ["approvals", id, "state"]) => approvals::state(request, id).await,
+        (true, ["live"]) => pages::live(request),
+        (true, ["sessions"]) => pages::sessions(request).await,
+        (true, ["sessions", "one"]) => pages::session(request).await,
+        (true, ["policy"]) => pages::policy(request).await,
+        (true, ["audit"]) => trail::page(request).await,
+        (true, ["money"]) => money::page(request).await,
+        (true, ["try"]) => trial::page(request),
+        (true, ["audit.jsonl"]) => trail::download(request).await,
+        (false, _) if request.head.method == Method::POST => posted(request, body).await,
+        (false, _) => Err(PageError::Method("GET, HEAD, POST")),
+        _ => Err(PageError::Nothing),
     }
 }
 
-async fn posted(visit: &Visit<'_>, body: Incoming) -> Answer {
-    let form = form::read(visit.head, body, form::MOST_BYTES).await?;
+async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
+    let form = form::read(request.head, body, form::MOST_BYTES).await?;
     // The session may have ended while the form came.
-    if !visit.seat.is_its_form(form.one("form")?) || !visit.console().sessions.goes_on(&visit.seat) {
-        return Err(Trouble::Foreign);
+    if !request.seat.is_its_form(form.one("form")?) || !request.console().sessions.goes_on(&request.seat) {
+        return Err(PageError::Foreign);
     }
-    match visit.path.as_slice() {
-        ["approvals", "deny"] => answers::deny_ticked(visit, &form).await,
-        ["approvals", "several"] => answers::several(visit, &form).await,
-        ["approvals", id, "answer"] => answers::answer(visit, id, &form).await,
-        ["approvals", id, "whole"] => answers::whole(visit, id).await,
-        ["grants", id, "revoke"] => pages::revoke(visit, id).await,
-        ["try"] => trial::judge(visit, &form).await,
-        ["audit", "verify"] => trail::verify(visit).await,
-        _ => Err(Trouble::Nothing),
+    match request.path.as_slice() {
+        ["approvals", "deny"] => answers::deny_ticked(request, &form).await,
+        ["approvals", "several"] => answers::several(request, &form).await,
+        ["approvals", id, "answer"] => answers::answer(request, id, &form).await,
+        ["approvals", id, "whole"] => answers::whole(request, id).await,
+        ["grants", id, "revoke"] => pages::revoke(request, id).await,
+        ["try"] => trial::judge(request, &form).await,
+        ["audit", "verify"] => trail::verify(request).await,
+        _ => Err(PageError::Nothing),
     }
 }
 
 /// For whoever is not signed in: the page to sign in on, or a status for what the script asks.
-fn unknown(head: &Parts, door: Door, is_aside: bool) -> Response<AnswerBody> {
+fn unknown(head: &Parts, transport: Transport, is_aside: bool) -> Response<AnswerBody> {
     if is_aside || (is_looking(&head.method) && head.uri.path().ends_with("/session")) {
         return empty(StatusCode::UNAUTHORIZED);
     }
     let to = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str);
     let to = to.filter(|_| is_looking(&head.method)).filter(|to| guard::is_destination(to));
-    let had_session = guard::cookie(&head.headers, door).is_some();
+    let had_session = guard::cookie(&head.headers, transport).is_some();
     let page = sign_in(&SignIn {
         to: to.unwrap_or(HOME),
-        trouble: had_session.then_some(backstop_console::Trouble::Over),
+        problem: had_session.then_some(backstop_console::NotSignedIn::Over),
         from_elsewhere: guard::fetch_site(&head.headers).is_some_and(|site| site == b"cross-site"),
     });
     html(StatusCode::UNAUTHORIZED, page)

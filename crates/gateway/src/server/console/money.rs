@@ -4,7 +4,7 @@ use backstop_console::{BudgetLine, Money, Spender, Unit, Used, money};
 use backstop_store::{BudgetUse, Timestamp};
 use http::StatusCode;
 
-use super::{Answer, Trouble, Visit, html};
+use super::{Answer, PageError, PageRequest, html};
 use crate::metrics::Sums;
 
 /// The most counters that are read, and the most budgets that are shown.
@@ -13,16 +13,16 @@ const MOST_SHOWN: usize = 200;
 /// How the names of counters of budgets begin.
 const BUDGET: &str = "budget/";
 
-pub(super) async fn page(visit: &Visit<'_>) -> Answer {
-    visit.reads()?;
+pub(super) async fn page(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
     let now = Timestamp::now();
-    let read = visit.engine.store().budgets(MOST_READ).await.map_err(|_| Trouble::Store)?;
+    let read = request.engine.store().budgets(MOST_READ).await.map_err(|_| PageError::Store)?;
     let in_use = read.iter().filter(|one| one.until.is_none_or(|until| until > now));
     let limit =
-        |name: &str, unit: &str| visit.shared.budgets.get(&(name.to_owned(), unit.to_owned())).copied();
+        |name: &str, unit: &str| request.shared.budgets.get(&(name.to_owned(), unit.to_owned())).copied();
     let (budgets, more) = latest(in_use.filter_map(|one| line(one, limit)).collect());
     let is_cut = more || read.len() == MOST_READ;
-    let metrics = visit.shared.operators.metrics();
+    let metrics = request.shared.operators.metrics();
     let Sums { spent, spent_left_out: left_out, .. } =
         metrics.map(crate::metrics::Metrics::sums).unwrap_or_default();
     let spenders: Vec<Spender> = spent
@@ -41,7 +41,7 @@ pub(super) async fn page(visit: &Visit<'_>) -> Answer {
         .collect();
     let since = metrics.map(crate::metrics::Metrics::began);
     let shown = Money { since, spenders: &spenders, left_out, budgets: &budgets, is_cut };
-    Ok(html(StatusCode::OK, money(&visit.viewer(), &shown, now)))
+    Ok(html(StatusCode::OK, money(&request.viewer(), &shown, now)))
 }
 
 /// Those with the latest windows, which come first, by name, and whether there are more.

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::guard::{Door, random, together};
+use super::guard::{Transport, random, together};
 use crate::access::Holder;
 
 /// How long a session lasts in which nobody does anything.
@@ -92,11 +92,11 @@ impl Session {
 
 impl Sessions {
     /// Signs somebody in who came by a door. `None` if there is no room.
-    pub(super) fn enter(&self, holder: Holder, door: Door) -> Option<Entered> {
+    pub(super) fn enter(&self, holder: Holder, transport: Transport) -> Option<Entered> {
         let (cookie, form_token) = (random::<BYTES>()?, random::<BYTES>()?);
-        let key = match door {
-            Door::Secure => None,
-            Door::Own => Some(random::<BYTES>()?),
+        let key = match transport {
+            Transport::Secure => None,
+            Transport::Own => Some(random::<BYTES>()?),
         };
         let entered = Entered { cookie, key };
         let (key, now) = (Digest::of_text(ROLE, &entered.shown()), Moment::now());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn enter(sessions: &Sessions, token: &str, until: jiff::Timestamp) -> String {
-        sessions.enter(holder(token, until), Door::Secure).unwrap().cookie
+        sessions.enter(holder(token, until), Transport::Secure).unwrap().cookie
     }
 
     fn later() -> jiff::Timestamp {
@@ -271,9 +271,9 @@ mod tests {
     #[tokio::test]
     async fn in_the_clear_one_half_of_a_session_is_nothing() {
         let sessions = Sessions::default();
-        let Entered { cookie, key } = sessions.enter(holder("a", later()), Door::Own).unwrap();
+        let Entered { cookie, key } = sessions.enter(holder("a", later()), Transport::Own).unwrap();
         let key = key.unwrap();
-        let other = sessions.enter(holder("a", later()), Door::Own).unwrap().key.unwrap();
+        let other = sessions.enter(holder("a", later()), Transport::Own).unwrap().key.unwrap();
         assert!(sessions.find(&together(&cookie, &key), false).is_some());
         for shown in [cookie.clone(), key, together(&cookie, ""), together(&cookie, &other)] {
             assert!(sessions.find(&shown, false).is_none());

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use backstop_console::{SignIn, Trouble as Said};
+use backstop_console::{NotSignedIn, SignIn};
 use backstop_engine::Engine;
 use backstop_store::{AuditBody, Durability, NewAuditEntry, Scope, Timestamp};
 use http::request::Parts;
@@ -19,9 +19,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::guard::{CHALLENGE, Door, cookie, is_destination, shown};
+use super::guard::{CHALLENGE, Transport, cookie, is_destination, shown};
 use super::sessions::Seat;
-use super::{Trouble, empty, form, html, see_other, unknown};
+use super::{PageError, empty, form, html, see_other, unknown};
 use crate::access::Holder;
 use crate::server::Shared;
 use crate::server::answer::AnswerBody;
@@ -76,34 +76,34 @@ pub(super) async fn sign_in(
     engine: &Engine,
     head: &Parts,
     body: Incoming,
-    door: Door,
+    transport: Transport,
 ) -> Response<AnswerBody> {
     let form = match form::read(head, body, MOST_BYTES).await {
         Ok(form) => form,
-        Err(trouble) => return trouble.response(None),
+        Err(error) => return error.response(None),
     };
     let (Ok(token), Ok(to)) = (form.one("token"), form.one("to")) else {
-        return Trouble::Form.response(None);
+        return PageError::Form.response(None);
     };
     let to = if is_destination(to) { to } else { super::HOME };
-    let again = |status, trouble| {
-        html(status, backstop_console::sign_in(&SignIn { to, trouble: Some(trouble), from_elsewhere: false }))
+    let again = |status, problem| {
+        html(status, backstop_console::sign_in(&SignIn { to, problem: Some(problem), from_elsewhere: false }))
     };
     let holder = shared.access_tokens.api_holder(token.trim().as_bytes());
     let Some(holder) = holder.filter(is_person) else {
-        return again(shared.console.attempts.wrong().await, Said::Token);
+        return again(shared.console.attempts.wrong().await, NotSignedIn::Token);
     };
     if !tell(engine, SIGNED_IN, &holder).await {
-        return again(StatusCode::SERVICE_UNAVAILABLE, Said::Store);
+        return again(StatusCode::SERVICE_UNAVAILABLE, NotSignedIn::Store);
     }
-    let Some(entered) = shared.console.sessions.enter(holder, door) else {
-        return again(StatusCode::SERVICE_UNAVAILABLE, Said::Full);
+    let Some(entered) = shared.console.sessions.enter(holder, transport) else {
+        return again(StatusCode::SERVICE_UNAVAILABLE, NotSignedIn::Full);
     };
     let mut response = match &entered.key {
         None => see_other(to),
         Some(key) => html(StatusCode::OK, backstop_console::hand_over(key, to)),
     };
-    let cookie = format!("{}={}; {}", door.cookie(), entered.cookie, door.attributes());
+    let cookie = format!("{}={}; {}", transport.cookie(), entered.cookie, transport.attributes());
     if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
         cookie.set_sensitive(true);
         response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -113,14 +113,14 @@ pub(super) async fn sign_in(
 
 /// Lets a browser that has the cookie of a session show the key, too, and leads on. Whoever has no cookie is not asked for it, so that pages of others
 /// make no browser ask. It prolongs nothing: a page at another port of the name can have browsers ask for it, as for an image.
-pub(super) fn take_key(shared: &Shared, head: &Parts, door: Door) -> Response<AnswerBody> {
-    let seat = shown(&head.headers, door).and_then(|shown| shared.console.sessions.find(&shown, true));
+pub(super) fn take_key(shared: &Shared, head: &Parts, transport: Transport) -> Response<AnswerBody> {
+    let seat = shown(&head.headers, transport).and_then(|shown| shared.console.sessions.find(&shown, true));
     if seat.is_some() {
         let to = form::query(head, "to");
         return if is_destination(&to) { see_other(&to) } else { empty(StatusCode::NO_CONTENT) };
     }
-    let has_cookie = door == Door::Own && cookie(&head.headers, door).is_some();
-    let mut response = unknown(head, door, false);
+    let has_cookie = transport == Transport::Own && cookie(&head.headers, transport).is_some();
+    let mut response = unknown(head, transport, false);
     if has_cookie {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
@@ -133,12 +133,12 @@ pub(super) async fn sign_out(
     head: &Parts,
     body: Incoming,
     seat: &Seat,
-    door: Door,
+    transport: Transport,
 ) -> Response<AnswerBody> {
     match form::read(head, body, MOST_BYTES).await {
         Ok(form) if form.one("form").is_ok_and(|given| seat.is_its_form(given)) => {}
-        Ok(_) => return Trouble::Foreign.response(Some(&seat.viewer())),
-        Err(trouble) => return trouble.response(Some(&seat.viewer())),
+        Ok(_) => return PageError::Foreign.response(Some(&seat.viewer())),
+        Err(error) => return error.response(Some(&seat.viewer())),
     }
     shared.console.sessions.leave(seat);
     if let Some(engine) = shared.interceptor.engine() {
@@ -146,7 +146,7 @@ pub(super) async fn sign_out(
         tell(engine, SIGNED_OUT, seat.holder()).await;
     }
     let mut response = see_other(super::HOME);
-    let gone = format!("{}=; {}; Max-Age=0", door.cookie(), door.attributes());
+    let gone = format!("{}=; {}; Max-Age=0", transport.cookie(), transport.attributes());
     if let Ok(gone) = HeaderValue::from_str(&gone) {
         response.headers_mut().insert(header::SET_COOKIE, gone);
     }

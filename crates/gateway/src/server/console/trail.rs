@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Answer, Trouble, Visit, form, html, see_other};
+use super::{Answer, PageError, PageRequest, form, html, see_other};
 use crate::server::answer::{AnswerBody, BrokenOff};
 
 /// How many entries a page shows.
@@ -41,16 +41,16 @@ impl Trail {
     }
 }
 
-pub(super) async fn page(visit: &Visit<'_>) -> Answer {
-    visit.reads()?;
-    let query = |name| form::query(visit.head, name);
+pub(super) async fn page(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
+    let query = |name| form::query(request.head, name);
     let search = Search { kind: query("kind"), session: query("session"), text: query("text") };
-    let store = visit.engine.store();
-    let head = store.audit_head().await.map_err(|_| Trouble::Store)?;
+    let store = request.engine.store();
+    let head = store.audit_head().await.map_err(|_| PageError::Store)?;
     let before = query("before").parse().unwrap_or(u64::MAX).min(head.seq.saturating_add(1));
-    let (found, reached) = look(store.as_ref(), &search, before).await.map_err(|_| Trouble::Store)?;
+    let (found, reached) = look(store.as_ref(), &search, before).await.map_err(|_| PageError::Store)?;
     let older = (reached > 1).then_some(reached);
-    let (viewer, state) = (visit.viewer(), visit.console().trail.state());
+    let (viewer, state) = (request.viewer(), request.console().trail.state());
     Ok(html(StatusCode::OK, audit(&viewer, &found, &search, older, &state, Timestamp::now())))
 }
 
@@ -96,11 +96,11 @@ fn passes(entry: &AuditEntry, search: &Search, words: &[String]) -> bool {
 }
 
 /// Checks all of the trail.
-pub(super) async fn verify(visit: &Visit<'_>) -> Answer {
-    visit.reads()?;
-    let trail = &visit.console().trail;
-    let _turn = trail.looks.try_acquire().map_err(|_| Trouble::Busy)?;
-    let state = match visit.engine.store().verify_audit(None).await {
+pub(super) async fn verify(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
+    let trail = &request.console().trail;
+    let _turn = trail.looks.try_acquire().map_err(|_| PageError::Busy)?;
+    let state = match request.engine.store().verify_audit(None).await {
         Ok(report) => TrailState::Sound(Box::new(report)),
         Err(error) => TrailState::Broken(error.to_string()),
     };
@@ -109,14 +109,14 @@ pub(super) async fn verify(visit: &Visit<'_>) -> Answer {
 }
 
 /// All entries that there are now, a line each.
-pub(super) async fn download(visit: &Visit<'_>) -> Answer {
-    visit.reads()?;
-    let store = Arc::clone(visit.engine.store());
-    let end = store.audit_head().await.map_err(|_| Trouble::Store)?.seq;
-    let room = Arc::clone(visit.seat.streams()).try_acquire_owned().map_err(|_| Trouble::Busy)?;
-    let permit = Arc::clone(&visit.console().streams).try_acquire_owned().map_err(|_| Trouble::Busy)?;
+pub(super) async fn download(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
+    let store = Arc::clone(request.engine.store());
+    let end = store.audit_head().await.map_err(|_| PageError::Store)?.seq;
+    let room = Arc::clone(request.seat.streams()).try_acquire_owned().map_err(|_| PageError::Busy)?;
+    let permit = Arc::clone(&request.console().streams).try_acquire_owned().map_err(|_| PageError::Busy)?;
     let (pieces, told) = mpsc::channel(2);
-    let life = visit.seat.holder().life.clone();
+    let life = request.seat.holder().life.clone();
     tokio::spawn(async move {
         let _room = room;
         let telling = tell(store.as_ref(), end, &pieces);

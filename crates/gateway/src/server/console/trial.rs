@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use super::form::Form;
 use super::guard::random;
 use super::sessions::Seat;
-use super::{Answer, Trouble, Visit, html};
+use super::{Answer, PageError, PageRequest, html};
 
 /// The tool of a command that is given without one.
 const SHELL: &str = "exec";
@@ -58,15 +58,15 @@ impl Default for Trials {
 
 impl Trials {
     /// Takes the turn of a token. It is taken, too, where there is no place.
-    fn turn(&self, token: &AccessTokenId) -> Result<SemaphorePermit<'_>, Trouble> {
+    fn turn(&self, token: &AccessTokenId) -> Result<SemaphorePermit<'_>, PageError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.retain(|_, at| at.elapsed() < PACE);
         if last.contains_key(token) {
-            return Err(Trouble::Often);
+            return Err(PageError::Often);
         }
         last.insert(token.clone(), Instant::now());
         drop(last);
-        self.places.try_acquire().map_err(|_| Trouble::Busy)
+        self.places.try_acquire().map_err(|_| PageError::Busy)
     }
 }
 
@@ -92,19 +92,19 @@ impl Eyes for Closed {
 }
 
 /// The page on which a call can be typed.
-pub(super) fn page(visit: &Visit<'_>) -> Answer {
-    visit.reads()?;
-    shown(visit, &Typed::default(), None)
+pub(super) fn page(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
+    shown(request, &Typed::default(), None)
 }
 
-fn shown(visit: &Visit<'_>, typed: &Typed, tried: Option<Result<Tried, String>>) -> Answer {
+fn shown(request: &PageRequest<'_>, typed: &Typed, tried: Option<Result<Tried, String>>) -> Answer {
     let status = if matches!(tried, Some(Err(_))) { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    Ok(html(status, trial(&visit.viewer(), &Trial { typed, tried })))
+    Ok(html(status, trial(&request.viewer(), &Trial { typed, tried })))
 }
 
 /// Judges what was typed.
-pub(super) async fn judge(visit: &Visit<'_>, form: &Form) -> Answer {
-    visit.reads()?;
+pub(super) async fn judge(request: &PageRequest<'_>, form: &Form) -> Answer {
+    request.reads()?;
     let field = |name| form.one(name).map(|text| text.replace("\r\n", "\n"));
     let typed = Typed {
         tool: field("tool")?,
@@ -115,18 +115,18 @@ pub(super) async fn judge(visit: &Visit<'_>, form: &Form) -> Answer {
     };
     let event = match event(&typed) {
         Ok(event) => event,
-        Err(why) => return shown(visit, &typed, Some(Err(why))),
+        Err(why) => return shown(request, &typed, Some(Err(why))),
     };
-    let _turn = visit.console().trials.turn(&visit.seat.holder().id)?;
-    let call = context(&typed).ok_or(Trouble::Store)?;
-    tell(visit.engine, &visit.seat, &event).await?;
-    let reviewed = visit.engine.review_tool_call(event, &call, true).await;
-    let starts = visit.engine.would_start(&reviewed.event, &call);
-    shown(visit, &typed, Some(Ok(Tried { reviewed, starts })))
+    let _turn = request.console().trials.turn(&request.seat.holder().id)?;
+    let call = context(&typed).ok_or(PageError::Store)?;
+    tell(request.engine, &request.seat, &event).await?;
+    let reviewed = request.engine.review_tool_call(event, &call, true).await;
+    let starts = request.engine.would_start(&reviewed.event, &call);
+    shown(request, &typed, Some(Ok(Tried { reviewed, starts })))
 }
 
 /// Writes down who tries what. A task of its own does that, because the future of a request whose connection closes is dropped.
-async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent) -> Result<(), Trouble> {
+async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent) -> Result<(), PageError> {
     let holder = seat.holder();
     let body = json!({
         "user": holder.user.as_deref(),
@@ -145,7 +145,7 @@ async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent) -> Result<(),
     let telling = tokio::spawn(async move { store.append_audit_all(vec![entry], Durability::Soon).await });
     match telling.await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(Trouble::Store),
+        Ok(Err(_)) | Err(_) => Err(PageError::Store),
     }
 }
 
@@ -195,14 +195,14 @@ mod tests {
         let trials = Trials::default();
         let token = |number: usize| AccessTokenId::from(format!("t{number}"));
         let first = trials.turn(&token(0)).unwrap();
-        assert!(matches!(trials.turn(&token(0)), Err(Trouble::Often)));
+        assert!(matches!(trials.turn(&token(0)), Err(PageError::Often)));
         let others: Vec<_> = (1..MOST_AT_ONCE).map(|number| trials.turn(&token(number)).unwrap()).collect();
         assert!(
-            matches!(trials.turn(&token(MOST_AT_ONCE)), Err(Trouble::Busy)),
+            matches!(trials.turn(&token(MOST_AT_ONCE)), Err(PageError::Busy)),
             "tokens do not wait for each other"
         );
         drop((first, others));
-        assert!(matches!(trials.turn(&token(0)), Err(Trouble::Often)), "also once the first is judged");
+        assert!(matches!(trials.turn(&token(0)), Err(PageError::Often)), "also once the first is judged");
         tokio::time::advance(PACE).await;
         assert!(trials.turn(&token(0)).is_ok());
         assert_eq!(trials.last.lock().unwrap().len(), 1, "it remembers nobody for longer");
