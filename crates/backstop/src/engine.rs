@@ -35,7 +35,8 @@ pub use backstop_engine::{
 
 // How humans are asked.
 pub use backstop_engine::{
-    ApprovalNote, ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, Foresight, Masker, Routes,
+    ApprovalNote, ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, EditedCall, Foresight,
+    Masker, Routes, Substituted,
 };
 
 // Receipts.

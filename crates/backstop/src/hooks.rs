@@ -16,7 +16,7 @@ pub use backstop_hooks::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, 
 pub use backstop_hooks::{
     ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,
     MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, Malformed, Nothing, OnResolution, Outcome, Reason,
-    RecordedReason, Resolution, ResolutionFuture, Severity, TimeoutBehavior,
+    RecordedReason, Resolution, ResolutionFuture, Severity, Substitute, TimeoutBehavior,
 };
 
 // Through whose eyes a judge sees the disk.

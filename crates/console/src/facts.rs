@@ -54,6 +54,13 @@ pub(crate) fn state(record: &ApprovalRecord, now: Timestamp) -> Markup {
                 "Was " strong.bad { "denied" } " by " (by(who)) ", " (ago(*at, now)) "."
                 @if let Some(word) = word { " The model is told: “" (plain(word)) "”" }
             }
+            ApprovalState::Edited(one) => {
+                "Was " strong.good { "changed" } " by " (by(&one.by)) ", " (ago(one.at, now))
+                "; the changed call is judged as a call of its own."
+            }
+            ApprovalState::Responded(one) => {
+                "Was " strong.good { "answered with a result" } " by " (by(&one.by)) ", " (ago(one.at, now)) "; the call does not run."
+            }
             ApprovalState::Unattended { at } => {
                 "Was refused " (ago(*at, now)) ", since nobody could be asked. A later call can be allowed."
             }

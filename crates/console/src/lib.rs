@@ -25,6 +25,7 @@ mod question;
 mod sessions;
 mod shown;
 mod sign_in;
+mod substitutes;
 mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};

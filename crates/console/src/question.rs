@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::facts::{is_waiting, severity, standing, state, whence};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, one_line, plain};
+use crate::substitutes;
 
 /// How long an answer can hold: in seconds, and in words.
 const SPANS: &[(u64, &str)] = &[
@@ -68,6 +69,7 @@ pub fn question(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Str
             h2 #call-title { "The call" }
             (call(viewer, question))
         }
+        (substitutes::outcome(record))
         (answers(viewer, question, now))
         @if let Some(starts) = &request.starts { (would_start(starts)) }
         section aria-labelledby="why-title" {
@@ -119,8 +121,7 @@ fn state_part(question: &Question<'_>, now: Timestamp) -> Markup {
 
 fn call(viewer: &Viewer, question: &Question<'_>) -> Markup {
     let request = &question.record.request;
-    let shown = request.whole.as_ref().filter(|_| !request.unseen).unwrap_or(&request.preview);
-    let text = serde_json::to_string_pretty(shown).unwrap_or_default();
+    let text = serde_json::to_string_pretty(request.shown()).unwrap_or_default();
     html! {
         p { "Tool " code.exact { (plain(&request.tool_name.in_full())) } }
         pre.exact #call tabindex="0" role="region" aria-label="Arguments" { (plain(&text)) }
@@ -203,6 +204,7 @@ fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
                     input #deny-word type="text" name="word" maxlength="512" autocomplete="off" data-key="d";
                     button.deny type="submit" { "Deny" }
                 }))
+                @if !request.unseen { (substitutes::forms(viewer, record)) }
                 @if offers(Decision::AllowAlways) { (always(viewer, record)) }
             } @else if offers(Decision::AllowOnce) {
                 (answer_form(viewer, record, "allow-later", html! {
@@ -214,7 +216,12 @@ fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
     }
 }
 
-fn answer_form(viewer: &Viewer, record: &ApprovalRecord, decision: &str, content: Markup) -> Markup {
+pub(crate) fn answer_form(
+    viewer: &Viewer,
+    record: &ApprovalRecord,
+    decision: &str,
+    content: Markup,
+) -> Markup {
     html! {
         form method="post" action={ "/-/console/approvals/" (record.id) "/answer" } {
             (form_token(viewer))

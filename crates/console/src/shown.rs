@@ -37,7 +37,8 @@ pub fn one_line(text: &str, most: usize) -> String {
     line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn is_seen(c: char) -> bool {
+/// Whether it can be seen, and leaves what stands beside it as it is read.
+pub(crate) fn is_seen(c: char) -> bool {
     // Letters and signs without any ink.
     if matches!(c, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}') {
         return false;

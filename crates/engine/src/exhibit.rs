@@ -78,6 +78,7 @@ impl Exhibit<'_> {
             masker.mask(&mut said);
             serde_json::from_value::<Said>(said).ok()?.put(&mut question);
             question.masked = masked;
+            places_of_masks(&before, &arguments, &mut String::new(), &mut question.masked_at);
         }
         let Preview { shown, is_cut } = preview(&arguments);
         let is_kept = is_cut && arguments.to_string().len() <= MAX_WHOLE_BYTES;
@@ -104,6 +105,32 @@ fn masks_secrets_alone(before: &Value, shown: &Value) -> bool {
                 })
         }
         (before, shown) => before == shown,
+    }
+}
+
+/// Notes the places of texts in which something is masked, as JSON pointers.
+fn places_of_masks(before: &Value, shown: &Value, at: &mut String, places: &mut Vec<String>) {
+    let mut below = |step: &str, before: &Value, shown: &Value| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(step);
+        places_of_masks(before, shown, at, places);
+        at.truncate(length);
+    };
+    match (before, shown) {
+        (Value::Array(before), Value::Array(shown)) => {
+            for (index, (before, shown)) in before.iter().zip(shown).enumerate() {
+                below(&index.to_string(), before, shown);
+            }
+        }
+        (Value::Object(before), Value::Object(shown)) => {
+            for (name, before) in before {
+                let Some(shown) = shown.get(name) else { continue };
+                below(&name.replace('~', "~0").replace('/', "~1"), before, shown);
+            }
+        }
+        (Value::String(before), Value::String(shown)) if before != shown => places.push(at.clone()),
+        _ => {}
     }
 }
 

@@ -49,8 +49,9 @@ pub use matcher::{AgentMatcher, InvalidMatcher, ToolMatcher};
 pub use operator::{Budget, BudgetSource, FailureSource, InvalidBudget, OperatorSettings, OwnerSettings};
 pub use permit::{NotWhatWasJudged, Permitted};
 pub use receipt::{
-    ApprovalNote, BlockCause, Blocked, CallKey, Failure, FailureKind, FailureMessage, Keeping, Receipt,
-    ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict, Would,
+    ApprovalNote, BlockCause, Blocked, CallKey, EditedCall, Failure, FailureKind, FailureMessage, Keeping,
+    Receipt, ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict,
+    Would,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,
@@ -59,7 +60,7 @@ pub use refusal::RegisterError;
 pub use registry::{Registry, Snapshot};
 pub use runner::{Claimed, Decided, DecidedParts, MAX_UNDER_WAY};
 pub use seal::Unsealer;
-pub use tool_call::{Reviewed, ToolVerdict, tool_call_digest};
+pub use tool_call::{Reviewed, Substituted, ToolVerdict, tool_call_digest};
 pub use verdict::{
     AnyVerdictHook, HookVerdict, LlmAnswer, LlmCall, LlmCallHook, LlmChanges, ToolCallHook, VerdictCall,
     VerdictHook, VerdictSlot,

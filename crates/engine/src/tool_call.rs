@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
 use backstop_hooks::{
-    ApprovalRequest, ApprovalRequests, CallContext, Digest, Evidence, Fact, OwnerId, Params, PointId,
-    ToolName,
+    ApprovalId, ApprovalRequest, ApprovalRequests, CallContext, Digest, Evidence, Fact, OwnerId, Params,
+    PointId, Text, ToolName,
 };
 use backstop_store::ToolDecision;
 use serde::Serialize;
@@ -46,6 +46,27 @@ pub struct Reviewed {
     pub receipt: Receipt,
 }
 
+/// What a person put in the place of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Substituted {
+    /// Other arguments: the verdict is about the changed call.
+    Edited {
+        /// The question that was answered so.
+        approval: ApprovalId,
+        /// Who changed the call.
+        by: String,
+    },
+    /// A result, which the model is told as any other. There is no permit: nothing runs.
+    Responded {
+        /// The question that was answered so.
+        approval: ApprovalId,
+        /// Who gave it.
+        by: String,
+        /// The result.
+        result: Text,
+    },
+}
+
 /// The result for a tool call.
 #[derive(Debug)]
 pub struct ToolVerdict {
@@ -56,6 +77,9 @@ pub struct ToolVerdict {
     pub event: ToolCallEvent,
     /// The record.
     pub receipt: Receipt,
+    /// What a person put in the place of the call that was made, where the host can take that
+    /// ([`Engine::permit_or_substitute`](crate::Engine::permit_or_substitute)).
+    pub substituted: Option<Substituted>,
 }
 
 /// Returns the digest a tool call is judged, asked about and recorded under: tool, as called and

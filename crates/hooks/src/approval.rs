@@ -64,6 +64,32 @@ pub enum Decision {
     Deny,
 }
 
+/// What a human can put in the place of a call, where whoever asks can take it. The call that was asked about does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Substitute {
+    /// Other arguments for the same tool: a call of its own, which every hook judges.
+    Edit,
+    /// The result, without running the tool.
+    Respond,
+}
+
+impl Substitute {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Respond => "respond",
+        }
+    }
+}
+
+impl fmt::Display for Substitute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -52,7 +52,7 @@ mod value;
 pub use approval::{
     ApprovalRequest, ApprovalRequests, DEFAULT_TIMEOUT, Decision, Ground, InvalidApprovalRequest,
     MAX_DESCRIPTION_CHARS, MAX_TIMEOUT, MAX_TITLE_CHARS, OnResolution, Resolution, ResolutionFuture,
-    Severity, TimeoutBehavior,
+    Severity, Substitute, TimeoutBehavior,
 };
 pub use batch::{Batch, BatchAnswer, BatchContext, BatchFuture, Member, Membership};
 pub use contained::{Contained, Panicked, contained, drop_contained};

@@ -3,7 +3,7 @@
 //! The law: *an answer is recorded in the transaction that makes it count*. The trail contains ids, digests and rules, but
 //! not the words of the question.
 
-use backstop_hooks::Decision;
+use backstop_hooks::{Decision, Substitute};
 use serde_json::json;
 
 use crate::approvals::answer::cut;
@@ -36,21 +36,35 @@ fn who(by: &str) -> String {
 /// Returns the entry about a record that has just become `state`, if that is an answer.
 pub(crate) fn answer(record: &ApprovalRecord, state: &ApprovalState) -> Option<NewAuditEntry> {
     let (decision, at, by) = match state {
-        ApprovalState::Allowed(allowance) => (allowance.decision, allowance.at, &allowance.by),
-        ApprovalState::Denied { at, by, .. } => (Decision::Deny, *at, by),
+        ApprovalState::Allowed(allowance) => (json!(allowance.decision), allowance.at, &allowance.by),
+        ApprovalState::Denied { at, by, .. } => (json!(Decision::Deny), *at, by),
+        ApprovalState::Edited(one) if one.taken_at.is_none() => (json!(Substitute::Edit), one.at, &one.by),
+        ApprovalState::Responded(one) if one.taken_at.is_none() => {
+            (json!(Substitute::Respond), one.at, &one.by)
+        }
         _ => return None,
     };
+    let given = match state {
+        ApprovalState::Edited(one) | ApprovalState::Responded(one) => Some(one.given),
+        _ => None,
+    };
     let request = &record.request;
+    let mut body = json!({
+        "approval": record.id, "digest": request.digest, "tool": request.tool_name.canonical(),
+        "decision": decision, "severity": request.severity, "by": who(by),
+    });
+    if let (Some(given), Some(body)) = (given, body.as_object_mut()) {
+        body.insert("given".to_owned(), json!(given));
+    }
+    if let (Some(parent), Some(body)) = (&request.edited_from, body.as_object_mut()) {
+        body.insert("editedFrom".to_owned(), json!(parent.approval));
+    }
     Some(NewAuditEntry {
         at,
         kind: APPROVAL_ANSWERED.to_owned(),
         session: Some(request.session.clone()),
         run: request.run.clone(),
-        body: json!({
-            "approval": record.id, "digest": request.digest, "tool": request.tool_name.canonical(),
-            "decision": decision, "severity": request.severity, "by": who(by),
-        })
-        .into(),
+        body: body.into(),
     })
 }
 

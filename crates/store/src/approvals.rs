@@ -7,6 +7,7 @@
 //!            answer            consume
 //! Pending ------------> Allowed -------> Used
 //!    |  \-------------> Denied              ^
+//!    |  \-------------> Edited, Responded   |   (taken once, in the place of the call)
 //!    |  \--- deadline-> TimedOut --\        |
 //!    |  \--- run ends-> Cancelled --+-> Allowed, for one later call of the same digest
 //! Unattended (nobody to ask) ------/   (`allow-once CODE`)
@@ -29,6 +30,7 @@ mod request;
 mod route;
 mod starts;
 mod state;
+mod substitute;
 pub(crate) mod wait;
 
 use std::time::Duration;
@@ -45,12 +47,15 @@ pub use self::request::{ApprovalReason, NewApproval};
 pub use self::route::{AskedPeople, Escalation, Later, NotAsked, Route, Standing, Vote, WhyNot};
 pub use self::starts::{StartedProcess, Starts, TouchedPath};
 pub use self::state::{Allowance, ApprovalRecord, ApprovalState, ApprovalStatus, Reach};
+pub use self::substitute::{EditedFrom, Given, MaskMoved, Substitution, UnfitSubstitute};
 use crate::{StoreError, Timestamp};
 
-/// The largest request that is kept, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
+/// The largest request that is asked with, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
 pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
 /// The largest arguments that are kept whole, in bytes of JSON. A call that has larger ones can be denied and not allowed.
 pub const MAX_WHOLE_BYTES: usize = 256 * 1024;
+/// The largest result that a person gives in the place of a call, in bytes.
+pub const MAX_RESULT_BYTES: usize = 64 * 1024;
 
 /// How long after its deadline a question that nobody answered can still be answered for a later call.
 pub const ANSWERABLE: Duration = Duration::from_hours(24);
@@ -201,6 +206,15 @@ pub trait ApprovalStore {
     /// Uses up an allowance: succeeds for one caller only, and only for the digest that the human
     /// was shown. A question that timed out counts as allowed once if it was asked that way.
     async fn consume_approval(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError>;
+
+    /// Takes what a human put in the place of the call: succeeds for one caller only, and only for the digest that the human was
+    /// shown. Returns the question with it ([`NewApproval::given`]).
+    async fn take_given(
         &self,
         id: &ApprovalId,
         digest: &Digest,

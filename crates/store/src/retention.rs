@@ -165,6 +165,7 @@ pub fn is_decision(kind: &str, body: &Value) -> bool {
             let is_whole = body.get("stepsOmitted").is_none();
             !verdict.is_some_and(|verdict| PASSED.contains(&verdict))
                 || body.get("approval").is_some()
+                || body.get("editedFrom").is_some()
                 || is_despite
                 || !is_whole
         }

@@ -108,7 +108,11 @@ impl Surface for Ntfy {
     async fn withdraw(&self, _place: &str, _reference: &str, outcome: &Outcome) -> Result<(), SurfaceError> {
         let (tool, agent) = (line(&outcome.tool, 80), line(&outcome.agent, 80));
         let ended = match outcome.status {
-            ApprovalStatus::Allowed | ApprovalStatus::Used | ApprovalStatus::Denied => "was answered",
+            ApprovalStatus::Allowed
+            | ApprovalStatus::Used
+            | ApprovalStatus::Denied
+            | ApprovalStatus::Edited
+            | ApprovalStatus::Responded => "was answered",
             _ => "is over",
         };
         let notice =

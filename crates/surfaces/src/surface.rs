@@ -126,6 +126,10 @@ impl Outcome {
                 format!("Allowed by {}", crate::shown::line(by, 120))
             }
             (ApprovalStatus::Denied, Some(by)) => format!("Denied by {}", crate::shown::line(by, 120)),
+            (ApprovalStatus::Edited, Some(by)) => format!("Changed by {}", crate::shown::line(by, 120)),
+            (ApprovalStatus::Responded, Some(by)) => {
+                format!("Answered with a result by {}", crate::shown::line(by, 120))
+            }
             (ApprovalStatus::TimedOut, _) => "Nobody answered in time".to_owned(),
             (ApprovalStatus::Cancelled, _) => "No longer asked: its run has ended".to_owned(),
             (status, _) => format!("Over: {status}"),

@@ -9,15 +9,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop_engine::{BlockCause, Blocked, Permitted, ToolVerdict, tool_call_digest};
+use backstop_engine::{BlockCause, Blocked, Permitted, Substituted, ToolVerdict, tool_call_digest};
 use backstop_hooks::conversation::{Message, Part, ToolCall, ToolResult};
 use backstop_hooks::points::{
     AfterToolCall, AfterToolCallEvent, ExecEnvEvent, ExecHost, ResolveExecEnv, ToolAfter, ToolAfterEvent,
     ToolCallEvent,
 };
-use backstop_hooks::{Contained, Digest, Params, PointId, Resolution, Text, ToolCallId, ToolName};
+use backstop_hooks::{
+    Contained, Digest, Params, PointId, Resolution, Substitute, Text, ToolCallId, ToolName,
+};
 use backstop_store::{Timestamp, ToolDecision};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::model_call::{Answer, millis_since};
 use super::results;
@@ -181,14 +183,32 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     let event = run.toolbox.complete(event_of(&call, Some(run)), run.session.tools()).await;
     let verdict = permit(run, event.clone()).await?;
     run.note(&verdict.receipt);
+    let edited = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+    if edited {
+        run.outlet().note(|| format!("🙋 {tool} · asked — changed by a human, judged anew"));
+    }
+    if let Some(Substituted::Responded { result, .. }) = verdict.substituted {
+        run.outlet().note(|| format!("🙋 {tool} · asked — answered with a result"));
+        return Ok(told(run, &call, &id, verdict.event, &result).await);
+    }
     if let Some(note) = &verdict.receipt.approval {
         run.outlet().note(|| format!("🙋 {tool} · asked — {}", word(note.resolution)));
     }
-    if verdict.permit.is_ok() && verdict.event.params != event.params {
+    if verdict.permit.is_ok() && verdict.event.params != event.params && !edited {
         run.outlet().note(|| format!("✏️ {tool} · arguments rewritten"));
     }
     let permit = match verdict.permit {
         Ok(permit) => permit,
+        Err(blocked) if edited => {
+            // INVARIANT (blocked is gone): a human wanted another call than the one that stands there.
+            if is_unanswered(&blocked) {
+                redact_stored(run, transcript, &id).await?;
+            }
+            let told = "a human changed this call, and the changed call was stopped: ";
+            let reason = Text::from(format!("{told}{}", blocked.reason_or_default()));
+            let blocked = Blocked { reason: Some(reason.into()), ..blocked };
+            return refuse(run, transcript, &call, &verdict.event, &id, blocked).await;
+        }
         Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
     };
     let mut context = agent_context(run);
@@ -199,7 +219,20 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
             Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
         }
     }
-    execute(run, &call, &id, permit, verdict.event.params, context).await
+    execute(run, &call, &id, permit, verdict.event.params, context, edited).await
+}
+
+/// The result that a human gave in the place of the call: nothing runs, and it is judged as every result.
+async fn told(
+    run: &Run<'_>,
+    call: &ToolCall,
+    id: &ToolCallId,
+    event: ToolCallEvent,
+    result: &Text,
+) -> ToolResult {
+    let details = json!({ "status": "answered", "by": "human" });
+    let result = as_result(call, id, ToolOutput::text(result.as_str()).with_details(details), 0);
+    judged(run, call, id, event.tool_name, event.params, result, 0).await
 }
 
 /// A call that no gate is asked about.
@@ -222,7 +255,9 @@ fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -
 /// withdrawn in the store, so that whoever asked it learns of that.
 async fn permit(run: &Run<'_>, event: ToolCallEvent) -> Result<ToolVerdict, Stop> {
     let agent = run.agent;
-    let mut judging = std::pin::pin!(agent.engine.permit_tool_call(event, &run.call, &agent.attendance));
+    let can = [Substitute::Edit, Substitute::Respond];
+    let judging = agent.engine.permit_or_substitute(event, &run.call, &agent.attendance, &can);
+    let mut judging = std::pin::pin!(judging);
     tokio::select! {
         biased;
         () = run.stop.cancelled() => {}
@@ -311,6 +346,9 @@ async fn exec_env(
     Ok(Ok(kept))
 }
 
+/// What the model is told with the result of a call that a human changed.
+const CHANGED: &str = "[a human changed the arguments of this call before it ran; what follows is the result of the changed call]";
+
 /// Runs a call. `params` are its arguments for everybody but the tool: with placeholders where the tool gets values.
 async fn execute(
     run: &Run<'_>,
@@ -319,6 +357,7 @@ async fn execute(
     permit: Permitted<ToolCallEvent>,
     params: Params,
     mut context: ToolContext,
+    edited: bool,
 ) -> Result<ToolResult, Stop> {
     context.shown = Some(params.clone());
     let tool = permit.tool_name.clone();
@@ -334,7 +373,23 @@ async fn execute(
         failed: output.is_error,
         elapsed: started.elapsed(),
     });
-    let result = as_result(call, id, output, duration_ms);
+    let mut result = as_result(call, id, output, duration_ms);
+    if edited {
+        result.content.insert(0, Part::text(CHANGED));
+    }
+    Ok(judged(run, call, id, tool, params, result, duration_ms).await)
+}
+
+/// Has a result judged, and shows it to those who watch. Returns what the model is told.
+async fn judged(
+    run: &Run<'_>,
+    call: &ToolCall,
+    id: &ToolCallId,
+    tool: ToolName,
+    params: Params,
+    result: ToolResult,
+    duration_ms: u64,
+) -> ToolResult {
     let event = ToolAfterEvent::new(tool.clone(), id.clone(), result.is_error, result).params(params.clone());
     // The tool has run: what it did is judged and kept also when the turn is being stopped.
     let decided = run.agent.engine.decide::<ToolAfter>(event, &run.call).await.into_parts();
@@ -353,7 +408,7 @@ async fn execute(
             .result(result.clone())
             .error(result.is_error.then(|| result.visible_text().into()))
     });
-    Ok(result)
+    result
 }
 
 /// Runs the tool within a bound of time that holds for every tool, and survives its panic.
@@ -414,9 +469,6 @@ fn about(run: &Run<'_>, params: &Params) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use backstop_hooks::Params;
-    use serde_json::json;
-
     use super::*;
 
     /// The rules that judged an answer are those that judge its calls when they are run.

@@ -9,7 +9,7 @@ use backstop_config::{
 };
 use backstop_engine::{ApprovalSettings, Routes, ToolMatcher};
 use backstop_guards::limits::Pattern;
-use backstop_hooks::{Decision, Severity};
+use backstop_hooks::{Decision, Severity, Substitute};
 use backstop_store::{AskingLimits, KnownBy, NewApproval, People, PersonName};
 
 use super::{problem, tool_matcher};
@@ -65,10 +65,17 @@ fn number(number: u64) -> Option<NonZeroU32> {
 fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Problem> {
     let names = |names: &[Spanned<Name>]| names.iter().map(|name| name.value.as_str().to_owned()).collect();
     let decision = |word: &Spanned<AnswerWord>| match word.value {
-        AnswerWord::AllowOnce => Decision::AllowOnce,
-        AnswerWord::AllowAlways => Decision::AllowAlways,
-        AnswerWord::Deny => Decision::Deny,
+        AnswerWord::AllowOnce => Some(Decision::AllowOnce),
+        AnswerWord::AllowAlways => Some(Decision::AllowAlways),
+        AnswerWord::Deny => Some(Decision::Deny),
+        AnswerWord::Edit | AnswerWord::Respond => None,
     };
+    let substitute = |word: &Spanned<AnswerWord>| match word.value {
+        AnswerWord::Edit => Some(Substitute::Edit),
+        AnswerWord::Respond => Some(Substitute::Respond),
+        AnswerWord::AllowOnce | AnswerWord::AllowAlways | AnswerWord::Deny => None,
+    };
+    let says = !route.decisions.is_empty();
     let when = When::of(&route.when)?;
     Ok(backstop_engine::ApprovalRoute {
         fits: Arc::new(move |question| when.fits(question)),
@@ -83,7 +90,8 @@ fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Proble
             .after
             .as_ref()
             .map(|after| (after.value.duration(), names(&route.escalate.to))),
-        decisions: (!route.decisions.is_empty()).then(|| route.decisions.iter().map(decision).collect()),
+        decisions: says.then(|| route.decisions.iter().filter_map(decision).collect()),
+        substitutes: says.then(|| route.decisions.iter().filter_map(substitute).collect()),
     })
 }
 

@@ -1,6 +1,7 @@
 //! `backstop approvals`, `backstop allow-once`, `backstop grants`.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop::store::{Always, AlwaysScope, Amount, NotAnAmount};
@@ -43,6 +44,22 @@ enum ApprovalsCommand {
         /// What the model is told with it, such as what to do instead; at most 512 characters
         #[arg(long, value_name = "TEXT")]
         say: Option<String>,
+    },
+    /// Change the call that waits, where whoever asks can take that. The changed call is judged as a call of its own
+    Edit {
+        /// Its code, its id, or the beginning of its id
+        name: String,
+        /// The arguments as they should be, all of them, as one JSON object; `-` reads stdin. Masked secrets stay as they are shown
+        #[arg(long, value_name = "FILE")]
+        arguments: PathBuf,
+    },
+    /// Give the result of the call that waits, where whoever asks can take that. The call does not run
+    Respond {
+        /// Its code, its id, or the beginning of its id
+        name: String,
+        /// What the model is told as the result, at most 64 KiB; `-` reads stdin
+        #[arg(long)]
+        text: String,
     },
     /// Where people are told of questions away from this machine (`approvals.surfaces`)
     Surfaces {
@@ -112,6 +129,8 @@ impl ApprovalsArgs {
             ApprovalsCommand::Show { name, whole } => Settings::Show { name, whole },
             ApprovalsCommand::Approve(args) => args.lower(),
             ApprovalsCommand::Deny { name, say } => Settings::Deny { name, word: say },
+            ApprovalsCommand::Edit { name, arguments } => Settings::Edit { name, arguments },
+            ApprovalsCommand::Respond { name, text } => Settings::Respond { name, text },
             ApprovalsCommand::Surfaces { command: SurfacesCommand::List } => Settings::Surfaces(None),
             ApprovalsCommand::Surfaces { command: SurfacesCommand::Test { name } } => {
                 Settings::Surfaces(Some(name))

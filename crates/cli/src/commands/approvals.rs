@@ -1,13 +1,15 @@
 //! `backstop approvals` and `backstop allow-once`: a human's answers, given through the database or at a desk.
 
 mod starts;
+mod substitutes;
 mod surfaces;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use backstop::hooks::{Decision, Severity};
+use backstop::hooks::{Decision, Severity, Substitute};
 use backstop::store::{
-    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Grant, NewApproval, People, Reach,
+    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Given, Grant, NewApproval, People, Reach,
     Timestamp,
 };
 use serde_json::json;
@@ -33,6 +35,10 @@ pub(crate) enum Settings {
     Approve { name: String, always: Option<Always> },
     /// Deny it, with a word to the model.
     Deny { name: String, word: Option<String> },
+    /// Change the call that waits: to the arguments in this file.
+    Edit { name: String, arguments: PathBuf },
+    /// Give its result.
+    Respond { name: String, text: String },
     /// Allow one later call.
     AllowLater { name: String, ttl: Duration },
     /// List the surfaces, or test one.
@@ -60,6 +66,12 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             tell(&record, &answers, output, Some(&grants))?;
         }
         Settings::Deny { name, word } => answer(&answers, &name, Decision::Deny, word, output).await?,
+        Settings::Edit { name, arguments } => {
+            substitute(&answers, &name, substitutes::arguments(&arguments)?, output).await?;
+        }
+        Settings::Respond { name, text } => {
+            substitute(&answers, &name, substitutes::result(text)?, output).await?;
+        }
         Settings::AllowLater { name, ttl } => {
             let (place, record) = answers.find(&name).await?;
             tell(&place.allow_later(&record.id, ttl, who()).await?, &answers, output, None)?;
@@ -145,6 +157,8 @@ fn is_open(record: &ApprovalRecord, now: Timestamp) -> bool {
         ApprovalState::Allowed(_)
         | ApprovalState::Used { .. }
         | ApprovalState::Denied { .. }
+        | ApprovalState::Edited(_)
+        | ApprovalState::Responded(_)
         | ApprovalState::Cancelled { .. } => false,
     }
 }
@@ -179,6 +193,7 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
             request.amounts.iter().map(|one| format!("{} {}", one_line(&one.argument, 40), one.amount));
         text.push_str(&format!("  amounts: {}\n", amounts.collect::<Vec<_>>().join(", ")));
     }
+    text.push_str(&substitutes::told(request, &record.state));
     text.push_str(&request.starts.as_ref().map(starts::told).unwrap_or_default());
     text.push_str(&whence(request));
     for reason in &request.reasons {
@@ -203,7 +218,9 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
     }
     text.push_str(&format!("  digest: {}\n", request.digest.short()));
     text.push_str(&format!("  code: {}\n", paint.with(Style::Name, &record.code)));
-    let offered: Vec<&str> = request.allowed_decisions.iter().map(|decision| word(*decision)).collect();
+    let offered = request.allowed_decisions.iter().map(|decision| word(*decision));
+    let substitutes = request.substitutes.iter().copied().map(Substitute::as_str);
+    let offered: Vec<&str> = offered.chain(substitutes).collect();
     text.push_str(&format!("  answers: {}\n", offered.join(", ")));
     text.push_str(&format!("  asked: {}\n", ago(request.created_at, now)));
     text.push_str(&format!("  state: {}\n", state(record, now)));
@@ -245,6 +262,13 @@ fn state(record: &ApprovalRecord, now: Timestamp) -> String {
             let word = word.as_ref().map(|word| format!(": {}", one_line(word, 120)));
             format!("denied by {} {}{}", plain(by), ago(*at, now), word.unwrap_or_default())
         }
+        ApprovalState::Edited(one) => {
+            let by = plain(&one.by);
+            format!("changed by {by} {}; the changed call is judged as a call of its own", ago(one.at, now))
+        }
+        ApprovalState::Responded(one) => {
+            format!("answered with a result by {} {}", plain(&one.by), ago(one.at, now))
+        }
         ApprovalState::Unattended { .. } => {
             format!("nobody could be asked; `backstop allow-once {}` allows it", record.code)
         }
@@ -282,6 +306,11 @@ async fn answer(
 ) -> Result<(), Error> {
     let (place, record) = answers.find(name).await?;
     tell(&place.answer(&record.id, decision, word, who()).await?, answers, output, None)
+}
+
+async fn substitute(answers: &Answers, name: &str, given: Given, output: &Output) -> Result<(), Error> {
+    let (place, record) = answers.find(name).await?;
+    tell(&place.substitute(&record.id, given, who()).await?, answers, output, None)
 }
 
 fn tell(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backstop::hooks::ApprovalId;
 use backstop::store::{
-    Always, AlwaysError, AnswerStore, Answerer, ApprovalFilter, FindApprovalError, Identity, People,
+    Always, AlwaysError, AnswerStore, Answerer, ApprovalFilter, FindApprovalError, Given, Identity, People,
     PersonsAnswer, ResolveError, Timestamp, allow_always,
 };
 
@@ -36,6 +36,14 @@ pub(super) async fn answer(
         Request::Seen { id } => seen(store, &id, &answerer(String::new())).await?,
         Request::Answer { id, decision, word, by } => {
             let answer = PersonsAnswer::new(decision, answerer(by), now).with_word(&word.unwrap_or_default());
+            Reply::Question(store.answer_approval(&id, answer).await?.record.into())
+        }
+        Request::Substitute { id, given, by } => {
+            let answer = match given {
+                Given::Edit { arguments } => PersonsAnswer::edit(arguments, answerer(by), now),
+                Given::Respond { result } => PersonsAnswer::respond(result, answerer(by), now),
+            };
+            let answer = answer.map_err(|error| Error::Failed(error.to_string()))?;
             Reply::Question(store.answer_approval(&id, answer).await?.record.into())
         }
         Request::Always { id, always, by } => approve_always(store, &id, &always, &answerer(by)).await?,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
 use backstop::store::{
-    Always, ApprovalRecord, FindApprovalError, Grant, GrantId, People, RefusedQuestions, Store, VoidGrant,
+    Always, ApprovalRecord, FindApprovalError, Given, Grant, GrantId, People, RefusedQuestions, Store,
+    VoidGrant,
 };
 use rustix::process::getuid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -138,6 +139,16 @@ impl Place {
         by: String,
     ) -> Result<ApprovalRecord, Error> {
         self.question(Request::Answer { id: id.clone(), decision, word, by }).await
+    }
+
+    /// Puts something in the place of the call that waits.
+    pub(crate) async fn substitute(
+        &self,
+        id: &ApprovalId,
+        given: Given,
+        by: String,
+    ) -> Result<ApprovalRecord, Error> {
+        self.question(Request::Substitute { id: id.clone(), given, by }).await
     }
 
     /// Allows one later call.

@@ -25,14 +25,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backstop::hooks::{ApprovalId, Decision};
-use backstop::store::{Always, ApprovalRecord, Grant, GrantId, RefusedQuestions, VoidGrant};
+use backstop::store::{
+    Always, ApprovalRecord, Given, Grant, GrantId, MAX_WHOLE_BYTES, RefusedQuestions, VoidGrant,
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::Answers;
 pub(crate) use self::server::Desk;
 
-/// The longest request, in bytes.
-const MOST_REQUEST_BYTES: usize = 64 * 1024;
+/// The longest request, in bytes: with arguments that a person changed.
+const MOST_REQUEST_BYTES: usize = MAX_WHOLE_BYTES + 64 * 1024;
 /// The longest reply, in bytes.
 const MOST_REPLY_BYTES: usize = 64 * 1024 * 1024;
 /// The longest that a request or a reply may take to travel.
@@ -56,6 +58,8 @@ enum Request {
     Answer { id: ApprovalId, decision: Decision, word: Option<String>, by: String },
     /// The same, and from now on.
     Always { id: ApprovalId, always: Always, by: String },
+    /// Something in the place of the call that waits.
+    Substitute { id: ApprovalId, given: Given, by: String },
     /// An answer to one later call.
     Later { id: ApprovalId, ttl: Duration, by: String },
     /// All grants, the newest first.

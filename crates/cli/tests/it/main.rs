@@ -20,6 +20,7 @@ mod confine;
 mod daemon;
 mod demo;
 mod dialects;
+mod editing;
 mod explain;
 mod flood;
 mod footing;

@@ -60,8 +60,8 @@ item! {
         votes ("votes"): Setting<Whole<1, 100>> = Whole::clamped(1), OperatorOnly;
         /// Who may answer as well, once nobody has for some time.
         escalate ("escalate"): Escalate, OperatorOnly;
-        /// What may be answered, besides what the hooks that ask offer. Without it, all of that. Where several must allow a call,
-        /// nobody can allow it from now on.
+        /// What may be answered, of what the hooks that ask offer and whoever asks can take. Without it, all of that. Where several must
+        /// allow a call, nobody can allow it from now on, change it, or give its result.
         decisions ("decisions"): Vec<Spanned<AnswerWord>>, OperatorOnly;
     }
     check: check;
@@ -169,7 +169,11 @@ impl ApprovalWhen {
 impl ApprovalRoute {
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
         let at = &self.ask.at;
-        let always = self.decisions.iter().find(|decision| decision.value == AnswerWord::AllowAlways);
+        let is_ones = |decision: &&Spanned<AnswerWord>| match decision.value {
+            AnswerWord::AllowAlways | AnswerWord::Edit | AnswerWord::Respond => true,
+            AnswerWord::AllowOnce | AnswerWord::Deny => false,
+        };
+        let ones = self.decisions.iter().find(is_ones);
         let wrong = if self.ask.value == AskWhom::None {
             let says_more = self.votes.at.is_some()
                 || self.barred.at.is_some()
@@ -180,9 +184,17 @@ impl ApprovalRoute {
             })
         } else if self.escalate.after.is_some() == self.escalate.to.is_empty() {
             Some((at, "`escalate` needs `afterMs` and `to`: when, and to whom".to_owned()))
-        } else if let (2.., Some(always)) = (self.votes.value.get(), always) {
-            let why = "what several must allow nobody can allow from now on: leave `allow-always` out";
-            Some((&always.at, why.to_owned()))
+        } else if let (2.., Some(ones)) = (self.votes.value.get(), ones) {
+            let why = match ones.value {
+                AnswerWord::Edit => "what several must allow nobody can change: leave `edit` out",
+                AnswerWord::Respond => {
+                    "what several must allow nobody can give the result of: leave `respond` out"
+                }
+                AnswerWord::AllowAlways | AnswerWord::AllowOnce | AnswerWord::Deny => {
+                    "what several must allow nobody can allow from now on: leave `allow-always` out"
+                }
+            };
+            Some((&ones.at, why.to_owned()))
         } else {
             None
         };

@@ -368,6 +368,10 @@ choice! {
         AllowAlways = "allow-always",
         /// No.
         Deny = "deny",
+        /// Other arguments for the same tool, where whoever asks can take them.
+        Edit = "edit",
+        /// The result, without running the tool, where whoever asks can take it.
+        Respond = "respond",
     }
 }
 

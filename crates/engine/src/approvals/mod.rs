@@ -14,6 +14,7 @@
 //! the part of the host that shows it to people.
 
 mod asker;
+mod editing;
 mod petition;
 mod question;
 mod routes;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Text,
+    ApprovalRequest, CallContext, Contained, DEFAULT_TIMEOUT, Decision, Reason, Resolution, Substitute, Text,
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
@@ -31,6 +32,7 @@ use backstop_store::{
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
+pub(crate) use self::editing::{Editor, MAX_EDITS, Put};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
 use self::question::{query_of, question, rules_of, scope_of, told};
@@ -78,6 +80,24 @@ impl Default for ApprovalSettings {
 pub(crate) struct Settled {
     pub(crate) note: ApprovalNote,
     pub(crate) blocked: Option<Blocked>,
+    /// What stands in the place of the call, which is blocked then.
+    pub(crate) put: Option<Put>,
+}
+
+/// How a question is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    /// Who can be asked.
+    pub(crate) attendance: &'a Attendance,
+    /// Whether a grant or a code that somebody gave earlier answers it: an answer given to one question about the call is none to the next.
+    pub(crate) earlier: bool,
+    /// Whether the call has placeholders: no grant answers for it, and none comes of it, since with other values in their place it would
+    /// be another call.
+    pub(crate) sealed: bool,
+    /// What may be put in the place of the call.
+    pub(crate) substitutes: &'a [Substitute],
+    /// The person who wrote the call in the place of another one.
+    pub(crate) editor: Option<&'a Editor>,
 }
 
 /// The approvals of one engine.
@@ -100,24 +120,24 @@ impl Approvals {
         }
     }
 
-    /// Gets an answer for `event` from a human, or from a grant or a code that one gave earlier where `earlier` says
-    /// so: an answer given to one question about the call is none to the next. No grant answers for a call that is
-    /// `sealed`, and none comes of it: with other values in the place of its placeholders it would be another call.
+    /// Gets an answer about a call from a human, or from a grant or a code that one gave earlier.
     pub(crate) async fn settle(
         &self,
         exhibit: &Exhibit<'_>,
         requests: &[ApprovalRequest],
-        attendance: &Attendance,
-        earlier: bool,
-        sealed: bool,
+        terms: Terms<'_>,
     ) -> Settled {
+        let Terms { sealed, .. } = terms;
         let Exhibit { event, call, .. } = *exhibit;
         let mut petition = self.petition(requests, call);
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
+        question.edited_from = terms.editor.map(|editor| editor.from.clone());
+        question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
+        editing::offered(&mut question);
         let is_routed = routed.is_err() || question.route.is_some();
         let queries = match sealed {
             true => Vec::new(),
@@ -132,7 +152,7 @@ impl Approvals {
             title: question.title.clone(),
         };
         let answered = match routed {
-            Ok(()) => Box::pin(self.answer(question, &asking, attendance, earlier, &mut petition)).await,
+            Ok(()) => Box::pin(self.answer(question, &asking, terms, &mut petition)).await,
             Err(unroutable) => Ok(Answered::unroutable(unroutable, &asking)),
         };
         let answered = match answered {
@@ -140,27 +160,31 @@ impl Approvals {
             Ok(answered) => answered,
             Err(error) => Answered::unasked(&error).kept_from_the_host(),
         };
-        let Answered { resolution, record, grants, blocked } = answered;
+        let Answered { resolution, record, grants, blocked, put } = answered;
         let objection = petition.end(resolution).await;
         let rules = rules_of(requests);
-        let note = ApprovalNote { id: record.map(|record| record.id), resolution, digest, grants, rules };
-        Settled { note, blocked: blocked.or(objection) }
+        let (substitute, put) = put.unzip();
+        // Who objects to the end of a question does not want that anything comes of it.
+        let put = put.filter(|_| objection.is_none());
+        let id = record.map(|record| record.id);
+        let note = ApprovalNote { id, resolution, substitute, digest, grants, rules };
+        Settled { note, blocked: blocked.or(objection), put }
     }
 
     async fn answer(
         &self,
         mut question: NewApproval,
         asking: &Asking<'_>,
-        attendance: &Attendance,
-        earlier: bool,
+        terms: Terms<'_>,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
+        let Terms { attendance, earlier, editor, .. } = terms;
         let Asking { exhibit, requests, scope, offered, .. } = asking;
         let now = question.created_at;
         let offers_once = offered.contains(&Decision::AllowOnce);
         if earlier && let Some(grants) = self.granted(asking, now).await? {
             let resolution = Resolution::AllowAlways;
-            return Ok(Answered { resolution, record: None, grants, blocked: None });
+            return Ok(Answered { resolution, record: None, grants, blocked: None, put: None });
         }
         if earlier
             && offers_once
@@ -188,8 +212,18 @@ impl Approvals {
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
         let record = petition.open(&self.store, question, self.settings.limits).await?;
-        let record = self.wait(record, attendance).await?;
-        self.conclude(record, asking).await
+        let record = match editor {
+            Some(editor) => self.answered_by_editor(record, editor).await?,
+            None => record,
+        };
+        let record = match record.state {
+            ApprovalState::Pending => self.wait(record, attendance).await?,
+            _ => record,
+        };
+        match record.state {
+            ApprovalState::Edited(_) | ApprovalState::Responded(_) => self.substituted(record, asking).await,
+            _ => self.conclude(record, asking).await,
+        }
     }
 
     /// Returns the earlier grants that cover the requests, if they cover every one.
@@ -428,11 +462,13 @@ struct Answered {
     /// The grants that answered it.
     grants: Vec<GrantId>,
     blocked: Option<Blocked>,
+    /// What stands in the place of the call.
+    put: Option<(Substitute, Put)>,
 }
 
 impl Answered {
     fn allowed(resolution: Resolution, record: ApprovalRecord) -> Self {
-        Self { resolution, record: Some(record), grants: Vec::new(), blocked: None }
+        Self { resolution, record: Some(record), grants: Vec::new(), blocked: None, put: None }
     }
 
     /// Nobody could be asked. Where that is since the store failed it is no decision, and is told apart from one.
@@ -450,7 +486,8 @@ impl Answered {
         }
         let cause = BlockCause::Failure { kind: FailureKind::Unreachable };
         let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
-        Self { resolution: Resolution::Cancelled, record: None, grants: Vec::new(), blocked: Some(blocked) }
+        let resolution = Resolution::Cancelled;
+        Self { resolution, record: None, grants: Vec::new(), blocked: Some(blocked), put: None }
     }
 
     /// Nobody may answer.
@@ -479,6 +516,6 @@ impl Answered {
     fn denied(resolution: Resolution, record: Option<ApprovalRecord>, reason: Reason) -> Self {
         let cause = BlockCause::Approval { resolution };
         let blocked = Blocked { cause, reason: Some(reason), hook: None, owner: None };
-        Self { resolution, record, grants: Vec::new(), blocked: Some(blocked) }
+        Self { resolution, record, grants: Vec::new(), blocked: Some(blocked), put: None }
     }
 }

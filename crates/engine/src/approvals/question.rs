@@ -63,9 +63,13 @@ pub(super) fn question(
         // Nothing of it yet.
         unseen: true,
         masked: 0,
+        masked_at: Vec::new(),
         starts: None,
         amounts: if sealed { Vec::new() } else { amounts_of(event) },
         allowed_decisions: offered.collect(),
+        substitutes: Vec::new(),
+        edited_from: None,
+        given: None,
         created_at: now,
         expires_at: now.after(timeout),
         deadline: Uptime::now().map(|uptime| uptime.after(timeout)),

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, Decision};
+use backstop_hooks::{CallContext, Decision, Substitute};
 use backstop_store::{
     ApprovalReason, AskedPeople, Escalation, Identity, NewApproval, People, PersonName, Route, Uptime,
 };
@@ -33,6 +33,8 @@ pub struct ApprovalRoute {
     pub escalate: Option<(Duration, Vec<String>)>,
     /// What may be answered, if not all that is offered.
     pub decisions: Option<Vec<Decision>>,
+    /// What may be put in the place of the call, if not all that is offered. Nothing where several must allow it.
+    pub substitutes: Option<Vec<Substitute>>,
 }
 
 impl fmt::Debug for ApprovalRoute {
@@ -87,6 +89,9 @@ impl Routes {
             let all_may =
                 routes.iter().all(|route| route.decisions.as_ref().is_none_or(|may| may.contains(decision)));
             *decision == Decision::Deny || (all_may && (is_ones || *decision != Decision::AllowAlways))
+        });
+        question.substitutes.retain(|substitute| {
+            routes.iter().all(|route| route.substitutes.as_ref().is_none_or(|may| may.contains(substitute)))
         });
         let barred = match routes.iter().any(|route| route.bars_requester) {
             true => Some(barred(people, requester)?),
@@ -215,7 +220,8 @@ mod tests {
                 let fits = move |question: &NewApproval| {
                     question.reasons.iter().any(|reason| reason.title.as_str() == title)
                 };
-                ApprovalRoute { fits: Arc::new(fits), ask, bars_requester, votes, escalate, decisions }
+                let fits = Arc::new(fits);
+                ApprovalRoute { fits, ask, bars_requester, votes, escalate, decisions, substitutes: None }
             });
             routes.collect::<Vec<_>>()
         })

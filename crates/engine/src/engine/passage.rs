@@ -10,6 +10,10 @@
 //! Whatever hooks read to judge the call, such as a script that it runs, must be unchanged when the human has answered, and
 //! again when the permit is redeemed. Otherwise the call is refused, and may be made again.
 //!
+//! Where the host can take it, a human may answer with something in the place of the call. Other arguments are another call, which takes
+//! the whole passage again, with a receipt of its own that names the question of which it came; a result is returned, and nothing runs.
+//! The call that was made ends as one that a human denied.
+//!
 //! A host that sees calls only inside answers takes them the same way up to the permit, but does not
 //! get one, because somebody else runs the tool ([`Engine::foresee`], [`Engine::conclude`]).
 //!
@@ -19,21 +23,26 @@
 use std::sync::Arc;
 
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason, Resolution};
+use backstop_hooks::{
+    ApprovalId, ApprovalRequest, CallContext, Digest, Fact, PointId, Reason, Resolution, Substitute,
+};
+use backstop_store::EditedFrom;
 
 use super::Engine;
-use crate::approvals::Attendance;
+use crate::approvals::{Attendance, Editor, MAX_EDITS, Put, Terms};
 use crate::exhibit::Exhibit;
 use crate::hook_options::HookMeta;
 use crate::permit::{CHANGED_SINCE, Permitted};
-use crate::receipt::{BlockCause, Blocked, FailureKind, Receipt, Said};
+use crate::receipt::{BlockCause, Blocked, EditedCall, FailureKind, Receipt, Said};
 use crate::registry::Snapshot;
 use crate::seal::{self, Unsealed};
-use crate::tool_call::{Reviewed, ToolVerdict, tool_call_digest, tool_key};
+use crate::tool_call::{Reviewed, Substituted, ToolVerdict, tool_call_digest, tool_key};
 use crate::underway::Underway;
 
 /// The most questions that humans are asked about one call, because hooks that came meanwhile had others.
 const MAX_QUESTIONS: usize = 3;
+/// Most characters of who changed a call, in its receipt.
+const MOST_WHO_CHARS: usize = 256;
 
 /// A tool call on its way, once hooks have judged it.
 struct Passage<'a> {
@@ -41,12 +50,39 @@ struct Passage<'a> {
     snapshot: Arc<Snapshot>,
     call: &'a CallContext,
     attendance: &'a Attendance,
+    /// What the host can take in its place.
+    substitutes: &'a [Substitute],
+    /// Who wrote it in the place of another one.
+    editor: Option<&'a Editor>,
     /// What was asked about it and allowed.
     approved: Vec<ApprovalRequest>,
     /// By which request.
     approval: Option<ApprovalId>,
     /// What hooks judged it by besides itself.
     facts: Vec<Fact>,
+    /// What stands in its place.
+    put: Option<Put>,
+}
+
+impl<'a> Passage<'a> {
+    fn new(
+        snapshot: Arc<Snapshot>,
+        call: &'a CallContext,
+        attendance: &'a Attendance,
+        facts: Vec<Fact>,
+    ) -> Self {
+        Self {
+            snapshot,
+            call,
+            attendance,
+            substitutes: &[],
+            editor: None,
+            approved: Vec::new(),
+            approval: None,
+            facts,
+            put: None,
+        }
+    }
 }
 
 /// A tool call of which only the answer, or the offer, is seen, once hooks have judged it.
@@ -117,8 +153,7 @@ impl Engine {
             foreseen;
         let blocked = match (blocked, question) {
             (None, Question::Put(attendance)) if !changed && !requests.is_empty() => {
-                let (approved, approval) = (Vec::new(), None);
-                let mut passage = Passage { snapshot, call, attendance, approved, approval, facts };
+                let mut passage = Passage::new(snapshot, call, attendance, facts);
                 self.settle(&mut passage, &event, judged, requests, &mut underway).await
             }
             (blocked, _) => {
@@ -145,14 +180,67 @@ impl Engine {
         call: &CallContext,
         attendance: &Attendance,
     ) -> ToolVerdict {
+        self.pass(event, call, attendance, &[], None).await.0
+    }
+
+    /// As [`permit_tool_call`](Self::permit_tool_call), for a host that can take something in the place of the call: what
+    /// `substitutes` say. With [`Substitute::Edit`] it runs the tool with the arguments of the permit, whatever they are, and tells the model by
+    /// [`ToolVerdict::substituted`] that they were changed. With [`Substitute::Respond`] it takes the result that a human gave, has
+    /// it judged as every result, and runs nothing.
+    pub async fn permit_or_substitute(
+        &self,
+        event: ToolCallEvent,
+        call: &CallContext,
+        attendance: &Attendance,
+        substitutes: &[Substitute],
+    ) -> ToolVerdict {
+        let (mut verdict, mut put) = self.pass(event, call, attendance, substitutes, None).await;
+        let mut edits = 0;
+        loop {
+            let edit = match put {
+                None => return verdict,
+                Some(Put::Result { from: EditedFrom { approval, by, .. }, result }) => {
+                    verdict.substituted = Some(Substituted::Responded { approval, by, result });
+                    return verdict;
+                }
+                Some(Put::Call(edit)) => edit,
+            };
+            edits += 1;
+            let (event, editor) = edit.of(&verdict.event);
+            let is_last = edits >= MAX_EDITS;
+            let offered = substitutes.iter().copied();
+            let offered: Vec<Substitute> =
+                offered.filter(|substitute| !(is_last && *substitute == Substitute::Edit)).collect();
+            // Boxed: few calls are changed, and the others need not carry the room.
+            let passing = Box::pin(self.pass(event, call, attendance, &offered, Some(&editor)));
+            (verdict, put) = passing.await;
+            let EditedFrom { approval, by, .. } = editor.from;
+            verdict.substituted = Some(Substituted::Edited { approval, by });
+        }
+    }
+
+    /// Takes one call through every gate. Returns what stands in its place, if a human wants that.
+    async fn pass(
+        &self,
+        event: ToolCallEvent,
+        call: &CallContext,
+        attendance: &Attendance,
+        substitutes: &[Substitute],
+        editor: Option<&Editor>,
+    ) -> (ToolVerdict, Option<Put>) {
         let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let ruling = self.ruling(&event, call).await;
         let snapshot = self.0.registry.snapshot();
         let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
-        let Reviewed { event, blocked, requests, moot, facts, receipt, .. } = reviewed;
-        let mut passage = Passage { snapshot, call, attendance, approved: Vec::new(), approval: None, facts };
+        let Reviewed { event, blocked, requests, moot, facts, mut receipt, .. } = reviewed;
+        let mut passage = Passage { substitutes, editor, ..Passage::new(snapshot, call, attendance, facts) };
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
+        if let Some(Editor { from, .. }) = editor {
+            let EditedFrom { approval, digest, .. } = from.clone();
+            let by = from.by.chars().take(MOST_WHO_CHARS).collect();
+            receipt.record_mut().edited_from = Some(EditedCall { approval, digest, by });
+        }
         underway.hold(receipt);
         self.0.approvals.cancel(&moot, call).await;
         let blocked = match blocked {
@@ -170,8 +258,10 @@ impl Engine {
             receipt.stop(blocked);
         }
         let kept = self.keep(&receipt).await;
-        // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
-        let permit = permit.and_then(|unsealed| match kept || receipt.approval.is_none() {
+        // INVARIANT (fail closed): that a human allowed, or wrote, this must be on record before anything comes of it.
+        let is_recorded = kept || (receipt.approval.is_none() && editor.is_none());
+        let put = passage.put.take().filter(|_| kept);
+        let permit = permit.and_then(|unsealed| match is_recorded {
             true => Ok(unsealed),
             false => Err(self.unkept(&mut receipt)),
         });
@@ -186,7 +276,7 @@ impl Engine {
             };
             Permitted::judged(value, judged, tool_call_digest, passage.approval, facts)
         });
-        ToolVerdict { permit, event, receipt }
+        (ToolVerdict { permit, event, receipt, substituted: None }, put)
     }
 
     /// Gets a human's answer about a call, and has it judged by the hooks that came meanwhile. Returns why it is
@@ -199,13 +289,16 @@ impl Engine {
         mut requests: Vec<ApprovalRequest>,
         underway: &mut Underway<'_>,
     ) -> Option<Blocked> {
-        let Passage { call, attendance, .. } = *passage;
+        let Passage { call, attendance, substitutes, editor, .. } = *passage;
         let sealed = seal::has_placeholders(&passage.snapshot, event, call);
         for round in 0..MAX_QUESTIONS {
             let first = round == 0;
             let snapshot = &passage.snapshot;
             let exhibit = Exhibit { snapshot, event, call };
-            let settled = self.0.approvals.settle(&exhibit, &requests, attendance, first, sealed).await;
+            let editor = editor.filter(|_| first);
+            let terms = Terms { attendance, earlier: first, sealed, substitutes, editor };
+            let settled = self.0.approvals.settle(&exhibit, &requests, terms).await;
+            passage.put = settled.put;
             passage.approval.clone_from(&settled.note.id);
             let (saw, resolution) = (settled.note.digest, settled.note.resolution);
             underway.note(|receipt| receipt.record_mut().approval = Some(settled.note));

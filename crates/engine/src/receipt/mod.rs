@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstop_hooks::{
     AgentId, ApprovalId, CallContext, Digest, DigestForm, FrontEnd, OwnerId, PointId, Requester, Resolution,
-    RuleId, RunId, SessionId, SessionKey, ToolCallId, ToolName, Trace, TraceId,
+    RuleId, RunId, SessionId, SessionKey, Substitute, ToolCallId, ToolName, Trace, TraceId,
 };
 use backstop_store::{GrantId, audit_id};
 use serde::{Serialize, Serializer};
@@ -86,6 +86,9 @@ pub struct ApprovalNote {
     pub id: Option<ApprovalId>,
     /// How it ended.
     pub resolution: Resolution,
+    /// What the human put in the place of the call, if that is how it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub substitute: Option<Substitute>,
     /// The digest the human saw.
     pub digest: Digest,
     /// The grants that answered, if grants did.
@@ -94,6 +97,18 @@ pub struct ApprovalNote {
     /// The rules that required a human, if the hooks that asked name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleId>,
+}
+
+/// Of which question a call came that a human changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EditedCall {
+    /// The question.
+    pub approval: ApprovalId,
+    /// The digest of the call as it was.
+    pub digest: Digest,
+    /// Who changed it.
+    pub by: String,
 }
 
 /// Which agent, session, run and call the dispatch belongs to.
@@ -175,6 +190,8 @@ pub struct Record {
     pub facts: Vec<Digest>,
     /// How a human was asked, and the result.
     pub approval: Option<ApprovalNote>,
+    /// Of which question the value came, if a human changed another one into it.
+    pub edited_from: Option<EditedCall>,
     /// Who was asked, in order.
     pub steps: Vec<Step>,
     /// The hooks that there were; absent where nobody reads receipts.
@@ -204,6 +221,7 @@ static NO_RECORD: Record = Record {
     form: DigestForm::Whole,
     facts: Vec::new(),
     approval: None,
+    edited_from: None,
     steps: Vec::new(),
     hooks: None,
     elapsed: Duration::ZERO,
@@ -296,6 +314,8 @@ impl Receipt {
             #[serde(skip_serializing_if = "Option::is_none")]
             approval: &'a Option<ApprovalNote>,
             #[serde(skip_serializing_if = "Option::is_none")]
+            edited_from: &'a Option<EditedCall>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             hook_set: Option<Digest>,
             #[serde(skip_serializing_if = "Places::is_empty", serialize_with = "as_text")]
             silent: Places,
@@ -332,6 +352,7 @@ impl Receipt {
             digest_version: (self.form != DigestForm::Whole).then(|| self.form.version()),
             facts: &self.facts,
             approval: &self.approval,
+            edited_from: &self.edited_from,
             hook_set: asked.hook_set,
             silent: asked.silent,
             silent_again: asked.silent_again,
@@ -442,7 +463,7 @@ impl Receipt {
 
     /// Returns whether something was stopped or asked: such a receipt is stored before its answer leaves.
     pub fn is_decisive(&self) -> bool {
-        self.blocked.is_some() || self.approval.is_some()
+        self.blocked.is_some() || self.approval.is_some() || self.edited_from.is_some()
     }
 
     /// Returns the receipt's id as text.

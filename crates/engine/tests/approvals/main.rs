@@ -11,6 +11,7 @@ mod support;
 
 mod answers;
 mod atomicity;
+mod editing;
 mod listeners;
 mod mutants;
 mod routes;

@@ -52,6 +52,7 @@ fn route(ask: &[&str], votes: u32) -> ApprovalRoute {
         votes: NonZeroU32::new(votes).unwrap(),
         escalate: None,
         decisions: None,
+        substitutes: None,
     }
 }
 

@@ -21,11 +21,12 @@ use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{
-    Decision, Digest, HookId, Json, OwnerId, Secret, Severity, Text, TimeoutBehavior, ToolName, hook_fn,
+    Decision, Digest, HookId, Json, OwnerId, Secret, Severity, Substitute, Text, TimeoutBehavior, ToolName,
+    hook_fn,
 };
 use backstop_store::{
-    ApprovalReason, ApprovalState, AuditBody, Durability, GrantPlace, NewAccessToken, NewApproval,
-    NewAuditEntry, Scope, SqliteStore, StartedProcess, Starts, Store, Timestamp,
+    ApprovalReason, ApprovalState, AuditBody, Durability, EditedFrom, GrantPlace, NewAccessToken,
+    NewApproval, NewAuditEntry, Scope, SqliteStore, StartedProcess, Starts, Store, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -122,6 +123,13 @@ impl Stage {
             program: Some(vec![word("marker")]),
         };
         let whole = said.get("whole").is_some();
+        let substitutes = said.get("substitutes").is_some();
+        let from = said.get("from").and_then(Value::as_str).map(|id| EditedFrom {
+            approval: id.to_owned().into(),
+            by: word("ann, by the console"),
+            digest: Digest::of_text("test", "before"),
+            shown: Json::new(json!({ "command": word("before") })),
+        });
         let question = NewApproval {
             agent: word("bot").into(),
             session_key: "key".to_owned().into(),
@@ -142,9 +150,13 @@ impl Stage {
             whole: whole.then(|| Json::new(arguments)),
             unseen: whole,
             masked: 1,
+            masked_at: Vec::new(),
             starts: Some(starts),
             amounts: Vec::new(),
             allowed_decisions: vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny],
+            substitutes: if substitutes { vec![Substitute::Edit, Substitute::Respond] } else { Vec::new() },
+            edited_from: from,
+            given: None,
             created_at: now,
             expires_at: now.after(Duration::from_secs(600)),
             deadline: None,
@@ -211,7 +223,8 @@ impl Stage {
                     ApprovalState::Denied { word, .. } => word.as_ref().map(ToString::to_string),
                     _ => None,
                 };
-                json!({"status": record.state.status().as_str(), "by": record.state.by(), "word": word})
+                let given = record.request.given.as_ref().map(|given| serde_json::to_value(given).unwrap());
+                json!({"given": given, "status": record.state.status().as_str(), "by": record.state.by(), "word": word})
             }
             "grants" => self.engine.answer_store().grants(99).await.unwrap().len().into(),
             other => panic!("the script says `{other}`"),
@@ -273,6 +286,11 @@ async fn another_port_is_sent_nothing_that_opens_the_console() {
 #[tokio::test]
 async fn two_people_see_who_was_first() {
     plays("two").await;
+}
+
+#[tokio::test]
+async fn a_person_changes_a_call_and_gives_a_result() {
+    plays("editing").await;
 }
 
 #[tokio::test]

@@ -193,6 +193,53 @@ async function two() {
   }
 }
 
+/** Something in the place of the call, and what the page says of it afterwards. */
+async function editing() {
+  const [ann, bob] = [await person(ANN), await person(BOB, { javaScriptEnabled: false })];
+  const plain = await tell("ask");
+  await ann.goto(at(ann, `/approvals/${plain}`));
+  is(await ann.locator("#edit, #respond").count(), 0, "nothing is offered that whoever asks can't take");
+  const secret = "a\u202eb";
+  const id = await tell("ask", { substitutes: true, arguments: { command: "marker one", cwd: "/p", note: secret } });
+  await Promise.all([ann, bob].map((page) => page.goto(at(page, `/approvals/${id}`))));
+  await ann.getByText("Change the call").click();
+  const written = await ann.inputValue("#edit-arguments");
+  is(JSON.parse(written), { command: "marker one", cwd: "/p", note: secret }, "the exact arguments");
+  holds(!written.includes(secret), "what can't be seen is spelled out");
+  for (const [wrong, why] of [["{", "this is no JSON"], ["[]", "one JSON object"]]) {
+    await ann.fill("#edit-arguments", wrong);
+    await ann.getByRole("button", { name: "Run the changed call" }).click();
+    holds((await ann.textContent("[role=alert]")).includes(why), why);
+    await ann.getByText("Change the call").click();
+  }
+  await ann.fill("#edit-arguments", written.replace("marker one", "marker two <b>"));
+  await ann.getByRole("button", { name: "Run the changed call" }).click();
+  await ann.waitForSelector("#state [data-is=edited]");
+  is(await ann.locator("#diff del").allTextContents(), ['-   "command": "marker one",']);
+  is(await ann.locator("#diff ins").allTextContents(), ['+   "command": "marker two <b>",']);
+  is(await tell("state", id).then(({ given }) => given.edit.arguments.command), "marker two <b>");
+  is(await ann.locator(".answers").count(), 0, "nothing is left to answer");
+  // Whoever answers all the same is told who was first.
+  await bob.getByRole("button", { name: "Allow once", exact: true }).click();
+  const told = await bob.textContent("[role=alert]");
+  holds(told.includes("ann, by the console") && told.includes("was first and changed the call"), told);
+  // A result.
+  const other = await tell("ask", { substitutes: true });
+  await ann.goto(at(ann, `/approvals/${other}`));
+  await ann.getByText("Give the result").click();
+  await ann.fill("#respond-result", "three files\nand a folder");
+  await ann.getByRole("button", { name: "Answer with this" }).click();
+  await ann.waitForSelector("#state [data-is=responded]");
+  is(await ann.textContent("#given"), "three files\nand a folder");
+  is((await tell("state", other)).given.respond.result, "three files\nand a folder");
+  // The question about a changed call says of which one it came.
+  const child = await tell("ask", { from: id, arguments: { command: "after" } });
+  await ann.goto(at(ann, `/approvals/${child}`));
+  holds((await ann.textContent("#diff")).includes('"before"'), "before and after");
+  await ann.getByRole("link", { name: "another call" }).click();
+  await ann.waitForURL(new RegExp(id));
+}
+
 async function scriptless() {
   const page = await person(ANN, { javaScriptEnabled: false });
   const [id, late] = [await tell("ask"), await tell("ask")];
@@ -255,7 +302,7 @@ async function hostile() {
   const page = await person(ANN, { viewport: { width: 390, height: 800 } });
   await page.addInitScript(() => { window.hit = 0; });
   for (const text of HOSTILE) {
-    const id = await tell("ask", { title: text, tool: text, everywhere: text, arguments: { [text]: text } });
+    const id = await tell("ask", { title: text, tool: text, everywhere: text, substitutes: true, from: "one", arguments: { [text]: text } });
     await tell("pass", { receipt: { point: text, verdict: text, agentId: text, sessionId: text, blocked: { hook: text, reason: { rules: [text] } } } });
     for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/sessions/one?id=${encodeURIComponent(text)}`, `/audit?text=${encodeURIComponent(text)}`]) {
       await page.goto(at(page, path));
@@ -399,7 +446,7 @@ async function reading() {
 }
 
 async function axes() {
-  const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true })];
+  const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true }), await tell("ask", { substitutes: true, from: "one" })];
   await tell("pass", { count: 5, receipt: { verdict: "block", sessionId: "session", blocked: { cause: "decision", hook: "gate" } } });
   for (const look of [
     { colorScheme: "light" },
@@ -434,4 +481,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, notified, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, editing, notified, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);

@@ -2,6 +2,7 @@
 
 mod reads;
 mod streams;
+mod substitutes;
 mod tokens;
 
 use std::sync::Arc;

@@ -1,18 +1,22 @@
 //! What people answer.
 
-use backstop_hooks::{Decision, Text};
+use backstop_hooks::{Decision, Params, Text};
 
 use super::people::Answerer;
 use super::state::ApprovalRecord;
+use super::substitute::{self, Given, UnfitSubstitute};
 use crate::Timestamp;
 
 /// The most characters of what a person says with a denial.
 pub const MAX_WORD_CHARS: usize = 512;
 
 /// A person's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PersonsAnswer {
+    /// What it counts as where several answer. Something that stands in the place of the call is an allowing answer.
     pub(crate) decision: Decision,
+    /// What stands in the place of the call, if something does: then the call itself does not run.
+    pub(crate) given: Option<Given>,
     pub(crate) word: Option<Text>,
     pub(crate) by: Answerer,
     pub(crate) at: Timestamp,
@@ -22,7 +26,32 @@ pub struct PersonsAnswer {
 impl PersonsAnswer {
     /// Creates an answer; `by` says who gives it.
     pub fn new(decision: Decision, by: impl Into<Answerer>, at: Timestamp) -> Self {
-        Self { decision, word: None, by: by.into(), at, has_grants: false }
+        Self { decision, given: None, word: None, by: by.into(), at, has_grants: false }
+    }
+
+    /// Creates an answer that changes the call: other arguments, all of them, for the same tool. Secrets stay masked in them as they
+    /// were shown ([`NewApproval::restored`](crate::NewApproval::restored)).
+    ///
+    /// # Errors
+    ///
+    /// [`UnfitSubstitute::LargeArguments`] for more than [`MAX_WHOLE_BYTES`](crate::MAX_WHOLE_BYTES) of JSON.
+    pub fn edit(arguments: Params, by: impl Into<Answerer>, at: Timestamp) -> Result<Self, UnfitSubstitute> {
+        let given = substitute::fit(Given::Edit { arguments })?;
+        Ok(Self { given: Some(given), ..Self::new(Decision::AllowOnce, by, at) })
+    }
+
+    /// Creates an answer that is the result of the call, which does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`UnfitSubstitute`] for a result that is empty, or has more than [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES).
+    pub fn respond(
+        result: impl Into<Text>,
+        by: impl Into<Answerer>,
+        at: Timestamp,
+    ) -> Result<Self, UnfitSubstitute> {
+        let given = substitute::fit(Given::Respond { result: result.into() })?;
+        Ok(Self { given: Some(given), ..Self::new(Decision::AllowOnce, by, at) })
     }
 
     /// Says that grants were written with the answer, so that the call that asked adds none.

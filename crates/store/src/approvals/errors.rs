@@ -1,11 +1,12 @@
 //! Why a question or an answer does not count.
 
-use backstop_hooks::{AgentId, ApprovalId, Decision};
+use backstop_hooks::{AgentId, ApprovalId, Decision, Substitute};
 
 use super::MAX_APPROVAL_BYTES;
 use super::limits::TooMany;
 use super::route::NotAsked;
 use super::state::ApprovalStatus;
+use super::substitute::MaskMoved;
 use crate::{StoreError, Timestamp};
 
 /// Why a question was not stored.
@@ -64,6 +65,24 @@ pub enum ResolveError {
         code: String,
         /// The answer.
         decision: Decision,
+    },
+    /// Whoever asked can't take that in the place of the call, or what several must allow has nothing in its place.
+    #[error(
+        "approval `{code}` can't be answered with {substitute}\nhint: its answers are those that `backstop approvals show {code}` lists"
+    )]
+    NoSubstitute {
+        /// Its code.
+        code: String,
+        /// What was given.
+        substitute: Substitute,
+    },
+    /// The arguments hold the mask of a secret where it can't be told what it stands for.
+    #[error("approval `{code}`: {moved}")]
+    Masked {
+        /// Its code.
+        code: String,
+        /// Where.
+        moved: MaskMoved,
     },
     /// A part of the call has been shown to nobody.
     #[error(

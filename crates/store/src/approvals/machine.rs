@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use backstop_hooks::{Decision, Digest};
+use backstop_hooks::{Decision, Digest, Substitute};
 
 use super::route::{self, Ballot, Vote};
+use super::substitute::{Given, Substitution};
 use super::{
     ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError,
     CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
@@ -16,6 +17,8 @@ use crate::Timestamp;
 pub(crate) struct Step<T> {
     pub(crate) vote: Option<Voted>,
     pub(crate) next: Option<ApprovalState>,
+    /// What a human puts in the place of the call, to be kept with the question.
+    pub(crate) given: Option<Given>,
     pub(crate) answer: T,
 }
 
@@ -29,17 +32,20 @@ pub(crate) struct Voted {
 
 impl<T> Step<T> {
     fn stay(answer: T) -> Self {
-        Self { vote: None, next: None, answer }
+        Self { vote: None, next: None, given: None, answer }
     }
 
     fn become_(next: ApprovalState, answer: T) -> Self {
-        Self { vote: None, next: Some(next), answer }
+        Self { vote: None, next: Some(next), given: None, answer }
     }
 
     /// Takes the step with a record that nobody else touches meanwhile.
     pub(crate) fn take(self, record: &mut ApprovalRecord) -> T {
         if let Some(Voted { vote, .. }) = self.vote {
             record.put_vote(vote);
+        }
+        if let Some(given) = self.given {
+            record.request.given = Some(given);
         }
         if let Some(next) = self.next {
             record.state = next;
@@ -65,7 +71,7 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
         return Step::stay(Err(refused));
     }
     if record.state != ApprovalState::Pending {
-        let repeated = given_answer(&record.state) == Some(decision);
+        let repeated = is_given(&record.state, answer);
         return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
     }
     if record.request.is_over(now) {
@@ -73,6 +79,11 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     }
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
+    }
+    if let Some(given) = &answer.given
+        && let Err(refused) = takes(record, given)
+    {
+        return Step::stay(Err(refused));
     }
     let Tally { vote, is_new, carried } = match tally(record, answer) {
         Ok(tally) => tally,
@@ -88,10 +99,66 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
             ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
         }
         (Decision::AllowOnce | Decision::AllowAlways, None) => {
-            return Step { vote, next: None, answer: Ok(is_new) };
+            return Step { vote, next: None, given: None, answer: Ok(is_new) };
         }
     };
-    Step { vote, next: Some(state), answer: Ok(true) }
+    if let Some(given) = &answer.given {
+        let state = substituted(given, by, now);
+        return Step { vote, next: Some(state), given: Some(given.clone()), answer: Ok(true) };
+    }
+    Step { vote, next: Some(state), given: None, answer: Ok(true) }
+}
+
+fn substituted(given: &Given, by: &Answerer, at: Timestamp) -> ApprovalState {
+    let substitution = Substitution::new(given, by, at);
+    match given.substitute() {
+        Substitute::Edit => ApprovalState::Edited(substitution),
+        Substitute::Respond => ApprovalState::Responded(substitution),
+    }
+}
+
+/// Refuses what whoever asked can't take in the place of its call.
+fn takes(record: &ApprovalRecord, given: &Given) -> Result<(), ResolveError> {
+    let ApprovalRecord { request, .. } = record;
+    // INVARIANT (as many as must): what one person makes of a call nobody else has allowed.
+    let is_ones = request.route.as_ref().is_none_or(|route| route.votes.get() == 1);
+    let substitute = given.substitute();
+    if !is_ones || !request.substitutes.contains(&substitute) {
+        return Err(ResolveError::NoSubstitute { code: record.code.clone(), substitute });
+    }
+    match given {
+        Given::Respond { .. } => Ok(()),
+        // INVARIANT (a mask is no value): here nobody knows what it hides, only where it may stand.
+        Given::Edit { arguments } => {
+            let shown = request.shown().to_value();
+            let moved = request.restored(&shown, &arguments.to_value()).map(drop);
+            moved.map_err(|moved| ResolveError::Masked { code: record.code.clone(), moved })
+        }
+    }
+}
+
+/// Whoever asked takes what a human put in the place of the call.
+pub(crate) fn take_given(
+    record: &ApprovalRecord,
+    digest: &Digest,
+    now: Timestamp,
+) -> Step<Result<(), ConsumeError>> {
+    if record.request.digest != *digest {
+        return Step::stay(Err(ConsumeError::OtherCall { code: record.code.clone() }));
+    }
+    let taken = |substitution: &Substitution| Substitution { taken_at: Some(now), ..substitution.clone() };
+    match &record.state {
+        ApprovalState::Edited(one) if one.taken_at.is_none() => {
+            Step::become_(ApprovalState::Edited(taken(one)), Ok(()))
+        }
+        ApprovalState::Responded(one) if one.taken_at.is_none() => {
+            Step::become_(ApprovalState::Responded(taken(one)), Ok(()))
+        }
+        state => {
+            let (code, status) = (record.code.clone(), state.status());
+            Step::stay(Err(ConsumeError::NotAllowed { code, status }))
+        }
+    }
 }
 
 /// What an answer of somebody who may answer comes to.
@@ -150,10 +217,13 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
 
 /// Whether no answer can count any more, so that nobody needs to be shown the arguments.
 pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool {
-    match record.state {
+    match &record.state {
         ApprovalState::Used { .. } | ApprovalState::Denied { .. } => true,
+        ApprovalState::Edited(one) | ApprovalState::Responded(one) if one.taken_at.is_some() => true,
         ApprovalState::Pending | ApprovalState::Allowed(_) => false,
-        ApprovalState::Unattended { .. }
+        ApprovalState::Edited(_)
+        | ApprovalState::Responded(_)
+        | ApprovalState::Unattended { .. }
         | ApprovalState::TimedOut { .. }
         | ApprovalState::Cancelled { .. } => now > record.request.expires_at.after(ANSWERABLE),
     }
@@ -210,7 +280,10 @@ pub(crate) fn allow_later(
         return Step::stay(Err(refused));
     }
     match record.state {
-        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => return Step::stay(Err(already(record))),
+        ApprovalState::Used { .. }
+        | ApprovalState::Denied { .. }
+        | ApprovalState::Edited(_)
+        | ApprovalState::Responded(_) => return Step::stay(Err(already(record))),
         _ if !offers(record, Decision::AllowOnce) => {
             return Step::stay(Err(not_offered(record, Decision::AllowOnce)));
         }
@@ -234,7 +307,7 @@ pub(crate) fn allow_later(
     };
     let allowed =
         carried.map(|carried| ApprovalState::Allowed(carried.allowance(Decision::AllowOnce, now, reach)));
-    Step { vote, next: allowed.or(ended.map(|ended| ended.state)), answer: Ok(()) }
+    Step { vote, next: allowed.or(ended.map(|ended| ended.state)), given: None, answer: Ok(()) }
 }
 
 /// The call that waited is gone with its process: what a human allowed and nobody used counts for one later call.
@@ -297,15 +370,16 @@ fn offers(record: &ApprovalRecord, decision: Decision) -> bool {
             && (decision != Decision::AllowAlways || is_ones))
 }
 
-/// Returns the answer that a human gave to the question as it was asked.
-fn given_answer(state: &ApprovalState) -> Option<Decision> {
-    match state {
-        ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(allowance.decision),
-        ApprovalState::Denied { .. } => Some(Decision::Deny),
-        ApprovalState::Pending
-        | ApprovalState::Unattended { .. }
-        | ApprovalState::TimedOut { .. }
-        | ApprovalState::Cancelled { .. } => None,
+/// Returns whether this is the answer that a human gave to the question as it was asked.
+fn is_given(state: &ApprovalState, answer: &PersonsAnswer) -> bool {
+    match (state, &answer.given) {
+        (ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. }, None) => {
+            allowance.decision == answer.decision
+        }
+        (ApprovalState::Denied { .. }, None) => answer.decision == Decision::Deny,
+        (ApprovalState::Edited(one), Some(given @ Given::Edit { .. }))
+        | (ApprovalState::Responded(one), Some(given @ Given::Respond { .. })) => one.given == given.digest(),
+        _ => false,
     }
 }
 

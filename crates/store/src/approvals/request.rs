@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use backstop_hooks::{
-    AgentId, Decision, Digest, HookId, Json, OwnerId, RuleId, RunId, SessionId, SessionKey, Severity, Text,
-    TimeoutBehavior, ToolCallId, ToolName,
+    AgentId, Decision, Digest, HookId, Json, OwnerId, RuleId, RunId, SessionId, SessionKey, Severity,
+    Substitute, Text, TimeoutBehavior, ToolCallId, ToolName,
 };
 use serde::{Deserialize, Serialize};
 
 use super::route::Route;
 use super::starts::{self, Starts};
+use super::substitute::{EditedFrom, Given};
 use crate::{AmountArgument, GrantPlace, Timestamp, Uptime};
 
 /// A question to be stored.
@@ -64,6 +65,9 @@ pub struct NewApproval {
     /// How many secrets are masked in what is shown.
     #[serde(default, skip_serializing_if = "starts::is_zero")]
     pub masked: usize,
+    /// Where they are masked: the places of texts in the arguments, as JSON pointers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked_at: Vec<String>,
     /// What the call would start, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Starts>,
@@ -72,6 +76,16 @@ pub struct NewApproval {
     pub amounts: Vec<AmountArgument>,
     /// What the human can answer. Deny is always offered.
     pub allowed_decisions: Vec<Decision>,
+    /// What the human can put in the place of the call: what whoever asks can take. Nothing where more than one person must allow the
+    /// call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub substitutes: Vec<Substitute>,
+    /// The question of which it came, if a human changed that call into this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_from: Option<EditedFrom>,
+    /// What a human put in the place of the call, as long as that is kept. Nobody asks with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
     /// When it was asked.
     pub created_at: Timestamp,
     /// The last moment at which an answer counts.
@@ -111,7 +125,7 @@ pub struct ApprovalReason {
 impl NewApproval {
     /// Returns whether it still has something of the arguments.
     pub(crate) fn has_arguments(&self) -> bool {
-        !self.preview.is_null() || self.whole.is_some() || self.starts.is_some()
+        !self.preview.is_null() || self.whole.is_some() || self.starts.is_some() || self.given.is_some()
     }
 
     /// Leaves nothing of the arguments but the digest. What is shown to nobody can't be allowed any more.
@@ -119,7 +133,12 @@ impl NewApproval {
         self.preview = Json::default();
         self.whole = None;
         self.starts = None;
+        self.given = None;
         self.amounts = Vec::new();
+        self.masked_at = Vec::new();
+        if let Some(parent) = &mut self.edited_from {
+            parent.shown = Json::default();
+        }
         self.unseen = true;
     }
 
@@ -142,6 +161,7 @@ impl NewApproval {
                 == (&other.agent, &other.session_key, &other.workspace, &other.place)
             && (&self.title, &self.reasons, &self.allowed_decisions)
                 == (&other.title, &other.reasons, &other.allowed_decisions)
+            && self.edited_from == other.edited_from
             && self.route.as_ref().map(Route::in_words) == other.route.as_ref().map(Route::in_words)
     }
 

@@ -216,7 +216,10 @@ impl ApprovalRecord {
             ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => {
                 vote.at > allowance.at
             }
-            ApprovalState::Pending | ApprovalState::Denied { .. } => true,
+            ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Edited(_)
+            | ApprovalState::Responded(_) => true,
         }
     }
 

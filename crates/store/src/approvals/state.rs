@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::people::PersonName;
 use super::request::NewApproval;
 use super::route::Vote;
+use super::substitute::Substitution;
 use crate::Timestamp;
 use crate::names::named;
 
@@ -33,6 +34,7 @@ impl ApprovalRecord {
     /// Returns it as it stands in lists, without what is large. That there are whole arguments is still said.
     pub(crate) fn listed(mut self) -> Self {
         self.request.whole = self.request.whole.map(|_| Json::default());
+        self.request.given = None;
         self
     }
 }
@@ -62,6 +64,10 @@ pub enum ApprovalState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         word: Option<Text>,
     },
+    /// A human changed the call: it does not run, and another one is judged in its place.
+    Edited(Substitution),
+    /// A human gave the result of the call, which does not run.
+    Responded(Substitution),
     /// Nobody could be asked.
     Unattended {
         /// When.
@@ -124,6 +130,10 @@ named! {
         Used = "used",
         /// A human said no.
         Denied = "denied",
+        /// A human changed the call.
+        Edited = "edited",
+        /// A human gave the result of the call.
+        Responded = "responded",
         /// Nobody could be asked.
         Unattended = "unattended",
         /// Nobody answered in time.
@@ -139,6 +149,7 @@ impl ApprovalState {
         match self {
             Self::Allowed(allowance) | Self::Used { allowance, .. } => Some(&allowance.by),
             Self::Denied { by, .. } => Some(by),
+            Self::Edited(substitution) | Self::Responded(substitution) => Some(&substitution.by),
             Self::Pending | Self::Unattended { .. } | Self::TimedOut { .. } | Self::Cancelled { .. } => None,
         }
     }
@@ -150,6 +161,8 @@ impl ApprovalState {
             Self::Allowed(_) => ApprovalStatus::Allowed,
             Self::Used { .. } => ApprovalStatus::Used,
             Self::Denied { .. } => ApprovalStatus::Denied,
+            Self::Edited(_) => ApprovalStatus::Edited,
+            Self::Responded(_) => ApprovalStatus::Responded,
             Self::Unattended { .. } => ApprovalStatus::Unattended,
             Self::TimedOut { .. } => ApprovalStatus::TimedOut,
             Self::Cancelled { .. } => ApprovalStatus::Cancelled,

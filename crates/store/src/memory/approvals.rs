@@ -188,6 +188,18 @@ impl ApprovalStore for MemoryStore {
         answer.map(|()| record)
     }
 
+    async fn take_given(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError> {
+        let (record, answer) = self
+            .step(id, |record| machine::take_given(record, digest, now))
+            .ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
     async fn allow_later(
         &self,
         id: &ApprovalId,

@@ -202,6 +202,20 @@ impl ApprovalStore for SqliteStore {
         answer.map(|()| record)
     }
 
+    async fn take_given(
+        &self,
+        id: &ApprovalId,
+        digest: &Digest,
+        now: Timestamp,
+    ) -> Result<ApprovalRecord, ConsumeError> {
+        let digest = *digest;
+        let step =
+            move |_: &Connection, record: &ApprovalRecord| Ok(machine::take_given(record, &digest, now));
+        let stepped: Result<_, ConsumeError> = self.step(id, step).await;
+        let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
+        answer.map(|()| record)
+    }
+
     async fn allow_later(
         &self,
         id: &ApprovalId,
@@ -279,7 +293,9 @@ const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN e
 
 /// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
 const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
-                              OR (status IN ('unattended', 'timed-out', 'cancelled') AND expires_at < ?1)) LIMIT ?2";
+                              OR (status IN ('edited', 'responded') AND state ->> '$.takenAt' IS NOT NULL) \
+                              OR (status IN ('unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
+                              AND expires_at < ?1)) LIMIT ?2";
 
 impl SqliteStore {
     /// Wipes arguments that nobody needs to be shown any more.
@@ -371,9 +387,13 @@ impl SqliteStore {
         let of = id.clone();
         let stepped = self.database.write(move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
-            let Step { vote, next, answer } = step(db, &record)?;
+            let Step { vote, next, given, answer } = step(db, &record)?;
             if let Some(voted) = vote {
                 votes::put(db, &mut record, voted)?;
+            }
+            if let Some(given) = given {
+                record.request.given = Some(given);
+                rewrite(db, &record)?;
             }
             if let Some(next) = next {
                 change(db, &mut record, next)?;

@@ -3,16 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use backstop_hooks::Substitute;
 use backstop_hooks::conversation::Message;
 use backstop_store::{
-    ApprovalStore as _, AuditStore as _, Change, Erasure, SessionStore as _, SqliteStore,
-    TranscriptStore as _,
+    ApprovalStore as _, AuditStore as _, Change, Erasure, NewApproval, PersonsAnswer, SessionStore as _,
+    SqliteStore, TranscriptStore as _,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::{begun, block_on, entry, me, question};
+use crate::support::{at, begun, block_on, entry, me, question};
 
 const MARK: &str = "hush-hush-5c1e77";
 
@@ -60,6 +61,20 @@ async fn an_erased_preview_is_gone() {
     let asked = store.create_approval(question(MARK)).await.unwrap();
     assert!(found_in_files(folder.path(), MARK));
     store.erase_preview(&asked.id).await.unwrap();
+    assert!(!found_in_files(folder.path(), MARK));
+}
+
+#[tokio::test]
+async fn what_a_person_put_in_the_place_of_a_call_is_gone_once_it_was_taken() {
+    let folder = TempDir::new().unwrap();
+    let store = opened(folder.path()).await;
+    let asked = NewApproval { substitutes: vec![Substitute::Respond], ..question("ls") };
+    let asked = store.create_approval(asked).await.unwrap();
+    let answer = PersonsAnswer::respond(MARK, "me", at(1_500)).unwrap();
+    store.answer_approval(&asked.id, answer).await.unwrap();
+    store.take_given(&asked.id, &asked.request.digest, at(1_600)).await.unwrap();
+    assert!(found_in_files(folder.path(), MARK));
+    store.expire_approvals(at(1_700)).await.unwrap();
     assert!(!found_in_files(folder.path(), MARK));
 }
 

@@ -20,6 +20,7 @@ mod open_questions;
 mod processes;
 mod retention;
 mod sessions;
+mod substitutes;
 mod support;
 mod transcript;
 mod votes;

@@ -364,7 +364,8 @@ fn refused(error: ResolveError) -> Result<Answered, StoreError> {
         ResolveError::Unknown(_) => Ok(Answered::Nothing),
         ResolveError::AlreadyResolved { status, by, .. } => Ok(Answered::Spent { status, by }),
         ResolveError::Expired { at, .. } => Ok(Answered::Refused(format!("the question was over at {at}"))),
-        ResolveError::NotOffered { .. } => {
+        // What stands in the place of a call is given elsewhere.
+        ResolveError::NotOffered { .. } | ResolveError::NoSubstitute { .. } | ResolveError::Masked { .. } => {
             Ok(Answered::Refused("the hooks that asked did not offer this answer".to_owned()))
         }
         ResolveError::Unseen { .. } => {

@@ -16,7 +16,7 @@ pub(super) fn of(facts: &Facts<'_>, paint: Paint) -> String {
     let decision = facts.decision().unwrap_or("-");
     let style = match decision {
         "block" | "deny" => Style::Bad,
-        "ask" | "modify" | "dropped" => Style::Notice,
+        "ask" | "modify" | "edit" | "respond" | "dropped" => Style::Notice,
         "pass" | "handled" => Style::Good,
         _ if decision.starts_with("allow") => Style::Good,
         _ => Style::Faint,
@@ -79,7 +79,9 @@ fn why(facts: &Facts<'_>) -> String {
 
 fn judged(facts: &Facts<'_>) -> Vec<String> {
     let hook = facts.hook().unwrap_or("no hook");
-    let asked = facts.resolution().map(|resolution| format!("asked: {resolution}"));
+    let asked = facts.text("/approval/substitute").or_else(|| facts.resolution());
+    let asked = asked.map(|resolution| format!("asked: {resolution}"));
+    let changed = facts.text("/editedFrom/by").map(|by| format!("changed by {by}"));
     let stopped = match facts.text("/blocked/cause") {
         Some("decision") => Some(hook.to_owned()),
         Some("failure") => Some(format!("{hook} failed ({})", facts.text("/blocked/kind").unwrap_or("-"))),
@@ -91,7 +93,7 @@ fn judged(facts: &Facts<'_>) -> Vec<String> {
         None => None,
     };
     let is_stopped = stopped.is_some();
-    let mut parts: Vec<String> = asked.into_iter().chain(stopped).collect();
+    let mut parts: Vec<String> = changed.into_iter().chain(asked).chain(stopped).collect();
     if !is_stopped {
         parts.extend(facts.spoke().into_iter().map(|(hook, said)| format!("{hook} {said}")));
     }
@@ -208,6 +210,16 @@ mod tests {
         assert_eq!(words("receipt", shadowed), "pass - exec new would block by net.send; newer would ask");
         let failed = json!({ "point": "before_llm_call", "verdict": "block", "blocked": { "cause": "failure", "kind": "timeout", "hook": "h" } });
         assert_eq!(words("receipt", failed), "block - before_llm_call h failed (timeout)");
+        let changed = json!({
+            "verdict": "pass", "point": "before_tool_call", "tool": "exec",
+            "editedFrom": { "approval": "a", "by": "ann@tty1" }, "steps": [],
+        });
+        assert!(words("receipt", changed).contains("exec changed by ann@tty1"));
+        let edited = json!({
+            "verdict": "block", "point": "before_tool_call", "tool": "exec", "blocked": { "cause": "approval" },
+            "approval": { "resolution": "deny", "substitute": "edit" }, "steps": [],
+        });
+        assert!(words("receipt", edited).contains("exec asked: edit"));
         let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
         assert_eq!(words("approval.answered", answer), "deny - approval.answered about exec; by ann@tty1");
         assert_eq!(words("gap", json!({ "lost": 3 })), "- - gap 3 receipts are missing here");

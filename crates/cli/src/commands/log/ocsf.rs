@@ -113,7 +113,9 @@ fn control(facts: &Facts<'_>) -> (Option<Word>, Option<Word>) {
         Some("pass") => (Some(ALLOWED), Some(ALLOWED)),
         Some("ask") => (Some(ALLOWED), Some(APPROVED)),
         Some("block" | "deny") => (Some((2, "Denied")), Some(BLOCKED)),
-        Some("modify") => (Some((4, "Modified")), Some((11, "Corrected"))),
+        Some("modify" | "edit") => (Some((4, "Modified")), Some((11, "Corrected"))),
+        // What a person answers for a tool, it does not do.
+        Some("respond") => (Some((2, "Denied")), Some(BLOCKED)),
         Some("handled") => (Some((OTHER, "handled")), None),
         Some("observed") => (Some((3, "Observed")), Some((17, "Logged"))),
         Some("dropped") => (Some((OTHER, "dropped")), None),
@@ -129,7 +131,7 @@ fn severity(facts: &Facts<'_>) -> u32 {
         _ if facts.entry.kind == "recovered" => 4,
         _ if ["gap", "omitted", "impaired"].contains(&facts.entry.kind.as_str()) => 3,
         _ if facts.is_blocked() => 3,
-        Some("ask" | "modify" | "dropped") => 2,
+        Some("ask" | "modify" | "edit" | "respond" | "dropped") => 2,
         _ => 1,
     }
 }
@@ -277,7 +279,9 @@ pub(super) mod tests {
             "approval.answered",
             json!({ "decision": "allow-once", "by": "ann", "tool": "exec" }),
         ));
-        entries.push(entry("approval.answered", json!({ "decision": "deny" })));
+        for decision in ["deny", "edit", "respond"] {
+            entries.push(entry("approval.answered", json!({ "decision": decision })));
+        }
         entries.push(entry("start", json!(null)));
         entries.push(AuditEntry { session: None, run: None, ..entry("gap", json!([])) });
         for entry in &entries {

@@ -5,11 +5,12 @@
 //! given at the process that asks, by people whom it can see, and not here: tokens are rows of that database.
 
 use backstop_hooks::{
-    AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Text, ToolCallId,
+    AgentId, ApprovalId, Decision, Digest, HookId, Json, Params, RuleId, RunId, SessionId, Severity,
+    Substitute, Text, ToolCallId,
 };
 use backstop_store::{
-    ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName, PersonsAnswer,
-    RefusedQuestions, ResolveError, Standing, Starts, Timestamp,
+    Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
+    PersonsAnswer, RefusedQuestions, ResolveError, Standing, Starts, Timestamp, UnfitSubstitute,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ struct Votes {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Approval {
     id: ApprovalId,
-    /// `pending`, `allowed`, `used`, `denied`, `unattended`, `timed-out` or `cancelled`.
+    /// `pending`, `allowed`, `used`, `denied`, `edited`, `responded`, `unattended`, `timed-out` or `cancelled`.
     status: &'static str,
     agent: AgentId,
     session_id: SessionId,
@@ -114,6 +115,11 @@ pub(super) struct Approval {
     /// Whether a part of them was shown to nobody: then the call can be denied, and allowed only once all was shown.
     unseen: bool,
     allowed_decisions: Vec<Decision>,
+    /// What can be put in the place of the call, as whoever asks can take it.
+    substitutes: Vec<Substitute>,
+    /// The question of which the call came, if a person changed another call into this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited_from: Option<EditedFrom>,
     /// In Unix milliseconds.
     created_at: i64,
     /// The last moment at which an answer counts, in Unix milliseconds.
@@ -122,6 +128,17 @@ pub(super) struct Approval {
     answered: Option<Answered>,
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
+}
+
+/// The question of which a call came that a person changed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EditedFrom {
+    approval: ApprovalId,
+    by: String,
+    /// The digest of the call as it was.
+    digest: Digest,
+    /// Its arguments, shortened for display; `null` once they are wiped.
+    arguments: Json,
 }
 
 /// Why a hook asks.
@@ -139,10 +156,34 @@ struct Reason {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ApprovalAnswered")]
 struct Answered {
-    decision: Decision,
+    decision: Said,
     by: String,
     /// In Unix milliseconds.
     at: i64,
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnsweredWord")]
+enum Said {
+    AllowOnce,
+    AllowAlways,
+    Deny,
+    /// A person changed the call.
+    Edit,
+    /// A person gave its result.
+    Respond,
+}
+
+impl From<Decision> for Said {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::AllowOnce => Self::AllowOnce,
+            Decision::AllowAlways => Self::AllowAlways,
+            Decision::Deny => Self::Deny,
+        }
+    }
 }
 
 /// All arguments of a call.
@@ -161,20 +202,51 @@ pub(super) struct Whole {
 #[schemars(rename = "ApprovalAnswer")]
 pub(super) struct Given {
     /// What is answered.
-    decision: Once,
+    decision: AnswerWord,
     /// The digest of the call that the person saw. An answer to another call is refused.
     digest: Digest,
+    /// With `edit`, the arguments as they should be, all of them, in at most 256 KiB. Masked secrets stay in them as they are shown.
+    #[serde(default)]
+    arguments: Option<Params>,
+    /// With `respond`, what the model is told as the result, in at most 64 KiB.
+    #[serde(default)]
+    result: Option<Text>,
 }
 
 /// What can be answered here. What is allowed for good is granted on the machine itself.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "AnswerWord")]
-enum Once {
+enum AnswerWord {
     /// This call, once.
     AllowOnce,
     /// No.
     Deny,
+    /// Another call in its place, with other arguments: it is judged as a call of its own. Where `substitutes` has it.
+    Edit,
+    /// The result, without running the tool. Where `substitutes` has it.
+    Respond,
+}
+
+impl Given {
+    /// Returns the answer of somebody.
+    fn of(self, by: Answerer) -> Result<PersonsAnswer, Problem> {
+        let now = Timestamp::now();
+        let unfit = |error: UnfitSubstitute| Problem::body(error.to_string());
+        match (self.decision, self.arguments, self.result) {
+            (AnswerWord::AllowOnce, None, None) => Ok(PersonsAnswer::new(Decision::AllowOnce, by, now)),
+            (AnswerWord::Deny, None, None) => Ok(PersonsAnswer::new(Decision::Deny, by, now)),
+            (AnswerWord::Edit, Some(arguments), None) => {
+                PersonsAnswer::edit(arguments, by, now).map_err(unfit)
+            }
+            (AnswerWord::Respond, None, Some(result)) => {
+                PersonsAnswer::respond(result, by, now).map_err(unfit)
+            }
+            _ => Err(Problem::body(
+                "`edit` comes with `arguments`, `respond` with `result`, and other answers with neither"
+                    .to_owned(),
+            )),
+        }
+    }
 }
 
 impl Approval {
@@ -182,12 +254,18 @@ impl Approval {
         let request = &record.request;
         let answered = match &record.state {
             ApprovalState::Allowed(allowance) | ApprovalState::Used { allowance, .. } => Some(Answered {
-                decision: allowance.decision,
+                decision: allowance.decision.into(),
                 by: allowance.by.clone(),
                 at: millis(allowance.at),
             }),
             ApprovalState::Denied { at, by, .. } => {
-                Some(Answered { decision: Decision::Deny, by: by.clone(), at: millis(*at) })
+                Some(Answered { decision: Said::Deny, by: by.clone(), at: millis(*at) })
+            }
+            ApprovalState::Edited(one) => {
+                Some(Answered { decision: Said::Edit, by: one.by.clone(), at: millis(one.at) })
+            }
+            ApprovalState::Responded(one) => {
+                Some(Answered { decision: Said::Respond, by: one.by.clone(), at: millis(one.at) })
             }
             ApprovalState::Pending
             | ApprovalState::Unattended { .. }
@@ -213,6 +291,13 @@ impl Approval {
             starts: request.starts.clone(),
             unseen: request.unseen,
             allowed_decisions: request.allowed_decisions.clone(),
+            substitutes: request.substitutes.clone(),
+            edited_from: request.edited_from.as_ref().map(|parent| EditedFrom {
+                approval: parent.approval.clone(),
+                by: parent.by.clone(),
+                digest: parent.digest,
+                arguments: parent.shown.clone(),
+            }),
             created_at: millis(request.created_at),
             expires_at: millis(request.expires_at),
             answered,
@@ -318,19 +403,18 @@ pub(super) async fn answer(asked: Asked, _: Empty, given: Given) -> Result<Answe
     if found.request.digest != given.digest {
         return Err(Problem::other_call());
     }
-    let decision = match given.decision {
-        Once::AllowOnce => Decision::AllowOnce,
-        Once::Deny => Decision::Deny,
-    };
-    let by = asked.caller.answerer(engine.people());
-    let store = engine.answer_store();
-    match store.answer_approval(&found.id, PersonsAnswer::new(decision, by, Timestamp::now())).await {
+    let answer = given.of(asked.caller.answerer(engine.people()))?;
+    match engine.answer_store().answer_approval(&found.id, answer).await {
         Ok(resolved) => Ok(Approval::of(&resolved.record, engine.people()).into()),
         Err(ResolveError::Unknown(_)) => Err(Problem::no_approval()),
         Err(ResolveError::Store(_)) => Err(Problem::store()),
         Err(ResolveError::AlreadyResolved { status, .. }) => {
             Err(Problem::conflict(format!("the question is already {status}")))
         }
+        Err(ResolveError::NoSubstitute { .. }) => {
+            Err(Problem::conflict("`substitutes` of the question does not have this answer".to_owned()))
+        }
+        Err(ResolveError::Masked { moved, .. }) => Err(Problem::conflict(moved.to_string())),
         Err(ResolveError::NotAsked(refused)) => Err(Problem::not_asked(refused.why())),
         Err(ResolveError::OtherVote { .. }) => {
             Err(Problem::conflict("you have answered otherwise already".to_owned()))

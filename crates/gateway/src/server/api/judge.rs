@@ -1,12 +1,16 @@
 //! The decision API: an event in, what the hooks make of it out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::{Attendance, Blocked, Engine, JsonDispatch, Receipt, ToolVerdict, Verdict};
+use backstop_engine::{
+    Attendance, Blocked, Engine, JsonDispatch, Receipt, Substituted, ToolVerdict, Verdict,
+};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{
-    AgentId, ApprovalId, CallContext, Digest, HookId, Params, PointId, Reason, RuleId, Severity, Text,
+    AgentId, ApprovalId, CallContext, Digest, HookId, Params, PointId, Reason, RuleId, Severity, Substitute,
+    Text,
 };
 use backstop_store::ApprovalRecord;
 use http::StatusCode;
@@ -35,6 +39,11 @@ pub(super) struct Judge {
     #[serde(default)]
     #[schemars(with = "Option<CallContext>")]
     context: Option<Map<String, Value>>,
+    /// What whoever asks can take in the place of a tool call, so that a person may answer with it: `edit` for a tool that is run with
+    /// the arguments of the answer, whatever they are; `respond` for one whose result is told as the answer says, without running it.
+    /// For `before_tool_call`.
+    #[serde(default)]
+    substitutes: BTreeSet<Substitute>,
 }
 
 /// A decision, or the question that it waits for.
@@ -75,6 +84,12 @@ pub(super) struct Judgement {
     /// The arguments with which the tool is to run, and no others; for tool calls that may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<Params>,
+    /// What a person put in the place of the tool call, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    substitute: Option<Substitute>,
+    /// The result that a person gave in the place of the tool call. Have it judged as every result, at `tool.after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Text>,
     /// The digest of the tool call that was judged, and that a human was shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
@@ -95,10 +110,12 @@ pub(super) struct Judgement {
 enum Word {
     /// It may happen as it is.
     Allow,
-    /// It may happen as the hooks changed it.
+    /// It may happen as the hooks, or a person, changed it.
     Modify,
     /// It may not happen.
     Block,
+    /// It may not happen: a person gave its result.
+    Respond,
     /// A hook took the event.
     Handled,
     /// Hooks have watched.
@@ -151,7 +168,12 @@ impl Question {
 impl Judgement {
     /// Uses the permit of a tool call, if it has one.
     pub(super) fn of_tool_call(verdict: ToolVerdict) -> Self {
-        let ToolVerdict { permit, receipt, .. } = verdict;
+        let ToolVerdict { permit, receipt, substituted, .. } = verdict;
+        let (substitute, result) = match substituted {
+            None => (None, None),
+            Some(Substituted::Edited { .. }) => (Some(Substitute::Edit), None),
+            Some(Substituted::Responded { result, .. }) => (Some(Substitute::Respond), Some(result)),
+        };
         let permitted = permit.and_then(|permit| {
             let digest = permit.digest();
             permit.redeem().map(|event| (event, digest)).map_err(|changed| Blocked {
@@ -161,22 +183,30 @@ impl Judgement {
                 owner: None,
             })
         });
-        let word = Word::of(&receipt);
+        let word = match Word::of(&receipt) {
+            Word::Allow if substitute.is_some() => Word::Modify,
+            word => word,
+        };
         match permitted {
             Ok((event, digest)) => Self {
                 verdict: word,
                 params: Some(event.params),
+                substitute,
+                result: None,
                 digest: Some(digest),
                 outcome: None,
                 blocked: None,
                 receipt: written(&receipt),
             },
             Err(blocked) => Self {
-                verdict: Word::Block,
+                verdict: if result.is_some() { Word::Respond } else { Word::Block },
                 params: None,
+                substitute,
                 digest: receipt.judged,
                 outcome: None,
-                blocked: Some(Stopped::of(&blocked)),
+                // What a person has answered is not refused.
+                blocked: result.is_none().then(|| Stopped::of(&blocked)),
+                result,
                 receipt: written(&receipt),
             },
         }
@@ -187,6 +217,8 @@ impl Judgement {
         Self {
             verdict: if blocked.is_some() { Word::Block } else { Word::of(&judged.receipt) },
             params: None,
+            substitute: None,
+            result: None,
             digest: None,
             outcome: judged.outcome.clone(),
             blocked: blocked.map(Stopped::of),
@@ -246,7 +278,11 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =
             serde_json::from_value(event).map_err(|error| not_an_event(point, &error))?;
-        return tool_call(&asked, holder, engine, event, context, waits.time()).await;
+        let call = Call { event, context, substitutes: body.substitutes.into_iter().collect() };
+        return tool_call(&asked, holder, engine, call, waits.time()).await;
+    }
+    if !body.substitutes.is_empty() {
+        return Err(Problem::body("`substitutes` is for `before_tool_call`".to_owned()));
     }
     let (run, session) = (context.run_id.clone(), context.session_id.clone());
     let judging = engine.clone();
@@ -282,21 +318,32 @@ fn point(name: &str, engine: &Engine) -> Result<PointId, Problem> {
     Ok(point)
 }
 
+/// A tool call that is to be judged.
+struct Call {
+    event: ToolCallEvent,
+    context: CallContext,
+    /// What may be put in its place.
+    substitutes: Vec<Substitute>,
+}
+
 async fn tool_call(
     asked: &Asked,
     holder: &Holder,
     engine: Engine,
-    event: ToolCallEvent,
-    context: CallContext,
+    call: Call,
     patience: Duration,
 ) -> Result<Answer<Decision>, Problem> {
+    let Call { event, context, substitutes } = call;
     let (sender, stage) = watch::channel(Stage::Judging);
     let attendance = Attendance::Present(Arc::new(Watcher(sender.clone())));
     // Who holds the hooks keeps them in place while they judge, also when others take theirs.
     let hooks = Arc::clone(&asked.shared.interceptor);
     let (places, size, life) = (asked.shared.judging.clone(), asked.body.len(), holder.life.clone());
     let judging = tokio::spawn(async move {
-        let permitting = Box::pin(async move { engine.permit_tool_call(event, &context, &attendance).await });
+        let permitting =
+            Box::pin(
+                async move { engine.permit_or_substitute(event, &context, &attendance, &substitutes).await },
+            );
         tokio::select! {
             biased;
             // Whose token ends has no question any more: it is cancelled with the judging.

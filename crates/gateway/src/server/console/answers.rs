@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use backstop_console::Told;
-use backstop_hooks::{ApprovalId, Decision};
+use backstop_hooks::{ApprovalId, Decision, Params};
 use backstop_store::{
     Always, AlwaysError, AlwaysScope, Answerer, ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError,
     Timestamp, allow_always,
@@ -71,6 +71,31 @@ async fn given(
             let answer = PersonsAnswer::new(Decision::Deny, by, now).with_word(form.one("word")?);
             store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
         }
+        "edit" => {
+            let arguments = match serde_json::from_str(form.one("arguments")?).map(Params::from_value) {
+                Ok(Some(arguments)) => arguments,
+                Ok(None) => {
+                    return Ok(Err("Nothing was answered: arguments are one JSON object.".to_owned()));
+                }
+                Err(error) => return Ok(Err(format!("Nothing was answered: this is no JSON: {error}."))),
+            };
+            match PersonsAnswer::edit(arguments, by, now) {
+                Ok(answer) => {
+                    store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
+                }
+                Err(error) => return Ok(Err(format!("Nothing was answered: {error}."))),
+            }
+        }
+        "respond" => {
+            // Browsers end the lines of a form with two signs.
+            let result = form.one("result")?.replace("\r\n", "\n");
+            match PersonsAnswer::respond(result, by, now) {
+                Ok(answer) => {
+                    store.answer_approval(&record.id, answer).await.map(drop).map_err(AlwaysError::from)
+                }
+                Err(error) => return Ok(Err(format!("Nothing was answered: {error}."))),
+            }
+        }
         "allow-later" => {
             store.allow_later(&record.id, &by, LATER, now).await.map(drop).map_err(AlwaysError::from)
         }
@@ -131,6 +156,8 @@ async fn refused(
             match record.state {
                 ApprovalState::Denied { .. } => format!("{first} and denied it"),
                 ApprovalState::Allowed(_) | ApprovalState::Used { .. } => format!("{first} and allowed it"),
+                ApprovalState::Edited(_) => format!("{first} and changed the call"),
+                ApprovalState::Responded(_) => format!("{first} and gave the result"),
                 _ => first,
             }
         }
@@ -141,6 +168,12 @@ async fn refused(
         AlwaysError::Resolve(ResolveError::Expired { at, .. }) => format!("the question was over at {at}"),
         AlwaysError::Resolve(ResolveError::NotOffered { .. }) => {
             "the hooks that asked did not offer this answer".to_owned()
+        }
+        AlwaysError::Resolve(ResolveError::NoSubstitute { .. }) => {
+            "whoever asks can't take this in the place of the call".to_owned()
+        }
+        AlwaysError::Resolve(ResolveError::Masked { moved, .. }) => {
+            backstop_console::one_line(&moved.to_string(), 400)
         }
         AlwaysError::Resolve(ResolveError::Unseen { .. }) => {
             "a part of the arguments was shown to nobody yet".to_owned()

@@ -11,8 +11,8 @@ use url::form_urlencoded;
 
 use super::{PATIENCE, PageError};
 
-/// The most bytes of a form.
-pub(super) const MOST_BYTES: usize = 64 << 10;
+/// The most bytes of a form: arguments that a person changed, in which each byte may take three.
+pub(super) const MOST_BYTES: usize = 1 << 20;
 /// The most fields of a form.
 const MOST_FIELDS: usize = 1_000;
 

@@ -67,6 +67,7 @@ pub(crate) fn two_must(names: &[&str]) -> ApprovalSettings {
         votes: NonZeroU32::new(2).unwrap(),
         escalate: None,
         decisions: None,
+        substitutes: None,
     };
     let people = Arc::new(People::new(known));
     ApprovalSettings { people, routes: Routes::from_iter([route]), ..ApprovalSettings::default() }

@@ -1,0 +1,199 @@
+//! Answers that put something in the place of a call: the own agent runs the changed call, or takes the result.
+
+use std::process::Child;
+
+use serde_json::{Value, json};
+
+use super::support::{Done, ModelServer, User, done, until};
+
+/// A call that a human is asked about, and that does nothing but write a file.
+const ASKED: &str = r#"eval "$PLAN" || true; echo ran > ran.txt"#;
+/// The same, with another file.
+const ASKED_TOO: &str = r#"eval "$PLAN" || true; echo changed > changed.txt"#;
+
+/// An agent that makes the call, and whose model wants a result that matches.
+fn scene(command: &str, expected: &str, more: &str) -> (User, ModelServer, Child) {
+    let user = User::new();
+    let call = json!({"tool_calls": [{"name": "exec", "arguments": {"command": command}}]});
+    let told = json!({"expect": {"tool_result_matches": expected}, "text": "finished"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    user.configure(&model.config(more));
+    let child = user.command(&["agent", "-m", "go", "--wait-approvals"]).spawn().unwrap();
+    (user, model, child)
+}
+
+/// The code of the question that waits.
+fn waiting(user: &User) -> String {
+    until("a question", || {
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        list[0]["code"].as_str().map(str::to_owned)
+    })
+}
+
+fn edit(user: &User, code: &str, arguments: &Value) -> Done {
+    user.feed(&["approvals", "edit", code, "--arguments", "-"], arguments.to_string())
+}
+
+fn wrote(user: &User, file: &str) -> bool {
+    user.work().join(file).exists()
+}
+
+#[track_caller]
+fn ends(model: ModelServer, child: Child) {
+    let ended = done(child).succeeded();
+    assert_eq!(ended.out, "finished\n", "{}", ended.whole());
+    assert_eq!(model.stop().code, Some(0), "the model was told what it expects");
+}
+
+#[test]
+fn the_changed_call_runs_and_the_one_that_was_made_does_not() {
+    let (user, model, child) = scene(ASKED, "a human changed the arguments of this call", "");
+    let code = waiting(&user);
+    let shown = user.run(&["approvals", "show", &code]).succeeded();
+    assert!(
+        shown.out.contains("answers: allow once, allow always, deny, edit, respond\n"),
+        "{}",
+        shown.whole()
+    );
+    let file = user.work().join("arguments.json");
+    std::fs::write(&file, json!({"command": "echo changed > changed.txt"}).to_string()).unwrap();
+    let name = file.to_str().unwrap();
+    let answered = user.run(&["approvals", "edit", &code, "--arguments", name]).succeeded();
+    assert!(
+        answered.out.contains(": changed by ") && answered.out.contains("by the command line"),
+        "{}",
+        answered.whole()
+    );
+    ends(model, child);
+    assert!(wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
+    // The same answer twice is fine, another one is refused, and told who was first.
+    user.run(&["approvals", "edit", &code, "--arguments", name]).succeeded();
+    for other in [
+        user.run(&["approvals", "approve", &code]),
+        user.run(&["approvals", "respond", &code, "--text", "none"]),
+        edit(&user, &code, &json!({"command": "ls"})),
+    ] {
+        assert_eq!(other.code, Some(1), "{}", other.whole());
+        assert!(other.err.contains("is already edited by "), "{}", other.whole());
+    }
+    let trail = user.trail();
+    let answer = trail.iter().find(|entry| entry["kind"] == "approval.answered").unwrap();
+    assert_eq!(answer["body"]["decision"], "edit", "{answer}");
+    let child = trail.iter().find(|entry| entry["body"].get("editedFrom").is_some()).unwrap();
+    let from = &child["body"]["editedFrom"];
+    assert_eq!(
+        (&from["approval"], &from["digest"]),
+        (&answer["body"]["approval"], &answer["body"]["digest"])
+    );
+    assert!(from["by"].as_str().unwrap().ends_with("by the command line"), "{child}");
+    assert!(child["body"]["judged"].is_string() && child["body"]["judged"] != from["digest"], "{child}");
+    assert!(!trail.iter().any(|entry| entry.to_string().contains("changed.txt")), "no text in the trail");
+}
+
+#[test]
+fn a_changed_call_that_is_asked_about_is_allowed_by_whoever_wrote_it() {
+    let (user, model, child) = scene(ASKED, "a human changed", "");
+    let code = waiting(&user);
+    edit(&user, &code, &json!({ "command": ASKED_TOO })).succeeded();
+    ends(model, child);
+    assert!(wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
+    let all = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+    let states: Vec<&Value> = all.as_array().unwrap().iter().map(|one| &one["state"]["status"]).collect();
+    assert_eq!(states, ["used", "edited"], "{all}");
+    assert_eq!(all[0]["editedFrom"]["approval"], all[1]["id"]);
+    assert_ne!(all[0]["digest"], all[1]["digest"]);
+    let grants = user.run(&["grants", "list", "--all", "--json"]).succeeded().json();
+    assert_eq!(grants, json!([]));
+}
+
+#[test]
+fn a_changed_call_that_is_stopped_stays_stopped() {
+    let policy = "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_argument_patterns: {command: [forbidden]}}}]}}\n";
+    let (user, model, child) = scene(ASKED, "the changed call was stopped: argument", policy);
+    let code = waiting(&user);
+    edit(&user, &code, &json!({"command": "echo forbidden > changed.txt"})).succeeded();
+    ends(model, child);
+    assert!(!wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
+}
+
+#[test]
+fn a_result_stands_in_the_place_of_the_call_and_is_judged_as_every_result() {
+    // Put together, so that no scanner takes it for a real one.
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let (user, model, child) = scene(ASKED, "42 files, and [^g]", "");
+    let code = waiting(&user);
+    let empty = user.run(&["approvals", "respond", &code, "--text", ""]);
+    assert!(empty.code == Some(1) && empty.err.contains("is not empty"), "{}", empty.whole());
+    let text = format!("42 files, and {token}");
+    let answered = user.feed(&["approvals", "respond", &code, "--text", "-"], text).succeeded();
+    assert!(answered.out.contains("answered with a result by "), "{}", answered.whole());
+    ends(model, child);
+    assert!(!wrote(&user, "ran.txt"));
+    let trail = user.trail();
+    let receipt = |entry: &&Value| entry["body"]["approval"]["substitute"] == "respond";
+    assert!(trail.iter().any(|entry| receipt(&entry)), "the record says who gave the result");
+}
+
+#[test]
+fn arguments_are_one_object_and_masks_no_values() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let command = format!("eval \"$PLAN\" || true; echo {token} > ran.txt");
+    let (user, model, child) = scene(&command, "a human changed", "");
+    let code = waiting(&user);
+    let shown = user.run(&["approvals", "show", &code, "--json"]).succeeded().json();
+    let shown = shown["preview"]["command"].as_str().unwrap().to_owned();
+    assert!(shown.contains("****") && !shown.contains(&token), "{shown}");
+    for wrong in [json!(["ls"]), json!("ls")] {
+        let refused = edit(&user, &code, &wrong);
+        assert!(refused.err.contains("holds no JSON object"), "{}", refused.whole());
+    }
+    let short = edit(&user, &code, &json!({"command": "echo ****** > changed.txt"}));
+    assert!(short.code == Some(1) && short.err.contains("a mask is no value"), "{}", short.whole());
+    edit(&user, &code, &json!({"command": shown.replace("ran.txt", "changed.txt")})).succeeded();
+    ends(model, child);
+    let said = std::fs::read_to_string(user.work().join("changed.txt")).unwrap();
+    assert_eq!(said.trim(), token, "the secret went back to where it stood");
+    assert!(!wrote(&user, "ran.txt"));
+}
+
+#[test]
+fn a_call_is_changed_at_the_desk_of_whoever_asks() {
+    let user = User::new();
+    let call = json!({"tool_calls": [{"name": "exec", "arguments": {"command": ASKED}}]});
+    let told = json!({"expect": {"tool_result_matches": "a human changed"}, "text": "finished"});
+    let model = ModelServer::start(&user, &format!("{call}\n{told}\n"));
+    user.configure(&model.config("").replacen("agent: {", "agent: { approvals: {strict: true},", 1));
+    let child = user.command(&["agent", "-m", "go", "--wait-approvals"]).spawn().unwrap();
+    let code = waiting(&user);
+    edit(&user, &code, &json!({ "command": ASKED_TOO })).succeeded();
+    ends(model, child);
+    assert!(wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
+}
+
+#[test]
+fn a_client_that_waits_is_handed_the_changed_call_and_no_result() {
+    let user = User::with_config("agent: {approvals: {wait: true}}\n");
+    let call = json!({
+        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
+        "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": ASKED, "description": "a marker" },
+    });
+    let path = user.path().join("event.json");
+    std::fs::write(&path, call.to_string()).unwrap();
+    let child = user.command(&["hook", "claude"]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap();
+    let code = waiting(&user);
+    let refused = user.run(&["approvals", "respond", &code, "--text", "none"]);
+    assert!(
+        refused.code == Some(1) && refused.err.contains("can't be answered with respond"),
+        "{}",
+        refused.whole()
+    );
+    let shown = user.run(&["approvals", "show", &code, "--json"]).succeeded().json();
+    assert_eq!(shown["substitutes"], json!(["edit"]));
+    let mut arguments = shown["preview"].clone();
+    arguments["command"] = "echo changed > changed.txt".into();
+    edit(&user, &code, &arguments).succeeded();
+    let said = done(child).succeeded().json();
+    let input = &said["hookSpecificOutput"]["updatedInput"];
+    assert_eq!(input["command"], "echo changed > changed.txt", "{said}");
+    assert_eq!(input["description"], "a marker", "{said}");
+}
