@@ -161,13 +161,17 @@ export class Client {
   }
 
   async judge(point, event, { context, patienceMs = this.#patienceMs, key, signal } = {}) {
-    const ruling = await this.submit(point, event, { context, key, signal });
+    const ruling = await this.#submit(point, event, { context, key, signal });
     return ruling.isPending && ruling.id ? await this.wait(ruling, { patienceMs, signal }) : ruling;
   }
 
-  async submit(point, event, { context, key = crypto.randomUUID(), signal } = {}) {
+  async submit(point, event, { context, key, signal } = {}) {
+    return await this.#submit(point, event, { context, key, signal });
+  }
+
+  async #submit(point, event, { context, key = crypto.randomUUID(), signal, substitutes } = {}) {
     signal?.throwIfAborted();
-    const body = { event, context: this.#whose(context) };
+    const body = { event, context: this.#whose(context), substitutes };
     const asking = this.#send("POST", `hooks/${encodeURIComponent(point)}`, { body, key });
     return new Ruling(await (signal ? this.#orGivenUp(asking, signal) : asking));
   }
@@ -277,7 +281,9 @@ export class Client {
   async #decided(what, point, event, { context, patienceMs = this.#patienceMs, signal }) {
     let isKnown = false;
     try {
-      const ruling = await this.submit(point, event, { context, signal });
+      // Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
+      const substitutes = point === "before_tool_call" ? ["edit"] : undefined;
+      const ruling = await this.#submit(point, event, { context, signal, substitutes });
       // From here on somebody judges, or a human is asked: no failure is a pass.
       isKnown = true;
       return ruling.isPending && ruling.id ? await this.wait(ruling, { patienceMs, signal }) : ruling;

@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any, Awaitable, Callable, Dict, Generator, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, Awaitable, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 from urllib.parse import quote
 
 from .problems import ApiError, Refused, Unreachable
@@ -59,7 +59,7 @@ class Ruling:
 
     @property
     def verdict(self) -> Optional[str]:
-        """``allow``, ``modify``, ``block``, ``handled`` or ``observed``; ``None`` while it is pending."""
+        """``allow``, ``modify`` (by hooks, or by a person), ``block``, ``handled`` or ``observed``; ``None`` while it is pending."""
         return self.raw.get("verdict")
 
     @property
@@ -135,9 +135,16 @@ class _Flows:
         return {name: value for name, value in whose.items() if value is not None}
 
     def _asked(
-        self, point: str, event: Mapping[str, Any], context: Optional[Context], key: Optional[str]
+        self,
+        point: str,
+        event: Mapping[str, Any],
+        context: Optional[Context],
+        key: Optional[str],
+        substitutes: Sequence[str] = (),
     ) -> _Flow[Ruling]:
-        body = {"event": dict(event), "context": self._whose(context)}
+        body: Dict[str, Any] = {"event": dict(event), "context": self._whose(context)}
+        if substitutes:
+            body["substitutes"] = list(substitutes)
         path = f"hooks/{quote(point, safe='')}"
         return Ruling((yield Request("POST", path, body, key or uuid.uuid4().hex)) or {})
 
@@ -186,7 +193,9 @@ class _Flows:
         """A ruling that is made; ``None`` if something happens although nobody could judge it."""
         is_known = False
         try:
-            ruling = yield from self._asked(point, event, context, None)
+            # Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
+            substitutes = ("edit",) if point == "before_tool_call" else ()
+            ruling = yield from self._asked(point, event, context, None, substitutes)
             # From here on somebody judges, or a human is asked: no failure is a pass.
             is_known = True
             if ruling.is_pending and ruling.id:

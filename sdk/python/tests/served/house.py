@@ -112,10 +112,10 @@ class House:
     def questions(self, state="pending"):
         return self.ask("GET", f"approvals?state={state}")[1]["approvals"]
 
-    def answer(self, decision):
+    def answer(self, decision, **more):
         """Waits for the one question that there is, and answers it. Returns the question."""
         [question] = until(self.questions)
-        given = {"decision": decision, "digest": question["digest"]}
+        given = {"decision": decision, "digest": question["digest"], **more}
         status, told = self.ask("POST", f"approvals/{question['id']}/answer", body=given)
         assert status == 200, told
         return question
@@ -124,14 +124,14 @@ class House:
 class Answering:
     """A person who answers the next question, beside what is tested."""
 
-    def __init__(self, house, decision, before=lambda: None):
+    def __init__(self, house, decision, before=lambda: None, **more):
         self._question, self._error = None, None
 
         def work():
             try:
                 until(house.questions)
                 before()
-                self._question = house.answer(decision)
+                self._question = house.answer(decision, **more)
             except BaseException as error:
                 self._error = error
 

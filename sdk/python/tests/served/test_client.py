@@ -67,6 +67,11 @@ class TestClient(unittest.TestCase):
         self.assertIsInstance(refused, Refused)
         self.assertEqual(ran, [])
 
+    def test_a_call_that_a_person_changed_runs_as_they_changed_it(self):
+        with Answering(self.house, "edit", arguments={"command": "echo other"}):
+            told, ran = self.ran("exec", {"command": ASKED})
+        self.assertEqual((told, ran), ("done", [{"command": "echo other"}]))
+
     def test_who_loses_patience_is_refused_and_the_question_goes(self):
         impatient = Client(self.house.url, self.house.judge, patience=1)
         refused, ran = self.ran("exec", {"command": ASKED}, impatient)

@@ -47,6 +47,15 @@ test("who is asked about waits and goes on after the answer", async () => {
   }
 });
 
+test("a call that a person changed runs as they changed it", async () => {
+  const ran = [];
+  const running = client.run("exec", { command: ASKED }, note(ran));
+  await until(async () => (await house.questions()).length > 0);
+  await house.answer("edit", { arguments: { command: "echo other" } });
+  await running;
+  assert.deepEqual(ran, [{ command: "echo other" }]);
+});
+
 test("who loses patience, or gives up, leaves no question", async () => {
   await assert.rejects(client.permit("exec", { command: ASKED }, { patienceMs: 500 }), Refused);
   assert.deepEqual(await house.questions(), []);

@@ -94,12 +94,12 @@ export class House {
   }
 
   /** Waits for the one question that there is, and answers it. Returns the question. */
-  async answer(decision) {
+  async answer(decision, more = {}) {
     const [question] = await until(async () => {
       const all = await this.questions();
       return all.length > 0 && all;
     });
-    const { status } = await this.ask("POST", `approvals/${question.id}/answer`, { decision, digest: question.digest });
+    const { status } = await this.ask("POST", `approvals/${question.id}/answer`, { decision, digest: question.digest, ...more });
     if (status !== 200) {
       throw new Error(`the answer was refused: ${status}`);
     }
