@@ -19,7 +19,7 @@ pub(crate) fn forms(viewer: &Viewer, record: &ApprovalRecord) -> Markup {
                 (answer_form(viewer, record, "edit", html! {
                     p.quiet { "The changed call is judged as a call of its own: what would be stopped is stopped. All arguments, as one JSON object." }
                     @if !record.request.masked_at.is_empty() {
-                        p.note { "Masked secrets (" code { "*" } ") stay as and where they are; a mask that was moved or shortened is refused." }
+                        p.note { "Masked secrets (" code { "*" } ") go back where the whole text around them stays as and where it is, in lists as long as they are; anywhere else a mask is refused." }
                     }
                     label for="edit-arguments" { "Arguments" }
                     textarea.exact #edit-arguments name="arguments" rows="12" spellcheck="false" autocomplete="off" required { (written(record.request.shown())) }

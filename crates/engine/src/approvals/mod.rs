@@ -27,12 +27,12 @@ use backstop_hooks::{
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
-    CreateApprovalError, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval, NewGrant,
-    People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
+    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval,
+    NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
-pub(crate) use self::editing::{Editor, MAX_EDITS, Put};
+pub(crate) use self::editing::{Edit, MAX_EDITS, Put};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
 use self::question::{query_of, question, rules_of, scope_of, told};
@@ -96,8 +96,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) sealed: bool,
     /// What may be put in the place of the call.
     pub(crate) substitutes: &'a [Substitute],
-    /// The person who wrote the call in the place of another one.
-    pub(crate) editor: Option<&'a Editor>,
+    /// The question of which the call came, if a person changed another one into it.
+    pub(crate) edited_from: Option<&'a EditedFrom>,
 }
 
 /// The approvals of one engine.
@@ -133,7 +133,7 @@ impl Approvals {
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
-        question.edited_from = terms.editor.map(|editor| editor.from.clone());
+        question.edited_from = terms.edited_from.cloned();
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
@@ -178,7 +178,7 @@ impl Approvals {
         terms: Terms<'_>,
         petition: &mut Petition,
     ) -> Result<Answered, AskError> {
-        let Terms { attendance, earlier, editor, .. } = terms;
+        let Terms { attendance, earlier, .. } = terms;
         let Asking { exhibit, requests, scope, offered, .. } = asking;
         let now = question.created_at;
         let offers_once = offered.contains(&Decision::AllowOnce);
@@ -212,14 +212,7 @@ impl Approvals {
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
         let record = petition.open(&self.store, question, self.settings.limits).await?;
-        let record = match editor {
-            Some(editor) => self.answered_by_editor(record, editor).await?,
-            None => record,
-        };
-        let record = match record.state {
-            ApprovalState::Pending => self.wait(record, attendance).await?,
-            _ => record,
-        };
+        let record = self.wait(record, attendance).await?;
         match record.state {
             ApprovalState::Edited(_) | ApprovalState::Responded(_) => self.substituted(record, asking).await,
             _ => self.conclude(record, asking).await,

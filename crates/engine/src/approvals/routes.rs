@@ -1,7 +1,7 @@
 //! To whom questions go: who may answer, and how many must.
 //!
 //! The laws: *for each reason the first route that fits counts*, and where reasons lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, also where it bars whoever asked for the call
-//! and nobody knows who that is. The store sees to it that nobody else answers ([`Route`]).
+//! and nobody knows who that is; *whoever changed a call asks for it*, too. The store sees to it that nobody else answers ([`Route`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -97,8 +97,17 @@ impl Routes {
             true => Some(barred(people, requester)?),
             false => None,
         };
-        let asked = of_all(routes.iter().map(|route| AskedPeople::of(&route.ask, people)));
-        let routed = Route { asked, votes, escalation: escalation_of(&routes, question, people), barred };
+        let mut asked = of_all(routes.iter().map(|route| AskedPeople::of(&route.ask, people)));
+        let mut escalation = escalation_of(&routes, question, people);
+        // INVARIANT (nobody allows what they asked for): whoever wrote the call asks for it as well.
+        if let (Some(from), true) = (&question.edited_from, barred.is_some()) {
+            let editor = from.person.as_ref().ok_or(Unroutable::UnknownRequester)?;
+            asked.people.remove(editor);
+            if let Some(escalation) = &mut escalation {
+                escalation.to.people.remove(editor);
+            }
+        }
+        let routed = Route { asked, votes, escalation, barred };
         let most = usize::try_from(votes.get()).unwrap_or(usize::MAX);
         if routed.everybody().len() < most {
             return Err(Unroutable::Nobody);

@@ -29,7 +29,7 @@ use backstop_hooks::{
 use backstop_store::EditedFrom;
 
 use super::Engine;
-use crate::approvals::{Attendance, Editor, MAX_EDITS, Put, Terms};
+use crate::approvals::{Attendance, Edit, MAX_EDITS, Put, Terms};
 use crate::exhibit::Exhibit;
 use crate::hook_options::HookMeta;
 use crate::permit::{CHANGED_SINCE, Permitted};
@@ -52,8 +52,8 @@ struct Passage<'a> {
     attendance: &'a Attendance,
     /// What the host can take in its place.
     substitutes: &'a [Substitute],
-    /// Who wrote it in the place of another one.
-    editor: Option<&'a Editor>,
+    /// The question of which it came, if a human changed another one into it.
+    edited_from: Option<&'a EditedFrom>,
     /// What was asked about it and allowed.
     approved: Vec<ApprovalRequest>,
     /// By which request.
@@ -76,7 +76,7 @@ impl<'a> Passage<'a> {
             call,
             attendance,
             substitutes: &[],
-            editor: None,
+            edited_from: None,
             approved: Vec::new(),
             approval: None,
             facts,
@@ -203,18 +203,20 @@ impl Engine {
                     verdict.substituted = Some(Substituted::Responded { approval, by, result });
                     return verdict;
                 }
-                Some(Put::Call(edit)) => edit,
+                Some(Put::Call(edit)) => *edit,
             };
             edits += 1;
-            let (event, editor) = edit.of(&verdict.event);
+            let Edit { params, from } = edit;
+            let mut event = verdict.event.clone();
+            event.params = params;
             let is_last = edits >= MAX_EDITS;
             let offered = substitutes.iter().copied();
             let offered: Vec<Substitute> =
                 offered.filter(|substitute| !(is_last && *substitute == Substitute::Edit)).collect();
             // Boxed: few calls are changed, and the others need not carry the room.
-            let passing = Box::pin(self.pass(event, call, attendance, &offered, Some(&editor)));
+            let passing = Box::pin(self.pass(event, call, attendance, &offered, Some(&from)));
             (verdict, put) = passing.await;
-            let EditedFrom { approval, by, .. } = editor.from;
+            let EditedFrom { approval, by, .. } = from;
             verdict.substituted = Some(Substituted::Edited { approval, by });
         }
     }
@@ -226,17 +228,18 @@ impl Engine {
         call: &CallContext,
         attendance: &Attendance,
         substitutes: &[Substitute],
-        editor: Option<&Editor>,
+        edited_from: Option<&EditedFrom>,
     ) -> (ToolVerdict, Option<Put>) {
         let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let ruling = self.ruling(&event, call).await;
         let snapshot = self.0.registry.snapshot();
         let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
         let Reviewed { event, blocked, requests, moot, facts, mut receipt, .. } = reviewed;
-        let mut passage = Passage { substitutes, editor, ..Passage::new(snapshot, call, attendance, facts) };
+        let mut passage =
+            Passage { substitutes, edited_from, ..Passage::new(snapshot, call, attendance, facts) };
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
-        if let Some(Editor { from, .. }) = editor {
+        if let Some(from) = edited_from {
             let EditedFrom { approval, digest, .. } = from.clone();
             let by = from.by.chars().take(MOST_WHO_CHARS).collect();
             receipt.record_mut().edited_from = Some(EditedCall { approval, digest, by });
@@ -259,7 +262,7 @@ impl Engine {
         }
         let kept = self.keep(&receipt).await;
         // INVARIANT (fail closed): that a human allowed, or wrote, this must be on record before anything comes of it.
-        let is_recorded = kept || (receipt.approval.is_none() && editor.is_none());
+        let is_recorded = kept || (receipt.approval.is_none() && edited_from.is_none());
         let put = passage.put.take().filter(|_| kept);
         let permit = permit.and_then(|unsealed| match is_recorded {
             true => Ok(unsealed),
@@ -289,14 +292,13 @@ impl Engine {
         mut requests: Vec<ApprovalRequest>,
         underway: &mut Underway<'_>,
     ) -> Option<Blocked> {
-        let Passage { call, attendance, substitutes, editor, .. } = *passage;
+        let Passage { call, attendance, substitutes, edited_from, .. } = *passage;
         let sealed = seal::has_placeholders(&passage.snapshot, event, call);
         for round in 0..MAX_QUESTIONS {
             let first = round == 0;
             let snapshot = &passage.snapshot;
             let exhibit = Exhibit { snapshot, event, call };
-            let editor = editor.filter(|_| first);
-            let terms = Terms { attendance, earlier: first, sealed, substitutes, editor };
+            let terms = Terms { attendance, earlier: first, sealed, substitutes, edited_from };
             let settled = self.0.approvals.settle(&exhibit, &requests, terms).await;
             passage.put = settled.put;
             passage.approval.clone_from(&settled.note.id);

@@ -10,7 +10,8 @@ use backstop_engine::{
 };
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{
-    ApprovalRequest, Decision, OwnerId, Params, Resolution, Substitute, TimeoutBehavior, hook_fn,
+    ApprovalRequest, CallContext, Decision, OwnerId, Params, Requester, Resolution, Substitute,
+    TimeoutBehavior, hook_fn,
 };
 use backstop_store::{
     Answerer, ApprovalFilter, ApprovalRecord, ApprovalStatus, Identity, KnownBy, NewApproval, People,
@@ -23,7 +24,8 @@ use crate::support::*;
 over_both_stores! {
     a_changed_call_is_a_call_of_its_own,
     what_blocks_a_changed_call_blocks_it,
-    whoever_changes_a_call_allows_it_as_far_as_they_may_alone,
+    whoever_changes_a_call_has_not_allowed_it_by_that,
+    whoever_changes_a_call_asks_for_it,
     what_hooks_make_of_a_changed_call_is_asked_about,
     what_was_masked_goes_back_to_where_it_stood,
     a_result_stands_in_the_place_of_the_call,
@@ -68,6 +70,13 @@ async fn next(store: &Arc<dyn Store>, known: &[&ApprovalRecord]) -> ApprovalReco
     }
 }
 
+/// Allows the changed call, in an answer of its own.
+async fn allow_next(store: &Arc<dyn Store>, asked: &ApprovalRecord, who: impl Into<Answerer>) {
+    let child = next(store, &[asked]).await;
+    let answer = PersonsAnswer::new(Decision::AllowOnce, who, Timestamp::now());
+    store.answer_approval(&child.id, answer).await.unwrap();
+}
+
 /// All receipts.
 #[derive(Debug, Default)]
 struct Kept(Mutex<Vec<Receipt>>);
@@ -92,11 +101,12 @@ async fn a_changed_call_is_a_call_of_its_own(store: Arc<dyn Store>) {
     let asked = pending(&store).await;
     assert_eq!(asked.request.substitutes, BOTH);
     store.answer_approval(&asked.id, edit("ls b", "ann")).await.unwrap();
+    allow_next(&store, &asked, "bob").await;
     let verdict = call.await.unwrap();
     let permit = verdict.permit.unwrap();
     let (before, after) = (tool_call_digest(&exec("ls a")), tool_call_digest(&exec("ls b")));
     assert_eq!(permit.digest(), after);
-    // The question about it was answered by whoever wrote it, and names the one of which it came.
+    // The question about it names the one of which it came, and was answered for itself.
     let rows = rows(&store).await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!(
@@ -104,7 +114,7 @@ async fn a_changed_call_is_a_call_of_its_own(store: Arc<dyn Store>) {
         (ApprovalStatus::Edited, ApprovalStatus::Used)
     );
     assert_eq!((rows[1].request.digest, rows[0].request.digest), (before, after));
-    assert_eq!((permit.approval(), rows[0].state.by()), (Some(&rows[0].id), Some("ann")));
+    assert_eq!((permit.approval(), rows[0].state.by()), (Some(&rows[0].id), Some("bob")));
     let from = rows[0].request.edited_from.as_ref().unwrap();
     assert_eq!((&from.approval, from.by.as_str(), from.digest), (&asked.id, "ann", before));
     assert_eq!(from.shown.to_value(), json!({ "command": "ls a" }));
@@ -148,7 +158,8 @@ async fn what_blocks_a_changed_call_blocks_it(store: Arc<dyn Store>) {
 }
 
 fn people() -> Arc<People> {
-    let known = ["ann", "bob"].map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+    let known = ["ann", "bob", "carl"];
+    let known = known.map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
     Arc::new(People::new(known))
 }
 
@@ -186,15 +197,18 @@ fn asks_by_name(store: &Arc<dyn Store>, routes: Vec<ApprovalRoute>) -> Engine {
     engine
 }
 
-async fn whoever_changes_a_call_allows_it_as_far_as_they_may_alone(store: Arc<dyn Store>) {
+async fn whoever_changes_a_call_has_not_allowed_it_by_that(store: Arc<dyn Store>) {
     let routes = vec![route("deploy", &["bob"], 1), route("pay", &["ann", "bob"], 2), route("", &["ann"], 1)];
     let engine = asks_by_name(&store, routes);
-    // Where the same person is asked, nobody is asked again.
+    // Also where the same person is asked, the changed call waits for an answer.
     let call = begin(&engine, "ls");
     let asked = pending(&store).await;
     let stranger = store.answer_approval(&asked.id, edit("ls -l", by("bob"))).await;
     assert!(matches!(stranger, Err(ResolveError::NotAsked(_))));
     store.answer_approval(&asked.id, edit("ls -l", by("ann"))).await.unwrap();
+    let child = next(&store, &[&asked]).await;
+    assert_eq!((child.state.status(), child.votes.len()), (ApprovalStatus::Pending, 0));
+    allow_next(&store, &asked, by("ann")).await;
     assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), exec("ls -l"));
     // Where somebody else is, that person decides, and may say no.
     let call = begin(&engine, "ls");
@@ -205,7 +219,7 @@ async fn whoever_changes_a_call_allows_it_as_far_as_they_may_alone(store: Arc<dy
     let answer = PersonsAnswer::new(Decision::Deny, by("bob"), Timestamp::now());
     store.answer_approval(&child.id, answer).await.unwrap();
     assert!(reason(&call.await.unwrap()).contains("denied by a human"));
-    // Where several are, one who wrote it has not allowed it for the others, and nobody puts anything in its place.
+    // Where several are, nobody puts anything in its place.
     let call = begin(&engine, "ls");
     let asked = pending(&store).await;
     store.answer_approval(&asked.id, edit("pay", by("ann"))).await.unwrap();
@@ -235,6 +249,40 @@ async fn what_hooks_make_of_a_changed_call_is_asked_about(store: Arc<dyn Store>)
     assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), exec("ls c"));
 }
 
+/// The person who asks is `bob`.
+fn begin_for_bob(engine: &Engine) -> Call {
+    let engine = engine.clone();
+    tokio::spawn(async move {
+        let requester = Requester { sender_id: Some("bob".to_owned()), ..Requester::default() };
+        let call = CallContext { requester: Some(requester), ..context() };
+        engine.permit_or_substitute(exec("ls"), &call, &Attendance::Queue, &BOTH).await
+    })
+}
+
+async fn whoever_changes_a_call_asks_for_it(store: Arc<dyn Store>) {
+    let barring = |word, ask: &[&str]| ApprovalRoute { bars_requester: true, ..route(word, ask, 1) };
+    let everybody = barring("deploy", &["ann", "bob", "carl"]);
+    let routes = vec![everybody, barring("alone", &["ann"]), route("", &["ann"], 1)];
+    let engine = asks_by_name(&store, routes);
+    let call = begin_for_bob(&engine);
+    let asked = pending(&store).await;
+    store.answer_approval(&asked.id, edit("deploy", by("ann"))).await.unwrap();
+    let child = next(&store, &[&asked]).await;
+    for barred in ["ann", "bob"] {
+        let yes = PersonsAnswer::new(Decision::AllowOnce, by(barred), Timestamp::now());
+        let refused = store.answer_approval(&child.id, yes).await;
+        assert!(matches!(refused, Err(ResolveError::NotAsked(_))), "{barred}");
+    }
+    allow_next(&store, &asked, by("carl")).await;
+    assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), exec("deploy"));
+    // Where nobody else is asked, nobody may answer.
+    let call = begin_for_bob(&engine);
+    let asked = pending(&store).await;
+    store.answer_approval(&asked.id, edit("alone", by("ann"))).await.unwrap();
+    let verdict = call.await.unwrap();
+    assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+}
+
 /// Hides one word.
 #[derive(Debug)]
 struct Word;
@@ -257,12 +305,17 @@ async fn what_was_masked_goes_back_to_where_it_stood(store: Arc<dyn Store>) {
     let call = begin(&engine, "login hunter2 at a");
     let asked = pending(&store).await;
     assert_eq!(asked.request.masked_at, ["/command"]);
-    let moved = store.answer_approval(&asked.id, edit("echo ****", "ann")).await.unwrap_err();
-    assert!(moved.to_string().contains("a mask is no value"), "{moved}");
-    let answered = store.answer_approval(&asked.id, edit("login ******* at b", "ann")).await.unwrap();
+    for moved in ["echo ****", "login ******* at b"] {
+        let moved = store.answer_approval(&asked.id, edit(moved, "ann")).await.unwrap_err();
+        assert!(moved.to_string().contains("a mask is no value"), "{moved}");
+    }
+    let arguments = |command: &str| Params::from_value(json!({ "command": command, "cwd": "b" })).unwrap();
+    let same = PersonsAnswer::edit(arguments("login ******* at a"), "ann", Timestamp::now()).unwrap();
+    let answered = store.answer_approval(&asked.id, same).await.unwrap();
     assert!(!serde_json::to_string(&answered.record).unwrap().contains("hunter2"));
+    allow_next(&store, &asked, "ann").await;
     let verdict = call.await.unwrap();
-    assert_eq!(verdict.permit.unwrap().redeem().unwrap(), exec("login hunter2 at b"));
+    assert_eq!(verdict.permit.unwrap().redeem().unwrap().params, arguments("login hunter2 at a"));
     assert!(!serde_json::to_string(&rows(&store).await).unwrap().contains("hunter2"));
 }
 
@@ -319,7 +372,6 @@ async fn nothing_is_offered_that_a_host_can_not_take(store: Arc<dyn Store>) {
 }
 
 async fn a_call_is_changed_only_so_often(store: Arc<dyn Store>) {
-    // Whoever answers is asked about none of what comes next.
     let routes = vec![
         route("1", &["bob"], 1),
         route("2", &["ann"], 1),
@@ -345,6 +397,7 @@ async fn no_grant_comes_of_a_changed_call(store: Arc<dyn Store>) {
     let call = begin(&engine, "ls a");
     let asked = pending(&store).await;
     store.answer_approval(&asked.id, edit("ls b", "ann")).await.unwrap();
+    allow_next(&store, &asked, "ann").await;
     call.await.unwrap().permit.unwrap();
     assert!(store.grants(9).await.unwrap().is_empty());
     for command in ["ls a", "ls b"] {

@@ -127,6 +127,7 @@ impl Stage {
         let from = said.get("from").and_then(Value::as_str).map(|id| EditedFrom {
             approval: id.to_owned().into(),
             by: word("ann, by the console"),
+            person: None,
             digest: Digest::of_text("test", "before"),
             shown: Json::new(json!({ "command": word("before") })),
         });

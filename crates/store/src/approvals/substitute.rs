@@ -5,19 +5,17 @@
 //! told instead. Whoever asked has to say that it can take them ([`NewApproval::substitutes`]); otherwise they are not offered.
 //!
 //! The laws: *it is an allowing answer*: whoever may not allow the call puts nothing in its place, and where several must allow it nobody
-//! does; *it is taken once*, for the digest that the person was shown; *a mask is no value*: a masked secret goes back to where it stood,
-//! or the edit is refused ([`NewApproval::restored`]).
-
-use std::sync::Arc;
+//! does; *it is taken once*, for the digest that the person was shown; *a mask is no value*: a text in which a secret is masked stays as and
+//! where it was shown, or the edit is refused ([`NewApproval::restored`]).
 
 use backstop_hooks::{ApprovalId, Digest, Json, Params, Substitute, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::people::{Answerer, People, PersonName};
+use super::people::{Answerer, PersonName};
 use super::request::NewApproval;
 use super::{MAX_RESULT_BYTES, MAX_WHOLE_BYTES};
-use crate::{AccessTokenId, Timestamp};
+use crate::Timestamp;
 
 /// What a person gave in the place of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,12 +88,6 @@ pub struct Substitution {
     /// Which person of the configuration that is, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<PersonName>,
-    /// The access token with which it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<AccessTokenId>,
-    /// The service that alone says who gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub voucher: Option<String>,
     /// The digest of what was given.
     pub given: Digest,
     /// When whoever asked took it.
@@ -109,22 +101,8 @@ impl Substitution {
             at,
             by: by.by.clone(),
             person: by.person.clone(),
-            token: by.token.clone(),
-            voucher: by.voucher.clone(),
             given: given.digest(),
             taken_at: None,
-        }
-    }
-
-    /// Returns the person who gave it, as somebody who answers the question about what it became.
-    pub fn answerer(&self, people: &Arc<People>) -> Answerer {
-        Answerer {
-            by: self.by.clone(),
-            person: self.person.clone(),
-            people: Some(Arc::clone(people)),
-            token: self.token.clone(),
-            ends_at: None,
-            voucher: self.voucher.clone(),
         }
     }
 }
@@ -137,6 +115,9 @@ pub struct EditedFrom {
     pub approval: ApprovalId,
     /// Who changed the call.
     pub by: String,
+    /// Which person of the configuration that is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<PersonName>,
     /// The digest of the call as it was.
     pub digest: Digest,
     /// The arguments as they were shown then.
@@ -144,10 +125,10 @@ pub struct EditedFrom {
     pub shown: Json,
 }
 
-/// Why masked secrets can't be put back into arguments: the place of a text in which they are not as they were shown.
+/// Why masked secrets can't be put back into arguments: the place of a text with a mask that is not as and where it was shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{at}` holds a mask (`***`) that is not where it was shown, and a mask is no value\nhint: leave each masked word as and where it is shown, or take it out"
+    "`{at}` holds a mask (`***`) and is not as and where it was shown: a mask is no value\nhint: leave a text with a mask in it wholly as it is shown, and lists as long as they are, or write the text without it"
 )]
 pub struct MaskMoved {
     /// The place, as a JSON pointer.
@@ -164,53 +145,62 @@ impl NewApproval {
         self.whole.as_ref().filter(|_| !self.unseen).unwrap_or(&self.preview)
     }
 
-    /// Puts the secrets that are masked in what was shown back into edited arguments; `original` are the arguments as they were. In
-    /// each text in which something is masked, the words that hold a `*` have to be the same, in the same order. Elsewhere none of the
-    /// masks may stand.
+    /// Puts the secrets that are masked in what was shown back into edited arguments; `original` are the arguments as they were. A text
+    /// that holds a mask has to be as it was shown, at its very place: the same names, and lists of as many items, on the way. Any other
+    /// text holds none of the masks.
     ///
     /// # Errors
     ///
-    /// [`MaskMoved`] where a masked word is not as and where it was shown.
+    /// [`MaskMoved`] where a text with a mask is not as and where it was shown.
     pub fn restored(&self, original: &Value, edited: &Value) -> Result<Value, MaskMoved> {
         let shown = self.shown().to_value();
         let masked = |at: &String| shown.pointer(at).and_then(Value::as_str);
-        let masks = self.masked_at.iter().filter_map(masked).flat_map(starred).collect();
-        Restoring { masked_at: &self.masked_at, shown: &shown, original, masks }
-            .value(edited, &mut String::new())
+        let masks = Masks(self.masked_at.iter().filter_map(masked).flat_map(starred).collect());
+        masks.restored(edited, Some((&shown, original)), &mut String::new())
     }
 }
 
 /// The shortest row of `*` that is taken for a mask where one may not stand.
 const LEAST_MASK: &str = "****";
 
-struct Restoring<'a> {
-    masked_at: &'a [String],
-    shown: &'a Value,
-    original: &'a Value,
-    /// All words that hold a mask.
-    masks: Vec<&'a str>,
-}
+/// All words that hold a mask.
+struct Masks<'a>(Vec<&'a str>);
 
-impl Restoring<'_> {
-    fn value(&self, edited: &Value, at: &mut String) -> Result<Value, MaskMoved> {
+impl Masks<'_> {
+    /// `place` is what was shown at the place of the edited value, and what is there, if it is the same place still.
+    fn restored(
+        &self,
+        edited: &Value,
+        place: Option<(&Value, &Value)>,
+        at: &mut String,
+    ) -> Result<Value, MaskMoved> {
         Ok(match edited {
-            Value::String(text) => Value::String(self.text(text, at)?),
+            Value::String(text) => match place {
+                Some((shown, original)) if shown == edited => original.clone(),
+                _ if self.are_in(text) => return Err(MaskMoved { at: at.clone() }),
+                _ => edited.clone(),
+            },
             Value::Array(items) => {
-                let items = items.iter().enumerate();
-                Value::Array(
-                    items
-                        .map(|(index, item)| self.below(item, at, &index.to_string()))
-                        .collect::<Result<_, _>>()?,
-                )
+                // INVARIANT (a mask is no value): with one item more, or less, nobody knows which one is which.
+                let is_as_long = |list: &Value| list.as_array().is_some_and(|list| list.len() == items.len());
+                let place = place.filter(|(shown, original)| is_as_long(shown) && is_as_long(original));
+                let items = items.iter().enumerate().map(|(index, item)| {
+                    let place =
+                        place.and_then(|(shown, original)| Some((shown.get(index)?, original.get(index)?)));
+                    self.below(item, place, at, &index.to_string())
+                });
+                Value::Array(items.collect::<Result<_, _>>()?)
             }
             Value::Object(map) => {
                 let mut restored = Map::new();
                 for (name, item) in map {
-                    if self.holds_mask(name) {
+                    if self.are_in(name) {
                         return Err(MaskMoved { at: at.clone() });
                     }
                     let step = name.replace('~', "~0").replace('/', "~1");
-                    restored.insert(name.clone(), self.below(item, at, &step)?);
+                    let place =
+                        place.and_then(|(shown, original)| Some((shown.get(name)?, original.get(name)?)));
+                    restored.insert(name.clone(), self.below(item, place, at, &step)?);
                 }
                 Value::Object(restored)
             }
@@ -218,29 +208,23 @@ impl Restoring<'_> {
         })
     }
 
-    fn below(&self, item: &Value, at: &mut String, step: &str) -> Result<Value, MaskMoved> {
+    fn below(
+        &self,
+        item: &Value,
+        place: Option<(&Value, &Value)>,
+        at: &mut String,
+        step: &str,
+    ) -> Result<Value, MaskMoved> {
         let length = at.len();
         at.push('/');
         at.push_str(step);
-        let restored = self.value(item, at);
+        let restored = self.restored(item, place, at);
         at.truncate(length);
         restored
     }
 
-    fn text(&self, edited: &str, at: &str) -> Result<String, MaskMoved> {
-        let text = |value: &'_ Value| value.pointer(at).and_then(Value::as_str).map(str::to_owned);
-        let restored =
-            match (self.masked_at.iter().any(|masked| masked == at), text(self.shown), text(self.original)) {
-                (true, Some(shown), Some(original)) => put_back(&shown, &original, edited),
-                (_, Some(shown), _) if shown == edited => Some(shown),
-                _ => (!self.holds_mask(edited)).then(|| edited.to_owned()),
-            };
-        restored.ok_or_else(|| MaskMoved { at: at.to_owned() })
-    }
-
-    fn holds_mask(&self, text: &str) -> bool {
-        !self.masks.is_empty()
-            && (text.contains(LEAST_MASK) || starred(text).any(|word| self.masks.contains(&word)))
+    fn are_in(&self, text: &str) -> bool {
+        !self.0.is_empty() && (text.contains(LEAST_MASK) || starred(text).any(|word| self.0.contains(&word)))
     }
 }
 
@@ -252,56 +236,4 @@ fn is_of_word(sign: char) -> bool {
 /// Returns the words that hold a `*`.
 fn starred(text: &str) -> impl Iterator<Item = &str> {
     text.split(|sign| !is_of_word(sign)).filter(|word| word.contains('*'))
-}
-
-/// Puts what the masks of a text hide into the edited text; `None` if they are not as they were shown. A mask is as long as what it hides,
-/// so that the words of both texts stand at the same places.
-fn put_back(shown: &str, original: &str, edited: &str) -> Option<String> {
-    if starred(edited).next().is_none() {
-        return Some(edited.to_owned());
-    }
-    let words = |text: &'_ str| text.split(|sign| !is_of_word(sign)).map(str::to_owned).collect::<Vec<_>>();
-    let (was, is) = (words(original), words(shown));
-    if was.len() != is.len() {
-        return None;
-    }
-    let hidden = is.into_iter().zip(was).filter(|(shown, _)| shown.contains('*'));
-    let (masked, hidden): (Vec<String>, Vec<String>) = hidden.unzip();
-    if !starred(edited).eq(masked.iter().map(String::as_str)) {
-        return None;
-    }
-    let mut hidden = hidden.into_iter();
-    let parts = edited.split_inclusive(|sign| !is_of_word(sign));
-    parts
-        .map(|part| {
-            let word = part.trim_end_matches(|sign| !is_of_word(sign));
-            match word.contains('*') {
-                true => Some(hidden.next()? + part.get(word.len()..)?),
-                false => Some(part.to_owned()),
-            }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masked_words_go_back_to_where_they_stood() {
-        let (original, shown) = ("curl -H 'x: aB3dE5' a/*.rs host", "curl -H 'x: ******' a/*.rs host");
-        for (edited, restored) in [
-            ("curl -H 'x: ******' a/*.rs other", Some("curl -H 'x: aB3dE5' a/*.rs other")),
-            ("wget 'x: ******' and a/*.rs", Some("wget 'x: aB3dE5' and a/*.rs")),
-            (shown, Some(original)),
-            ("echo done", Some("echo done")),
-            ("curl -H 'x: *****' a/*.rs host", None),
-            ("curl a/*.rs -H 'x: ******' host", None),
-            ("curl -H 'x: ******' host", None),
-            ("curl -H 'x: ******' a/*.rs ******", None),
-        ] {
-            assert_eq!(put_back(shown, original, edited).as_deref(), restored, "{edited}");
-        }
-        assert_eq!(put_back("a_*-* b", "a_x-y b", "do a_*-*;x").as_deref(), Some("do a_x-y;x"));
-    }
 }

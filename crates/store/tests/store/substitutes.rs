@@ -20,6 +20,7 @@ over_all_forms!(
     it_counts_where_whoever_asks_can_take_it,
     it_is_taken_once_and_for_its_call,
     a_mask_is_no_value,
+    masks_of_one_length_are_not_taken_for_each_other,
     it_is_wiped_once_it_was_taken,
     the_trail_has_who_and_what_and_no_text,
 );
@@ -150,10 +151,8 @@ async fn a_mask_is_no_value(store: &dyn Store) {
         |command: &str| json!({ "command": command, "note": ["see *.txt", "****** ******"], "n": 1 });
     for (edited, restored) in [
         (shown.clone(), Some(original.clone())),
-        (
-            command("send -k ****** to b"),
-            Some(json!({ "command": "send -k aB3dE5 to b", "note": original["note"], "n": 1 })),
-        ),
+        (command("send -k ****** to b"), None),
+        (command("send it"), Some(json!({ "command": "send it", "note": original["note"], "n": 1 }))),
         (json!({ "command": "send to b", "n": 2 }), Some(json!({ "command": "send to b", "n": 2 }))),
         (
             note(json!(["see *.txt", "other"])),
@@ -164,6 +163,13 @@ async fn a_mask_is_no_value(store: &dyn Store) {
         (command("send -k x******"), None),
         (note(json!(["see ******", "****** ******"])), None),
         (note(json!(["****** ******", "see *.txt"])), None),
+        (note(json!(["****** ******"])), None),
+        (note(json!(["see *.txt", "****** ******", "more"])), None),
+        (
+            note(json!(["see it", "****** ******"])),
+            Some(json!({ "command": original["command"], "note": ["see it", "aB3dE5 cD4eF6"], "n": 1 })),
+        ),
+        (json!({ "command": "send", "other": shown["command"] }), None),
         (json!({ "command": "send", "other": "******" }), None),
         (json!({ "command": "send", "******": 1 }), None),
     ] {
@@ -186,6 +192,51 @@ async fn a_mask_is_no_value(store: &dyn Store) {
     // Where nothing is masked, a star is a star.
     let plain = ask(store, "ls").await;
     store.answer_approval(&plain.id, edit("ls ****** *.txt", "ann")).await.unwrap();
+}
+
+async fn masks_of_one_length_are_not_taken_for_each_other(store: &dyn Store) {
+    let shown = json!({
+        "steps": [{ "run": "a -k ******" }, { "run": "b -k ******" }],
+        "keys": ["******", "******", "******"],
+    });
+    let original = json!({
+        "steps": [{ "run": "a -k aB3dE5" }, { "run": "b -k cD4eF6" }],
+        "keys": ["aB3dE5", "cD4eF6", "eF6gH7"],
+    });
+    let masked_at = ["/steps/0/run", "/steps/1/run", "/keys/0", "/keys/1", "/keys/2"];
+    let asked = NewApproval {
+        preview: preview(&shown).shown,
+        masked: 5,
+        masked_at: masked_at.map(str::to_owned).to_vec(),
+        substitutes: BOTH.to_vec(),
+        ..question("send")
+    };
+    let with = |name: &str, value: Value| {
+        let mut edited = shown.clone();
+        edited[name] = value;
+        edited
+    };
+    let swapped = json!([{ "run": "b -k ******" }, { "run": "a -k ******" }]);
+    let crossed = json!([{ "run": "a -k ******" }, { "run": "c -k ******" }]);
+    for moved in [
+        with("steps", swapped),
+        with("steps", crossed),
+        with("steps", json!([{ "run": "b -k ******" }])),
+        with("keys", json!(["******", "******"])),
+        with("copy", json!("******")),
+        with("copy", json!(["a -k ******"])),
+    ] {
+        let record = store.create_approval(asked.clone()).await.unwrap();
+        assert!(record.request.restored(&original, &moved).is_err(), "{moved}");
+        let answer = PersonsAnswer::edit(params(moved.clone()), "ann", at(1_500)).unwrap();
+        let refused = store.answer_approval(&record.id, answer).await;
+        assert!(matches!(refused, Err(ResolveError::Masked { .. })), "{moved}");
+    }
+    let record = store.create_approval(asked).await.unwrap();
+    let kept = with("steps", json!([{ "run": "ls" }, { "run": "b -k ******" }]));
+    let restored = record.request.restored(&original, &kept).unwrap();
+    assert_eq!(restored["steps"], json!([{ "run": "ls" }, { "run": "b -k cD4eF6" }]));
+    assert_eq!(restored["keys"], original["keys"]);
 }
 
 async fn it_is_wiped_once_it_was_taken(store: &dyn Store) {

@@ -37,6 +37,20 @@ async fn decided(server: &Server, token: &str, id: &str) -> Value {
     server.ask("GET", &format!("decisions/{id}?wait=60"), token, None).await.json()
 }
 
+/// Allows the call into which the one of this question was changed, and returns the ruling.
+async fn allowed(server: &Server, token: &str, person: &str, id: &str, known: &Value) -> Value {
+    loop {
+        let open = server.ask("GET", "approvals?state=pending", person, None).await.json();
+        let seen = open["approvals"].get(0).cloned().unwrap_or_default();
+        if seen["editedFrom"]["approval"] == *known {
+            let given = answer(server, person, &seen, json!({"decision": "allow-once"})).await;
+            assert_eq!(given.status(), 200, "{}", given.text());
+            return decided(server, token, id).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn edit(command: &str) -> Value {
     json!({"decision": "edit", "arguments": {"command": command}})
 }
@@ -54,13 +68,13 @@ async fn who_runs_the_tool_is_handed_what_a_person_made_of_the_call() {
         (&answered.json()["status"], &answered.json()["answered"]["decision"]),
         (&json!("edited"), &json!("edit"))
     );
-    let ruling = decided(&server, &token, &id).await;
+    let ruling = allowed(&server, &token, &person, &id, &approval).await;
     assert_eq!((&ruling["verdict"], &ruling["substitute"]), (&json!("modify"), &json!("edit")), "{ruling}");
     assert_eq!(ruling["params"], json!({"command": "another"}));
     assert_ne!(ruling["digest"], seen["digest"]);
     assert_eq!(ruling["receipt"]["editedFrom"]["approval"], approval);
     assert_eq!(ruling["receipt"]["judged"], ruling["digest"]);
-    // The hook asked about the changed call as well, and whoever wrote it had allowed it.
+    // The hook asked about the changed call as well.
     let child = question(&server, &person, &ruling["receipt"]["approval"]["id"]).await;
     assert_eq!((&child["status"], &child["editedFrom"]["approval"]), (&json!("used"), &approval), "{child}");
     assert_eq!(child["editedFrom"]["arguments"], json!({"command": "marker"}));
