@@ -213,11 +213,6 @@ impl Frame {
         }
     }
 
-    /// Whether the client can be handed other arguments for a call.
-    pub fn can_rewrite(&self) -> bool {
-        self.client.gates(self).rewrite.is_some()
-    }
-
     /// The answer where the client is about to ask its user. A refusal is said; anything else is left to
     /// that user: what policy does not object to is not thereby consented to.
     pub fn answer_permission(&self, decision: &CallDecision) -> Reply {

@@ -20,7 +20,7 @@ use backstop_hooks::points::{
     SessionEndEvent, SessionEndReason, SessionStart, SessionStartEvent, SpawnMode, SubagentEnded,
     SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent,
 };
-use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Substitute, Text};
+use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Text};
 
 use crate::decision::{CallDecision, PromptDecision, Reply, ResultDecision, StopDecision};
 use crate::event::{ClientEvent, Frame, Moment, Stop};
@@ -115,13 +115,11 @@ async fn judge(
         Attendance::Nobody if frame.can_ask() => &Attendance::Host,
         other => other,
     };
-    // A client's tools are its own, so that nobody can give their results here.
-    let takes = if frame.can_rewrite() { [Substitute::Edit].as_slice() } else { &[] };
     let mut parts = Vec::new();
     let mut question = None;
     let unseen_input = frame.client().facts().unseen_input.is_some();
     for event in used.events(frame.run(), unseen_input) {
-        let verdict = engine.permit_or_substitute(event, call, attendance, takes).await;
+        let verdict = engine.permit_tool_call(event, call, attendance).await;
         match verdict_of(verdict) {
             Judged::Runs(params) => parts.push(params),
             Judged::Denied(reason) => return CallDecision::Deny(reason),

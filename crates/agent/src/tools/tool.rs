@@ -94,6 +94,12 @@ pub trait Tool: Debug + Send + Sync {
         None
     }
 
+    /// Whether [`complete`](Self::complete) may add something to a call. People can't change such calls: what they write would be judged
+    /// without it.
+    fn completes(&self) -> bool {
+        false
+    }
+
     /// Does the work. Not to be called but through [`Toolbox::run`].
     async fn run(&self, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput;
 }
@@ -170,6 +176,11 @@ impl Toolbox {
             }
         }
         call
+    }
+
+    /// Whether the tool that a call by this name runs may add something to the call before it is judged.
+    pub fn completes(&self, tool: &ToolName) -> bool {
+        self.find(tool).is_some_and(|(_, tool)| tool.completes())
     }
 
     fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {

@@ -144,11 +144,14 @@ fn redact(call: &mut ToolCall) -> Digest {
     digest
 }
 
+/// The tool of which the agent says what paths a call touches.
+const PATCHES: &str = "apply_patch";
+
 fn event_of(call: &ToolCall, run: Option<&Run<'_>>) -> ToolCallEvent {
     // With its namespace, as the answer was judged. What runs is the tool of the bare name: the agent offers no others.
     let tool_name = call.tool_name();
     let derived_paths = match (tool_name.canonical(), call.arguments.get("patch")) {
-        ("apply_patch", Some(Value::String(patch))) => Some(affected_paths(patch)),
+        (PATCHES, Some(Value::String(patch))) => Some(affected_paths(patch)),
         _ => None,
     };
     ToolCallEvent::new(tool_name, call.arguments.clone())
@@ -251,12 +254,21 @@ fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -
     results::refused(id, &call.name, &refusal.reason(), digest)
 }
 
+/// What a human may put in the place of a call. INVARIANT (nothing is milder than a fresh call): what the agent itself says of a call's
+/// arguments it says of those that the model gave, so that where it may say something nobody else changes them.
+fn substitutes(tools: &Toolbox, tool: &ToolName) -> &'static [Substitute] {
+    match tool.canonical() == PATCHES || tools.completes(tool) {
+        true => &[Substitute::Respond],
+        false => &[Substitute::Edit, Substitute::Respond],
+    }
+}
+
 /// Asks every gate and, if one wants that, a human. When the turn is stopped meanwhile, the question is
 /// withdrawn in the store, so that whoever asked it learns of that.
 async fn permit(run: &Run<'_>, event: ToolCallEvent) -> Result<ToolVerdict, Stop> {
     let agent = run.agent;
-    let can = [Substitute::Edit, Substitute::Respond];
-    let judging = agent.engine.permit_or_substitute(event, &run.call, &agent.attendance, &can);
+    let can = substitutes(&run.toolbox, &event.tool_name);
+    let judging = agent.engine.permit_or_substitute(event, &run.call, &agent.attendance, can);
     let mut judging = std::pin::pin!(judging);
     tokio::select! {
         biased;
@@ -486,6 +498,15 @@ mod tests {
             let event = event_of(&call, None);
             assert_eq!((event.tool_name.canonical(), event.tool_name.called()), (canonical, called));
             assert_eq!(event.tool_name, call.tool_name());
+        }
+    }
+
+    #[test]
+    fn a_call_of_which_the_agent_says_something_itself_is_not_changed_by_others() {
+        let tools = Toolbox::built_in();
+        for name in tools.names() {
+            let is_changed = substitutes(&tools, &ToolName::new(name)).contains(&Substitute::Edit);
+            assert_eq!(is_changed, !["apply_patch", "process"].contains(&name), "{name}");
         }
     }
 }

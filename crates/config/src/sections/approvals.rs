@@ -174,6 +174,11 @@ impl ApprovalRoute {
             AnswerWord::AllowOnce | AnswerWord::Deny => false,
         };
         let ones = self.decisions.iter().find(is_ones);
+        let is_substitute = |decision: &&Spanned<AnswerWord>| {
+            matches!(decision.value, AnswerWord::Edit | AnswerWord::Respond)
+        };
+        let allows = self.decisions.iter().any(|decision| decision.value == AnswerWord::AllowOnce);
+        let unmet = self.decisions.iter().find(is_substitute).filter(|_| !allows);
         let wrong = if self.ask.value == AskWhom::None {
             let says_more = self.votes.at.is_some()
                 || self.barred.at.is_some()
@@ -195,6 +200,9 @@ impl ApprovalRoute {
                 }
             };
             Some((&ones.at, why.to_owned()))
+        } else if let Some(unmet) = unmet {
+            let why = "whoever may not allow a call puts nothing in its place: `allow-once` has to be there, too";
+            Some((&unmet.at, why.to_owned()))
         } else {
             None
         };

@@ -10,6 +10,7 @@
 //!
 //! Limits: one call is changed at most [`MAX_EDITS`] times.
 
+use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{Decision, Params, Reason, Resolution, Substitute, Text};
 use backstop_store::{ApprovalRecord, ApprovalState, ConsumeError, EditedFrom, Given, NewApproval, Timestamp};
 
@@ -40,11 +41,15 @@ pub(crate) struct Edit {
 }
 
 /// Leaves of what a host can take only what may be answered: where the call can be allowed once, and by one person.
-pub(super) fn offered(question: &mut NewApproval) {
+pub(super) fn offered(question: &mut NewApproval, event: &ToolCallEvent) {
     let is_ones = question.route.as_ref().is_none_or(|route| route.votes.get() == 1);
     if !is_ones || !question.allowed_decisions.contains(&Decision::AllowOnce) {
         question.substitutes.clear();
     }
+    // INVARIANT (nothing is milder than a fresh call): what the host says of these arguments it would say otherwise of others.
+    let is_told_more =
+        event.tool_kind.is_some() || event.tool_input_kind.is_some() || event.derived_paths.is_some();
+    question.substitutes.retain(|substitute| *substitute != Substitute::Edit || !is_told_more);
 }
 
 impl Approvals {

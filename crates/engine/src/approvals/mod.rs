@@ -137,7 +137,7 @@ impl Approvals {
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
-        editing::offered(&mut question);
+        editing::offered(&mut question, event);
         let is_routed = routed.is_err() || question.route.is_some();
         let queries = match sealed {
             true => Vec::new(),
@@ -199,6 +199,8 @@ impl Approvals {
             Attendance::Host => Some("where nobody can be asked, "),
         };
         if let Some(circumstances) = unattended {
+            // Nobody waits who could take it.
+            question.substitutes.clear();
             let record = self.store.file_approval(question, true, &self.settings.limits).await?;
             let way = match offers_once {
                 true => BY_A_PERSON,

@@ -351,6 +351,28 @@ async fn nothing_is_offered_that_a_host_can_not_take(store: Arc<dyn Store>) {
     }
     store.resolve_approval(&asked.id, Decision::AllowOnce, "ann", Timestamp::now()).await.unwrap();
     plain.await.unwrap().permit.unwrap();
+    // Nor where nobody waits for the answer.
+    let filed = engine.permit_or_substitute(exec("df"), &context(), &Attendance::Nobody, &BOTH).await;
+    assert!(filed.permit.is_err());
+    let row = rows(&store).await.swap_remove(0);
+    assert_eq!((row.state.status(), row.request.substitutes), (ApprovalStatus::Unattended, Vec::new()));
+    let refused = store.answer_approval(&row.id, edit("ls", "ann")).await;
+    assert!(refused.is_err());
+    // Nor another call where the host says more of this one than its arguments.
+    for told in [
+        exec("du").derived_paths(vec!["a".to_owned()]),
+        exec("du").tool_kind("typed".to_owned()),
+        exec("du").tool_input_kind("python".to_owned()),
+    ] {
+        let engine = engine.clone();
+        let call = tokio::spawn(async move {
+            engine.permit_or_substitute(told, &context(), &Attendance::Queue, &BOTH).await
+        });
+        let asked = pending(&store).await;
+        assert_eq!(asked.request.substitutes, [Substitute::Respond]);
+        store.answer_approval(&asked.id, respond("none")).await.unwrap();
+        assert!(call.await.unwrap().permit.is_err());
+    }
     // Nor what the hooks that ask, or the operator, don't let anybody answer.
     let strict = request().decisions([Decision::Deny]);
     let (strict, _) = asking(Arc::clone(&store), strict);

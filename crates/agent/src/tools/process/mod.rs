@@ -120,6 +120,10 @@ impl Tool for ProcessTool {
         Some(TYPED_TERMINAL)
     }
 
+    fn completes(&self) -> bool {
+        true
+    }
+
     async fn run(&self, args: &Map<String, Value>, cx: &ToolContext) -> ToolOutput {
         process(args, cx).await.unwrap_or_else(ToolOutput::from)
     }
