@@ -69,7 +69,7 @@ pub fn question(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Str
             h2 #call-title { "The call" }
             (call(viewer, question))
         }
-        (substitutes::outcome(record))
+        (substitutes::origin(record))
         (answers(viewer, question, now))
         @if let Some(starts) = &request.starts { (would_start(starts)) }
         section aria-labelledby="why-title" {

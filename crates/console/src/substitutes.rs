@@ -1,7 +1,8 @@
-//! What a person puts in the place of a call: the forms for it, and what came of it, before and after.
+//! What a person puts in the place of a call: the forms for it, and what a changed call was before. What was given is shown to nobody: it
+//! is typed by hand, and nothing in it is masked. A changed call is shown by the question about it, as any call.
 
 use backstop_hooks::{Json, Substitute};
-use backstop_store::{ApprovalRecord, ApprovalState, Given, MAX_RESULT_BYTES};
+use backstop_store::{ApprovalRecord, MAX_RESULT_BYTES};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -41,26 +42,10 @@ pub(crate) fn forms(viewer: &Viewer, record: &ApprovalRecord) -> Markup {
     }
 }
 
-/// What a person made of the call, as far as it is kept.
-pub(crate) fn outcome(record: &ApprovalRecord) -> Markup {
+/// Of which call this one came, as far as that is kept.
+pub(crate) fn origin(record: &ApprovalRecord) -> Markup {
     let request = &record.request;
     html! {
-        @match (&request.given, &record.state) {
-            (Some(Given::Edit { arguments }), ApprovalState::Edited(one)) => {
-                section aria-labelledby="change-title" {
-                    h2 #change-title { "What it was changed to" }
-                    (compared(&pretty(request.shown()), &pretty(&arguments.to_value())))
-                    p.meta { span { "changed by " (one_line(&one.by, 200)) } }
-                }
-            }
-            (Some(Given::Respond { result }), ApprovalState::Responded(_)) => {
-                section aria-labelledby="result-title" {
-                    h2 #result-title { "The result that was given" }
-                    pre.exact #given tabindex="0" role="region" aria-label="Result" { (plain(result)) }
-                }
-            }
-            _ => {}
-        }
         @if let Some(parent) = &request.edited_from {
             section aria-labelledby="edited-title" {
                 h2 #edited-title { "A changed call" }

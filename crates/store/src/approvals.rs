@@ -213,7 +213,7 @@ pub trait ApprovalStore {
     ) -> Result<ApprovalRecord, ConsumeError>;
 
     /// Takes what a human put in the place of the call: succeeds for one caller only, and only for the digest that the human was
-    /// shown. Returns the question with it ([`NewApproval::given`]).
+    /// shown. Returns the question with it ([`NewApproval::given`]), of which only digests are kept from then on.
     async fn take_given(
         &self,
         id: &ApprovalId,

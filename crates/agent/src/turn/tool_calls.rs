@@ -187,6 +187,10 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     let verdict = permit(run, event.clone()).await?;
     run.note(&verdict.receipt);
     let edited = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+    if verdict.substituted.is_some() {
+        // INVARIANT (blocked is gone): a human wanted something else than the call that stands there.
+        redact_stored(run, transcript, &id).await?;
+    }
     if edited {
         run.outlet().note(|| format!("🙋 {tool} · asked — changed by a human, judged anew"));
     }
@@ -200,26 +204,23 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     if verdict.permit.is_ok() && verdict.event.params != event.params && !edited {
         run.outlet().note(|| format!("✏️ {tool} · arguments rewritten"));
     }
+    let refused = if edited { &verdict.event } else { &event };
     let permit = match verdict.permit {
         Ok(permit) => permit,
         Err(blocked) if edited => {
-            // INVARIANT (blocked is gone): a human wanted another call than the one that stands there.
-            if is_unanswered(&blocked) {
-                redact_stored(run, transcript, &id).await?;
-            }
             let told = "a human changed this call, and the changed call was stopped: ";
             let reason = Text::from(format!("{told}{}", blocked.reason_or_default()));
             let blocked = Blocked { reason: Some(reason.into()), ..blocked };
-            return refuse(run, transcript, &call, &verdict.event, &id, blocked).await;
+            return refuse(run, transcript, &call, refused, &id, blocked).await;
         }
-        Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
+        Err(blocked) => return refuse(run, transcript, &call, refused, &id, blocked).await,
     };
     let mut context = agent_context(run);
     context.caller = Some(Arc::new(Caller { context: run.call.clone(), id: id.clone() }));
     if tool.canonical() == "exec" {
         match exec_env(run).await? {
             Ok(env) => context.exec_env = env,
-            Err(blocked) => return refuse(run, transcript, &call, &event, &id, blocked).await,
+            Err(blocked) => return refuse(run, transcript, &call, refused, &id, blocked).await,
         }
     }
     execute(run, &call, &id, permit, verdict.event.params, context, edited).await

@@ -84,7 +84,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
 async fn show(answers: &Answers, name: &str, whole: bool, output: &Output) -> Result<(), Error> {
     let (place, record) = answers.find(name).await?;
     if output.is_json() {
-        return Ok(output.json(&record)?);
+        return Ok(output.json(&substitutes::without_given(&record))?);
     }
     output.text(&question(&record, answers.people(), Timestamp::now(), output.paint()))?;
     if !whole {
@@ -115,6 +115,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
     }
     records.retain(|record| all || is_open(record, now));
     if output.is_json() {
+        let records: Vec<_> = records.iter().map(substitutes::without_given).collect();
         return Ok(output.json(&records)?);
     }
     if records.is_empty() {
@@ -193,7 +194,7 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
             request.amounts.iter().map(|one| format!("{} {}", one_line(&one.argument, 40), one.amount));
         text.push_str(&format!("  amounts: {}\n", amounts.collect::<Vec<_>>().join(", ")));
     }
-    text.push_str(&substitutes::told(request, &record.state));
+    text.push_str(&substitutes::told(request));
     text.push_str(&request.starts.as_ref().map(starts::told).unwrap_or_default());
     text.push_str(&whence(request));
     for reason in &request.reasons {
@@ -320,6 +321,7 @@ fn tell(
     grants: Option<&[Grant]>,
 ) -> Result<(), Error> {
     if output.is_json() {
+        let record = substitutes::without_given(record);
         let told = match grants {
             Some(grants) => json!({ "approval": record, "grants": grants }),
             None => json!({ "approval": record }),

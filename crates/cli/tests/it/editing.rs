@@ -40,6 +40,12 @@ fn allow_next(user: &User, known: &str) {
     user.run(&["approvals", "approve", &next]).succeeded();
 }
 
+/// The transcript of the only session.
+fn transcript(user: &User) -> String {
+    let sessions = user.run(&["sessions", "list", "--json"]).succeeded().json();
+    user.run(&["sessions", "show", sessions[0]["id"].as_str().unwrap(), "--json"]).succeeded().out
+}
+
 fn wrote(user: &User, file: &str) -> bool {
     user.work().join(file).exists()
 }
@@ -72,6 +78,9 @@ fn the_changed_call_runs_and_the_one_that_was_made_does_not() {
     );
     ends(model, child);
     assert!(wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
+    assert!(!transcript(&user).contains("ran.txt"), "the call that was made is not kept");
+    let shown = user.run(&["approvals", "show", &code, "--json"]).succeeded();
+    assert!(!shown.out.contains("changed.txt") && !shown.out.contains("ran.txt"), "{}", shown.whole());
     // The same answer twice is fine, another one is refused, and told who was first.
     user.run(&["approvals", "edit", &code, "--arguments", name]).succeeded();
     for other in [
@@ -136,6 +145,7 @@ fn a_result_stands_in_the_place_of_the_call_and_is_judged_as_every_result() {
     assert!(answered.out.contains("answered with a result by "), "{}", answered.whole());
     ends(model, child);
     assert!(!wrote(&user, "ran.txt"));
+    assert!(!transcript(&user).contains("ran.txt"), "the call that was made is not kept");
     let trail = user.trail();
     let receipt = |entry: &&Value| entry["body"]["approval"]["substitute"] == "respond";
     assert!(trail.iter().any(|entry| receipt(&entry)), "the record says who gave the result");

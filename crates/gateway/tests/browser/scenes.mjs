@@ -215,8 +215,7 @@ async function editing() {
   await ann.fill("#edit-arguments", written.replace("marker one", "marker two <b>"));
   await ann.getByRole("button", { name: "Run the changed call" }).click();
   await ann.waitForSelector("#state [data-is=edited]");
-  is(await ann.locator("#diff del").allTextContents(), ['-   "command": "marker one",']);
-  is(await ann.locator("#diff ins").allTextContents(), ['+   "command": "marker two <b>",']);
+  holds(!(await ann.content()).includes("marker two"), "what was typed is shown to nobody");
   is(await tell("state", id).then(({ given }) => given.edit.arguments.command), "marker two <b>");
   is(await ann.locator(".answers").count(), 0, "nothing is left to answer");
   // Whoever answers all the same is told who was first.
@@ -230,7 +229,7 @@ async function editing() {
   await ann.fill("#respond-result", "three files\nand a folder");
   await ann.getByRole("button", { name: "Answer with this" }).click();
   await ann.waitForSelector("#state [data-is=responded]");
-  is(await ann.textContent("#given"), "three files\nand a folder");
+  holds(!(await ann.content()).includes("three files"), "what was typed is shown to nobody");
   is((await tell("state", other)).given.respond.result, "three files\nand a folder");
   // The question about a changed call says of which one it came.
   const child = await tell("ask", { from: id, arguments: { command: "after" } });

@@ -217,9 +217,8 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
 
 /// Whether no answer can count any more, so that nobody needs to be shown the arguments.
 pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool {
-    match &record.state {
+    match record.state {
         ApprovalState::Used { .. } | ApprovalState::Denied { .. } => true,
-        ApprovalState::Edited(one) | ApprovalState::Responded(one) if one.taken_at.is_some() => true,
         ApprovalState::Pending | ApprovalState::Allowed(_) => false,
         ApprovalState::Edited(_)
         | ApprovalState::Responded(_)

@@ -208,11 +208,20 @@ impl ApprovalStore for SqliteStore {
         digest: &Digest,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
-        let digest = *digest;
-        let step =
-            move |_: &Connection, record: &ApprovalRecord| Ok(machine::take_given(record, &digest, now));
-        let stepped: Result<_, ConsumeError> = self.step(id, step).await;
-        let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
+        let (of, digest) = (id.clone(), *digest);
+        let taken = self.database.erase::<_, StoreError>(move |db| {
+            let Some(mut record) = find(db, &of)? else { return Ok(None) };
+            let Step { next, answer, .. } = machine::take_given(&record, &digest, now);
+            let mut taken = record.clone();
+            if let Some(next) = next {
+                change(db, &mut record, next)?;
+                taken.state = record.state.clone();
+                record.request.forget_arguments();
+                rewrite(db, &record)?;
+            }
+            Ok(Some((taken, answer)))
+        });
+        let (record, answer) = taken.await?.0.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
         answer.map(|()| record)
     }
 
@@ -293,7 +302,6 @@ const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN e
 
 /// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
 const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
-                              OR (status IN ('edited', 'responded') AND state ->> '$.takenAt' IS NOT NULL) \
                               OR (status IN ('unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
                               AND expires_at < ?1)) LIMIT ?2";
 

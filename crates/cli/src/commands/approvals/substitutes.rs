@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use backstop::hooks::Params;
-use backstop::store::{ApprovalState, Given, MAX_RESULT_BYTES, MAX_WHOLE_BYTES, NewApproval};
+use backstop::store::{ApprovalRecord, Given, MAX_RESULT_BYTES, MAX_WHOLE_BYTES, NewApproval};
 
 use crate::error::Error;
 use crate::output::{one_line, plain};
@@ -45,27 +45,24 @@ fn read(from: &Path, most: usize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// What stands in the place of the call, as far as it is kept, and of what it was changed.
-pub(super) fn told(request: &NewApproval, state: &ApprovalState) -> String {
-    let indented = |text: &str| plain(text).lines().map(|line| format!("    {line}\n")).collect::<String>();
-    let pretty =
-        |value: &serde_json::Value| indented(&serde_json::to_string_pretty(value).unwrap_or_default());
+/// Returns it as it is written out: what a person gave is typed by hand, and nothing in it is masked.
+pub(super) fn without_given(record: &ApprovalRecord) -> ApprovalRecord {
+    let mut without = record.clone();
+    without.request.given = None;
+    without
+}
+
+/// Of which call this one came, as far as that is kept.
+pub(super) fn told(request: &NewApproval) -> String {
     let mut text = String::new();
     if let Some(parent) = &request.edited_from {
         let by = one_line(&parent.by, 160);
         text.push_str(&format!("  changed by: {by}, from the call of {}\n", parent.approval));
         if !parent.shown.is_null() {
-            text.push_str(&format!("  it was:\n{}", pretty(&parent.shown)));
+            let shown = serde_json::to_string_pretty(&parent.shown).unwrap_or_default();
+            text.push_str("  it was:\n");
+            text.extend(plain(&shown).lines().map(|line| format!("    {line}\n")));
         }
-    }
-    match (&request.given, state) {
-        (Some(Given::Edit { arguments }), ApprovalState::Edited(_)) => {
-            text.push_str(&format!("  changed to:\n{}", pretty(&arguments.to_value())));
-        }
-        (Some(Given::Respond { result }), ApprovalState::Responded(_)) => {
-            text.push_str(&format!("  answered with:\n{}", indented(result)));
-        }
-        _ => {}
     }
     text
 }
