@@ -78,8 +78,12 @@ impl Approvals {
             Some(Given::Edit { arguments }) => {
                 let original = asking.exhibit.event.params.to_value();
                 let params = match taken.request.restored(&original, &arguments.to_value()) {
-                    Ok(restored) => Params::from_value(restored).unwrap_or_default(),
-                    Err(error) => return Ok(unusable(record, &error)),
+                    Ok(restored) => Params::from_value(restored),
+                    // Not where: that has names of the arguments.
+                    Err(_) => return Ok(unusable(record, &"a mask was moved")),
+                };
+                let Some(params) = params else {
+                    return Ok(unusable(record, &"its arguments are no object"));
                 };
                 let told = "a human changed this call, so that it did not run as it was made";
                 (Substitute::Edit, Put::Call(Box::new(Edit { params, from })), ("approval.edited", told))

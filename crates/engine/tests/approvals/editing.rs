@@ -31,6 +31,7 @@ over_both_stores! {
     a_result_stands_in_the_place_of_the_call,
     nothing_is_offered_that_a_host_can_not_take,
     a_call_is_changed_only_so_often,
+    every_question_about_a_changed_call_names_the_one_of_which_it_came,
     no_grant_comes_of_a_changed_call,
     who_objects_to_the_end_of_a_question_stops_what_comes_of_it,
 }
@@ -414,6 +415,21 @@ async fn a_call_is_changed_only_so_often(store: Arc<dyn Store>) {
     assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), exec("ls 3"));
 }
 
+async fn every_question_about_a_changed_call_names_the_one_of_which_it_came(store: Arc<dyn Store>) {
+    let (engine, _) = asking(Arc::clone(&store), request());
+    let call = begin(&engine, "ls a");
+    let asked = pending(&store).await;
+    store.answer_approval(&asked.id, edit("ls b", "ann")).await.unwrap();
+    let first = next(&store, &[&asked]).await;
+    ask_more(&engine, "later", ApprovalRequest::new("something else", "").unwrap());
+    store.resolve_approval(&first.id, Decision::AllowOnce, "ann", Timestamp::now()).await.unwrap();
+    let second = next(&store, &[&asked, &first]).await;
+    assert!(second.request.edited_from.is_some());
+    assert_eq!(second.request.edited_from, first.request.edited_from);
+    store.resolve_approval(&second.id, Decision::AllowOnce, "ann", Timestamp::now()).await.unwrap();
+    assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), exec("ls b"));
+}
+
 async fn no_grant_comes_of_a_changed_call(store: Arc<dyn Store>) {
     let (engine, _) = asking(Arc::clone(&store), request());
     let call = begin(&engine, "ls a");
@@ -441,22 +457,24 @@ async fn who_objects_to_the_end_of_a_question_stops_what_comes_of_it(store: Arc<
     }
 }
 
-/// A sink that keeps nothing, and says so.
-#[derive(Default)]
-struct Full;
+/// A sink that keeps so many receipts, and says of the others that it does not.
+struct Full(Mutex<usize>);
 
 impl ReceiptSink for Full {
     fn record(&self, _: &Receipt) {}
 
     fn keep(&self, _: &Receipt) -> Option<Keeping> {
-        Some(Box::pin(std::future::ready(false)))
+        let mut left = self.0.lock().unwrap();
+        let is_kept = *left > 0;
+        *left = left.saturating_sub(1);
+        Some(Box::pin(std::future::ready(is_kept)))
     }
 }
 
 #[tokio::test]
 async fn what_can_not_be_kept_comes_to_nothing() {
     let store = memory().store;
-    let sink = Arc::new(Full) as Arc<dyn ReceiptSink>;
+    let sink = Arc::new(Full(Mutex::new(0))) as Arc<dyn ReceiptSink>;
     let engine = Engine::builder().store(Arc::clone(&store)).sink(sink).build();
     ask_more(&engine, "asks", request());
     for answer in [edit("ls b", "ann"), respond("none")] {
@@ -466,4 +484,18 @@ async fn what_can_not_be_kept_comes_to_nothing() {
         let verdict = call.await.unwrap();
         assert!(verdict.permit.is_err() && verdict.substituted.is_none());
     }
+}
+
+#[tokio::test]
+async fn a_changed_call_that_can_not_be_kept_does_not_run() {
+    let store = memory().store;
+    let sink = Arc::new(Full(Mutex::new(1))) as Arc<dyn ReceiptSink>;
+    let engine = Engine::builder().store(Arc::clone(&store)).sink(sink).build();
+    ask_more(&engine, "asks", request());
+    let call = begin(&engine, "ls a");
+    let asked = pending(&store).await;
+    store.answer_approval(&asked.id, edit("ls b", "ann")).await.unwrap();
+    allow_next(&store, &asked, "ann").await;
+    let verdict = call.await.unwrap();
+    assert!(reason(&verdict).contains("the audit trail can't be written"), "{}", reason(&verdict));
 }

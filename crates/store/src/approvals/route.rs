@@ -257,7 +257,12 @@ impl ApprovalRecord {
 
     /// Refuses whoever may not answer.
     pub(crate) fn admits(&self, answerer: &Answerer, now: Timestamp) -> Result<(), ResolveError> {
-        let Some(route) = &self.request.route else { return Ok(()) };
+        let Some(route) = &self.request.route else {
+            return match answerer.is_vouched_for(now) {
+                true => Ok(()),
+                false => Err(self.refuses(answerer, WhyNot::Ended, BTreeSet::new())),
+            };
+        };
         let people = answerer.people.as_deref();
         let may = people.map_or_else(|| route.everybody(), |people| route.may_answer(people, now));
         let why = match &answerer.person {

@@ -216,8 +216,13 @@ async fn what_ended_does_not_count(store: &dyn Store) {
     allow(store, &record, by(&all, "ann").with_token(lost.clone()), 1_100).await.unwrap();
     store.revoke_access_token(&lost, "me", at(1_150)).await.unwrap();
     // It does not count any more, nor can anything be answered with it.
-    let late = allow(store, &record, by(&all, "ann").with_token(lost), 1_160).await;
+    let late = allow(store, &record, by(&all, "ann").with_token(lost.clone()), 1_160).await;
     assert_eq!(why(late).0, WhyNot::Ended);
+    // Nor where nobody is named who may.
+    let open = store.create_approval(question("ls")).await.unwrap();
+    let late = allow(store, &open, by(&all, "ann").with_token(lost), 1_160).await;
+    assert_eq!(why(late).0, WhyNot::Ended);
+    allow(store, &open, by(&all, "ann").with_token(good.clone()), 1_160).await.unwrap();
     let unknown = by(&all, "bob").with_token("0123456789abcdef".to_owned().into());
     assert_eq!(why(allow(store, &record, unknown, 1_160).await).0, WhyNot::Ended);
     let waits = allow(store, &record, by(&all, "bob"), 1_200).await.unwrap();
