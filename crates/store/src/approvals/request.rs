@@ -167,7 +167,7 @@ impl NewApproval {
 
     /// Leaves nothing of what the call and the hooks say but digest and rules.
     pub(crate) fn forget_texts(&mut self) {
-        self.title = Text::from("denied; what was asked is erased");
+        self.title = Text::from("answered; what was asked is erased");
         self.description = Text::default();
         self.forget_arguments();
         for reason in &mut self.reasons {

@@ -97,13 +97,7 @@ pub struct Substitution {
 
 impl Substitution {
     pub(crate) fn new(given: &Given, by: &Answerer, at: Timestamp) -> Self {
-        Self {
-            at,
-            by: by.by.clone(),
-            person: by.person.clone(),
-            given: given.digest(),
-            taken_at: None,
-        }
+        Self { at, by: by.by.clone(), person: by.person.clone(), given: given.digest(), taken_at: None }
     }
 }
 

@@ -199,7 +199,7 @@ impl ApprovalStore for MemoryStore {
         let record = record.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
         machine::take_given(record, digest, now).take(record)?;
         let taken = record.clone();
-        record.request.forget_arguments();
+        record.request.forget_texts();
         Ok(taken)
     }
 

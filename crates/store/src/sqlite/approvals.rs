@@ -216,7 +216,7 @@ impl ApprovalStore for SqliteStore {
             if let Some(next) = next {
                 change(db, &mut record, next)?;
                 taken.state = record.state.clone();
-                record.request.forget_arguments();
+                record.request.forget_texts();
                 rewrite(db, &record)?;
             }
             Ok(Some((taken, answer)))

@@ -249,7 +249,7 @@ async fn it_is_wiped_once_it_was_taken(store: &dyn Store) {
         let taken = store.take_given(&asked.id, &asked.request.digest, at(1_700)).await.unwrap();
         assert!(taken.request.given.is_some() && !taken.request.preview.is_null());
         let left = store.approval(&asked.id).await.unwrap().unwrap().request;
-        assert!(left.given.is_none() && left.preview.is_null());
+        assert!(left.given.is_none() && left.preview.is_null() && left.description.is_empty());
         assert_eq!(left.digest, asked.request.digest);
     }
     // Of one that nobody came for it goes with the rest.
