@@ -201,7 +201,8 @@ impl ApprovalRoute {
             };
             Some((&ones.at, why.to_owned()))
         } else if let Some(unmet) = unmet {
-            let why = "whoever may not allow a call puts nothing in its place: `allow-once` has to be there, too";
+            let why =
+                "whoever may not allow a call puts nothing in its place: `allow-once` has to be there, too";
             Some((&unmet.at, why.to_owned()))
         } else {
             None

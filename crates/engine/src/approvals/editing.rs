@@ -12,7 +12,9 @@
 
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{Decision, Params, Reason, Resolution, Substitute, Text};
-use backstop_store::{ApprovalRecord, ApprovalState, ConsumeError, EditedFrom, Given, NewApproval, Timestamp};
+use backstop_store::{
+    ApprovalRecord, ApprovalState, ConsumeError, EditedFrom, Given, NewApproval, Timestamp,
+};
 
 use super::{Answered, Approvals, AskError, Asking};
 
