@@ -13,6 +13,7 @@ mod answers;
 mod atomicity;
 mod listeners;
 mod mutants;
+mod recorded;
 mod routes;
 mod shown;
 mod survival;

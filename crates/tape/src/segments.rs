@@ -1,0 +1,227 @@
+//! The folder of a tape, and its segments.
+//!
+//! A segment is named after the time of its beginning, in milliseconds since 1970, and letters of chance: `1764331200000-6f3a9c01.age`. One
+//! that is being written ends with `.part`, and keeps that name if its process is killed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{BufReader, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::age::{Decryptor, TapeError};
+use crate::keys::{Identity, random};
+
+const WHOLE: &str = ".age";
+const OPEN: &str = ".age.part";
+/// A file whose time is when the folder was pruned last.
+const PRUNED: &str = "pruned";
+/// How often a folder is pruned by those who write, however many they are.
+const PRUNED_EVERY: Duration = Duration::from_mins(10);
+/// A segment that was not ended by then is ended by nobody: its process was killed.
+const NOBODYS: Duration = Duration::from_hours(1);
+/// The most bytes of a line.
+pub(crate) const MOST_LINE: usize = 4 << 20;
+/// The most bytes of a segment that are read: more than anybody here writes into one.
+const MOST_READ: usize = 16 << 20;
+
+/// How much a tape keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Segments that began longer ago go.
+    pub age: Duration,
+    /// The oldest go as long as there are more bytes in all.
+    pub bytes: u64,
+}
+
+/// A file of a tape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The file.
+    pub path: PathBuf,
+    /// When it began, in milliseconds since 1970.
+    pub began: u64,
+    /// Its bytes on the disk.
+    pub bytes: u64,
+    /// Whether it was ended; otherwise it is being written, or its process was killed.
+    pub is_whole: bool,
+}
+
+/// A folder with segments.
+#[derive(Clone, Debug)]
+pub struct Tape {
+    folder: PathBuf,
+}
+
+/// Returns the time, in milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Tape {
+    /// The tape in this folder, which need not be there.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Lists the segments, the oldest first. What is no segment is left alone.
+    ///
+    /// # Errors
+    ///
+    /// [`TapeError::Io`] if the folder can't be read; one that does not exist has none.
+    pub fn segments(&self) -> Result<Vec<Segment>, TapeError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut segments = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some((began, is_whole)) = name.to_str().and_then(name_of) else { continue };
+            // Another process may have pruned it by now; a link is no segment.
+            let Ok(met) = entry.metadata() else { continue };
+            if met.is_file() {
+                segments.push(Segment { path: entry.path(), began, bytes: met.size(), is_whole });
+            }
+        }
+        segments.sort_by(|one, other| (one.began, &one.path).cmp(&(other.began, &other.path)));
+        Ok(segments)
+    }
+
+    /// Returns what the bounds would delete now. What somebody may be writing stays while it is young enough.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`segments`](Self::segments).
+    pub fn due(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
+        let segments = self.segments()?;
+        let ago = |age: Duration| now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let (oldest, nobodys) = (ago(bounds.age), ago(NOBODYS));
+        let mut left: u64 = segments.iter().map(|segment| segment.bytes).fold(0, u64::saturating_add);
+        let mut is_due = |segment: &Segment| {
+            let is_written = !segment.is_whole && segment.began >= nobodys;
+            let due = segment.began < oldest || (left > bounds.bytes && !is_written);
+            if due {
+                left = left.saturating_sub(segment.bytes);
+            }
+            due
+        };
+        Ok(segments.into_iter().filter(|segment| is_due(segment)).collect())
+    }
+
+    /// Deletes what the bounds say. Returns what went.
+    ///
+    /// # Errors
+    ///
+    /// [`TapeError::Io`] if something can't be deleted.
+    pub fn prune(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
+        let due = self.due(bounds)?;
+        for segment in &due {
+            match fs::remove_file(&segment.path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                done => done?,
+            }
+        }
+        Ok(due)
+    }
+
+    /// Deletes what the bounds say, unless somebody did so a few minutes ago: there may be a process for each call, and thousands of
+    /// segments to look through.
+    pub(crate) fn prune_sometimes(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
+        let mark = self.folder.join(PRUNED);
+        let last = fs::symlink_metadata(&mark).and_then(|met| met.modified());
+        // A time that is yet to come counts for nothing.
+        let is_recent = last.is_ok_and(|last| last.elapsed().is_ok_and(|ago| ago < PRUNED_EVERY));
+        if is_recent {
+            return Ok(Vec::new());
+        }
+        fs::remove_file(&mark).or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        // Another process may be at it at the same time, which does no harm.
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => drop(made?),
+        }
+        self.prune(bounds)
+    }
+
+    /// Makes the folder. Nobody but this account can read it.
+    pub(crate) fn make(&self) -> Result<(), TapeError> {
+        Ok(DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?)
+    }
+
+    /// Begins a segment.
+    pub(crate) fn begin(&self) -> Result<(File, PathBuf), TapeError> {
+        let chance = u32::from_le_bytes(random::<4>()?);
+        let path = self.folder.join(format!("{:013}-{chance:08x}{OPEN}", now()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok((file, path))
+    }
+
+    /// Gives a segment that was ended its name.
+    pub(crate) fn end(path: &Path) -> Result<(), TapeError> {
+        let text = path.to_str().and_then(|path| path.strip_suffix(OPEN));
+        let whole = text.ok_or(TapeError::Format("its name is another one"))?;
+        Ok(fs::rename(path, format!("{whole}{WHOLE}"))?)
+    }
+}
+
+/// When a segment of this name began, and whether it was ended.
+fn name_of(name: &str) -> Option<(u64, bool)> {
+    let (stem, is_whole) = match name.strip_suffix(WHOLE) {
+        Some(stem) => (stem, true),
+        None => (name.strip_suffix(OPEN)?, false),
+    };
+    let (began, chance) = stem.split_once('-')?;
+    let is_number = began.len() == 13 && began.bytes().all(|byte| byte.is_ascii_digit());
+    let is_chance = chance.len() == 8 && chance.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_number && is_chance { Some((began.parse().ok()?, is_whole)) } else { None }
+}
+
+impl Segment {
+    /// Reads the lines of the segment, one after the other. Returns whether its end was read: otherwise its last lines may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`TapeError`] if it can't be read, was changed, or is to another recipient, and what `each` returns.
+    pub fn read<E: From<TapeError>>(
+        &self,
+        identity: &Identity,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let file = File::open(&self.path).map_err(TapeError::from)?;
+        let mut file = BufReader::new(file);
+        let mut decryptor = match Decryptor::new(&mut file, identity) {
+            Err(TapeError::CutOff) => return Ok(false),
+            decryptor => decryptor?,
+        };
+        let (mut line, mut bytes) = (Vec::new(), 0);
+        while let Some(chunk) = decryptor.next_chunk()? {
+            bytes += chunk.len();
+            if bytes > MOST_READ {
+                return Err(TapeError::Damaged("it is longer than a segment gets").into());
+            }
+            for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+                if line.len() + piece.len() > MOST_LINE {
+                    return Err(TapeError::Damaged("a line is too long").into());
+                }
+                line.extend_from_slice(piece);
+                if line.last() == Some(&b'\n') {
+                    line.pop();
+                    each(&line)?;
+                    line.clear();
+                }
+            }
+        }
+        Ok(decryptor.has_ended() && line.is_empty())
+    }
+}
