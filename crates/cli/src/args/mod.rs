@@ -117,6 +117,8 @@ enum Command {
     Tape(tape::TapeArgs),
     /// Judge recorded calls again under another configuration
     Replay(tape::ReplayArgs),
+    /// Suggest exceptions and rules that people's recorded answers imply
+    Suggest(tape::SuggestArgs),
     /// Serve a scripted model, for tests of anything that calls one
     Model(model::ModelArgs),
 }
@@ -206,6 +208,7 @@ impl Cli {
             Command::Audit(args) => Action::Audit(args.lower()),
             Command::Tape(args) => Action::Tape(args.lower()),
             Command::Replay(args) => Action::Replay(args.lower()),
+            Command::Suggest(args) => Action::Suggest(args.lower()),
             Command::Model(args) => Action::Model(args.lower()),
         };
         Ok((global, action))

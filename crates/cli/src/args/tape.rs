@@ -1,4 +1,4 @@
-//! `backstop tape` and `backstop replay`.
+//! `backstop tape`, `backstop replay` and `backstop suggest`.
 
 use std::path::PathBuf;
 
@@ -6,6 +6,7 @@ use backstop::store::Timestamp;
 use clap::{Subcommand, ValueEnum};
 
 use crate::commands::replay::{self, FailOn};
+use crate::commands::suggest;
 use crate::commands::tape::{Settings, Span};
 
 /// The recording of judged tool calls: off, until `tape.recipient` names who can read it.
@@ -83,6 +84,19 @@ enum FailOnWord {
     Any,
 }
 
+/// Suggests exceptions and rules that people's recorded answers imply, and changes nothing.
+#[derive(Debug, clap::Args)]
+pub(super) struct SuggestArgs {
+    #[command(flatten)]
+    span: SpanArgs,
+    /// Only what people answered at least so often
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    min: u32,
+    /// So many of the calls that each suggestion is made from
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=100))]
+    examples: u8,
+}
+
 impl SpanArgs {
     fn lower(self) -> Span {
         let Self { identity, folder, since, until } = self;
@@ -109,5 +123,11 @@ impl ReplayArgs {
             FailOnWord::Any => FailOn::Any,
         });
         replay::Settings { span: self.span.lower(), examples: self.examples.into(), fail_on }
+    }
+}
+
+impl SuggestArgs {
+    pub(super) fn lower(self) -> suggest::Settings {
+        suggest::Settings { span: self.span.lower(), min: self.min, examples: self.examples.into() }
     }
 }

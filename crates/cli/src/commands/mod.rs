@@ -27,6 +27,7 @@ pub(crate) mod replay;
 mod retention;
 pub(crate) mod scan;
 pub(crate) mod sessions;
+pub(crate) mod suggest;
 pub(crate) mod tape;
 pub(crate) mod token;
 mod verdict;
@@ -67,6 +68,7 @@ pub(crate) enum Action {
     Audit(audit::Settings),
     Tape(tape::Settings),
     Replay(replay::Settings),
+    Suggest(suggest::Settings),
     Model(model::Settings),
 }
 
@@ -139,6 +141,7 @@ impl Action {
             | Self::Audit(_)
             | Self::Tape(_)
             | Self::Replay(_)
+            | Self::Suggest(_)
             | Self::Model(_) => None,
         }
     }
@@ -176,6 +179,7 @@ impl Action {
             Self::Audit(settings) => Box::pin(audit::run(settings, surroundings)).await,
             Self::Tape(settings) => tape::run(settings, surroundings),
             Self::Replay(settings) => Box::pin(replay::run(settings, surroundings)).await,
+            Self::Suggest(settings) => Box::pin(suggest::run(settings, surroundings)).await,
             Self::Model(settings) => Box::pin(model::run(settings, surroundings)).await,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use super::support::{Done, User};
+use super::support::{Done, User, done, until};
 
 /// A token that the scanner knows, put together so that nothing takes it for a real one.
 fn token() -> String {
@@ -241,4 +241,83 @@ fn what_does_not_belong_on_the_tape_is_told_and_the_rest_is_read() {
     assert_eq!(shown.lines().len(), 1);
     let missing = user.run(&["tape", "show", "--identity", &key, "--tape", "nowhere"]);
     assert_eq!(missing.code, Some(1), "{}", missing.whole());
+}
+
+/// Has a person answer the question about a command that is judged and never runs.
+fn answered(user: &User, command: &str, answer: &str) {
+    let path = user.path().join("event.json");
+    std::fs::write(&path, event(user, command)).unwrap();
+    let child = user.command(&["hook", "codex"]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap();
+    let code = until("a question", || {
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        list.as_array()?.first()?["code"].as_str().map(str::to_owned)
+    });
+    user.run(&["approvals", answer, &code]).succeeded();
+    let ended = done(child);
+    assert_eq!(ended.code, Some(if answer == "approve" { 0 } else { 2 }), "{}", ended.whole());
+}
+
+#[test]
+fn what_people_answer_the_same_way_is_suggested_and_holds_what_it_says() {
+    let (user, key) = recording("agent: {approvals: {wait: true}}\n");
+    let (allowed, denied) = ("git reset --hard", "git stash drop");
+    for answer in ["approve", "deny"] {
+        answered(&user, "git clean -fd", answer);
+    }
+    for _ in 0..2 {
+        answered(&user, allowed, "approve");
+        answered(&user, denied, "deny");
+        answered(&user, "terraform destroy -auto-approve", "approve");
+    }
+    answered(&user, "git restore a.txt", "approve");
+    let args = ["--json", "suggest", "--identity", &key, "--min", "2"];
+    let report = user.run(&args).succeeded().json();
+    let found = report["suggestions"].as_array().unwrap();
+    assert_eq!(found.len(), 2, "{report}");
+    let of = |kind: &str| found.iter().find(|one| one["kind"] == kind).unwrap();
+    assert_eq!(of("exception")["command"], allowed);
+    assert_eq!(of("rule")["command"], denied);
+    for one in found {
+        assert_eq!(
+            (&one["answers"], &one["covers"], &one["unanswered"]),
+            (&json!(2), &json!(2), &json!(0)),
+            "{one}"
+        );
+        assert_eq!(one["folders"], json!([user.work()]));
+    }
+    let counted = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!((counted("answers"), counted("unconfirmed"), counted("disputed")), (9, 0, 1), "{report}");
+    assert_eq!((counted("barred"), counted("seldom"), counted("failed")), (1, 1, 0), "{report}");
+    // What is printed is what may be written: the exception and the rule, each in a file of its own.
+    let text = std::fs::read_to_string(user.path().join("config/backstop/backstop.yaml")).unwrap();
+    for (kind, change, calls) in [("exception", "looser", 2), ("rule", "stricter", 2)] {
+        let yaml = of(kind)["yaml"].as_str().unwrap();
+        let file = other(&user, &format!("{text}{yaml}"));
+        let changed = replay(&user, &file, &key, &[]).succeeded().json();
+        assert_eq!(changed[change], calls, "{changed}");
+        assert_eq!(changed["same"], 9 - calls, "{changed}");
+    }
+    let words = user.run(&["suggest", "--identity", &key, "--min", "2"]).succeeded();
+    assert!(words.out.contains(&format!("- command: \"{allowed}\"")), "{}", words.whole());
+    assert!(words.err.contains("1 commands were both allowed and denied"), "{}", words.whole());
+    // An answer counts once, however often it stands on the tape.
+    let segments = user.run(&["--json", "tape", "list"]).succeeded().json();
+    for (number, segment) in segments.as_array().unwrap().iter().enumerate() {
+        let file = std::path::Path::new(segment["file"].as_str().unwrap());
+        std::fs::copy(
+            file,
+            file.with_file_name(format!("{:013}-0000000c.age", 1_700_000_000_000_u64 + number as u64)),
+        )
+        .unwrap();
+    }
+    let copied = user.run(&args).succeeded().json();
+    assert_eq!((&copied["answers"], &copied["unconfirmed"]), (&json!(18), &json!(9)), "{copied}");
+    assert_eq!(copied["suggestions"].as_array().unwrap().len(), 2, "{copied}");
+    assert_eq!((&copied["suggestions"][0]["answers"], &copied["seldom"]), (&json!(2), &json!(1)), "{copied}");
+    // Answers that the trail does not have count for nothing: whoever can write the tape could have written them.
+    let elsewhere = User::new();
+    let tape = user.path().join("data/backstop/tape").display().to_string();
+    let args = ["--json", "suggest", "--identity", &key, "--min", "2", "--tape", &tape];
+    let report = elsewhere.run(&args).succeeded().json();
+    assert_eq!((&report["suggestions"], &report["unconfirmed"]), (&json!([]), &json!(18)), "{report}");
 }

@@ -7,7 +7,7 @@ use crate::sections::{Days, Most};
 use crate::text::Text;
 
 section! {
-    /// A recording of the tool calls that were judged, with their secrets masked, for `backstop replay`. Without a `recipient`, nothing is
+    /// A recording of the tool calls that were judged, with their secrets masked, for `backstop replay` and `backstop suggest`. Without a `recipient`, nothing is
     /// recorded.
     pub struct Tape {
         /// Who can read it: the public key that `backstop tape keygen` prints, which begins with `age1`.
