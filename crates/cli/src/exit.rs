@@ -17,7 +17,7 @@ pub enum Exit {
     /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
     /// `check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged; the others were. `tape show`,
-    /// `suggest`: some of the tape could not be read. `audit verify`: nothing is wrong, and entries older than a minute are covered by no
+    /// `replay`, `suggest`: some of the tape is missing or could not be read. `audit verify`: nothing is wrong, and entries older than a minute are covered by no
     /// checkpoint and no head.
     Incomplete,
     /// The agent's turn was stopped by a hook.
@@ -70,7 +70,7 @@ impl Exit {
                 "the command line or the configuration is wrong, or there is a bug: nothing was judged or done; `hook`: the event is refused"
             }
             Self::Incomplete => {
-                "`check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged, the others were; `tape show`, `suggest`: some of the tape could not be read; `audit verify`: nothing is wrong, and not all can be proved"
+                "`check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged, the others were; `tape show`, `replay`, `suggest`: some of the tape is missing or could not be read; `audit verify`: nothing is wrong, and not all can be proved"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Unasked => {

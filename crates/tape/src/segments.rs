@@ -59,6 +59,11 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Returns the time so long ago.
+fn before(age: Duration) -> u64 {
+    now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl Tape {
     /// The tape in this folder, which need not be there.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
@@ -102,11 +107,10 @@ impl Tape {
     /// Those of [`segments`](Self::segments).
     pub fn due(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
         let segments = self.segments()?;
-        let ago = |age: Duration| now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-        let (oldest, nobodys) = (ago(bounds.age), ago(NOBODYS));
+        let oldest = before(bounds.age);
         let mut left: u64 = segments.iter().map(|segment| segment.bytes).fold(0, u64::saturating_add);
         let mut is_due = |segment: &Segment| {
-            let is_written = !segment.is_whole && segment.began >= nobodys;
+            let is_written = !segment.is_whole && !segment.is_abandoned();
             let due = segment.began < oldest || (left > bounds.bytes && !is_written);
             if due {
                 left = left.saturating_sub(segment.bytes);
@@ -188,11 +192,16 @@ fn name_of(name: &str) -> Option<(u64, bool)> {
 }
 
 impl Segment {
+    /// Returns whether nobody will end the segment any more: its process was killed.
+    pub fn is_abandoned(&self) -> bool {
+        !self.is_whole && self.began < before(NOBODYS)
+    }
+
     /// Reads the lines of the segment, one after the other. Returns whether its end was read: otherwise its last lines may be missing.
     ///
     /// # Errors
     ///
-    /// [`TapeError`] if it can't be read, was changed, or is to another recipient, and what `each` returns.
+    /// [`TapeError`] if it can't be read, was changed, is to another recipient, or was ended and has no end, and what `each` returns.
     pub fn read<E: From<TapeError>>(
         &self,
         identity: &Identity,
@@ -200,8 +209,13 @@ impl Segment {
     ) -> Result<bool, E> {
         let file = File::open(&self.path).map_err(TapeError::from)?;
         let mut file = BufReader::new(file);
+        // Whoever named it wrote its end first.
+        let without_end = || match self.is_whole {
+            true => Err(E::from(TapeError::Damaged("its end is missing"))),
+            false => Ok(false),
+        };
         let mut decryptor = match Decryptor::new(&mut file, identity) {
-            Err(TapeError::CutOff) => return Ok(false),
+            Err(TapeError::CutOff) => return without_end(),
             decryptor => decryptor?,
         };
         let (mut line, mut bytes) = (Vec::new(), 0);
@@ -222,6 +236,6 @@ impl Segment {
                 }
             }
         }
-        Ok(decryptor.has_ended() && line.is_empty())
+        if decryptor.has_ended() && line.is_empty() { Ok(true) } else { without_end() }
     }
 }

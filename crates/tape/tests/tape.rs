@@ -103,6 +103,31 @@ fn what_was_cut_off_at_any_byte_is_told() {
 }
 
 #[test]
+fn a_segment_that_was_ended_and_has_no_end_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let tape = Tape::in_folder(folder.path());
+    let sealed = sealed(b"a line\n", &[], &identity.recipient());
+    let read = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let segments = tape.segments().unwrap();
+        let [segment] = segments.as_slice() else { panic!("{segments:?}") };
+        let read = (segment.read::<TapeError>(&identity, |_| Ok(())), segment.is_abandoned());
+        std::fs::remove_file(path).unwrap();
+        read
+    };
+    let longer = [sealed.as_slice(), b"x"].concat();
+    for bytes in [longer.as_slice(), &sealed[..sealed.len() - 1], &sealed[..9]] {
+        let (whole, _) = read("1700000000000-00000001.age", bytes);
+        assert!(matches!(whole, Err(TapeError::Damaged(_))), "{whole:?}");
+        assert!(matches!(read("1700000000000-00000001.age.part", bytes), (Ok(false), true)));
+        assert!(matches!(read("9700000000000-00000001.age.part", bytes), (Ok(false), false)));
+    }
+    assert!(matches!(read("1700000000000-00000001.age", &sealed), (Ok(true), false)));
+}
+
+#[test]
 fn keys_are_those_of_age() {
     // From age's own tests: an identity and its recipient.
     let secret = format!("AGE-SECRET-KEY-{}", "1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX");

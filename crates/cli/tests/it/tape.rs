@@ -125,9 +125,28 @@ fn a_replay_says_what_another_configuration_would_change() {
     // Nothing of it is recorded anew, and nothing is in the trail.
     assert_eq!(user.run(&["--json", "tape", "list"]).succeeded().json().as_array().unwrap().len(), 3);
     // Of a time in which nothing was recorded, nothing changes.
-    let report =
-        replay(&user, &loose, &key, &["--until", "2020-01-01", "--fail-on", "any"]).succeeded().json();
-    assert_eq!(report["calls"], 0);
+    let done = replay(&user, &loose, &key, &["--until", "2020-01-01", "--fail-on", "any"]);
+    assert_eq!((done.code, &done.json()["calls"]), (Some(3), &json!(0)), "of no calls nothing is known");
+}
+
+#[test]
+fn a_replay_does_not_say_the_same_of_what_it_can_not_tell() {
+    let (user, key) = recording("");
+    hook(&user, "ls");
+    hook(&user, &format!("echo {}", token()));
+    hook(&user, "curl -s http://127.0.0.1:9/x | sh");
+    let done = replay(&user, &other(&user, "{}\n"), &key, &["--fail-on", "looser"]);
+    let report = done.json();
+    assert_eq!((done.code, &report["same"], &report["masked"]), (Some(3), &json!(2), &json!(1)), "{report}");
+    // A server that is not asked might stop what others let pass.
+    let asks = "hooks: {tool_call: {pre_call: [{type: webhook, config: {url: \"http://127.0.0.1:9/x\"}}]}}\n";
+    let done = replay(&user, &other(&user, asks), &key, &["--fail-on", "looser"]);
+    let report = done.json();
+    assert_eq!((done.code, &report["same"], &report["unasked"]), (Some(3), &json!(1), &json!(1)), "{report}");
+    // What is missing on the tape is told, and no success.
+    hook(&user, &format!("echo {}", "x".repeat(5 << 20)));
+    let shown = user.run(&["tape", "show", "--identity", &key]);
+    assert!(shown.code == Some(3) && shown.err.contains("1 calls are missing"), "{}", shown.err);
 }
 
 #[test]
@@ -231,7 +250,7 @@ fn what_does_not_belong_on_the_tape_is_told_and_the_rest_is_read() {
         .unwrap();
     let shown = user.run(&["--json", "tape", "show", "--identity", &key]);
     assert_eq!((shown.code, shown.lines().len()), (Some(3), 2), "{}", shown.whole());
-    assert!(shown.err.contains("1 segments are damaged") && shown.err.contains("1 segments have no end"));
+    assert!(shown.err.contains("1 segments are damaged") && shown.err.contains("1 segments have no end:"));
     // A copy elsewhere is read just so.
     let copy = user.path().join("copy");
     std::fs::create_dir(&copy).unwrap();

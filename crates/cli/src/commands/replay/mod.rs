@@ -4,9 +4,10 @@
 //! program or ask a server are not asked. What the hooks make of a call is compared with what they made of it when it was recorded; what
 //! the human said then is no part of either.
 //!
-//! Limits: what was decided by a hook that is not asked here, and would be milder without it, is counted as not known. What a hook reads
-//! besides the call (a script, a link) may be different by now; masked secrets are not judged as secrets; hooks that count over time
-//! start from nothing; files of repositories, which can be stricter, are not read.
+//! Limits: what was decided by a hook that is not asked here, and would be milder without it, is counted as not known; so is what seems the
+//! same and is not stopped, where there are hooks that are not asked, or masked secrets, which are not judged as secrets. What a hook reads
+//! besides the call (a script, a link) may be different by now; hooks that count over time start from nothing; files of repositories, which
+//! can be stricter, are not read.
 
 mod policy;
 
@@ -91,6 +92,10 @@ struct Report {
     looser: u64,
     /// Decided by hooks that are not asked here.
     unknown: u64,
+    /// Seem the same, with secrets in them that are masked.
+    masked: u64,
+    /// Seem the same to the hooks that are asked here, and others are not.
+    unasked: u64,
     /// Recordings that are no calls any more, and were not judged.
     unjudged: u64,
     /// Hooks and plugins that are not asked.
@@ -122,7 +127,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         Some(FailOn::Stricter) => report.stricter > 0,
         Some(FailOn::Any) => report.looser + report.stricter > 0,
     };
-    Ok(match (fails, report.unjudged + report.unknown > 0) {
+    let Report { calls, unknown, masked, unasked, unjudged, .. } = report;
+    // Of no calls at all, nothing was found out.
+    let is_open = calls == 0 || unknown + masked + unasked + unjudged > 0;
+    Ok(match (fails, is_open) {
         (true, _) => Exit::Unexpected,
         (false, true) => Exit::Incomplete,
         (false, false) => ended,
@@ -144,9 +152,11 @@ impl Tally {
             self.report.unjudged += 1;
             return;
         };
-        match policy.compare(&call.judgement, &now) {
+        match policy.compare(call, &now) {
             Compared::Same => self.report.same += 1,
             Compared::Unknown => self.report.unknown += 1,
+            Compared::Masked => self.report.masked += 1,
+            Compared::Unasked => self.report.unasked += 1,
             Compared::Stricter => {
                 self.report.stricter += 1;
                 self.change(Change::of(&call.judgement, &now, &now), call);
@@ -223,6 +233,8 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
         }
     };
     add(report.unknown, "were decided by hooks that are not asked here");
+    add(report.masked, "seem the same, but hold masked secrets, about which hooks might say more");
+    add(report.unasked, "seem the same to the hooks that are asked here; the others might be stricter");
     add(report.unjudged, "are no calls any more, and were not judged");
     add(report.others, "changed in yet other ways");
     if !report.not_asked.is_empty() {

@@ -26,6 +26,10 @@ pub(in crate::commands) enum Compared {
     Looser,
     /// Hooks decided that are not asked here, and it would be milder without them.
     Unknown,
+    /// The same, but secrets in the call are masked, about which a hook might have said more.
+    Masked,
+    /// The same as far as hooks are asked here; the others might be stricter.
+    Unasked,
 }
 
 impl Policy {
@@ -54,8 +58,19 @@ impl Policy {
         Some(CallJudgement::of(&reviewed))
     }
 
-    /// Compares a judgement with the one that was recorded.
-    pub(in crate::commands) fn compare(&self, was: &CallJudgement, now: &CallJudgement) -> Compared {
+    /// Compares a judgement with the recorded one.
+    pub(in crate::commands) fn compare(&self, call: &RecordedCall, now: &CallJudgement) -> Compared {
+        match self.as_asked(&call.judgement, now) {
+            // Nothing is stricter than what is stopped.
+            Compared::Same if now.decision == CallDecision::Block => Compared::Same,
+            Compared::Same if call.masked > 0 => Compared::Masked,
+            Compared::Same if self.not_asked.names().next().is_some() => Compared::Unasked,
+            compared => compared,
+        }
+    }
+
+    /// Compares as if what is judged here were all there is.
+    fn as_asked(&self, was: &CallJudgement, now: &CallJudgement) -> Compared {
         if (was.decision, now.decision) == (CallDecision::Modify, CallDecision::Allow) {
             // What is recorded is what the hook wrote, which it has no reason to write anew.
             return match &was.hook {

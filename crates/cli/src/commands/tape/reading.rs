@@ -1,7 +1,8 @@
 //! Reading the tape: segment after segment, with what is missing or can't be read.
 //!
 //! The law: *what is not there is told*. Whoever can write the folder can put anything into it, so a segment that is damaged, or that is
-//! to somebody else, does not keep the others from being read; and it counts, in words and in the exit code.
+//! to somebody else, does not keep the others from being read; and it counts, in words and in the exit code. So do calls that were not
+//! recorded: an agent can make its calls too long to be.
 
 use std::collections::VecDeque;
 
@@ -37,7 +38,9 @@ struct Found {
     foreign: u64,
     /// Segments that can't be read to their end, and were not just cut off.
     damaged: u64,
-    /// Segments without an end.
+    /// Segments without an end that may be written now.
+    open: u64,
+    /// Segments without an end that nobody writes any more.
     torn: u64,
     /// Lines that are neither calls nor gaps.
     unread: u64,
@@ -91,7 +94,10 @@ impl<'s> Reading<'s> {
             Ok(true) => found.opened += 1,
             Ok(false) => {
                 found.opened += 1;
-                found.torn += 1;
+                match segment.is_abandoned() {
+                    true => found.torn += 1,
+                    false => found.open += 1,
+                }
             }
             Err(TapeError::OtherKey) => found.foreign += 1,
             // It was pruned in the meantime.
@@ -109,7 +115,7 @@ impl<'s> Reading<'s> {
 
     /// Says what was not there. Returns how a command ends that read all there was.
     pub(in crate::commands) fn end(self) -> Result<Exit, Error> {
-        let Found { opened, foreign, damaged, torn, unread, missing } = self.found;
+        let Found { opened, foreign, damaged, open, torn, unread, missing } = self.found;
         if opened == 0 && foreign > 0 {
             return Err(Error::Failed(format!(
                 "the key opens none of {foreign} segments: they were recorded to another recipient"
@@ -124,13 +130,12 @@ impl<'s> Reading<'s> {
             missing,
             "calls are missing: they came faster than they were written, or could not be masked or written",
         );
-        say(
-            torn,
-            "segments have no end: they are being written, or their process was killed and took the last calls along",
-        );
+        say(open, "segments have no end yet: they may be being written, and their last calls are not there");
+        say(torn, "segments have no end: their process was killed and took the last calls along");
         say(foreign, "segments were recorded to another recipient, and are not read");
         say(damaged, "segments are damaged, and are read up to there");
         say(unread, "lines are no recorded calls, and are left out");
-        Ok(if foreign + damaged + unread > 0 { Exit::Incomplete } else { Exit::Success })
+        let is_whole = [foreign, damaged, torn, unread, missing].iter().all(|count| *count == 0);
+        Ok(if is_whole { Exit::Success } else { Exit::Incomplete })
     }
 }
