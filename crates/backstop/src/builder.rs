@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_config::{ConfigError, Loaded};
 use backstop_engine::{
@@ -16,6 +17,11 @@ use crate::hook_types::HookTypes;
 use crate::lower::{self, HostFacts, Lowered};
 use crate::tape::CallTape;
 use crate::traces::Traces;
+
+/// How long the end waits for the tape.
+const TAPE_ENDS: Duration = Duration::from_secs(2);
+/// How long, where an agent waits for what ends.
+const TAPE_ENDS_BEFORE_AN_ANSWER: Duration = Duration::from_millis(500);
 
 type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
 
@@ -316,7 +322,7 @@ pub struct Backstop {
     audit: Option<AuditSink>,
     tape: Option<CallTape>,
     traces: Option<Traces>,
-    /// Whether the end waits until spans are sent.
+    /// Whether the end waits until spans are sent, and longer for the tape.
     sends_last: bool,
     verdicts: RunningVerdicts,
     /// What `hooks.at` has running.
@@ -441,7 +447,7 @@ impl Backstop {
             None => true,
         };
         if let Some(tape) = &self.tape {
-            tape.end().await;
+            tape.end(if self.sends_last { TAPE_ENDS } else { TAPE_ENDS_BEFORE_AN_ANSWER }).await;
         }
         if let Some(traces) = self.traces.as_ref().filter(|_| self.sends_last) {
             traces.flush().await;

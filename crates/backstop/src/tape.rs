@@ -88,6 +88,9 @@ impl CallTape {
             Note::Failed(error) => {
                 tracing::error!(%folder, %error, "tool calls can't be recorded on the tape");
             }
+            Note::Gone => {
+                tracing::error!(%folder, "the tape was ended, or its thread failed: later tool calls are missing on it");
+            }
             Note::Missing(calls) => {
                 tracing::warn!(%folder, calls, "tool calls are missing on the tape");
             }
@@ -98,11 +101,13 @@ impl CallTape {
         Recorder::start(settings, told).map(|recorder| Self(Arc::new(recorder)))
     }
 
-    /// Writes what waits.
-    pub(crate) async fn end(&self) {
+    /// Has what waits written, and waits so long at most.
+    pub(crate) async fn end(&self, patience: Duration) {
         let recorder = Arc::clone(&self.0);
-        // A thread that panicked has nothing to write.
-        let _ = tokio::task::spawn_blocking(move || recorder.end()).await;
+        let left = tokio::task::spawn_blocking(move || recorder.end(patience)).await;
+        if let Ok(calls @ 1..) = left {
+            tracing::warn!(calls, "the tape could not be ended in time: these tool calls may be missing on it");
+        }
     }
 }
 

@@ -5,23 +5,30 @@
 //!
 //! The laws: *nobody waits for a recording*, which is handed over as it is and made ready by whoever records; *what a hook took out is
 //! not recorded*: the call is recorded as its hooks left it, and not as it came; *no secret is recorded*: what is left is masked as for
-//! people who are asked about it, and a call that can't be masked is not recorded.
+//! people who are asked about it, and a call that can't be masked is not recorded. A call that was stopped before each hook was asked
+//! that might have rewritten it is recorded without its arguments, and says so.
 //!
 //! Limits: calls that went all the way through [`Engine::permit_tool_call`](crate::Engine::permit_tool_call) or through a judged answer.
-//! A call that was given up is not among them, nor are values behind placeholders. A call that was stopped by one hook before another
-//! one rewrote it is recorded as it was then.
+//! A call that was given up is not among them, nor are values behind placeholders.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{ApprovalRequest, CallContext, HookId, Reason, Resolution, RuleId, Severity, contained};
+use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
+use backstop_hooks::{
+    ApprovalRequest, CallContext, HookId, Params, Point as _, Reason, Resolution, RuleId, Severity, contained,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::hook_options::{HookMeta, Style};
 use crate::receipt::{Blocked, Receipt, Said, Step, Verdict, Would};
 use crate::registry::Snapshot;
 use crate::tool_call::Reviewed;
+
+/// The bytes in memory of a value, besides its text.
+const NODE: usize = size_of::<Value>();
 
 /// Somebody who records tool calls. It is called on the task of the call, and must not wait.
 pub trait CallRecorder: Send + Sync + 'static {
@@ -147,6 +154,9 @@ pub struct RecordedCall {
     pub client: Option<String>,
     /// The call as its hooks left it, in its JSON form.
     pub event: Value,
+    /// Whether its arguments are left out, since it was stopped before hooks were asked that might have taken something out of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_arguments: bool,
     /// The facts about it, in their JSON form.
     pub context: Value,
     /// How many secrets are masked in it. Such a call may be judged otherwise than it was.
@@ -196,16 +206,43 @@ pub struct RecordedAnswer {
 }
 
 impl CallRecording {
-    /// Returns about how many bytes the call has.
+    /// Returns about how many bytes the call has: no fewer than its JSON form, and what its values take in memory.
     pub fn weight(&self) -> usize {
-        self.event.params.iter().map(|(name, value)| name.len() + weight(value)).sum::<usize>() + 512
+        let mut length = Length(0);
+        // What has no JSON form is not recorded.
+        let _ = serde_json::to_writer(&mut length, &self.event);
+        let _ = serde_json::to_writer(&mut length, &self.call);
+        let nodes: usize = self.event.params.values().map(nodes).sum();
+        length.0.saturating_add(nodes.saturating_mul(NODE)).saturating_add(size_of::<Self>())
+    }
+
+    /// Returns whether it was stopped before each hook was asked that might have taken something out of it. The guards take nothing out.
+    fn is_unfinished(&self) -> bool {
+        let steps = &self.receipt.steps;
+        let was_asked = |meta: &HookMeta| steps.iter().any(|step| step.hook.id == meta.id);
+        let stopped_by = |step: &Step| Some(&step.hook.id) == self.judgement.hook.as_ref();
+        let gates = [TrustedToolPolicy::INFO.id, ToolBefore::INFO.id, BeforeToolCall::INFO.id];
+        let may_rewrite = |meta: &HookMeta| {
+            gates.contains(&meta.point)
+                && !meta.mode.is_shadow()
+                && !meta.id.as_str().starts_with("builtin:")
+                && meta.is_about(Some(&self.event.tool_name), &self.call)
+        };
+        self.judgement.decision == CallDecision::Block
+            && (steps.iter().any(|step| stopped_by(step) && step.hook.style == Style::Redactor)
+                || self.snapshot.iter().any(|meta| may_rewrite(&meta) && !was_asked(&meta)))
     }
 
     /// Returns the call with its secrets masked; `None` where nobody can mask them.
     pub fn redacted(&self) -> Option<RecordedCall> {
         let masker = self.snapshot.masker()?;
+        let without_arguments = self.is_unfinished();
+        let mut event = self.event.clone();
+        if without_arguments {
+            (event.params, event.derived_paths) = (Params::default(), None);
+        }
         let mut said = Value::Array(vec![
-            serde_json::to_value(&self.event).ok()?,
+            serde_json::to_value(&event).ok()?,
             serde_json::to_value(&self.call).ok()?,
         ]);
         let masked = contained(|| masker.mask(&mut said)).ok()?;
@@ -223,6 +260,7 @@ impl CallRecording {
             host: self.call.front_end.host.map(str::to_owned),
             client: self.call.front_end.client.map(str::to_owned),
             event,
+            without_arguments,
             context,
             masked,
             judgement: self.judgement.clone(),
@@ -235,11 +273,25 @@ impl CallRecording {
     }
 }
 
-fn weight(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+/// How many values there are in one. The name of a field counts as one.
+fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        Value::Object(fields) => fields.values().map(|value| 1 + nodes(value)).sum::<usize>(),
+    }
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -55,7 +55,12 @@ impl FromStr for Recipient {
         if text.to_ascii_lowercase().starts_with(IDENTITY.as_str()) {
             return Err(InvalidKey::Secret);
         }
-        bytes_of(RECIPIENT, text).map(Self).ok_or(InvalidKey::Recipient)
+        // With a key of low order nothing secret can be agreed, whoever tries: it would load, and nothing be recorded.
+        let has_secrets = |bytes: &[u8; KEY_BYTES]| {
+            let anybody = StaticSecret::from([1; KEY_BYTES]);
+            contributory(anybody.diffie_hellman(&PublicKey::from(*bytes))).is_some()
+        };
+        bytes_of(RECIPIENT, text).filter(has_secrets).map(Self).ok_or(InvalidKey::Recipient)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::string_slice,
     clippy::cast_possible_truncation,
     reason = "tests fail loudly, helpers of tests too"
@@ -147,6 +148,9 @@ fn keys_are_those_of_age() {
     assert_eq!(format!("A{}", &text[1..]).parse::<Recipient>(), Err(InvalidKey::Recipient));
     assert_eq!(secret.parse::<Recipient>(), Err(InvalidKey::Secret));
     assert!("".parse::<Recipient>().is_err() && Identity::in_file("# nothing\n").is_err());
+    // A key of low order, with which nothing secret can be agreed.
+    let low = bech32::encode::<bech32::Bech32>(bech32::Hrp::parse("age").unwrap(), &[0; 32]).unwrap();
+    assert_eq!(low.parse::<Recipient>(), Err(InvalidKey::Recipient));
 }
 
 #[test]
@@ -175,6 +179,9 @@ impl Redact for Words {
     }
 }
 
+/// Longer than a disk takes for what the tests record.
+const LONG: Duration = Duration::from_mins(1);
+
 /// For those who record where nothing goes wrong.
 fn undisturbed(note: Note<'_>) {
     assert!(!matches!(note, Note::Failed(_)), "{note:?}");
@@ -202,13 +209,19 @@ fn what_is_recorded_is_read_in_its_order_and_what_is_missing_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let identity = Identity::generate().unwrap();
     let settings = settings(folder.path(), identity.recipient());
-    let recorder = Recorder::start(settings.clone(), undisturbed).unwrap();
+    let (notes, noted) = channel();
+    let told = move |note: Note<'_>| notes.send(format!("{note:?}")).unwrap();
+    let recorder = Recorder::start(settings.clone(), told).unwrap();
     for word in ["one", "never", "two"] {
         recorder.record(Words(word.into()));
     }
-    recorder.end();
+    assert_eq!(recorder.end(LONG), 0);
     assert_eq!(recorder.lost(), 1);
     recorder.record(Words(b"late".to_vec()));
+    recorder.record(Words(b"later".to_vec()));
+    assert_eq!(recorder.lost(), 3);
+    let noted: Vec<String> = noted.try_iter().collect();
+    assert_eq!(noted, ["Missing(1)", "Gone"], "told once");
     assert_eq!(lines(&settings.tape, &identity), ["one", "1 are missing", "two"]);
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -252,11 +265,65 @@ fn nobody_waits_and_what_does_not_fit_is_counted() {
         recorder.record(slow(1));
     }
     assert_eq!(recorder.lost(), 1 + 6);
+    // Nobody waits for what is slow, and what was not written by then is told.
+    let began = std::time::Instant::now();
+    assert_eq!(recorder.end(Duration::from_millis(10)), 1 + 1_024);
+    assert!(began.elapsed() < LONG);
     drop(held);
-    recorder.end();
+    assert_eq!(recorder.end(LONG), 0);
     let read = lines(&settings.tape, &identity);
     assert_eq!(read.len(), 1 + 1_024 + 1);
     assert!(read.contains(&"7 are missing".to_owned()));
+}
+
+#[test]
+fn nobody_waits_for_a_recorder_that_is_dropped_and_it_writes_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let settings = settings(folder.path(), identity.recipient());
+    let recorder = Recorder::start(settings.clone(), undisturbed).unwrap();
+    let (gate, (begun, begins)) = (Arc::new(Mutex::new(())), channel());
+    let held = gate.lock().unwrap();
+    recorder.record(Slow(Arc::clone(&gate), begun, 1));
+    begins.recv().unwrap();
+    drop(recorder);
+    drop(held);
+    let began = std::time::Instant::now();
+    while !settings.tape.segments().unwrap().iter().any(|segment| segment.is_whole) {
+        assert!(began.elapsed() < LONG, "it is written by and by");
+        std::thread::yield_now();
+    }
+    assert_eq!(lines(&settings.tape, &identity), ["slow"]);
+}
+
+/// A recording that ends the thread that writes it.
+struct Panics;
+
+impl Redact for Panics {
+    fn weight(&self) -> usize {
+        1
+    }
+
+    fn line(self: Box<Self>) -> Option<Vec<u8>> {
+        panic!("on purpose")
+    }
+
+    fn gap(_: u64) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn what_is_lost_with_the_thread_that_writes_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path(), Identity::generate().unwrap().recipient());
+    let (notes, noted) = channel();
+    let told = move |note: Note<'_>| notes.send(format!("{note:?}")).unwrap();
+    let recorder = Recorder::start(settings, told).unwrap();
+    recorder.record(Panics);
+    assert_eq!(recorder.end(LONG), 1);
+    recorder.record(Panics);
+    assert_eq!((recorder.lost(), noted.try_iter().collect::<Vec<_>>()), (1, vec!["Gone".to_owned()]));
 }
 
 #[test]
@@ -267,6 +334,7 @@ fn a_tape_keeps_what_its_bounds_say_and_leaves_other_files_alone() {
     for word in ["one", "two", "three"] {
         let recorder = Recorder::start(settings.clone(), undisturbed).unwrap();
         recorder.record(Words(word.into()));
+        assert_eq!(recorder.end(LONG), 0);
     }
     let other = settings.tape.folder().join("notes.age");
     std::fs::write(&other, "x").unwrap();
@@ -303,7 +371,7 @@ fn a_tape_that_cannot_be_written_is_told_of_and_recording_goes_on_when_it_can() 
     std::fs::remove_file(settings.tape.folder()).unwrap();
     recorder.record(Words(b"three".to_vec()));
     recorder.record(Words(vec![b'x'; 5 << 20]));
-    recorder.end();
+    assert_eq!(recorder.end(LONG), 0);
     assert_eq!(recorder.lost(), 3);
     assert_eq!(lines(&settings.tape, &identity), ["2 are missing", "three", "1 are missing"]);
     let noted: Vec<String> = noted.try_iter().collect();
@@ -320,7 +388,7 @@ fn who_records_prunes_now_and_then_and_says_so() {
         let told = move |note: Note<'_>| notes.send(format!("{note:?}")).unwrap();
         let recorder = Recorder::start(settings.clone(), told).unwrap();
         recorder.record(Words(b"one".to_vec()));
-        recorder.end();
+        recorder.end(LONG);
         noted.try_iter().collect::<Vec<String>>()
     };
     let old = settings.tape.folder().join("0000000000007-00000000.age");

@@ -86,6 +86,44 @@ async fn a_call_is_recorded_as_hooks_left_it_and_without_secrets() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_stopped_before_its_rewriter_was_asked_is_recorded_without_arguments() {
+    let (engine, recorded) = recording();
+    let stops = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("nothing runs"))));
+    let options = HookOptions::new(OwnerId::new("other")).id("stops");
+    engine.registry().on(stops, HookOptions { priority: 9, ..options }).unwrap();
+    permit(&engine, "say it to customer 1", &Attendance::Nobody).await.permit.unwrap_err();
+    let call = recorded.last();
+    assert!(call.without_arguments && !serde_json::to_string(&call).unwrap().contains("customer"));
+    assert_eq!((call.judgement.decision, &call.event["params"]), (CallDecision::Block, &json!({})));
+    // One that comes behind it has the call as it was rewritten.
+    let (engine, recorded) = recording();
+    let stops = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("nothing runs"))));
+    let options = HookOptions::new(OwnerId::new("other")).id("stops");
+    engine.registry().on(stops, HookOptions { priority: -9, ..options }).unwrap();
+    permit(&engine, "say it to customer 1", &Attendance::Nobody).await.permit.unwrap_err();
+    let call = recorded.last();
+    assert_eq!(call.event["params"], json!({ "command": "say it to somebody 1" }));
+    assert!(!call.without_arguments);
+}
+
+#[tokio::test]
+async fn a_call_weighs_no_less_than_its_text_and_what_its_values_take_in_memory() {
+    let (engine, recorded) = recording();
+    let (many, texts) = (vec![json!([]); 1_000], vec![json!("\u{1}"); 1_000]);
+    for more in [json!([]), json!(many), json!(texts), json!({ "a": { "\u{1}\u{1}": many } })] {
+        let params = Params::from_value(json!({ "command": "ls", "more": more })).unwrap();
+        let call = backstop_hooks::CallContext { workspace_dir: Some("/w".repeat(9_000)), ..context() };
+        let event = backstop_hooks::points::ToolCallEvent::new("exec", params);
+        engine.permit_tool_call(event.clone(), &call, &Attendance::Nobody).await.permit.unwrap();
+        let weight = recorded.0.lock().unwrap().last().unwrap().weight();
+        let text = serde_json::to_string(&event).unwrap().len() + serde_json::to_string(&call).unwrap().len();
+        assert!(weight >= text, "{weight} {text}");
+        let values = more.as_array().map_or(1_000, Vec::len);
+        assert!(weight >= values * size_of::<Value>(), "{weight}");
+    }
+}
+
+#[tokio::test]
 async fn what_people_answer_is_recorded_beside_what_hooks_made_of_it() {
     let (engine, recorded) = recording();
     ask_exactly(&engine, "asks", ApprovalRequest::new("Really?", "").unwrap().severity(Severity::Info));

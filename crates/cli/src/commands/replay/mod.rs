@@ -96,7 +96,7 @@ struct Report {
     masked: u64,
     /// Seem the same to the hooks that are asked here, and others are not.
     unasked: u64,
-    /// Recordings that are no calls any more, and were not judged.
+    /// Recordings that are no calls any more, or are without their arguments, and were not judged.
     unjudged: u64,
     /// Hooks and plugins that are not asked.
     not_asked: Vec<String>,
@@ -235,7 +235,7 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     add(report.unknown, "were decided by hooks that are not asked here");
     add(report.masked, "seem the same, but hold masked secrets, about which hooks might say more");
     add(report.unasked, "seem the same to the hooks that are asked here; the others might be stricter");
-    add(report.unjudged, "are no calls any more, and were not judged");
+    add(report.unjudged, "are without their arguments, or no calls any more, and were not judged");
     add(report.others, "changed in yet other ways");
     if !report.not_asked.is_empty() {
         text.push_str(&format!("not asked: {}\n", plain(&report.not_asked.join(", "))));

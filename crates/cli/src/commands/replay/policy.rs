@@ -50,8 +50,11 @@ impl Policy {
         &self.not_asked
     }
 
-    /// Judges a recorded call; `None` if it is none any more.
+    /// Judges a recorded call; `None` if it is none any more, or has no arguments.
     pub(in crate::commands) async fn judge(&self, call: &RecordedCall) -> Option<CallJudgement> {
+        if call.without_arguments {
+            return None;
+        }
         let event: ToolCallEvent = serde_json::from_value(call.event.clone()).ok()?;
         let context: CallContext = serde_json::from_value(call.context.clone()).ok()?;
         let reviewed = self.backstop.engine().review_tool_call(event, &context, false).await;

@@ -199,6 +199,9 @@ pub(super) fn time(call: &RecordedCall) -> Timestamp {
 pub(super) fn in_words(call: &RecordedCall) -> String {
     let text = |name: &str| call.event.get(name).and_then(serde_json::Value::as_str);
     let tool = text("calledAs").or_else(|| text("toolName")).unwrap_or("-");
-    let arguments = call.event.get("params").map(ToString::to_string).unwrap_or_default();
+    let arguments = match call.without_arguments {
+        true => "(without its arguments)".to_owned(),
+        false => call.event.get("params").map(ToString::to_string).unwrap_or_default(),
+    };
     format!("{} {}", one_line(tool, MOST_SHOWN), one_line(&arguments, MOST_SHOWN))
 }
