@@ -16,7 +16,7 @@ use backstop_tape::{Note, Recorder, Redact, Settings};
 use serde_json::json;
 
 pub use backstop_engine::{CallDecision, CallJudgement, RecordedAnswer, RecordedCall, RecordedStep};
-pub use backstop_tape::{Bounds, Identity, InvalidKey, Recipient, Segment, Tape, TapeError};
+pub use backstop_tape::{Bounds, Identity, InvalidKey, Pruned, Recipient, Segment, Tape, TapeError};
 
 use crate::locations::from_operator;
 use crate::lower::problem;
@@ -93,6 +93,9 @@ impl CallTape {
             }
             Note::Missing(calls) => {
                 tracing::warn!(%folder, calls, "tool calls are missing on the tape");
+            }
+            Note::Kept(error) => {
+                tracing::warn!(%folder, %error, "old segments of the tape can't be deleted");
             }
             Note::Pruned { segments, bytes } => {
                 tracing::info!(%folder, segments, bytes, "old segments of the tape are deleted");

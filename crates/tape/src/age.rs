@@ -33,6 +33,9 @@ pub enum TapeError {
     /// The file system.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The folder is none in which anything may be recorded.
+    #[error("{0}\nhint: name a folder of this account alone in `tape.path`")]
+    Folder(&'static str),
     /// The system has no randomness.
     #[error("the system gives no random bytes")]
     Random,

@@ -18,5 +18,5 @@ mod writer;
 
 pub use age::{Decryptor, Encryptor, TapeError};
 pub use keys::{Identity, InvalidKey, Recipient};
-pub use segments::{Bounds, Segment, Tape};
+pub use segments::{Bounds, Pruned, Segment, Tape};
 pub use writer::{Note, Recorder, Redact, Settings};

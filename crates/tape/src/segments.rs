@@ -4,10 +4,12 @@
 //! that is being written ends with `.part`, and keeps that name if its process is killed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufReader, ErrorKind};
+use std::io::{self, BufReader, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
 
 use crate::age::{Decryptor, TapeError};
 use crate::keys::{Identity, random};
@@ -20,6 +22,12 @@ const PRUNED: &str = "pruned";
 const PRUNED_EVERY: Duration = Duration::from_mins(10);
 /// A segment that was not ended by then is ended by nobody: its process was killed.
 const NOBODYS: Duration = Duration::from_hours(1);
+/// A file takes up a multiple of so many bytes on the disk, however small it is.
+const BLOCK: u64 = 4096;
+/// The most segments of a tape, whatever its bounds: each is looked at, and a process for each call begins one.
+const MOST_SEGMENTS: usize = 200_000;
+/// The most segments that those who write delete at once.
+const PORTION: usize = 1000;
 /// The most bytes of a line.
 pub(crate) const MOST_LINE: usize = 4 << 20;
 /// The most bytes of a segment that are read: more than anybody here writes into one.
@@ -30,7 +38,7 @@ const MOST_READ: usize = 16 << 20;
 pub struct Bounds {
     /// Segments that began longer ago go.
     pub age: Duration,
-    /// The oldest go as long as there are more bytes in all.
+    /// The oldest go as long as there are more bytes in all, in blocks of 4 KiB as disks have them.
     pub bytes: u64,
 }
 
@@ -45,6 +53,21 @@ pub struct Segment {
     pub bytes: u64,
     /// Whether it was ended; otherwise it is being written, or its process was killed.
     pub is_whole: bool,
+}
+
+impl Segment {
+    fn on_disk(&self) -> u64 {
+        self.bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
+    }
+}
+
+/// What was deleted.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// The segments that went.
+    pub gone: Vec<Segment>,
+    /// Why others could not be deleted: the first reason.
+    pub failed: Option<TapeError>,
 }
 
 /// A folder with segments.
@@ -108,59 +131,79 @@ impl Tape {
     pub fn due(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
         let segments = self.segments()?;
         let oldest = before(bounds.age);
-        let mut left: u64 = segments.iter().map(|segment| segment.bytes).fold(0, u64::saturating_add);
+        let mut left: u64 = segments.iter().map(Segment::on_disk).fold(0, u64::saturating_add);
+        let mut many = segments.len().saturating_sub(MOST_SEGMENTS);
         let mut is_due = |segment: &Segment| {
             let is_written = !segment.is_whole && !segment.is_abandoned();
-            let due = segment.began < oldest || (left > bounds.bytes && !is_written);
+            let due = segment.began < oldest || ((left > bounds.bytes || many > 0) && !is_written);
             if due {
-                left = left.saturating_sub(segment.bytes);
+                left = left.saturating_sub(segment.on_disk());
+                many = many.saturating_sub(1);
             }
             due
         };
         Ok(segments.into_iter().filter(|segment| is_due(segment)).collect())
     }
 
-    /// Deletes what the bounds say. Returns what went.
+    /// Deletes what the bounds say. What can't be deleted does not keep the rest.
     ///
     /// # Errors
     ///
-    /// [`TapeError::Io`] if something can't be deleted.
-    pub fn prune(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
-        let due = self.due(bounds)?;
-        for segment in &due {
-            match fs::remove_file(&segment.path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                done => done?,
-            }
-        }
-        Ok(due)
+    /// Those of [`segments`](Self::segments).
+    pub fn prune(&self, bounds: Bounds) -> Result<Pruned, TapeError> {
+        Ok(deleted(self.due(bounds)?, usize::MAX).0)
     }
 
     /// Deletes what the bounds say, unless somebody did so a few minutes ago: there may be a process for each call, and thousands of
     /// segments to look through.
-    pub(crate) fn prune_sometimes(&self, bounds: Bounds) -> Result<Vec<Segment>, TapeError> {
+    pub(crate) fn prune_sometimes(&self, bounds: Bounds) -> Result<Pruned, TapeError> {
         let mark = self.folder.join(PRUNED);
         let last = fs::symlink_metadata(&mark).and_then(|met| met.modified());
         // A time that is yet to come counts for nothing.
         let is_recent = last.is_ok_and(|last| last.elapsed().is_ok_and(|ago| ago < PRUNED_EVERY));
         if is_recent {
-            return Ok(Vec::new());
+            return Ok(Pruned::default());
         }
-        fs::remove_file(&mark).or_else(|error| match error.kind() {
+        let (pruned, is_all) = deleted(self.due(bounds)?, PORTION);
+        // Until all of it is gone, the next segment goes on.
+        if is_all {
+            self.mark(&mark)?;
+        }
+        Ok(pruned)
+    }
+
+    /// Notes that the folder was pruned.
+    fn mark(&self, mark: &Path) -> Result<(), TapeError> {
+        fs::remove_file(mark).or_else(|error| match error.kind() {
             ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         })?;
         // Another process may be at it at the same time, which does no harm.
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark) {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(mark) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => drop(made?),
         }
-        self.prune(bounds)
+        Ok(())
     }
 
-    /// Makes the folder. Nobody but this account can read it.
+    /// Makes the folder. Nobody but this account can read it. One that was there must be this account's, and nobody else can write it.
     pub(crate) fn make(&self) -> Result<(), TapeError> {
-        Ok(DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?)
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        let met = match fs::symlink_metadata(&self.folder) {
+            Err(error) => return Err(TapeError::Io(made.err().unwrap_or(error))),
+            Ok(met) => met,
+        };
+        if !met.is_dir() {
+            return Err(TapeError::Folder("it is a link, or no folder"));
+        }
+        made?;
+        if met.uid() != rustix::process::geteuid().as_raw() {
+            return Err(TapeError::Folder("it is another account's"));
+        }
+        if met.mode() & 0o022 != 0 {
+            return Err(TapeError::Folder("others can write into it"));
+        }
+        Ok(())
     }
 
     /// Begins a segment.
@@ -179,6 +222,26 @@ impl Tape {
     }
 }
 
+/// Deletes so many segments at most. Returns what went, and whether it has looked at all of them.
+fn deleted(due: Vec<Segment>, most: usize) -> (Pruned, bool) {
+    let mut pruned = Pruned::default();
+    let all = due.len();
+    let mut seen = 0;
+    for segment in due {
+        if pruned.gone.len() >= most {
+            break;
+        }
+        seen += 1;
+        match fs::remove_file(&segment.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                pruned.failed = pruned.failed.or(Some(TapeError::Io(error)));
+            }
+            _ => pruned.gone.push(segment),
+        }
+    }
+    (pruned, seen == all)
+}
+
 /// When a segment of this name began, and whether it was ended.
 fn name_of(name: &str) -> Option<(u64, bool)> {
     let (stem, is_whole) = match name.strip_suffix(WHOLE) {
@@ -192,6 +255,16 @@ fn name_of(name: &str) -> Option<(u64, bool)> {
 }
 
 impl Segment {
+    /// What was a file when it was listed may be a link or a pipe by now.
+    fn opened(&self) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&self.path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no file")),
+        }
+    }
+
     /// Returns whether nobody will end the segment any more: its process was killed.
     pub fn is_abandoned(&self) -> bool {
         !self.is_whole && self.began < before(NOBODYS)
@@ -207,7 +280,7 @@ impl Segment {
         identity: &Identity,
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let file = File::open(&self.path).map_err(TapeError::from)?;
+        let file = self.opened().map_err(TapeError::from)?;
         let mut file = BufReader::new(file);
         // Whoever named it wrote its end first.
         let without_end = || match self.is_whole {

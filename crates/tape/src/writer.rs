@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::age::{Encryptor, TapeError};
 use crate::keys::Recipient;
-use crate::segments::{Bounds, MOST_LINE, Tape};
+use crate::segments::{Bounds, MOST_LINE, Pruned, Tape};
 
 /// The most recordings that wait.
 const QUEUE: usize = 1024;
@@ -66,6 +66,8 @@ pub enum Note<'a> {
         /// Their bytes.
         bytes: u64,
     },
+    /// Something that was kept long enough can't be deleted. It is recorded all the same.
+    Kept(&'a TapeError),
 }
 
 enum Item<T> {
@@ -352,7 +354,12 @@ impl Writer {
         }
         let Settings { tape, recipient, bounds } = &self.settings;
         tape.make()?;
-        let gone = tape.prune_sometimes(*bounds)?;
+        let Pruned { gone, failed } = tape
+            .prune_sometimes(*bounds)
+            .unwrap_or_else(|error| Pruned { failed: Some(error), ..Pruned::default() });
+        if let Some(error) = &failed {
+            (self.told)(Note::Kept(error));
+        }
         if !gone.is_empty() {
             let bytes = gone.iter().map(|segment| segment.bytes).fold(0, u64::saturating_add);
             (self.told)(Note::Pruned { segments: gone.len(), bytes });

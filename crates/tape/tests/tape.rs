@@ -342,10 +342,10 @@ fn a_tape_keeps_what_its_bounds_say_and_leaves_other_files_alone() {
     std::fs::write(&old, "of a process that was killed").unwrap();
     let all = settings.tape.segments().unwrap();
     assert_eq!(all.len(), 4);
-    let largest = all.iter().skip(1).map(|segment| segment.bytes).max().unwrap();
-    let bounds = Bounds { age: Duration::from_hours(1), bytes: largest };
+    // However small a file is, it takes up a block.
+    let bounds = Bounds { age: Duration::from_hours(1), bytes: 4096 };
     assert_eq!(settings.tape.due(bounds).unwrap().len(), 3);
-    assert_eq!(settings.tape.prune(bounds).unwrap().len(), 3);
+    assert_eq!(settings.tape.prune(bounds).unwrap().gone.len(), 3);
     assert!(other.exists() && !old.exists());
     assert_eq!(lines(&settings.tape, &identity).len(), 1);
     assert_eq!(Tape::in_folder(folder.path().join("none")).segments().unwrap(), []);
@@ -376,6 +376,60 @@ fn a_tape_that_cannot_be_written_is_told_of_and_recording_goes_on_when_it_can() 
     assert_eq!(lines(&settings.tape, &identity), ["2 are missing", "three", "1 are missing"]);
     let noted: Vec<String> = noted.try_iter().collect();
     assert_eq!(noted, ["Missing(3)"], "told once for each segment");
+}
+
+#[test]
+fn what_can_not_be_deleted_keeps_nobody_from_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let settings = settings(folder.path(), identity.recipient());
+    std::fs::create_dir(settings.tape.folder()).unwrap();
+    // A folder stands where the mark should.
+    std::fs::create_dir(settings.tape.folder().join("pruned")).unwrap();
+    let mark = std::fs::File::open(settings.tape.folder().join("pruned")).unwrap();
+    mark.set_modified(std::time::SystemTime::now() - Duration::from_hours(9)).unwrap();
+    let (notes, noted) = channel();
+    let told = move |note: Note<'_>| notes.send(format!("{note:?}")).unwrap();
+    let recorder = Recorder::start(settings.clone(), told).unwrap();
+    recorder.record(Words(b"one".to_vec()));
+    assert_eq!(recorder.end(LONG), 0);
+    assert!(noted.try_iter().next().unwrap().starts_with("Kept("));
+    assert_eq!(lines(&settings.tape, &identity), ["one"]);
+}
+
+#[test]
+fn a_folder_that_others_can_write_and_a_link_are_no_tape_and_a_pipe_is_no_segment() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let settings = settings(folder.path(), identity.recipient());
+    let record = || {
+        let (notes, noted) = channel();
+        let told = move |note: Note<'_>| notes.send(format!("{note:?}")).unwrap();
+        let recorder = Recorder::start(settings.clone(), told).unwrap();
+        recorder.record(Words(b"one".to_vec()));
+        recorder.end(LONG);
+        noted.try_iter().next()
+    };
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&other, settings.tape.folder()).unwrap();
+    assert!(record().unwrap().contains("a link"));
+    std::fs::remove_file(settings.tape.folder()).unwrap();
+    std::fs::create_dir(settings.tape.folder()).unwrap();
+    let open = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(settings.tape.folder(), mode).unwrap();
+    };
+    open(0o777);
+    assert!(record().unwrap().contains("others can write"));
+    open(0o700);
+    assert_eq!(record(), None);
+    // Between listing and reading, a link takes the place of a file.
+    let segment = settings.tape.segments().unwrap().remove(0);
+    std::fs::rename(&segment.path, other.join("x")).unwrap();
+    std::os::unix::fs::symlink(other.join("x"), &segment.path).unwrap();
+    assert!(segment.read::<TapeError>(&identity, |_| Ok(())).is_err());
 }
 
 #[test]

@@ -85,6 +85,11 @@ fn what_is_recorded_is_read_with_the_key_and_has_no_secret() {
     user.run(&["tape", "keygen", &other]).succeeded();
     let refused = user.run(&["tape", "show", "--identity", &other]);
     assert!(refused.code == Some(1) && refused.err.contains("another recipient"), "{}", refused.whole());
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).unwrap();
+    for args in [["tape", "show"].as_slice(), &["replay"], &["suggest"]] {
+        let refused = user.run(&[args, &["--identity", &key]].concat());
+        assert!(refused.code == Some(1) && refused.err.contains("others can read"), "{}", refused.whole());
+    }
     let again = user.run(&["tape", "keygen", &key]);
     assert_eq!(again.code, Some(1), "a key is not overwritten: {}", again.whole());
 }
@@ -147,6 +152,23 @@ fn a_replay_does_not_say_the_same_of_what_it_can_not_tell() {
     hook(&user, &format!("echo {}", "x".repeat(5 << 20)));
     let shown = user.run(&["tape", "show", "--identity", &key]);
     assert!(shown.code == Some(3) && shown.err.contains("1 calls are missing"), "{}", shown.err);
+}
+
+#[test]
+fn an_agent_has_no_business_in_the_folder_of_the_tape() {
+    let (user, key) = recording("");
+    let folder = user.path().join("recorded");
+    let text = std::fs::read_to_string(user.path().join("config/backstop/backstop.yaml")).unwrap();
+    let text = text.replace("tape: {", &format!("tape: {{path: {}, ", folder.display()));
+    user.configure(&text);
+    let read = json!({
+        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Read",
+        "permission_mode": "default", "tool_use_id": "toolu_9123456789000000",
+        "tool_input": { "file_path": folder.join("1764331200000-6f3a9c01.age") },
+    });
+    user.feed(&["hook", "claude"], read.to_string());
+    let calls = user.run(&["--json", "tape", "show", "--identity", &key]).succeeded().lines();
+    assert_eq!((calls.len(), &calls[0]["decision"]), (1, &json!("block")), "{calls:?}");
 }
 
 #[test]

@@ -2,15 +2,16 @@
 
 mod reading;
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use backstop::config::Loaded;
 use backstop::hooks::{Resolution, RuleId};
 use backstop::store::Timestamp;
-use backstop::tape::{Identity, RecordedCall, Segment, Tape, tape_bounds};
+use backstop::tape::{Identity, Pruned, RecordedCall, Segment, Tape, tape_bounds};
+use rustix::fs::OFlags;
 use serde::Serialize;
 
 pub(super) use self::reading::Reading;
@@ -72,11 +73,23 @@ fn keygen(file: &Path, surroundings: &Surroundings) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-/// Reads the file with a key.
+/// Reads the file with a key, which nobody but its account can read.
 pub(super) fn identity(path: &Path) -> Result<Identity, Error> {
     let failed = |source| Error::File { path: path.to_path_buf(), what: "read", source };
     let mut text = String::new();
-    File::open(path).map_err(failed)?.take(MOST_KEY_BYTES).read_to_string(&mut text).map_err(failed)?;
+    // A pipe would never be opened while nobody writes into it.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let met = file.metadata().map_err(failed)?;
+    let refused = match (met.is_file(), met.mode() & 0o077 == 0) {
+        (false, _) => Some("it is no file"),
+        (true, false) => Some("others can read it, too\nhint: `chmod 600` it, or make a new key"),
+        (true, true) => None,
+    };
+    if let Some(why) = refused {
+        return Err(Error::Failed(format!("`{}` is no place for a key: {why}", path.display())));
+    }
+    file.take(MOST_KEY_BYTES).read_to_string(&mut text).map_err(failed)?;
     Identity::in_file(&text).map_err(|error| Error::Failed(format!("`{}`: {error}", path.display())))
 }
 
@@ -144,10 +157,16 @@ fn list(folder: Option<&Path>, surroundings: &Surroundings) -> Result<Exit, Erro
 
 fn prune(dry_run: bool, loaded: &Loaded, surroundings: &Surroundings) -> Result<Exit, Error> {
     let (tape, bounds) = (surroundings.tape(loaded)?, tape_bounds(loaded));
-    let gone = if dry_run { tape.due(bounds) } else { tape.prune(bounds) };
-    let gone = gone.map_err(|error| unread(tape.folder(), &error))?;
+    let pruned = match dry_run {
+        true => tape.due(bounds).map(|gone| Pruned { gone, failed: None }),
+        false => tape.prune(bounds),
+    };
+    let Pruned { gone, failed } = pruned.map_err(|error| unread(tape.folder(), &error))?;
     told(&gone, surroundings)?;
-    Ok(Exit::Success)
+    match failed {
+        Some(error) => Err(Error::Failed(format!("not all of it can be deleted: {error}"))),
+        None => Ok(Exit::Success),
+    }
 }
 
 fn unread(path: &Path, error: &impl std::fmt::Display) -> Error {
