@@ -89,7 +89,7 @@ impl CallTape {
                 tracing::error!(%folder, %error, "tool calls can't be recorded on the tape");
             }
             Note::Gone => {
-                tracing::error!(%folder, "the tape was ended, or its thread failed: later tool calls are missing on it");
+                tracing::error!(%folder, "the tape has ended or failed: later tool calls are missing on it");
             }
             Note::Missing(calls) => {
                 tracing::warn!(%folder, calls, "tool calls are missing on the tape");
@@ -109,7 +109,7 @@ impl CallTape {
         let recorder = Arc::clone(&self.0);
         let left = tokio::task::spawn_blocking(move || recorder.end(patience)).await;
         if let Ok(calls @ 1..) = left {
-            tracing::warn!(calls, "the tape could not be ended in time: these tool calls may be missing on it");
+            tracing::warn!(calls, "the tape did not end in time: tool calls may be missing on it");
         }
     }
 }

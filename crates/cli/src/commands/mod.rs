@@ -112,7 +112,9 @@ impl Action {
             Self::Audit(audit::Settings::Rotate) => Some("changing the key of the audit trail"),
             Self::Audit(audit::Settings::Prune { dry_run: false }) => Some("pruning the audit trail"),
             Self::Tape(tape::Settings::Prune { dry_run: false }) => Some("pruning the tape"),
-            Self::Tape(tape::Settings::Show(_)) | Self::Replay(_) | Self::Suggest(_) => Some("reading the tape"),
+            Self::Tape(tape::Settings::Show(_)) | Self::Replay(_) | Self::Suggest(_) => {
+                Some("reading the tape")
+            }
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),

@@ -284,6 +284,27 @@ fn what_does_not_belong_on_the_tape_is_told_and_the_rest_is_read() {
     assert_eq!(missing.code, Some(1), "{}", missing.whole());
 }
 
+#[test]
+fn a_script_is_never_excepted_and_a_denial_counts_though_the_tape_has_lost_it() {
+    let (user, key) = recording("agent: {approvals: {wait: true}}\n");
+    std::fs::write(user.work().join("tidy.sh"), "git stash drop\n").unwrap();
+    for _ in 0..2 {
+        answered(&user, "bash tidy.sh", "approve");
+        answered(&user, "git reset --hard", "approve");
+    }
+    answered(&user, "git reset --hard", "deny");
+    let segments = user.run(&["--json", "tape", "list"]).succeeded().json();
+    let last = segments.as_array().unwrap().last().unwrap()["file"].as_str().unwrap().to_owned();
+    std::fs::remove_file(last).unwrap();
+    // Of whatever time is asked for.
+    for more in [vec![], vec!["--since", "1h"]] {
+        let args = [&["--json", "suggest", "--identity", &key, "--min", "2"], more.as_slice()].concat();
+        let report = user.run(&args).succeeded().json();
+        assert_eq!((&report["suggestions"], &report["answers"]), (&json!([]), &json!(4)), "{report}");
+        assert_eq!((&report["barred"], &report["disputed"]), (&json!(1), &json!(1)), "{report}");
+    }
+}
+
 /// Has a person answer the question about a command that is judged and never runs.
 fn answered(user: &User, command: &str, answer: &str) {
     let path = user.path().join("event.json");

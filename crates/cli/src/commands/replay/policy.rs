@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use backstop::config::Loaded;
 use backstop::hooks::points::ToolCallEvent;
-use backstop::hooks::{CallContext, HookId};
+use backstop::hooks::{CallContext, Fact, HookId};
 use backstop::tape::{CallDecision, CallJudgement, RecordedCall};
 use backstop::{Backstop, NotAsked};
 
@@ -52,13 +52,18 @@ impl Policy {
 
     /// Judges a recorded call; `None` if it is none any more, or has no arguments.
     pub(in crate::commands) async fn judge(&self, call: &RecordedCall) -> Option<CallJudgement> {
+        self.review(call).await.map(|(judgement, _)| judgement)
+    }
+
+    /// Judges a recorded call, and says whether the judgement rests on what files hold.
+    pub(in crate::commands) async fn review(&self, call: &RecordedCall) -> Option<(CallJudgement, bool)> {
         if call.without_arguments {
             return None;
         }
         let event: ToolCallEvent = serde_json::from_value(call.event.clone()).ok()?;
         let context: CallContext = serde_json::from_value(call.context.clone()).ok()?;
         let reviewed = self.backstop.engine().review_tool_call(event, &context, false).await;
-        Some(CallJudgement::of(&reviewed))
+        Some((CallJudgement::of(&reviewed), reviewed.facts.iter().any(Fact::is_of_content)))
     }
 
     /// Compares a judgement with the recorded one.

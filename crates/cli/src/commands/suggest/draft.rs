@@ -42,12 +42,12 @@ impl Command {
         !text.is_empty() && text.len() <= LONGEST && !text.ends_with('*') && !text.contains(char::is_control)
     }
 
-    /// The text that would be written into the operator's file.
-    pub(super) fn written(&self, kind: Kind, reason: &str) -> String {
+    /// The text that would be written into the operator's file. An exception holds until that day.
+    pub(super) fn written(&self, kind: Kind, reason: &str, until: &str) -> String {
         let Self(text) = self;
         match kind {
             Kind::Exception => format!(
-                "guards:\n  command_safety:\n    allow:\n      - command: {}\n        reason: {}\n",
+                "guards:\n  command_safety:\n    allow:\n      - command: {}\n        reason: {}\n        expires: {until}\n",
                 quoted(text),
                 quoted(reason)
             ),
@@ -99,8 +99,8 @@ mod tests {
         let odd = "echo \"a'b\" ${HOME} $(x) [y] {z} ^t$ a.b|c\\d #e &f ~g +h?";
         let command = Command(odd.to_owned());
         assert!(command.is_plain());
-        let exception = command.written(Kind::Exception, "because: \"x\"\n");
-        assert!(exception.contains("$${HOME}") && exception.lines().count() == 5, "{exception}");
+        let exception = command.written(Kind::Exception, "because: \"x\"\n", "2027-03-31");
+        assert!(exception.contains("$${HOME}") && exception.lines().count() == 6, "{exception}");
         assert_eq!(
             escaped("a.b|c\\d (e) [f] {g} ^h$ *i +j ?k #l &m ~n"),
             "a\\.b\\|c\\\\d \\(e\\) \\[f\\] \\{g\\} \\^h\\$ \\*i \\+j \\?k \\#l \\&m \\~n"

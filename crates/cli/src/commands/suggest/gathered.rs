@@ -22,9 +22,10 @@ const MOST_COMMANDS: usize = 10_000;
 struct Answers {
     /// Those that the trail has, by folder.
     folders: BTreeMap<String, Answered>,
-    /// Denials, whether the trail has them or not: they only argue against an exception.
+    /// Denials on the tape, whether the trail has them or not, and allowed calls that the trail says were denied at another time: they only
+    /// argue against an exception.
     denied: u32,
-    /// Whether no exception may be made, since what asks is critical, or has no exceptions.
+    /// Whether no exception may be made, since what asks is critical, has no exceptions, or has read a file.
     is_barred: bool,
     /// When the first and the last of those that the trail has was given.
     span: Option<(Timestamp, Timestamp)>,
@@ -79,10 +80,11 @@ impl Gathered {
             return;
         }
         let is_barred = is_allowed && !may_be_excepted(policy, &call).await;
+        let was_denied = !is_allowed || self.trail.has_denied(&call);
         let is_confirmed = self.trail.strike(&call);
         let (answers, examples) = self.commands.entry(command).or_default();
         answers.is_barred |= is_barred;
-        answers.denied += u32::from(!is_allowed);
+        answers.denied += u32::from(was_denied);
         if !is_confirmed {
             self.counts.unconfirmed += 1;
             return;
@@ -110,6 +112,10 @@ impl Gathered {
                 (0, _) => Kind::Rule,
                 (_, 0) if is_barred => {
                     counts.barred += 1;
+                    continue;
+                }
+                (_, 0) if !self.trail.is_whole() => {
+                    counts.uncertain += 1;
                     continue;
                 }
                 (_, 0) => Kind::Exception,
@@ -154,9 +160,10 @@ pub(super) fn answered(call: &RecordedCall) -> Option<bool> {
 }
 
 /// Whether the guard of commands alone asks about the call, the only hook that knows exceptions, and finds it less than critical, then and
-/// now.
+/// now; and whether the call alone says what it does.
 async fn may_be_excepted(policy: &Policy, call: &RecordedCall) -> bool {
-    let Some(now) = policy.judge(call).await else { return false };
+    // An exception would hold for whatever a script comes to hold, and an agent can write scripts.
+    let Some((now, false)) = policy.review(call).await else { return false };
     let is_mild = |severity: Option<Severity>| severity.is_some_and(|severity| severity < Severity::Critical);
     now.decision == CallDecision::Ask
         && now.asked_by == [HookId::new(COMMAND_SAFETY_ID)]

@@ -1,16 +1,20 @@
 //! `backstop suggest`: exceptions and rules that people's recorded answers imply.
 //!
 //! The laws: *it changes nothing*, and prints what somebody may write into the operator's file; *what people never denied* may become
-//! an exception, and what they never allowed a rule, and nothing in between; *nothing critical* becomes an exception; *only answers that the
+//! an exception, and what they never allowed a rule, and nothing in between; *nothing critical* becomes an exception, and nothing that was
+//! judged by what a file holds, which may hold something else later; *only answers that the
 //! trail has* count; *what is suggested was tried*: the whole tape is judged again with it, and what would let pass anything that people
 //! denied, or stop anything that passes, is not suggested.
 //!
-//! Limits: each is about one command with all of its arguments. Exceptions hold in every folder, so each folder in which people were asked
+//! Limits: an exception of the configuration is about a rule or about a command, and not about both: one for a command excepts it from all
+//! rules, for 90 days. Each is about one command with all of its arguments. Exceptions hold in every folder, so each folder in which people were asked
 //! must have answers enough. About what other hooks ask than the guard of commands, no exception is suggested, since they know none.
 
 mod draft;
 mod gathered;
 mod trail;
+
+use std::time::Duration;
 
 use backstop::config::Loaded;
 use backstop::hooks::Severity;
@@ -28,6 +32,8 @@ use crate::exit::Exit;
 use crate::output::{Paint, Style, plain};
 use crate::session::Surroundings;
 
+/// How long a suggested exception holds: what is judged mildly today may be known better by then.
+const HOLDS: Duration = Duration::from_hours(90 * 24);
 /// The most suggestions at once.
 const MOST_SUGGESTIONS: usize = 20;
 
@@ -59,8 +65,10 @@ pub(super) struct Counts {
     disputed: u64,
     /// Commands that were answered too seldom, in some folder.
     seldom: u64,
-    /// Commands that are critical, or about which another hook asks.
+    /// Commands that are critical, about which another hook asks, or that were judged by what a file holds.
     barred: u64,
+    /// Commands that were only allowed, as far as the trail was read, which is not to its beginning.
+    uncertain: u64,
     /// Commands for which a suggestion was tried, and does too much or nothing.
     failed: u64,
     /// Commands for which there was no room.
@@ -97,7 +105,7 @@ struct Report {
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let Settings { span, min, examples } = settings;
     let loaded = surroundings.load_operators()?.loaded;
-    let trail = Trail::read(surroundings.store(&loaded)?.as_ref(), &span).await?;
+    let trail = Trail::read(surroundings.store(&loaded)?.as_ref()).await?;
     let policy = Policy::build(loaded.clone(), surroundings).await?;
     let mut gathered = Gathered::new(trail, examples);
     let mut reading = Reading::open(&span, &loaded, surroundings)?;
@@ -163,7 +171,7 @@ impl Trial {
             day(last),
             listed(folders)
         );
-        let yaml = command.written(*kind, &reason);
+        let yaml = command.written(*kind, &reason, &day(&Timestamp::now().after(HOLDS)));
         let loaded = draft::with(loaded, &yaml, surroundings)?;
         let policy = Policy::build(loaded, surroundings).await.ok()?;
         Some(Self { candidate, yaml, policy, covers: 0, unanswered: 0, is_spoiled: false })
@@ -238,8 +246,8 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     } else {
         output.text(&texts.join("\n"))?;
     }
-    let Counts { answers, unconfirmed, masked, without_form, beyond, disputed, seldom, barred, failed, left } =
-        report.counts;
+    let Counts { answers, unconfirmed, masked, without_form, beyond, .. } = report.counts;
+    let Counts { disputed, seldom, barred, uncertain, failed, left, .. } = report.counts;
     let say = |count: u64, told: &str| {
         if count > 0 {
             output.say(&format!("{count} {told}"));
@@ -252,7 +260,8 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     say(beyond, "of them are about more different commands than are looked at");
     say(disputed, "commands were both allowed and denied");
     say(seldom, "commands were answered too seldom, in all folders or in one of them");
-    say(barred, "commands are critical, or other hooks ask about them: no exceptions");
+    say(barred, "commands are critical, run what a file holds, or other hooks ask about them: no exceptions");
+    say(uncertain, "commands may have been denied: the trail has more questions than are read");
     say(failed, "suggestions were tried and left out: they would do too much, or nothing");
     say(left, "more commands have answers enough\nhint: look at these first");
     Ok(())
