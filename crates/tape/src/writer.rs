@@ -112,12 +112,16 @@ pub struct Recorder<T: Redact> {
 }
 
 impl<T: Redact> Recorder<T> {
-    /// Starts the thread. `told` is told there of what goes wrong, and of what is deleted.
+    /// Starts the thread. `told` is told there of what goes wrong, and of what is deleted; and by [`record`](Self::record), once, that the
+    /// thread has ended.
     ///
     /// # Errors
     ///
     /// [`TapeError::Io`] if there can't be a thread.
-    pub fn start(settings: Settings, told: impl Fn(Note<'_>) + Send + Sync + 'static) -> Result<Self, TapeError> {
+    pub fn start(
+        settings: Settings,
+        told: impl Fn(Note<'_>) + Send + Sync + 'static,
+    ) -> Result<Self, TapeError> {
         let (queue, items) = sync_channel(QUEUE);
         let (ends, ended) = channel();
         let counts = Arc::<Counts>::default();

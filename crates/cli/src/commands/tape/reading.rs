@@ -115,6 +115,7 @@ impl<'s> Reading<'s> {
 
     /// Says what was not there. Returns how a command ends that read all there was.
     pub(in crate::commands) fn end(self) -> Result<Exit, Error> {
+        let exit = self.found.exit();
         let Found { opened, foreign, damaged, open, torn, unread, missing } = self.found;
         if opened == 0 && foreign > 0 {
             return Err(Error::Failed(format!(
@@ -135,7 +136,36 @@ impl<'s> Reading<'s> {
         say(foreign, "segments were recorded to another recipient, and are not read");
         say(damaged, "segments are damaged, and are read up to there");
         say(unread, "lines are no recorded calls, and are left out");
-        let is_whole = [foreign, damaged, torn, unread, missing].iter().all(|count| *count == 0);
-        Ok(if is_whole { Exit::Success } else { Exit::Incomplete })
+        Ok(exit)
+    }
+}
+
+impl Found {
+    /// How a command ends that met this. What may be being written now is no fault.
+    fn exit(&self) -> Exit {
+        let Self { opened: _, foreign, damaged, open: _, torn, unread, missing } = self;
+        match [foreign, damaged, torn, unread, missing].iter().all(|count| **count == 0) {
+            true => Exit::Success,
+            false => Exit::Incomplete,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_not_there_is_no_success() {
+        let whole = Found { opened: 9, open: 1, ..Found::default() };
+        assert_eq!(whole.exit(), Exit::Success);
+        let missing = Found { opened: 9, missing: 1, ..Found::default() };
+        let torn = Found { opened: 9, torn: 1, ..Found::default() };
+        let foreign = Found { opened: 9, foreign: 1, ..Found::default() };
+        let damaged = Found { opened: 9, damaged: 1, ..Found::default() };
+        let unread = Found { opened: 9, unread: 1, ..Found::default() };
+        for found in [missing, torn, foreign, damaged, unread] {
+            assert_eq!(found.exit(), Exit::Incomplete);
+        }
     }
 }
