@@ -22,6 +22,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // It ends programs, and knows none of us.
     ("backstop-process", &[]),
     ("backstop-yaml", &[]),
+    // A recording, and nothing of what is in it.
+    ("backstop-tape", &[]),
     // A log, and nothing of what is in it.
     ("backstop-trail", &[]),
     // A runtime for scripts, which could be used for something else.
@@ -125,6 +127,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "backstop-plugins",
             "backstop-process",
             "backstop-surfaces",
+            "backstop-tape",
             "backstop-telemetry",
             "backstop-trail",
         ],
@@ -137,6 +140,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 /// Crates from outside that a crate must not know: the contract runs nothing, the engine speaks to nobody.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("backstop-yaml", &["tokio", "hyper", "rusqlite", "clap"]),
+    ("backstop-tape", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing", "serde"]),
     ("backstop-confine", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing"]),
     ("backstop-address", &["tokio", "hyper", "http", "rusqlite", "clap", "tracing", "serde"]),
     ("backstop-http-client", &["rusqlite", "clap", "tracing", "serde"]),

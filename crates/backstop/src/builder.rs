@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_config::{ConfigError, Loaded};
 use backstop_engine::{
@@ -14,7 +15,13 @@ use crate::audit::AuditSink;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
 use crate::lower::{self, HostFacts, Lowered};
+use crate::tape::CallTape;
 use crate::traces::Traces;
+
+/// How long the end waits for the tape.
+const TAPE_ENDS: Duration = Duration::from_secs(2);
+/// How long, where an agent waits for what ends.
+const TAPE_ENDS_BEFORE_AN_ANSWER: Duration = Duration::from_millis(500);
 
 type Registration = Box<dyn FnOnce(&mut Snapshot) -> Result<(), RegisterError> + Send>;
 
@@ -32,6 +39,7 @@ pub struct Builder {
     shared_decisions: bool,
     judges_answers: bool,
     audit: bool,
+    tape: Option<std::path::PathBuf>,
     agents_environment: bool,
     home: Option<String>,
     #[cfg(feature = "plugins")]
@@ -143,6 +151,14 @@ impl Builder {
         self
     }
 
+    /// The folder of the recording of tool calls, unless the configuration names another one. Nothing is recorded where it names no
+    /// recipient, nor [without audit](Self::without_audit).
+    #[must_use]
+    pub fn tape(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.tape = Some(folder.into());
+        self
+    }
+
     /// Says that this process has the environment of an agent, which may have set any variable in it: for hooks of coding agents. Traces
     /// are then sent without the proxies and the authorities that variables name, and only to where no variable can lead them.
     #[must_use]
@@ -239,6 +255,8 @@ impl Builder {
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
         let traces = if self.audit { Traces::of(&config, self.agents_environment)? } else { None };
+        let recorded = crate::tape::settings(&config, self.tape.as_deref(), self.audit)?;
+        let tape = recorded.map(CallTape::start).transpose().map_err(BuildError::Tape)?;
         let mut engine = Engine::builder()
             .snapshot(snapshot)
             .store(Arc::clone(&store))
@@ -253,6 +271,9 @@ impl Builder {
         if let Some(audit) = &audit {
             engine = engine.sink(Arc::new(audit.clone()));
         }
+        if let Some(tape) = &tape {
+            engine = engine.recorder(Arc::new(tape.clone()));
+        }
         if let Some(traces) = &traces {
             engine = engine.sink(Arc::new(traces.clone()));
         }
@@ -261,6 +282,7 @@ impl Builder {
             config,
             store,
             audit,
+            tape,
             traces,
             sends_last: true,
             verdicts,
@@ -298,8 +320,9 @@ pub struct Backstop {
     pub(crate) config: Loaded,
     pub(crate) store: Arc<dyn Store>,
     audit: Option<AuditSink>,
+    tape: Option<CallTape>,
     traces: Option<Traces>,
-    /// Whether the end waits until spans are sent.
+    /// Whether the end waits until spans are sent, and longer for the tape.
     sends_last: bool,
     verdicts: RunningVerdicts,
     /// What `hooks.at` has running.
@@ -345,6 +368,7 @@ impl Backstop {
             shared_decisions: false,
             judges_answers: false,
             audit: true,
+            tape: None,
             agents_environment: false,
             home: std::env::var("HOME").ok().filter(|home| home.starts_with('/')),
             #[cfg(feature = "plugins")]
@@ -422,6 +446,9 @@ impl Backstop {
             Some(audit) => audit.flush().await,
             None => true,
         };
+        if let Some(tape) = &self.tape {
+            tape.end(if self.sends_last { TAPE_ENDS } else { TAPE_ENDS_BEFORE_AN_ANSWER }).await;
+        }
         if let Some(traces) = self.traces.as_ref().filter(|_| self.sends_last) {
             traces.flush().await;
         }

@@ -10,6 +10,9 @@ pub enum BuildError {
     /// The configuration says something that can't be done; each problem has its place.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Tool calls can't be recorded.
+    #[error("tool calls can't be recorded: {0}")]
+    Tape(backstop_tape::TapeError),
     /// A plugin that is on can't be had.
     #[cfg(feature = "plugins")]
     #[error(transparent)]

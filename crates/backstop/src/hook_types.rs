@@ -40,6 +40,11 @@ impl HookTypes {
         self.factories.register(name, verdict_type);
     }
 
+    /// Has hooks of a type made in another way, wherever they may stand.
+    pub(crate) fn replace(&mut self, name: &str, verdict_type: VerdictType) {
+        self.factories.register(name, verdict_type);
+    }
+
     /// What the configuration may name.
     pub fn names(&self) -> &KnownNames {
         &self.names

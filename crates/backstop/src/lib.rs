@@ -95,11 +95,15 @@ mod locations;
 #[cfg(feature = "config")]
 mod lower;
 #[cfg(feature = "config")]
+mod not_asked;
+#[cfg(feature = "config")]
 mod pin;
 #[cfg(feature = "agent")]
 mod providers;
 #[cfg(feature = "config")]
 mod retention;
+#[cfg(feature = "config")]
+pub mod tape;
 #[cfg(feature = "config")]
 mod traces;
 #[cfg(feature = "witness")]
@@ -129,6 +133,7 @@ pub use hosts::server_hosts;
 #[cfg(feature = "config")]
 pub use locations::{
     audit_key, daemon_socket, data_folder, from_operator, load, load_sources, policy_files, store_path,
+    tape_folder,
 };
 #[cfg(feature = "agent")]
 pub use lower::agent::agent_settings;
@@ -144,6 +149,8 @@ pub use lower::machine::program_places;
 pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
+#[cfg(feature = "config")]
+pub use not_asked::NotAsked;
 #[cfg(feature = "config")]
 pub use pin::{Pin, PinChange, PinDifference, PinError};
 #[cfg(feature = "agent")]

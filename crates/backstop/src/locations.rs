@@ -50,6 +50,21 @@ pub fn store_path(
     Ok(data_folder(environment).ok_or(NoDataFolder)?.join("backstop.db"))
 }
 
+/// The folder of the recording of tool calls: `tape.path`, or `backstop/tape` in the user's data folder.
+///
+/// # Errors
+///
+/// [`NoDataFolder`] when the configuration names none and the user has none.
+pub fn tape_folder(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, NoDataFolder> {
+    if let Some(path) = &loaded.config.tape.path {
+        return Ok(from_operator(loaded, path.value.expose()));
+    }
+    Ok(data_folder(environment).ok_or(NoDataFolder)?.join("tape"))
+}
+
 /// The socket on which the daemon answers hooks: `daemon.socket`, or `backstop/daemon/hooks.sock` in the user's data
 /// folder.
 ///

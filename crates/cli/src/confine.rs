@@ -362,6 +362,9 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         path.push(end);
         PathBuf::from(path)
     }));
+    if loaded.config.tape.recipient.is_some() {
+        hidden.extend([made(surroundings.tape(loaded)?.folder().to_path_buf())]);
+    }
     // Whoever read them would answer as people do, on surfaces.
     hidden.extend(surface_secrets(loaded));
     // The trail and its key lie beside the database.

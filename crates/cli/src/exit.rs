@@ -16,14 +16,15 @@ pub enum Exit {
     /// It was not understood, the configuration is wrong, or there is a bug: nothing was judged or done. For
     /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
-    /// `check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged; the others were. `audit verify`: nothing is wrong,
-    /// and entries older than a minute are covered by no checkpoint and no head.
+    /// `check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged; the others were. `tape show`,
+    /// `replay`, `suggest`: some of the tape is missing or could not be read. `audit verify`: nothing is wrong, and entries older than a minute are covered by no
+    /// checkpoint and no head.
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,
     /// `run`: the program ended well, and not one request of it that asks a model came to the proxy.
     Unasked,
-    /// `test`: what came of a case is not what was expected.
+    /// `test`: what came of a case is not what was expected. `replay --fail-on`: calls would be judged otherwise.
     Unexpected,
     /// Ended by Ctrl-C.
     Interrupted,
@@ -69,13 +70,15 @@ impl Exit {
                 "the command line or the configuration is wrong, or there is a bug: nothing was judged or done; `hook`: the event is refused"
             }
             Self::Incomplete => {
-                "`check --jsonl`, `scan --jsonl`, `test`: some lines or cases could not be judged, the others were; `audit verify`: nothing is wrong, and not all can be proved"
+                "`check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged, the others were; `tape show`, `replay`, `suggest`: some of the tape is missing or could not be read; `audit verify`: nothing is wrong, and not all can be proved"
             }
             Self::Blocked => "`agent -m`: a hook stopped the turn or its answer",
             Self::Unasked => {
                 "`run`: the program ended well, and not one request of it that asks a model came to the proxy"
             }
-            Self::Unexpected => "`test`: what came of a case is not what was expected",
+            Self::Unexpected => {
+                "`test`: what came of a case is not what was expected; `replay --fail-on`: calls would be judged otherwise"
+            }
             Self::Interrupted => "ended by Ctrl-C",
             Self::Program(_) => "`run`: the exit code of the program",
         }

@@ -320,6 +320,12 @@ impl Surroundings {
         Ok(Arc::new(SqliteStore::new(store_path(loaded, &|name| self.variable(name))?)))
     }
 
+    /// The recording of tool calls.
+    pub(crate) fn tape(&self, loaded: &Loaded) -> Result<backstop::tape::Tape, Error> {
+        let folder = backstop::tape_folder(loaded, &|name| self.variable(name))?;
+        Ok(backstop::tape::Tape::in_folder(folder))
+    }
+
     /// The database of the configuration in force, for commands that need nothing else.
     pub(crate) fn only_store(&self) -> Result<Arc<dyn Store>, Error> {
         self.store(&self.load()?)
@@ -357,7 +363,12 @@ pub(crate) fn builder(loaded: Loaded, surroundings: &Surroundings) -> Builder {
     let workspace = loaded.config.agent.workspace.as_ref();
     let workspace = workspace.map(|folder| backstop::from_operator(&loaded, folder.value.expose()));
     let account = answerer::account(getuid().as_raw());
+    let tape = backstop::tape_folder(&loaded, &|name| surroundings.variable(name));
     let mut builder = Backstop::builder().config(loaded).hook_types(types).account(Some(account));
+    // Who has no data folder may have named another one, and is told otherwise.
+    if let Ok(tape) = tape {
+        builder = builder.tape(tape);
+    }
     if let Some(workspace) = workspace {
         builder = builder.workspace(workspace);
     }

@@ -78,7 +78,7 @@ pub use sections::{
     KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops,
     ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
     PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets,
-    SensitiveFiles, SlackSurface, Store, Surfaces, TelegramSurface, Telemetry, ToolCallHooks, Traces,
+    SensitiveFiles, SlackSurface, Store, Surfaces, Tape, TelegramSurface, Telemetry, ToolCallHooks, Traces,
     WebhookSurface,
 };
 pub use text::{Environment, Secret, Text};

@@ -110,6 +110,14 @@ fn read(source: &Source, cx: &mut Reader<'_>) -> Option<Config> {
 }
 
 impl Loaded {
+    /// Adds what another operator's text says besides: the exceptions of its guard for commands, and the hooks in front of tool calls, behind
+    /// those that there are. Whatever else it says is left out. For trying what might be written into the operator's file.
+    pub fn append(&mut self, more: Self) {
+        let more = *more.config;
+        self.config.guards.command_safety.allow.extend(more.guards.command_safety.allow);
+        self.config.hooks.tool_call.pre_call.append(more.hooks.tool_call.pre_call);
+    }
+
     /// Returns the effective configuration for people and programs: each leaf as `{"value", "from"}` with the file, line and
     /// column it came from, secrets masked; the files that were read; what was dropped from repository files and why.
     #[must_use]

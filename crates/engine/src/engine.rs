@@ -32,6 +32,7 @@ use crate::approvals::{Approvals, Attendance, session_of};
 use crate::exhibit::Exhibit;
 use crate::interceptor::Interceptors;
 use crate::receipt::{BlockCause, Blocked, CallKey, FailureKind, Receipt, ReceiptSink, Verdict};
+use crate::recording::{CallJudgement, CallRecorder, CallRecording};
 use crate::redaction::{Redaction, ResponseGate, name_of};
 use crate::registry::{Registry, Snapshot};
 use crate::runner::{Claimed, Decided, Dispatch, reads_idle, untouched};
@@ -60,6 +61,7 @@ struct Inner {
     answers: Answers,
     shared_decisions: bool,
     answers_apart: bool,
+    recorder: Option<Arc<dyn CallRecorder>>,
 }
 
 /// The pipeline. Cheap to clone; all clones are one engine.
@@ -70,6 +72,15 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("hooks", &self.0.registry.list().len()).finish_non_exhaustive()
     }
+}
+
+/// A judgement that is over.
+pub(crate) struct Judged<'a> {
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) call: &'a CallContext,
+    /// What the hooks made of the call; `None` where it is not recorded.
+    pub(crate) judgement: Option<CallJudgement>,
+    pub(crate) receipt: &'a Receipt,
 }
 
 /// What happens to a tool call that a human must be asked about, in a host that sees the call in an answer and does not run
@@ -473,6 +484,28 @@ impl Engine {
     /// Returns whether anybody reads receipts.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.0.sinks.is_empty()
+    }
+
+    /// Hands a tool call that was judged to whoever records calls.
+    pub(crate) fn tape(&self, event: &ToolCallEvent, judged: Judged<'_>) {
+        let (Some(recorder), Some(judgement)) = (&self.0.recorder, judged.judgement) else { return };
+        let Judged { snapshot, call, receipt, .. } = judged;
+        let recording = CallRecording {
+            event: event.clone(),
+            call: call.clone(),
+            judgement,
+            receipt: receipt.clone(),
+            snapshot: Arc::clone(snapshot),
+        };
+        // The decision is made, and a recorder that panics does not undo it.
+        if contained(|| recorder.record(recording)).is_err() {
+            tracing::error!(receipt = receipt.id(), "who records tool calls panicked");
+        }
+    }
+
+    /// Returns what hooks made of a call, if somebody records calls.
+    pub(crate) fn judgement(&self, reviewed: &Reviewed) -> Option<CallJudgement> {
+        self.0.recorder.as_ref().map(|_| CallJudgement::of(reviewed))
     }
 
     /// Shows a receipt to all sinks. One that stopped or asked is waited for; returns whether all have kept it.

@@ -16,6 +16,7 @@ mod matcher;
 mod operator;
 mod permit;
 mod receipt;
+mod recording;
 mod redaction;
 mod refusal;
 mod registry;
@@ -52,6 +53,9 @@ pub use receipt::{
     ApprovalNote, BlockCause, Blocked, CallKey, EditedCall, Failure, FailureKind, FailureMessage, Keeping,
     Receipt, ReceiptSink, Record, RecordedBlock, Replaced, Said, SharedReceipt, Step, StepDetail, Verdict,
     Would,
+};
+pub use recording::{
+    CallDecision, CallJudgement, CallRecorder, CallRecording, RecordedAnswer, RecordedCall, RecordedStep,
 };
 pub use redaction::{
     Redaction, RedactionStream, Released, ResponseGate, Settled, SpanCount, SpanEdit, SpanKind, SpanRedactor,

@@ -18,12 +18,25 @@ use crate::digest::Digest;
 pub struct Fact {
     found: Digest,
     look: Arc<dyn Fn() -> Digest + Send + Sync>,
+    is_content: bool,
 }
 
 impl Fact {
     /// Creates a fact from what was found and how to check it again. That something was missing is a fact as well.
     pub fn new(found: Digest, look: impl Fn() -> Digest + Send + Sync + 'static) -> Self {
-        Self { found, look: Arc::new(look) }
+        Self { found, look: Arc::new(look), is_content: false }
+    }
+
+    /// Says that what was found is what a file holds: a judgement that rests on it is about more than its call says.
+    #[must_use]
+    pub fn of_content(mut self) -> Self {
+        self.is_content = true;
+        self
+    }
+
+    /// Returns whether it is about what a file holds, or that there is none.
+    pub fn is_of_content(&self) -> bool {
+        self.is_content
     }
 
     /// Returns the digest of what was found.

@@ -48,7 +48,7 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     }
     let files = &loaded.config.guards.sensitive_files;
     if files.enabled.value && is_on(snapshot, SECURITY_AUDIT_ID) {
-        match file_guard(files, profile(commands.profile.value), home) {
+        match file_guard(loaded, files, profile(commands.profile.value), home) {
             Ok(hooks) => {
                 let stands = register_security_audit_in(snapshot, &hooks, mode(files.mode.value));
                 problems.extend(stands.err().map(|error| builtin(&error)));
@@ -215,6 +215,7 @@ pub(super) fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec
 // ==== files ====
 
 fn file_guard(
+    loaded: &Loaded,
     section: &SensitiveFiles,
     profile: GuardProfile,
     home: Option<&str>,
@@ -225,7 +226,14 @@ fn file_guard(
         .iter()
         .filter(|entry| entry.expires.as_ref().is_none_or(|expires| today <= expires.value.0))
         .map(|entry| (&entry.path.at, entry.path.value.expose()));
-    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose()));
+    // Where the tape is by default, the table says.
+    let tape = loaded.config.tape.path.as_ref().map(|path| {
+        let folder = from_operator(loaded, path.value.expose()).to_string_lossy().into_owned();
+        let inside = format!("{}/**", folder.trim_end_matches('/'));
+        [(&path.at, folder), (&path.at, inside)]
+    });
+    let tape = tape.iter().flatten().map(|(at, pattern)| (*at, pattern.as_str()));
+    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose())).chain(tape);
     match (patterns(allow, home), patterns(deny, home)) {
         (Ok(allow), Ok(deny)) => {
             Ok(SecurityAudit::new(PathGuard::new(profile).resolving_symlinks(), allow, deny, home))

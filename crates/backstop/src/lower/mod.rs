@@ -213,7 +213,7 @@ fn tool_matcher(tools: &Spanned<ToolPattern>) -> Result<ToolMatcher, Problem> {
 }
 
 /// A problem that was found while lowering. An error's `hint:` line becomes the problem's.
-fn problem(at: &Place, error: &impl ToString) -> Problem {
+pub(crate) fn problem(at: &Place, error: &impl ToString) -> Problem {
     let text = error.to_string();
     match text.split_once("\nhint: ") {
         Some((message, hint)) => Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint),

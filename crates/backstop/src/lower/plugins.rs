@@ -85,6 +85,12 @@ fn is_on(loaded: &Loaded, plugin: &Installed) -> bool {
     said.map_or(plugin.record.enabled, |said| said.value)
 }
 
+/// The ids of the plugins that are on. What can't be read here is told of by whoever loads it.
+pub(crate) fn installed_and_on(loaded: &Loaded, folder: &Path) -> Vec<String> {
+    let installed = Home::new(folder).installed().unwrap_or_default();
+    installed.iter().filter(|plugin| is_on(loaded, plugin)).map(|plugin| plugin.id.to_string()).collect()
+}
+
 /// Takes what commands of plugins print.
 pub(super) type Print = Box<dyn Fn(&str) + Send + Sync>;
 

@@ -15,6 +15,7 @@ mod plugins;
 mod records;
 mod scan;
 mod system;
+mod tape;
 mod token;
 mod when;
 
@@ -112,6 +113,12 @@ enum Command {
     Log(log::LogArgs),
     /// Verify, prove, sign and prune the audit trail
     Audit(records::AuditArgs),
+    /// The recording of judged tool calls: make a key, list, show and prune
+    Tape(tape::TapeArgs),
+    /// Judge recorded calls again under another configuration
+    Replay(tape::ReplayArgs),
+    /// Suggest exceptions and rules that people's recorded answers imply
+    Suggest(tape::SuggestArgs),
     /// Serve a scripted model, for tests of anything that calls one
     Model(model::ModelArgs),
 }
@@ -199,6 +206,9 @@ impl Cli {
             Command::Prune(args) => Action::Sessions(args.lower()),
             Command::Log(args) => Action::Log(args.lower(json)?),
             Command::Audit(args) => Action::Audit(args.lower()),
+            Command::Tape(args) => Action::Tape(args.lower()),
+            Command::Replay(args) => Action::Replay(args.lower()),
+            Command::Suggest(args) => Action::Suggest(args.lower()),
             Command::Model(args) => Action::Model(args.lower()),
         };
         Ok((global, action))

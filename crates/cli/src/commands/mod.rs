@@ -23,9 +23,12 @@ mod outages;
 mod plugin_use;
 pub(crate) mod plugins;
 mod receipts;
+pub(crate) mod replay;
 mod retention;
 pub(crate) mod scan;
 pub(crate) mod sessions;
+pub(crate) mod suggest;
+pub(crate) mod tape;
 pub(crate) mod token;
 mod verdict;
 
@@ -63,6 +66,9 @@ pub(crate) enum Action {
     Sessions(sessions::Settings),
     Log(log::Settings),
     Audit(audit::Settings),
+    Tape(tape::Settings),
+    Replay(replay::Settings),
+    Suggest(suggest::Settings),
     Model(model::Settings),
 }
 
@@ -105,6 +111,10 @@ impl Action {
             Self::Token(settings) if !settings.makes_nothing() => Some("making access tokens"),
             Self::Audit(audit::Settings::Rotate) => Some("changing the key of the audit trail"),
             Self::Audit(audit::Settings::Prune { dry_run: false }) => Some("pruning the audit trail"),
+            Self::Tape(tape::Settings::Prune { dry_run: false }) => Some("pruning the tape"),
+            Self::Tape(tape::Settings::Show(_)) | Self::Replay(_) | Self::Suggest(_) => {
+                Some("reading the tape")
+            }
             Self::Config(config::Settings::Pin) => Some("pinning the configuration"),
             Self::Run(settings) if !settings.sandbox => Some("running something without confinement"),
             Self::Run(settings) if !settings.hooks => Some("running something without hooks"),
@@ -132,6 +142,7 @@ impl Action {
             | Self::Sessions(_)
             | Self::Log(_)
             | Self::Audit(_)
+            | Self::Tape(_)
             | Self::Model(_) => None,
         }
     }
@@ -167,6 +178,9 @@ impl Action {
             Self::Sessions(settings) => Box::pin(sessions::run(settings, surroundings)).await,
             Self::Log(settings) => Box::pin(log::run(settings, surroundings)).await,
             Self::Audit(settings) => Box::pin(audit::run(settings, surroundings)).await,
+            Self::Tape(settings) => tape::run(settings, surroundings),
+            Self::Replay(settings) => Box::pin(replay::run(settings, surroundings)).await,
+            Self::Suggest(settings) => Box::pin(suggest::run(settings, surroundings)).await,
             Self::Model(settings) => Box::pin(model::run(settings, surroundings)).await,
         }
     }

@@ -48,6 +48,7 @@ mod strict;
 mod support;
 mod surfaces;
 mod system;
+mod tape;
 mod terminal;
 mod token;
 mod tour;

@@ -84,6 +84,11 @@ item! {
 pub struct Chain(Vec<HookEntry>);
 
 impl Chain {
+    /// Adds the hooks of another list behind these.
+    pub(crate) fn append(&mut self, mut more: Self) {
+        self.0.append(&mut more.0);
+    }
+
     /// Returns the hooks in running order.
     #[must_use]
     pub fn entries(&self) -> &[HookEntry] {

@@ -15,6 +15,7 @@ mod providers;
 mod retention;
 mod sandbox;
 mod surfaces;
+mod tape;
 mod telemetry;
 mod witness;
 
@@ -40,6 +41,7 @@ pub use sandbox::Sandbox;
 pub use surfaces::{
     ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
 };
+pub use tape::Tape;
 pub use telemetry::{Telemetry, Traces};
 pub use witness::AuditWitness;
 
@@ -85,6 +87,8 @@ section! {
         audit ("audit"): Audit, OperatorOnly;
         /// How long what is stored is kept. A repository that could set it could have traces deleted.
         retention ("retention"): Retention, OperatorOnly;
+        /// The recording of judged tool calls. A repository that could set it could have them recorded for itself.
+        tape ("tape"): Tape, OperatorOnly;
         /// What is told of what goes on here, and to whom. A repository that could set it could send it elsewhere.
         telemetry ("telemetry"): Telemetry, OperatorOnly;
     }

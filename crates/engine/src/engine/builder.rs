@@ -11,6 +11,7 @@ use crate::approvals::{ApprovalSettings, Approvals};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::receipt::ReceiptSink;
+use crate::recording::CallRecorder;
 use crate::registry::{Registry, Snapshot};
 
 /// Builds an [`Engine`].
@@ -21,6 +22,7 @@ pub struct EngineBuilder {
     sinks: Vec<Arc<dyn ReceiptSink>>,
     approvals: ApprovalSettings,
     shared_decisions: bool,
+    recorder: Option<Arc<dyn CallRecorder>>,
 }
 
 impl EngineBuilder {
@@ -32,6 +34,7 @@ impl EngineBuilder {
             sinks: Vec::new(),
             approvals: ApprovalSettings::default(),
             shared_decisions: false,
+            recorder: None,
         }
     }
 
@@ -60,6 +63,13 @@ impl EngineBuilder {
     #[must_use]
     pub fn sink(mut self, sink: Arc<dyn ReceiptSink>) -> Self {
         self.sinks.push(sink);
+        self
+    }
+
+    /// Sets who records the tool calls that are judged.
+    #[must_use]
+    pub fn recorder(mut self, recorder: Arc<dyn CallRecorder>) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 
@@ -95,6 +105,7 @@ impl EngineBuilder {
             answers: Answers::default(),
             shared_decisions: self.shared_decisions,
             answers_apart,
+            recorder: self.recorder,
         }))
     }
 }

@@ -62,6 +62,7 @@ impl Engine {
             let offered = ToolCallEvent::new(ToolName::new(name), said.clone()).run_id(run.clone());
             let offered = offered.tool_kind(PROVIDER_TOOL.to_owned());
             let mut foreseen = self.foresee(&snapshot, offered, call).await;
+            foreseen.is_no_call();
             match &mut asking {
                 None if foreseen.asks() => {
                     asking = Some(foreseen);

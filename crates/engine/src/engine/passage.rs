@@ -28,12 +28,13 @@ use backstop_hooks::{
 };
 use backstop_store::EditedFrom;
 
-use super::Engine;
+use super::{Engine, Judged};
 use crate::approvals::{Attendance, Edit, MAX_EDITS, Put, Terms};
 use crate::exhibit::Exhibit;
 use crate::hook_options::HookMeta;
 use crate::permit::{CHANGED_SINCE, Permitted};
 use crate::receipt::{BlockCause, Blocked, EditedCall, FailureKind, Receipt, Said};
+use crate::recording::CallJudgement;
 use crate::registry::Snapshot;
 use crate::seal::{self, Unsealed};
 use crate::tool_call::{Reviewed, Substituted, ToolVerdict, tool_call_digest, tool_key};
@@ -96,6 +97,8 @@ pub(super) struct Foreseen<'a> {
     requests: Vec<ApprovalRequest>,
     facts: Vec<Fact>,
     underway: Underway<'a>,
+    /// What the hooks made of it, if it is recorded.
+    judgement: Option<CallJudgement>,
 }
 
 /// What becomes of a question about such a call.
@@ -116,6 +119,11 @@ pub(super) struct Concluded {
 }
 
 impl Foreseen<'_> {
+    /// Is about no call, and is not recorded as one.
+    pub(super) fn is_no_call(&mut self) {
+        self.judgement = None;
+    }
+
     /// Returns whether a human is to be asked, and nothing else stands against the call.
     pub(super) fn asks(&self) -> bool {
         self.blocked.is_none() && !self.changed && !self.requests.is_empty()
@@ -138,19 +146,21 @@ impl Engine {
     ) -> Foreseen<'a> {
         let mut underway = Underway::begin(self, PointId::BeforeToolCall, || tool_key(&event, call));
         let reviewed = self.dispatch_in(snapshot, call, &underway).review(event, None).await;
+        let judgement = self.judgement(&reviewed);
         let Reviewed { event, changed, blocked, requests, moot, facts, receipt } = reviewed;
         self.interceptors().report_built_ins(&receipt, blocked.as_ref(), call);
         let judged = receipt.judged.unwrap_or_else(|| tool_call_digest(&event));
         underway.hold(receipt);
         self.0.approvals.cancel(&moot, call).await;
         let snapshot = Arc::clone(snapshot);
-        Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, underway }
+        Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, underway, judgement }
     }
 
     /// Returns whether the call may leave its answer, by what the gates of tool calls, or a human, say. Leaves a receipt.
     pub(super) async fn conclude(&self, foreseen: Foreseen<'_>, question: Question<'_>) -> Concluded {
-        let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, mut underway } =
-            foreseen;
+        let Foreseen { snapshot, call, event, judged, changed, blocked, requests, facts, .. } = foreseen;
+        let Foreseen { mut underway, judgement, .. } = foreseen;
+        let began = Arc::clone(&snapshot);
         let blocked = match (blocked, question) {
             (None, Question::Put(attendance)) if !changed && !requests.is_empty() => {
                 let mut passage = Passage::new(snapshot, call, attendance, facts);
@@ -169,7 +179,9 @@ impl Engine {
         // INVARIANT (fail closed): that a human allowed this must be on record before anything comes of it.
         let unkept = !kept && blocked.is_none() && receipt.approval.is_some();
         let resolution = receipt.approval.as_ref().map(|note| note.resolution);
-        Concluded { blocked: blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt))), resolution }
+        let blocked = blocked.or_else(|| unkept.then(|| self.unkept(&mut receipt)));
+        self.tape(&event, Judged { snapshot: &began, call, judgement, receipt: &receipt });
+        Concluded { blocked, resolution }
     }
 
     /// Takes a tool call through every gate, and to a human if a gate asks. Hooks that were registered while the
@@ -234,6 +246,7 @@ impl Engine {
         let ruling = self.ruling(&event, call).await;
         let snapshot = self.0.registry.snapshot();
         let reviewed = self.dispatch_in(&snapshot, call, &underway).review(event, ruling).await;
+        let judgement = self.judgement(&reviewed);
         let Reviewed { event, blocked, requests, moot, facts, mut receipt, .. } = reviewed;
         let mut passage =
             Passage { substitutes, edited_from, ..Passage::new(snapshot, call, attendance, facts) };
@@ -268,6 +281,7 @@ impl Engine {
             true => Ok(unsealed),
             false => Err(self.unkept(&mut receipt)),
         });
+        self.tape(&event, Judged { snapshot: &passage.snapshot, call, judgement, receipt: &receipt });
         let permit = permit.map(|unsealed| {
             let mut facts = passage.facts;
             let (value, judged) = match unsealed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{FailurePolicy, HookId, OwnerId, PointId, RuleId};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::as_micros;
@@ -15,7 +15,7 @@ use crate::operator::FailureSource;
 use crate::redaction::SpanCount;
 
 /// What a hook did with the value, in summary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
     /// No opinion.
@@ -47,7 +47,7 @@ impl Said {
 }
 
 /// What a hook in shadow would have done to the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Would {
     /// Change it.

@@ -14,6 +14,7 @@ mod atomicity;
 mod editing;
 mod listeners;
 mod mutants;
+mod recorded;
 mod routes;
 mod shown;
 mod survival;

@@ -59,8 +59,8 @@ impl CommandSafety {
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (reads, leads_to) = (through(cx.call, look), through(cx.call, led));
-        let read = once(reads.clone(), reads, digest_of, cx.evidence.cloned());
-        let follow = once(led_through_folders(cx.call), leads_to, leads, cx.evidence.cloned());
+        let read = once(reads.clone(), reads, digest_of, true, cx.evidence.cloned());
+        let follow = once(led_through_folders(cx.call), leads_to, leads, false, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -103,8 +103,8 @@ impl CommandSafety {
     ) -> Option<(Vec<Trace>, Vec<String>)> {
         let runs = shell_inputs(&event.tool_name, &event.params).ok()?;
         let (reads, leads_to) = (through(call, look), through(call, led));
-        let read = once(reads.clone(), reads, digest_of, None);
-        let follow = once(led_through_folders(call), leads_to, leads, None);
+        let read = once(reads.clone(), reads, digest_of, true, None);
+        let follow = once(led_through_folders(call), leads_to, leads, false, None);
         let commands = runs.commands.iter().filter(|shell| shell.typed.is_none() && !shell.is_guess);
         let traces: Vec<Trace> = commands
             .map(|shell| {
@@ -124,11 +124,12 @@ impl CommandSafety {
 pub(super) const MAX_FILE: u64 = 64 * 1024;
 
 /// A look at the disk for one judgement, which looks at each path once and names what it found as a fact. `again` looks
-/// whether it still holds.
+/// whether it still holds. `is_content`: it looks at what files hold.
 fn once<T: Clone + Send + 'static>(
     look: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     again: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     digest: fn(&T) -> Digest,
+    is_content: bool,
     evidence: Option<Evidence>,
 ) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
     let known: Arc<Mutex<BTreeMap<String, T>>> = Arc::default();
@@ -140,7 +141,8 @@ fn once<T: Clone + Send + 'static>(
         let found = look(path);
         if let Some(evidence) = &evidence {
             let (path, again) = (path.to_owned(), again.clone());
-            evidence.add(Fact::new(digest(&found), move || digest(&again(&path))));
+            let fact = Fact::new(digest(&found), move || digest(&again(&path)));
+            evidence.add(if is_content { fact.of_content() } else { fact });
         }
         known.insert(path.to_owned(), found.clone());
         found

@@ -294,6 +294,8 @@ pub(super) const ENTRIES: &[Entry] = &[
             "backstop/audit.key",
             ".local/share/backstop/**",
             "backstop/plugins/**",
+            "backstop/tape",
+            "backstop/tape/**",
             "/var/lib/backstop/**",
             "backstop/daemon/**",
             "backstop-run-*",

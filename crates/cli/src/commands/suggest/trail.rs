@@ -1,0 +1,102 @@
+//! Answers that the audit trail has.
+//!
+//! The law: *an answer on the tape counts once, if the trail has it, and about this very call in this folder.* Whoever records can write
+//! anything onto the tape, the agent of the same account too: an answer that nobody gave must not argue for an exception, nor one that
+//! was given once and copied. And *a denial counts, whether the tape has it or not*: whoever can write the tape can delete from it, so the
+//! whole trail is asked, of all times.
+//!
+//! Limits: a denial is found by the digest of the very call, with all of its arguments.
+
+use std::collections::{HashMap, HashSet};
+
+use backstop::engine::tool_call_digest;
+use backstop::hooks::Resolution;
+use backstop::hooks::points::ToolCallEvent;
+use backstop::store::{AuditFilter, AuditPlace, Store};
+use backstop::tape::RecordedCall;
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// The most receipts of questions that are kept in memory; answers beyond are not found, and so do not count. Then no exception is
+/// suggested, since there may be denials among them.
+const MOST_RECEIPTS: usize = 500_000;
+/// The entries of a page.
+const PAGE: usize = 1000;
+
+/// What the trail says of the calls about which people were asked.
+pub(super) struct Trail {
+    /// By receipt.
+    receipts: HashMap<String, Asked>,
+    /// The digests of what was denied.
+    denied: HashSet<String>,
+    is_whole: bool,
+}
+
+/// How it ended, the digest of what was judged, and the folder.
+#[derive(PartialEq, Eq)]
+struct Asked {
+    resolution: String,
+    judged: String,
+    workspace: Option<String>,
+}
+
+impl Trail {
+    pub(super) async fn read(store: &dyn Store) -> Result<Self, Error> {
+        let filter = AuditFilter {
+            kind: Some("receipt".to_owned()),
+            verdict: Some("ask".to_owned()),
+            ..AuditFilter::default()
+        };
+        let denial = serde_json::to_value(Resolution::Deny).unwrap_or_default();
+        let (mut receipts, mut denied, mut place) = (HashMap::new(), HashSet::new(), AuditPlace::END);
+        loop {
+            let page = store.audit_page(&filter, place, PAGE).await?;
+            for entry in page.entries {
+                let text =
+                    |pointer: &str| entry.body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+                if entry.body.pointer("/approval/resolution") == Some(&denial) {
+                    denied.extend(text("/judged"));
+                }
+                // What an earlier answer decided, nobody answered.
+                let by_grant = entry.body.pointer("/approval/grants").is_some();
+                if let (Some(id), Some(resolution), Some(judged), false) =
+                    (text("/id"), text("/approval/resolution"), text("/judged"), by_grant)
+                {
+                    receipts.insert(id, Asked { resolution, judged, workspace: text("/workspace") });
+                }
+            }
+            if page.ended || receipts.len() >= MOST_RECEIPTS {
+                return Ok(Self { receipts, denied, is_whole: page.ended });
+            }
+            place = page.next;
+        }
+    }
+
+    /// Returns whether all of the trail was read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Returns whether somebody ever denied this very call.
+    pub(super) fn has_denied(&self, call: &RecordedCall) -> bool {
+        asked(call).is_some_and(|asked| self.denied.contains(&asked.judged))
+    }
+
+    /// Returns whether the trail says the same about this call as the tape, and strikes it out: it does so once.
+    pub(super) fn strike(&mut self, call: &RecordedCall) -> bool {
+        asked(call).is_some_and(|asked| self.receipts.get(&call.receipt) == Some(&asked))
+            && self.receipts.remove(&call.receipt).is_some()
+    }
+}
+
+/// What the tape says about a call.
+fn asked(call: &RecordedCall) -> Option<Asked> {
+    let event: ToolCallEvent = serde_json::from_value(call.event.clone()).ok()?;
+    let resolution = serde_json::to_value(call.answer?.resolution).ok()?;
+    Some(Asked {
+        resolution: resolution.as_str()?.to_owned(),
+        judged: tool_call_digest(&event).to_string(),
+        workspace: call.context.get("workspaceDir").and_then(Value::as_str).map(str::to_owned),
+    })
+}
