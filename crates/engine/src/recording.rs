@@ -241,10 +241,8 @@ impl CallRecording {
         if without_arguments {
             (event.params, event.derived_paths) = (Params::default(), None);
         }
-        let mut said = Value::Array(vec![
-            serde_json::to_value(&event).ok()?,
-            serde_json::to_value(&self.call).ok()?,
-        ]);
+        let mut said =
+            Value::Array(vec![serde_json::to_value(&event).ok()?, serde_json::to_value(&self.call).ok()?]);
         let masked = contained(|| masker.mask(&mut said)).ok()?;
         let Value::Array(said) = said else { return None };
         let [event, context] = <[Value; 2]>::try_from(said).ok()?;

@@ -163,7 +163,7 @@ struct Trial {
 
 impl Trial {
     async fn begin(candidate: Candidate, loaded: &Loaded, surroundings: &Surroundings) -> Option<Self> {
-        let Candidate { command, kind, answers, folders, first, last, .. } = &candidate;
+        let Candidate { command, kind, rules, answers, folders, first, last, .. } = &candidate;
         let day = |time: &Timestamp| time.to_string().chars().take("2026-11-28".len()).collect::<String>();
         let reason = format!(
             "people allowed it {answers} times, {} to {}, in {}",
@@ -171,7 +171,7 @@ impl Trial {
             day(last),
             listed(folders)
         );
-        let yaml = command.written(*kind, &reason, &day(&Timestamp::now().after(HOLDS)));
+        let yaml = command.written(*kind, rules, &reason, &day(&Timestamp::now().after(HOLDS)));
         let loaded = draft::with(loaded, &yaml, surroundings)?;
         let policy = Policy::build(loaded, surroundings).await.ok()?;
         Some(Self { candidate, yaml, policy, covers: 0, unanswered: 0, is_spoiled: false })
@@ -205,7 +205,7 @@ impl Trial {
     async fn end(self) -> Option<Suggestion> {
         let Self { candidate, yaml, policy, covers, unanswered, is_spoiled } = self;
         policy.shut_down().await;
-        let Candidate { command, kind, answers, folders, first, last, examples } = candidate;
+        let Candidate { command, kind, answers, folders, first, last, examples, .. } = candidate;
         (!is_spoiled && covers > 0).then_some(Suggestion {
             kind,
             command,
