@@ -117,7 +117,7 @@ pub use audit::proof::{ProofError, ProvedEntry, check_audit_proof};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 #[cfg(feature = "config")]
-pub use configured::CONFIGURATION_READ;
+pub use configured::{CONFIGURATION_READ, Cause};
 
 // From a configuration to what runs.
 #[cfg(feature = "config")]

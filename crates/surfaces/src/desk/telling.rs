@@ -134,7 +134,8 @@ impl<'a> Teller<'a> {
         let Some(quiet) = &desk.quiet else { return Ok(false) };
         let Some(left) = quiet.left(now) else { return Ok(false) };
         let Some(record) = desk.store().approval(approval).await? else { return Ok(false) };
-        if quiet.lets_through(record.request.severity) {
+        // INVARIANT (fail closed): what passes if nobody answers is told while somebody can still deny it.
+        if quiet.lets_through(record.request.severity) || record.request.silence_allows() {
             return Ok(false);
         }
         let until = now.after(left.min(HUSH));
