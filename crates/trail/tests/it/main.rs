@@ -12,6 +12,7 @@ mod back;
 mod befallen;
 mod faults;
 mod hidden;
+mod left;
 mod proving;
 mod support;
 mod tampering;
