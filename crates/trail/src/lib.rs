@@ -32,6 +32,8 @@ mod files;
 #[cfg(feature = "files")]
 mod frame;
 #[cfg(feature = "files")]
+mod git;
+#[cfg(feature = "files")]
 mod left;
 #[cfg(feature = "files")]
 mod log;
@@ -50,6 +52,8 @@ mod reader;
 mod salvage;
 #[cfg(feature = "files")]
 mod signers;
+#[cfg(feature = "files")]
+mod stamp;
 #[cfg(feature = "files")]
 mod tail;
 #[cfg(feature = "files")]
@@ -71,6 +75,8 @@ pub use error::TrailError;
 #[cfg(feature = "files")]
 pub use frame::Frame;
 #[cfg(feature = "files")]
+pub use git::{GitBranch, GitBranches, GitError, GitSettings};
+#[cfg(feature = "files")]
 pub use left::{Late, Unproved};
 #[cfg(feature = "files")]
 pub use log::{Extent, Log, Options, Rotated, now};
@@ -82,6 +88,11 @@ pub use proof::Proof;
 pub use prune::Tombstone;
 #[cfg(feature = "files")]
 pub use reader::Reader;
+#[cfg(feature = "files")]
+pub use stamp::{
+    MAX_STAMP_BYTES, STAMP_QUERY_TYPE, STAMP_REPLY_TYPE, Stamp, StampError, StampRequest, Stamped,
+    stamp_check,
+};
 #[cfg(feature = "files")]
 pub use verify::{Backwards, Process, Report, Trust, VerifyError, verify, verify_each};
 #[cfg(feature = "files")]
