@@ -160,4 +160,4 @@ pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_
 #[cfg(feature = "config")]
 pub use traces::Traces;
 #[cfg(feature = "witness")]
-pub use witness::{Reached, WitnessError, Witnessed, Witnesses};
+pub use witness::{Reached, Stamps, WitnessError, Witnessed, Witnesses};

@@ -61,10 +61,10 @@ pub use approvals::{
     TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
 };
 pub use audit::{
-    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
-    AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep,
-    AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError,
-    RotatedAuditKey, VerifyAuditError, audit_id,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,
+    AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditLate, AuditProcess,
+    AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
+    NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError, audit_id,
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};

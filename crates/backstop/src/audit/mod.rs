@@ -128,6 +128,11 @@ impl AuditSink {
         Self { store, queue, hurry, lost, since }
     }
 
+    /// Returns how many entries this process has found that a killed one had left unsigned.
+    pub fn late(&self) -> u64 {
+        self.store.audit_late()
+    }
+
     /// How far the trail is behind.
     pub fn backlog(&self) -> AuditBacklog {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);

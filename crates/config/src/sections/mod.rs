@@ -43,7 +43,7 @@ pub use surfaces::{
 };
 pub use tape::Tape;
 pub use telemetry::{Telemetry, Traces};
-pub use witness::AuditWitness;
+pub use witness::{AuditWitness, WitnessKind};
 
 use crate::config_value::{Entries, section};
 use crate::problem::{Problem, ProblemKind};

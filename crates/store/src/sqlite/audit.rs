@@ -53,6 +53,10 @@ impl AuditStore for SqliteStore {
         self.trail.conclude().await
     }
 
+    fn audit_late(&self) -> u64 {
+        self.trail.late()
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,

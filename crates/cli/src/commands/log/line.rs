@@ -136,6 +136,13 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
             }
             None => format!("{} bytes that a crash tore are put aside", number("/bytes")),
         }],
+        "unsigned" => {
+            let (unsigned, covers) = (number("/unsigned"), number("/covers"));
+            let process = text("/processes/0/process");
+            vec![format!(
+                "{unsigned} entries behind {covers} were left unsigned, as a killed process does ({process}), and are signed from here on: nothing proves that they were not changed before"
+            )]
+        }
         "impaired" => vec![format!(
             "`{}` could not be {}: {}",
             text("/file"),
@@ -233,7 +240,7 @@ mod tests {
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile },
         });
-        for kind in ["receipt", hostile, "start", "recovered", "tombstone"] {
+        for kind in ["receipt", hostile, "start", "recovered", "unsigned", "tombstone"] {
             let mut entry = entry(kind, body.clone());
             entry.process = hostile.to_owned();
             let line = of(&Facts::of(&entry), Paint::new(false));
