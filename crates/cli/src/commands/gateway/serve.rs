@@ -180,7 +180,7 @@ impl Again {
         if let Self::Asked(Reload { told, .. }) = self {
             let answer = match &reloaded {
                 Ok(ignored) => Ok(ReloadedConfiguration {
-                    digest: served.digest(),
+                    digest: served.shown().digest,
                     ignored: ignored.iter().map(|key| (*key).to_owned()).collect(),
                 }),
                 Err(error) => Err(error.to_string()),
