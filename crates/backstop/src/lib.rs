@@ -36,9 +36,8 @@
 //!
 //! # Features
 //!
-//! Without features this is the contract ([`hooks`]), the [`engine`] and its state in memory ([`store`]); such
-//! a program compiles no HTTP, no TLS and no SQLite. `sqlite` keeps state in a file, `guards` are the built-in
-//! guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
+//! Without features this is the contract ([`hooks`]), the [`engine`] and its state, in memory or in a file ([`store`]); such
+//! a program compiles no HTTP and no TLS. `guards` are the built-in guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
 //! `gateway` and `clients` are the hosts; `plugins` are hooks that others bring; `confine` starts programs behind walls, and `process` ends them whole. All are on by default.
 //!
 //! # What holds

@@ -1,9 +1,9 @@
-//! Where state is kept: in memory ([`MemoryStore`]), in a file (`SqliteStore`, with the feature `sqlite`), or
-//! wherever a type keeps it that implements the traits of [`Store`].
+//! Where state is kept: in a file ([`SqliteStore::new`]), in memory ([`SqliteStore::in_memory`]), or wherever a type keeps it that
+//! implements the traits of [`Store`].
 
-pub use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, StoreErrorKind, Timestamp};
-#[cfg(feature = "sqlite")]
-pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use backstop_store::{
+    AnswerStore, DEFAULT_BUSY_TIMEOUT, SqliteStore, Store, StoreError, StoreErrorKind, Timestamp,
+};
 
 // Approvals and grants.
 pub use backstop_store::{

@@ -1,9 +1,8 @@
 //! Durable state: what Backstop must not forget when a process ends, and what several processes must
 //! agree on.
 //!
-//! [`Store`] is one interface with several implementations: [`MemoryStore`] for tests and for programs
-//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default). Each area of state is a
-//! trait of its own, with its laws in its module. Three laws apply everywhere:
+//! [`Store`] is one interface, and [`SqliteStore`] keeps all of it: in a file, for the processes of one machine, or in memory, for tests and
+//! for programs that want nothing on disk. Each area of state is a trait of its own, with its laws in its module. Three laws apply everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
 //!   operation that returned has happened, even after a crash. If its future is dropped midway, it may
@@ -28,13 +27,11 @@ mod error;
 mod extensions;
 mod grants;
 mod injections;
-mod memory;
 mod names;
 mod notices;
 mod retention;
 mod runs;
 mod sessions;
-#[cfg(feature = "sqlite")]
 mod sqlite;
 mod time;
 mod transcript;
@@ -81,7 +78,6 @@ pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
-pub use memory::MemoryStore;
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
 pub use retention::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
@@ -89,7 +85,6 @@ pub use retention::{
 };
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
-#[cfg(feature = "sqlite")]
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{

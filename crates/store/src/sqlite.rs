@@ -1,9 +1,12 @@
-//! The SQLite store: one file that several processes may share.
+//! The SQLite store: one file that several processes may share, or a database in memory that ends with the store.
 //!
-//! One thread owns the connection and processes a bounded queue; each operation is one transaction.
+//! *In a file*, one thread owns the connection and processes a bounded queue; each operation is one transaction.
 //! The file is opened by the first operation, not before. If it is missing, it is created, readable only by
 //! its owner. Commits are synced to disk before they are reported, because an allowance that was used
 //! up must not come back after a power failure. The audit trail is a log of its own in a folder beside the file.
+//!
+//! *In memory*, operations run where they are called, nothing reaches a disk, and the audit trail is in memory, too. Schema, statements and
+//! laws are the same.
 
 mod access_tokens;
 mod approvals;
@@ -13,8 +16,10 @@ mod database;
 mod decisions;
 mod extensions;
 mod grants;
+mod in_place;
 mod injections;
 mod lookout;
+mod memory_trail;
 mod migrations;
 mod notices;
 mod open;
@@ -36,20 +41,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::database::Database;
+use self::in_place::SaidIn;
+use self::memory_trail::MemoryTrail;
 use self::trail::Trail;
-use crate::StoreError;
 use crate::approvals::wait::Seats;
+use crate::{AnswerStore, Store, StoreError};
 
 /// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// State in a SQLite file.
+/// The most questions that a process keeps which keeps nothing else.
+const MOST_QUESTIONS: u64 = 2_000;
+
+/// State in a SQLite file, or in memory.
 #[derive(Debug)]
 pub struct SqliteStore {
     database: Database,
-    trail: Trail,
+    trail: AuditTrail,
     /// Those who wait for answers.
     seats: Arc<Seats>,
+    /// How many questions are kept, if they are bounded.
+    most_questions: Option<u64>,
+}
+
+/// The audit trail of a store.
+#[derive(Debug)]
+enum AuditTrail {
+    Files(Trail),
+    Memory(Arc<MemoryTrail>),
 }
 
 impl SqliteStore {
@@ -62,7 +81,26 @@ impl SqliteStore {
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
         let path = path.into();
         let trail = Trail::beside(&path);
-        Self { database: Database::new(path, wait, trail.clone()), trail, seats: Arc::default() }
+        let database = Database::new(path, wait, trail.clone());
+        Self { database, trail: AuditTrail::Files(trail), seats: Arc::default(), most_questions: None }
+    }
+
+    /// Creates an empty store in memory, for tests and for programs that want nothing on disk. It forgets everything when it is dropped.
+    /// The database is made by the first operation, so a store that nobody asks costs nothing.
+    pub fn in_memory() -> Self {
+        let trail = Arc::<MemoryTrail>::default();
+        let database = Database::in_memory(SaidIn::Memory(Arc::clone(&trail)));
+        Self { database, trail: AuditTrail::Memory(trail), seats: Arc::default(), most_questions: None }
+    }
+
+    /// Creates an empty store in memory for the questions and answers of one process, so that nothing another program writes into a file
+    /// counts as one. Answers are recorded in the audit trail of `trail` before they count. It keeps two thousand questions; the oldest
+    /// settled ones make room.
+    pub fn for_answers(trail: Arc<dyn Store>) -> impl AnswerStore {
+        let database = Database::in_memory(SaidIn::Other(trail));
+        // Nobody who has only questions and answers reaches it.
+        let trail = AuditTrail::Memory(Arc::default());
+        Self { database, trail, seats: Arc::default(), most_questions: Some(MOST_QUESTIONS) }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.
@@ -77,14 +115,17 @@ impl SqliteStore {
         self.database.shorten_log().await
     }
 
-    /// Returns the file.
-    pub fn path(&self) -> &Path {
+    /// Returns the file; `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
         self.database.path()
     }
 
-    /// Returns the folder of the audit trail.
-    pub fn trail(&self) -> &Path {
-        self.trail.folder()
+    /// Returns the folder of the audit trail; `None` in memory.
+    pub fn trail(&self) -> Option<&Path> {
+        match &self.trail {
+            AuditTrail::Files(trail) => Some(trail.folder()),
+            AuditTrail::Memory(_) => None,
+        }
     }
 
     /// Returns the folder of the audit trail of the database at `path`: beside it, with the name of the database and the extension `trail`.

@@ -8,7 +8,7 @@ use backstop_gateway::{Gateway, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, Digest, TimeoutBehavior};
 use backstop_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, MemoryStore, NewAccessToken, Scope, Timestamp,
+    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, NewAccessToken, Scope, SqliteStore, Timestamp,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -475,7 +475,7 @@ async fn the_first_answer_counts_and_the_second_person_is_told_who_was_first() {
 /// The console of a house in which two of ann, bob and carl must allow what is asked about.
 async fn two_of_three() -> Server {
     let settings = two_must(&["ann", "bob", "carl"]);
-    Server::over(House::asking(Arc::new(MemoryStore::new()), settings)).await
+    Server::over(House::asking(Arc::new(SqliteStore::in_memory()), settings)).await
 }
 
 #[tokio::test]

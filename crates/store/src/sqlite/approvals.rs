@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::SqliteStore;
+use super::database::Fault;
+use super::in_place::PLACE;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
 use super::votes::{self, VOTES};
 use super::{audit, lookout, texts};
@@ -279,9 +282,9 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         until: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        let watch = || match self.seats.wants_watch() {
-            true => self.look_out(),
-            false => Ok(()),
+        let watch = || match self.path() {
+            Some(path) if self.seats.wants_watch() => self.look_out(path),
+            _ => Ok(()),
         };
         wait::wait_answered(self, &self.seats, id, Timestamp::now().until(until), watch).await
     }
@@ -358,7 +361,7 @@ impl SqliteStore {
         limits: AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let json = machine::encoded(&request)?;
-        let agent = request.agent.clone();
+        let (agent, most) = (request.agent.clone(), self.most_questions);
         let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
             .database
             .write(move |db| {
@@ -372,6 +375,12 @@ impl SqliteStore {
                 }
                 if let Err(why) = votes::admit(db, &request, state.status(), limits)? {
                     return Ok(Err(why));
+                }
+                if let Some(most) = most
+                    && !make_room(db, most)?
+                {
+                    let full = StoreError::because(PLACE, StoreErrorKind::Full, "too many questions wait: answer or cancel some");
+                    return Err(Fault::Refused(full.into()));
                 }
                 let (id, code) = (code::random_id(), free_code(db)?);
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
@@ -421,12 +430,11 @@ impl SqliteStore {
         changed.inspect(|changed| changed.iter().for_each(|record| self.seats.wake(&record.id)))
     }
 
-    /// Looks for answers of other processes from now on, as long as somebody waits.
-    fn look_out(&self) -> Result<(), StoreError> {
-        let (path, seats) = (self.path().to_path_buf(), Arc::clone(&self.seats));
-        lookout::start(path, seats).map_err(|error| {
+    /// Looks for answers of other processes from now on, as long as somebody waits. Only a file has other processes.
+    fn look_out(&self, path: &Path) -> Result<(), StoreError> {
+        lookout::start(path.to_path_buf(), Arc::clone(&self.seats)).map_err(|error| {
             self.seats.lose_watch();
-            StoreError::because(&self.path().display().to_string(), StoreErrorKind::Stopped, error)
+            StoreError::because(&path.display().to_string(), StoreErrorKind::Stopped, error)
         })
     }
 }
@@ -439,6 +447,18 @@ fn rewrite(db: &Connection, record: &ApprovalRecord) -> rusqlite::Result<()> {
     let has_arguments = record.request.has_arguments();
     db.prepare_cached(sql)?.execute(params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
     Ok(())
+}
+
+/// Forgets the oldest question that is over, if there are as many as may be. Returns whether there is room for one more.
+fn make_room(db: &Connection, most: u64) -> rusqlite::Result<bool> {
+    let count: Count =
+        db.prepare_cached("SELECT count(*) FROM approvals")?.query_row([], |row| row.get(0))?;
+    if count.0 < most {
+        return Ok(true);
+    }
+    let sql = "DELETE FROM approvals WHERE row = \
+               (SELECT row FROM approvals WHERE status NOT IN ('pending', 'allowed') ORDER BY row LIMIT 1)";
+    Ok(db.prepare_cached(sql)?.execute([])? > 0)
 }
 
 fn free_code(db: &Connection) -> rusqlite::Result<String> {

@@ -1,4 +1,4 @@
-//! The thread that owns the connection, and how operations reach it.
+//! The thread that owns the connection to a file, and how operations reach it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audit::{SaidError, write_said};
+use super::in_place::{InPlace, SaidIn};
 use super::trail::Trail;
 use super::{open, texts};
 use crate::{Erasure, StoreError, StoreErrorKind};
@@ -31,9 +32,16 @@ impl<E> From<rusqlite::Error> for Fault<E> {
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
+/// A database, and how operations reach it.
+#[derive(Debug)]
+pub(super) enum Database {
+    File(File),
+    Memory(InPlace),
+}
+
 /// The way to the thread, which is started with the first operation.
 #[derive(Debug)]
-pub(super) struct Database {
+pub(super) struct File {
     path: PathBuf,
     busy_timeout: Duration,
     trail: Trail,
@@ -42,11 +50,19 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn new(path: PathBuf, busy_timeout: Duration, trail: Trail) -> Self {
-        Self { path, busy_timeout, trail, jobs: Mutex::new(None) }
+        Self::File(File { path, busy_timeout, trail, jobs: Mutex::new(None) })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn in_memory(said_in: SaidIn) -> Self {
+        Self::Memory(InPlace::new(said_in))
+    }
+
+    /// Returns the file; `None` in memory.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(&file.path),
+            Self::Memory(_) => None,
+        }
     }
 
     /// An operation that only reads; it sees one state of the data.
@@ -58,7 +74,7 @@ impl Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.transaction(TransactionBehavior::Deferred, work)).await
+        self.transaction(TransactionBehavior::Deferred, work).await
     }
 
     /// An operation that may write; no other process writes between its beginning and its end.
@@ -70,10 +86,25 @@ impl Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
+        self.transaction(TransactionBehavior::Immediate, work).await
     }
 
-    /// An operation that takes text out, which is then wiped from the files.
+    async fn transaction<T, E>(
+        &self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match self {
+            Self::File(file) => file.run(move |worker| worker.transaction(behavior, work)).await,
+            Self::Memory(in_place) => in_place.transaction(behavior, work).await,
+        }
+    }
+
+    /// An operation that takes text out, which is then wiped from the files. In memory it is gone at once.
     pub(super) async fn erase<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
@@ -82,11 +113,34 @@ impl Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.erase(work)).await
+        match self {
+            Self::File(file) => file.run(|worker| worker.erase(work)).await,
+            Self::Memory(in_place) => {
+                let answer = in_place.transaction(TransactionBehavior::Immediate, work).await?;
+                Ok((answer, Erasure::Complete))
+            }
+        }
     }
 
     /// Gives the space of wiped texts back.
     pub(super) async fn reclaim(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File(file) => file.reclaim().await,
+            Self::Memory(in_place) => in_place.reclaim().await,
+        }
+    }
+
+    /// Moves the log into the database and empties it, unless another process is at work there.
+    pub(super) async fn shorten_log(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File(file) => file.shorten_log().await,
+            Self::Memory(_) => Ok(()),
+        }
+    }
+}
+
+impl File {
+    async fn reclaim(&self) -> Result<(), StoreError> {
         self.run(|worker| {
             let done = texts::reclaim(worker.connection()?);
             worker.wipe(worker.busy_timeout);
@@ -95,8 +149,7 @@ impl Database {
         .await
     }
 
-    /// Moves the log into the database and empties it, unless another process is at work there.
-    pub(super) async fn shorten_log(&self) -> Result<(), StoreError> {
+    async fn shorten_log(&self) -> Result<(), StoreError> {
         self.run(|worker| {
             let busy_timeout = worker.busy_timeout;
             let connection = worker.connection()?;

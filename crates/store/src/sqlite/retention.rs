@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::database::Fault;
 use super::row::{Count, id as id_column, limit as limit_of};
-use super::{SqliteStore, audit, sessions, texts};
+use super::{AuditTrail, SqliteStore, audit, sessions, texts};
 use crate::retention::{
     AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
@@ -140,7 +140,10 @@ impl RetentionStore for SqliteStore {
     }
 
     async fn prunable_audit(&self, bound: AuditBound, limit: usize) -> Result<PrunableAudit, StoreError> {
-        self.trail.prunable(bound, limit).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.prunable(bound, limit).await,
+            AuditTrail::Memory(trail) => Ok(trail.prunable(bound, limit)),
+        }
     }
 }
 

@@ -20,6 +20,17 @@ pub(super) fn wipe(db: &Connection, query: &str, values: &[&dyn rusqlite::ToSql]
     Ok(())
 }
 
+/// In memory, a text is gone with the row that named it: there nothing is left behind in a file, and a process may run for long.
+pub(super) const GONE_AT_ONCE: &str = "
+    CREATE TEMP TRIGGER message_changed AFTER UPDATE OF text ON main.entries
+        BEGIN DELETE FROM texts WHERE text_id = OLD.text; END;
+    CREATE TEMP TRIGGER message_gone AFTER DELETE ON main.entries
+        BEGIN DELETE FROM texts WHERE text_id = OLD.text; END;
+    CREATE TEMP TRIGGER request_changed AFTER UPDATE OF text ON main.approvals
+        BEGIN DELETE FROM texts WHERE text_id = OLD.text; END;
+    CREATE TEMP TRIGGER request_gone AFTER DELETE ON main.approvals
+        BEGIN DELETE FROM texts WHERE text_id = OLD.text; END;";
+
 /// Gives the space of wiped texts back to the file system, by writing the whole database anew.
 pub(super) fn reclaim(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(

@@ -333,7 +333,7 @@ async fn a_trail_never_lies_where_its_database_does() {
     for (database, trail) in
         [("a/state.db", "a/state.trail"), ("a/x", "a/x.trail"), ("a/b.trail", "a/b.trail.trail")]
     {
-        assert_eq!(SqliteStore::new(database).trail(), Path::new(trail));
+        assert_eq!(SqliteStore::new(database).trail(), Some(Path::new(trail)));
         assert_eq!(SqliteStore::trail_of(Path::new(database)), Path::new(trail));
     }
 }
@@ -434,7 +434,7 @@ proptest! {
         block_on(async {
             let store = trail(&path).await;
             let head = store.audit_head().await.unwrap();
-            let segment = store.trail().join("entries/0000000000000000.log");
+            let segment = store.trail().unwrap().join("entries/0000000000000000.log");
             let mut bytes = std::fs::read(&segment).unwrap();
             let at = place.index(bytes.len());
             bytes[at] ^= flip;

@@ -7,8 +7,8 @@ use backstop_engine::{ApprovalSettings, Engine, EngineBuilder};
 use backstop_hooks::{ApprovalId, Decision, Digest, Severity, TimeoutBehavior};
 use backstop_http_client::Proxies;
 use backstop_store::{
-    ApprovalReason, ApprovalRecord, ApprovalState, GrantPlace, KnownBy, MemoryStore, NewApproval, People,
-    PersonName, SqliteStore, Store, Timestamp, preview,
+    ApprovalReason, ApprovalRecord, ApprovalState, GrantPlace, KnownBy, NewApproval, People, PersonName,
+    SqliteStore, Store, Timestamp, preview,
 };
 use backstop_surfaces::{Desk, Egress, Holder, QuietHours, Surface, SurfaceName};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl Stage {
 
     /// An engine that keeps answers in its own memory.
     pub(crate) fn strict(&self) -> Engine {
-        let answers = Arc::new(MemoryStore::for_answers(Arc::clone(&self.store)));
+        let answers = Arc::new(SqliteStore::for_answers(Arc::clone(&self.store)));
         self.builder().answer_store(answers).build()
     }
 
