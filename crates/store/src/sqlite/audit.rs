@@ -71,7 +71,10 @@ impl AuditStore for SqliteStore {
     }
 
     fn audit_late(&self) -> u64 {
-        self.trail.late()
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.late(),
+            AuditTrail::Memory(_) => 0,
+        }
     }
 
     async fn audit(

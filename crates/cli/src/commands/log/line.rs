@@ -115,7 +115,7 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
     match facts.entry.kind.as_str() {
         "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
         CONFIGURATION_READ => {
-            vec![format!("the configuration {} holds", short(text("/digest")))]
+            vec![format!("the configuration {} holds: {}", short(text("/digest")), text("/cause"))]
         }
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn a_digest_that_is_cut_says_so_and_a_plugins_hash_is_whole() {
         let hash = format!("sha256:{}", "0123456789abcdef".repeat(4));
-        let read = words(CONFIGURATION_READ, json!({ "digest": hash }));
-        assert!(read.contains("the configuration 0123456789ab… holds"), "{read}");
+        let read = words(CONFIGURATION_READ, json!({ "digest": hash, "cause": "SIGHUP" }));
+        assert!(read.contains("the configuration 0123456789ab… holds: SIGHUP"), "{read}");
         assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
         let installed = words("plugin.installed", json!({ "plugin": "p", "hash": hash, "by": "ann" }));
         assert!(installed.contains(&format!("the plugin p as {hash}; by ann")), "{installed}");
