@@ -376,6 +376,28 @@ mod tests {
     }
 
     #[test]
+    fn a_webhook_has_no_secret_that_slack_signs_with() {
+        let told = |signing: &str| {
+            let slack =
+                format!("{{token: x, app_id: A0123, channels: [C0123], signing_secret: '{signing}'}}");
+            let webhook = "{url: 'https://bell.example.com', secret: '${A}', answer_secret: '${B}'}";
+            let text = format!(
+                "approvals:\n  surfaces:\n    slack:\n      ops: {slack}\n    webhook:\n      bell: {webhook}\n"
+            );
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+            surfaces(&loaded, &environment).map(|told| told.all.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("${C}"), Ok(2));
+        for (signing, key) in [("${A}", "secret"), ("${B}", "answer_secret")] {
+            let error = told(signing).unwrap_err();
+            assert!(error.contains(&format!("its `{key}` (backstop.yaml:6:7)")), "{error}");
+            assert!(error.contains("`slack.ops` (backstop.yaml:4:7)"), "{error}");
+            assert!(!error.contains("0123456789"), "{error}");
+        }
+    }
+
+    #[test]
     fn quiet_hours_are_those_of_their_zone() {
         let quiet = |keys: &str| {
             let text = format!("approvals:\n  surfaces:\n    quiet_hours: {{{keys}}}\n");
