@@ -71,6 +71,9 @@ impl Answer {
                 SurfaceError::Later { why, after: self.after }
             }
             status if status.is_server_error() => SurfaceError::Later { why, after: self.after },
+            StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+                SurfaceError::content(why)
+            }
             status if status.is_redirection() => {
                 SurfaceError::never(format!("{why}, a redirect, which is not followed"))
             }
