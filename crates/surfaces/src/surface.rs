@@ -12,6 +12,7 @@ use thiserror::Error;
 use url::Url;
 
 use crate::handle::Handle;
+use crate::push::WebPush;
 use crate::shown::Shown;
 
 /// What a test notice says.
@@ -296,6 +297,11 @@ pub trait Surface: fmt::Debug + Send + Sync {
 
     /// Says that this works, for `backstop approvals surfaces test`. Returns what the service calls the message.
     async fn test(&self, place: &str) -> Result<String, SurfaceError>;
+
+    /// Returns it as web push, whose devices come and go.
+    fn web_push(&self) -> Option<&WebPush> {
+        None
+    }
 
     /// Returns whether it has to be asked for answers ([`fetch`](Self::fetch)).
     fn is_fetched(&self) -> bool {

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 pub use self::hearing::{Answered, Given};
 use crate::counts::Counts;
+use crate::push::WebPush;
 use crate::quiet::QuietHours;
 use crate::shown::{Shown, more_waits, shown, shown_in_short};
 use crate::surface::{Posted, Refused, Surface};
@@ -164,6 +165,11 @@ impl Desk {
     pub async fn posted(self: &Arc<Self>, name: &str, posted: &Posted<'_>) -> Result<Given, Refused> {
         let surface = self.surfaces.iter().find(|surface| surface.name().as_str() == name);
         hearing::posted(self, surface.ok_or(Refused::NotHere)?, posted).await
+    }
+
+    /// Returns web push, if devices are told.
+    pub fn web_push(&self) -> Option<&WebPush> {
+        self.surfaces.iter().find_map(|surface| surface.web_push())
     }
 
     fn store(&self) -> &Arc<dyn AnswerStore> {

@@ -23,6 +23,7 @@ use super::{Desk, LOOK, SHORT};
 use crate::asking::LONGEST_WAIT;
 use crate::counts::Became;
 use crate::handle::Handle;
+use crate::push::devices::DeviceError;
 use crate::surface::{Message, Offer, Outcome, Surface, SurfaceError};
 
 /// How long a notice is claimed: longer than sending it takes.
@@ -89,6 +90,8 @@ enum Failed {
     Store(#[from] StoreError),
     #[error("the system has no randomness to give")]
     Random,
+    #[error(transparent)]
+    Devices(#[from] DeviceError),
 }
 
 /// Tells one surface.
@@ -125,6 +128,7 @@ impl<'a> Teller<'a> {
         let (store, surface, mut did) = (self.desk.store(), self.surface, false);
         store.expire_approvals(Timestamp::now()).await?;
         self.pause = IDLE;
+        self.forget_devices().await?;
         let places = surface.places();
         self.turns.retain(|place, _| places.contains(place));
         for place in places.iter() {
@@ -136,6 +140,21 @@ impl<'a> Teller<'a> {
             did |= self.withdraw(&notice).await?;
         }
         Ok(did)
+    }
+
+    /// Tells devices no longer whose people can't sign in any more by the token by which they had them told.
+    async fn forget_devices(&self) -> Result<(), Failed> {
+        let Some(push) = self.surface.web_push() else { return Ok(()) };
+        if push.places().is_empty() {
+            return Ok(());
+        }
+        let counting = self.desk.engine.store().counting_access_tokens(Timestamp::now()).await?;
+        let tokens = counting.tokens.iter().map(|token| token.made.id.as_str().to_owned()).collect();
+        let count = push.keep(tokens).await?;
+        if count > 0 {
+            tracing::info!(surface = %self.surface.name(), count, "devices are told no longer: their tokens have ended");
+        }
+        Ok(())
     }
 
     /// Tells one place what it is the turn of. Returns whether that was anything.

@@ -7,8 +7,10 @@
     reason = "tests and their helpers may fail loudly"
 )]
 
+mod browser;
 mod email;
 mod notices;
+mod push;
 mod quiet;
 mod server;
 mod short;
