@@ -39,7 +39,8 @@ pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
 pub use surfaces::{
-    ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
+    ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WEB_PUSH,
+    WebPushSurface, WebhookSurface,
 };
 pub use tape::Tape;
 pub use telemetry::{Telemetry, Traces};

@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::inspect::support::{House, settings_of, two_must};
 use crate::support::*;
 
+mod devices;
 mod pages;
 mod streams;
 
@@ -267,7 +268,7 @@ async fn every_answer_says_to_browsers_what_a_page_may_do() {
         for cookie in ["", &cookie] {
             let head = server.get(path, cookie).await.head().to_ascii_lowercase();
             for header in [
-                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
                 "referrer-policy: no-referrer",
                 "x-content-type-options: nosniff",
                 "cross-origin-opener-policy: same-origin",

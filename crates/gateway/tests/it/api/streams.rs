@@ -130,9 +130,11 @@ async fn what_is_asked_after_a_reload_is_told() {
 
 #[tokio::test]
 async fn who_may_answer_what_waits_is_told_anew_after_a_reload() {
-    let server =
-        Server::start(over(House::asking(Arc::new(SqliteStore::in_memory()), two_must(&["ann", "bob", "carl"]))))
-            .await;
+    let server = Server::start(over(House::asking(
+        Arc::new(SqliteStore::in_memory()),
+        two_must(&["ann", "bob", "carl"]),
+    )))
+    .await;
     let (token, person) = (server.judge("bot").await, server.person(&[Scope::Read]).await);
     server.call(&token, "", "exec").await;
     let awaited = |text: &str| {
