@@ -135,7 +135,7 @@ async fn what_people_answer_is_recorded_beside_what_hooks_made_of_it() {
         let judgement = &call.judgement;
         assert_eq!((judgement.decision, judgement.severity), (CallDecision::Ask, Some(Severity::Info)));
         assert_eq!((judgement.asked_by.len(), call.passed), (1, passed));
-        assert_eq!(call.answer, Some(RecordedAnswer { resolution, by_grant: false }));
+        assert_eq!(call.answer, Some(RecordedAnswer { resolution, by_grant: false, substitute: None }));
     }
     permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await;
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();

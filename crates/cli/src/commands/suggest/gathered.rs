@@ -71,6 +71,10 @@ impl Gathered {
     pub(super) async fn add(&mut self, policy: &Policy, call: RecordedCall) {
         let Some(is_allowed) = answered(&call) else { return };
         self.counts.answers += 1;
+        if is_changed(&call) {
+            self.counts.changed += 1;
+            return;
+        }
         if call.masked > 0 {
             self.counts.masked += 1;
             return;
@@ -155,6 +159,12 @@ impl Gathered {
     }
 }
 
+/// Whether a person changed the call or gave its result, which says neither that it may run nor that it never may; or whether it is what a
+/// person made of another one.
+fn is_changed(call: &RecordedCall) -> bool {
+    call.edited || call.answer.is_some_and(|answer| answer.substitute.is_some())
+}
+
 /// What a person answered about this very call: whether it may run. `None` if nobody did.
 pub(super) fn answered(call: &RecordedCall) -> Option<bool> {
     let answer = call.answer.filter(|answer| !answer.by_grant)?;
@@ -179,4 +189,27 @@ async fn may_be_excepted(policy: &Policy, call: &RecordedCall) -> Option<Vec<Rul
         && call.judgement.rules == now.rules
         && !now.rules.is_empty();
     may_be.then_some(now.rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_person_changed_is_neither_allowed_nor_denied() {
+        let call = |edited: bool, substitute: Value| -> RecordedCall {
+            serde_json::from_value(json!({
+                "at": 1, "receipt": "r-1", "event": {}, "context": {}, "decision": "ask", "passed": false,
+                "answer": { "resolution": "deny", "substitute": substitute }, "edited": edited,
+            }))
+            .unwrap()
+        };
+        assert!(!is_changed(&call(false, Value::Null)));
+        assert!(is_changed(&call(true, Value::Null)));
+        for substitute in ["edit", "respond"] {
+            assert!(is_changed(&call(false, json!(substitute))), "{substitute}");
+        }
+    }
 }
