@@ -48,7 +48,7 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     }
     let files = &loaded.config.guards.sensitive_files;
     if files.enabled.value && is_on(snapshot, SECURITY_AUDIT_ID) {
-        match file_guard(loaded, files, profile(commands.profile.value), home) {
+        match file_guard(files, profile(commands.profile.value), home) {
             Ok(hooks) => {
                 let stands = register_security_audit_in(snapshot, &hooks, mode(files.mode.value));
                 problems.extend(stands.err().map(|error| builtin(&error)));
@@ -215,7 +215,6 @@ pub(super) fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec
 // ==== files ====
 
 fn file_guard(
-    loaded: &Loaded,
     section: &SensitiveFiles,
     profile: GuardProfile,
     home: Option<&str>,
