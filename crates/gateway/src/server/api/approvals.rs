@@ -200,6 +200,18 @@ pub(super) struct Whole {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ApprovalAnswer")]
+#[schemars(extend("allOf" = [
+    {
+        "if": {"properties": {"decision": {"const": "edit"}}},
+        "then": {"required": ["arguments"], "properties": {"arguments": {"type": "object"}}},
+        "else": {"properties": {"arguments": {"type": "null"}}},
+    },
+    {
+        "if": {"properties": {"decision": {"const": "respond"}}},
+        "then": {"required": ["result"], "properties": {"result": {"type": "string"}}},
+        "else": {"properties": {"result": {"type": "null"}}},
+    },
+]))]
 pub(super) struct Given {
     /// What is answered.
     decision: AnswerWord,
