@@ -177,12 +177,12 @@ impl Witnesses {
     /// # Errors
     ///
     /// [`ConfigError`] where a key is none, or a file of authorities can't be read.
-    pub fn of(loaded: &Loaded) -> Result<Self, ConfigError> {
+    pub fn of(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let witnesses = loaded.config.audit.witness.iter().map(|witness| {
             Ok(match witness.kind() {
                 WitnessKind::Folder(folder) => Witness::Folder(from_operator(loaded, folder)),
                 WitnessKind::Server(_) => Witness::Server(Box::new(server(loaded, witness)?)),
-                WitnessKind::Git(url) => Witness::Git(Repository::of(loaded, witness, url)),
+                WitnessKind::Git(url) => Witness::Git(Repository::of(loaded, witness, url, environment)?),
                 WitnessKind::Stamps(url) => Witness::Stamps(Box::new(Authority::of(loaded, witness, url)?)),
             })
         });
@@ -217,11 +217,14 @@ impl Witnesses {
         all
     }
 
-    /// Tells each the newest checkpoint, and returns what each has then, by name.
+    /// Tells each the newest checkpoint, but for those that are told seldom and were told a short time ago, and returns what each has then, by
+    /// name.
     pub async fn tell(&self, store: &dyn Store) -> Vec<(String, Result<Witnessed, WitnessError>)> {
         let mut told = Vec::with_capacity(self.0.len());
         for witness in &self.0 {
             let found = match witness {
+                Witness::Git(repository) if !repository.is_due() => continue,
+                Witness::Stamps(authority) if !authority.is_due() => continue,
                 Witness::Folder(folder) => copy(store, folder).await,
                 Witness::Server(server) => server.ask(store).await,
                 Witness::Git(repository) => repository.tell(store).await,
@@ -279,20 +282,25 @@ impl Witness {
     }
 }
 
-/// What a witness has that is told seldom, and since when.
+/// When a witness took something last that is told seldom.
 #[derive(Debug, Default)]
-struct Lately(Mutex<Option<(Instant, Witnessed)>>);
+struct Lately(Mutex<Option<Instant>>);
 
 impl Lately {
-    /// Returns what it has, if it was told a short time ago.
-    fn has(&self) -> Option<Witnessed> {
+    /// Returns whether it is to be told again.
+    fn is_due(&self) -> bool {
         let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.as_ref().filter(|(since, _)| since.elapsed() < SELDOM).map(|(_, has)| has.clone())
+        told.is_none_or(|since| since.elapsed() >= SELDOM)
     }
 
-    fn keep(&self, has: &Witnessed) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), has.clone()));
+    fn keep(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
+}
+
+/// Returns whether one of these keys signed a checkpoint.
+fn is_signed(note: &SignedCheckpoint, keys: &[VerifierKey]) -> bool {
+    keys.iter().any(|key| note.is_signed_by(key))
 }
 
 fn wrong(at: &Place, message: String, hint: &str) -> ConfigError {
@@ -390,7 +398,7 @@ async fn reached(store: &dyn Store, folder: &Path) -> Result<Reached, WitnessErr
         kept => kept?,
     };
     let notes = kept.iter().filter_map(|note| note.parse::<SignedCheckpoint>().ok());
-    let own = notes.filter(|note| keys.iter().any(|key| note.is_signed_by(key)));
+    let own = notes.filter(|note| is_signed(note, &keys));
     let entries = own.map(|note| note.checkpoint().size).max().unwrap_or_default();
     let found = store.audit_head().await.map_err(ProveAuditError::from)?.seq;
     if entries > found {
@@ -406,7 +414,7 @@ async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessErro
     let keys = own_keys(store).await?;
     let copies = Copies::new(folder);
     aside(move || {
-        let is_own = |note: &SignedCheckpoint| keys.iter().any(|key| note.is_signed_by(key));
+        let is_own = |note: &SignedCheckpoint| is_signed(note, &keys);
         // What is added once stays: whoever can write the trail's files must not have anything added.
         if !is_own(&checkpoint) {
             return Err(WitnessError::NotOurs);

@@ -89,6 +89,11 @@ fn loaded(yaml: &str) -> Result<Loaded, backstop::config::ConfigError> {
     backstop::load_sources(&[source], &HookTypes::built_in(&[]), &|_| None)
 }
 
+/// An environment with a data folder for `git` to work in.
+fn data(name: &str) -> Option<String> {
+    (name == "XDG_DATA_HOME").then(|| env!("CARGO_TARGET_TMPDIR").to_owned())
+}
+
 /// Serves a witness on a port of its own, with a key that is another one where `lies`.
 async fn served(witness: Witness, lies: &Arc<AtomicBool>) -> Witnesses {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -102,7 +107,7 @@ async fn served(witness: Witness, lies: &Arc<AtomicBool>) -> Witnesses {
         }
     });
     let yaml = format!("audit: {{ witness: [{{ to: 'http://{address}/w/', key: '{key}' }}] }}");
-    Witnesses::of(&loaded(&yaml).unwrap()).unwrap()
+    Witnesses::of(&loaded(&yaml).unwrap(), &data).unwrap()
 }
 
 /// Answers one request.
@@ -283,7 +288,7 @@ async fn a_server_that_does_not_know_the_trail_or_is_gone_is_told_so() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let key = trail.witness("w").cosigner().unwrap();
     let yaml = format!("audit: {{ witness: [{{ to: 'http://127.0.0.1:{port}', key: '{key}' }}] }}");
-    let witnesses = Witnesses::of(&loaded(&yaml).unwrap()).unwrap();
+    let witnesses = Witnesses::of(&loaded(&yaml).unwrap(), &data).unwrap();
     assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Silent(_))));
 }
 
@@ -298,7 +303,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
 /// A Git repository as a witness, as another process sees it.
 fn repository(folder: &Path) -> Witnesses {
     let yaml = format!("audit: {{ witness: [{{ to: 'git+file://{}' }}] }}", folder.display());
-    Witnesses::of(&loaded(&yaml).unwrap()).unwrap()
+    Witnesses::of(&loaded(&yaml).unwrap(), &data).unwrap()
 }
 
 #[tokio::test]
@@ -395,7 +400,7 @@ async fn an_authority_stamps_and_openssl_checks_what_is_kept() {
         "audit: {{ witness: [{{ to: 'rfc3161+http://127.0.0.1:{port}/tsr', keep: \"{}\" }}] }}",
         keep.display()
     );
-    let other = || Witnesses::of(&loaded(&yaml).unwrap()).unwrap();
+    let other = || Witnesses::of(&loaded(&yaml).unwrap(), &data).unwrap();
     let stamps = async |witnesses: &Witnesses| witnesses.stamps(&trail.store()).await.remove(0).1;
     assert!(matches!(stamps(&other()).await, Err(WitnessError::Empty)));
     for (more, count) in [(3, 1), (0, 1), (4, 2)] {
@@ -454,7 +459,7 @@ fn what_can_be_no_witness_is_refused_with_its_place() {
         let yaml = format!("audit: {{ witness: [{witness}] }}");
         let refused = match loaded(&yaml) {
             Err(refused) => refused,
-            Ok(loaded) => Witnesses::of(&loaded).unwrap_err(),
+            Ok(loaded) => Witnesses::of(&loaded, &data).unwrap_err(),
         };
         let refused = refused.to_string();
         assert!(refused.contains(message) && refused.contains("backstop.yaml:1:"), "{witness}: {refused}");

@@ -362,15 +362,11 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         path.push(end);
         PathBuf::from(path)
     }));
-    if loaded.config.tape.recipient.is_some() {
-        hidden.extend([made(surroundings.tape(loaded)?.folder().to_path_buf())]);
-    }
+    // Whether or not there is anything yet: it may begin while the program runs.
+    hidden.extend([made(surroundings.tape(loaded)?.folder().to_path_buf())]);
     // Whoever read them would answer as people do, on surfaces.
     hidden.extend(surface_secrets(loaded));
-    let push = web_push_folder(loaded, &variable)?;
-    if loaded.config.approvals.surfaces.web_push.enabled.value || push.exists() {
-        hidden.insert(made(push));
-    }
+    hidden.insert(made(web_push_folder(loaded, &variable)?));
     // The trail and its key lie beside the database.
     hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));

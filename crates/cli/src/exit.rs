@@ -17,8 +17,9 @@ pub enum Exit {
     /// `hook`: the event is refused, for these reasons or by policy.
     Refused,
     /// `check --jsonl`, `scan --jsonl`, `test`, `replay`: some lines, cases or calls could not be judged; the others were. `tape show`,
-    /// `replay`, `suggest`: some of the tape is missing or could not be read. `audit verify`: nothing is wrong, and entries older than a minute are covered by no
-    /// checkpoint and no head.
+    /// `replay`, `suggest`: some of the tape is missing or could not be read. `audit verify`: nothing is wrong, and something can't be proved: entries
+    /// older than a minute are covered by no checkpoint, copies are not by the trail's key, a witness is silent, or, by `--strict`, entries were
+    /// signed late.
     Incomplete,
     /// The agent's turn was stopped by a hook.
     Blocked,

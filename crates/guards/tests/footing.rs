@@ -126,7 +126,13 @@ fn law_12_nothing_in_the_folder_of_plugins_is_written_or_read_wherever_that_fold
             assert_ne!(disk.judged(&format!("cp x {path}")).0, Verdict::Pass, "{path}");
         }
     }
-    for path in ["/srv/data/backstop/tape", "/srv/data/backstop/tape/1764331200000-6f3a9c01.age"] {
+    for path in [
+        "/srv/data/backstop/tape",
+        "/srv/data/backstop/tape/1764331200000-6f3a9c01.age",
+        "/srv/data/backstop/web-push",
+        "/srv/data/backstop/web-push/key",
+        "/srv/data/backstop-git-0123/config",
+    ] {
         assert_ne!(disk.judged(&format!("rm -r {path}")).0, Verdict::Pass, "{path}");
         assert_ne!(
             PathGuard::new(Profile::Standard).judge(path, Access::Write, &disk.place()).verdict,

@@ -263,7 +263,8 @@ impl Writer {
                         }
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => self.end(),
+                // A segment that ends tells what was lost until then.
+                Err(RecvTimeoutError::Timeout) => self.tell::<T>().and_then(|()| self.end()),
                 // The end overtakes nothing: what was taken before it stands before it, or is looked for now.
                 Ok(Item::End) => continue,
                 Err(RecvTimeoutError::Disconnected) => {

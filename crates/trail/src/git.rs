@@ -63,6 +63,9 @@ pub enum GitError {
     /// It said more than is read.
     #[error("`git {0}` said more than is read")]
     TooMuch(&'static str),
+    /// It did not answer with the id of what it was to write.
+    #[error("`git` did not answer with an id")]
+    NoId,
     /// Somebody else pushed at the same moment.
     #[error("somebody else pushed to the branch `{0}` at the same moment")]
     Raced(String),
@@ -86,14 +89,16 @@ pub struct GitSettings {
     pub authorities: Option<PathBuf>,
     /// How long reading, and adding behind what was read, may take together.
     pub budget: Duration,
+    /// The folder for repositories that exist meanwhile. `git` runs what stands in their configuration: nobody who is watched may write there.
+    pub scratch: PathBuf,
 }
 
-/// A branch elsewhere.
+/// The branches of a repository elsewhere, one for each log.
 #[derive(Debug)]
 pub struct GitBranches {
     settings: GitSettings,
-    /// The commit that this process pushed, or found, last.
-    last: Mutex<Option<String>>,
+    /// The commit that this process pushed, or found, last, and on which branch.
+    last: Mutex<Option<(String, String)>>,
 }
 
 /// What a branch has.
@@ -144,8 +149,9 @@ impl GitBranches {
     fn read(&self, origin: &str, depth: usize) -> Result<GitBranch, GitError> {
         let name = branch_of(origin);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = last.filter(|(branch, _)| *branch == name).map(|(_, commit)| commit);
         let mut branch = GitBranch {
-            folder: Scratch::new()?,
+            folder: Scratch::new(&self.settings.scratch)?,
             tip: None,
             notes: Vec::new(),
             unreadable: 0,
@@ -173,7 +179,7 @@ impl GitBranches {
             }
         }
         self.read_notes(&mut branch, depth)?;
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&branch.tip);
+        self.keep(&branch.name, branch.tip.clone());
         Ok(branch)
     }
 
@@ -195,14 +201,17 @@ impl GitBranches {
 
     fn read_notes(&self, branch: &mut GitBranch, depth: usize) -> Result<(), GitError> {
         let Some(tip) = branch.tip.clone() else { return Ok(()) };
-        let most = format!("--max-count={depth}");
-        let commits = self.git(branch, "rev-list", &["--first-parent", &most, &tip])?;
+        // INVARIANT (no silent gap): a merge adds to a branch, too, and what it puts aside is behind one of its other parents.
+        let most = format!("--max-count={}", depth.saturating_add(1));
+        let commits = self.git(branch, "rev-list", &["--topo-order", &most, &tip])?;
         let commits = String::from_utf8_lossy(&commits).into_owned();
-        let asked: String = commits.lines().map(|commit| format!("{commit}:checkpoint\n")).collect();
-        branch.is_cut = fs::metadata(branch.folder.0.join("shallow")).is_ok_and(|file| file.len() > 0);
+        let is_shallow = fs::metadata(branch.folder.0.join("shallow")).is_ok_and(|file| file.len() > 0);
+        branch.is_cut = is_shallow || commits.lines().nth(depth).is_some();
+        let commits: Vec<&str> = commits.lines().take(depth).collect();
+        let asked: String = commits.iter().map(|commit| format!("{commit}:checkpoint\n")).collect();
         let found = self.asked(branch, "cat-file", &["--batch"], asked.into_bytes(), MOST_BYTES)?;
         let mut rest = found.as_slice();
-        for _ in commits.lines() {
+        for _ in commits {
             let (text, after) = blob(rest);
             rest = after;
             let note =
@@ -239,10 +248,15 @@ impl GitBranches {
             Err(GitError::Failed { said, .. }) if is_race(&said) => Err(GitError::Raced(branch.name.clone())),
             pushed => {
                 pushed?;
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
+                self.keep(&branch.name, Some(commit));
                 Ok(())
             }
         }
+    }
+
+    fn keep(&self, branch: &str, commit: Option<String>) {
+        let last = commit.map(|commit| (branch.to_owned(), commit));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
     }
 
     fn git(&self, branch: &GitBranch, what: &'static str, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
@@ -349,7 +363,7 @@ impl GitBranches {
     }
 }
 
-/// Returns the branch of a log.
+/// Returns the branch of a log: 128 bits of the digest of its name tell logs apart.
 pub(crate) fn branch_of(origin: &str) -> String {
     let hash: String = file_name(origin).chars().take(32).collect();
     format!("backstop/{hash}")
@@ -360,8 +374,8 @@ pub(crate) fn branch_of(origin: &str) -> String {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, GitError> {
-        let folder = std::env::temp_dir().join(format!("backstop-git-{}", uuid::Uuid::new_v4().simple()));
+    fn new(within: &Path) -> Result<Self, GitError> {
+        let folder = within.join(format!("backstop-git-{}", uuid::Uuid::new_v4().simple()));
         let mut folders = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
@@ -423,7 +437,7 @@ fn end(child: &mut Child) {
 /// Returns the id that `git` wrote.
 fn id(bytes: Vec<u8>) -> Result<String, GitError> {
     let text = String::from_utf8(bytes).unwrap_or_default().trim().to_owned();
-    if is_commit(&text) { Ok(text) } else { Err(GitError::TooMuch("for an id")) }
+    if is_commit(&text) { Ok(text) } else { Err(GitError::NoId) }
 }
 
 fn is_commit(text: &str) -> bool {
@@ -473,6 +487,7 @@ mod tests {
     #[test]
     fn the_line_for_ssh_is_read_by_a_shell_as_it_was_meant() {
         let settings = GitSettings {
+            scratch: PathBuf::from("/nowhere"),
             url: "ssh://git@w.example/t".to_owned(),
             ssh_key: Some("/a b/it's".into()),
             known_hosts: Some("/$(x)".into()),

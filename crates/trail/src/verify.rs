@@ -211,7 +211,8 @@ pub fn verify_each(
     let mut due: Vec<_> = due.chain(trust.heads.iter().map(|head| (head.size, head.root, true))).collect();
     // Of one size, those of the log itself first: what kept ones contradict is then a rewritten log, and no changed entry.
     due.sort_by_key(|(size, _, kept)| (*size, *kept));
-    let mut walk = Walk::new(&due, trust.clock_tolerance);
+    let kept: Vec<u64> = due.iter().filter(|due| due.2).map(|due| due.0).collect();
+    let mut walk = Walk::new(&due, &kept, trust.clock_tolerance);
     walk.compare(log.files())?;
     let walked = walk.read(log.files(), &mut visit).and_then(|()| walk.finish(&origin, trust.key.as_ref()));
     let walk = walked.map_err(|error| match error {
@@ -222,7 +223,6 @@ pub fn verify_each(
         error => error,
     })?;
     let key = signatures(notes, trust.key.as_ref(), &walk.rotations)?;
-    let kept: Vec<u64> = due.iter().filter(|due| due.2).map(|due| due.0).collect();
     let covered = |kept| due.iter().filter(|due| due.2 == kept).map(|due| due.0).max();
     Ok(Report {
         origin,
@@ -238,8 +238,8 @@ pub fn verify_each(
         missing: walk.missing,
         processes: walk.named,
         recovered: walk.recovered,
-        unproved: walk.unproved.into_iter().filter_map(|unproved| unproved.beyond(&kept)).collect(),
-        late: walk.late.into_iter().filter_map(|late| late.beyond(&kept)).collect(),
+        unproved: walk.unproved,
+        late: walk.late,
         torn: walk.torn,
         wrong_tiles: walk.wrong_tiles,
         backwards: walk.backwards,
@@ -253,6 +253,8 @@ type Due = (u64, Hash, bool);
 /// The way through a log.
 struct Walk<'d> {
     due: std::iter::Peekable<std::slice::Iter<'d, Due>>,
+    /// The sizes that were kept elsewhere, which prove what is before them.
+    kept: &'d [u64],
     /// The size of the newest checkpoint there is.
     most: u64,
     /// The size of the last checkpoint that fits.
@@ -293,8 +295,9 @@ struct Alive {
 }
 
 impl<'d> Walk<'d> {
-    fn new(due: &'d [Due], tolerance: i64) -> Self {
+    fn new(due: &'d [Due], kept: &'d [u64], tolerance: i64) -> Self {
         Self {
+            kept,
             most: due.last().map_or(0, |(size, ..)| *size),
             due: due.iter().peekable(),
             good: 0,
@@ -440,7 +443,7 @@ impl<'d> Walk<'d> {
             KIND_RECOVERED => {
                 named(&mut self.recovered, index, &mut self.unnamed);
                 if let Some(unproved) = Unproved::read(index, &Entry::read(bytes)?) {
-                    named(&mut self.unproved, unproved, &mut self.unnamed);
+                    self.note_unproved(unproved);
                 }
             }
             KIND_UNSIGNED => self.note_late(index, &Entry::read(bytes)?),
@@ -458,8 +461,19 @@ impl<'d> Walk<'d> {
     fn note_late(&mut self, index: u64, entry: &Entry) {
         let Some(told) = Unproved::read(index, entry) else { return };
         match Late::read(&told, entry, &self.frontier.root()) {
-            Some(late) => named(&mut self.late, late, &mut self.unnamed),
-            None => named(&mut self.unproved, told, &mut self.unnamed),
+            Some(late) => {
+                if let Some(late) = late.beyond(self.kept) {
+                    named(&mut self.late, late, &mut self.unnamed);
+                }
+            }
+            None => self.note_unproved(told),
+        }
+    }
+
+    /// Notes what is not proved of entries. What others prove takes no place from the rest.
+    fn note_unproved(&mut self, told: Unproved) {
+        if let Some(unproved) = told.beyond(self.kept) {
+            named(&mut self.unproved, unproved, &mut self.unnamed);
         }
     }
 

@@ -1,13 +1,17 @@
 //! A Git repository as a witness: each checkpoint is a commit on a branch of it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use backstop_config::{AuditWitness, Loaded};
+use backstop_config::{AuditWitness, ConfigError, Loaded};
 use backstop_store::Store;
-use backstop_trail::{GitBranch, GitBranches, GitError, GitSettings, SignedCheckpoint, VerifierKey};
+use backstop_trail::{GitBranch, GitBranches, GitError, GitSettings, SignedCheckpoint};
 
-use super::{Lately, TIMEOUT_OF_GIT, TRIES, WitnessError, Witnessed, aside, fitting, newest, own_keys};
-use crate::locations::from_operator;
+use super::{
+    Lately, TIMEOUT_OF_GIT, TRIES, WitnessError, Witnessed, aside, fitting, is_signed, newest, own_keys,
+    wrong,
+};
+use crate::locations::{from_operator, store_path};
 
 /// A repository.
 #[derive(Debug)]
@@ -18,7 +22,18 @@ pub(super) struct Repository {
 
 impl Repository {
     /// Returns the repository that the configuration names.
-    pub(super) fn of(loaded: &Loaded, witness: &AuditWitness, url: &str) -> Self {
+    pub(super) fn of(
+        loaded: &Loaded,
+        witness: &AuditWitness,
+        url: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        // Beside the database, where no agent that is shut in writes.
+        let path = store_path(loaded, environment).ok();
+        let scratch = path.as_deref().and_then(Path::parent).map(Path::to_path_buf).ok_or_else(|| {
+            let message = "there is no folder beside which `git` could work".to_owned();
+            wrong(&witness.to.at, message, "name the database in `store.path`")
+        })?;
         let file = |setting: &Option<backstop_config::Spanned<backstop_config::Text>>| {
             setting.as_ref().map(|file| from_operator(loaded, file.value.expose()))
         };
@@ -28,31 +43,34 @@ impl Repository {
             known_hosts: file(&witness.known_hosts),
             authorities: file(&witness.ca_file),
             budget: TIMEOUT_OF_GIT,
+            scratch,
         });
-        Self { branches: Arc::new(branches), lately: Lately::default() }
+        Ok(Self { branches: Arc::new(branches), lately: Lately::default() })
     }
 
     pub(super) fn name(&self) -> String {
         self.branches.url().to_owned()
     }
 
-    /// Pushes the newest checkpoint, unless one was pushed a short time ago, and compares the one that is there.
+    /// Returns whether a checkpoint is to be pushed again.
+    pub(super) fn is_due(&self) -> bool {
+        self.lately.is_due()
+    }
+
+    /// Pushes the newest checkpoint, and compares the one that is there.
     pub(super) async fn tell(&self, store: &dyn Store) -> Result<Witnessed, WitnessError> {
-        if let Some(has) = self.lately.has() {
-            return Ok(has);
-        }
         let mut raced = None;
         for _ in 0..TRIES {
             match self.push(store).await {
                 Err(WitnessError::Git(error @ GitError::Raced(_))) => raced = Some(error),
-                told => return told.inspect(|told| self.lately.keep(told)),
+                told => return told.inspect(|_| self.lately.keep()),
             }
         }
         Err(raced.map_or(WitnessError::Empty, WitnessError::Git))
     }
 
     async fn push(&self, store: &dyn Store) -> Result<Witnessed, WitnessError> {
-        let (keys, ours) = (own_keys(store).await?, newest(store).await?);
+        let (keys, mut ours) = (own_keys(store).await?, newest(store).await?);
         let origin = ours.checkpoint().origin.clone();
         let is_own = |note: &&SignedCheckpoint| is_signed(note, &keys);
         let mut branch = self.read(&origin, GitBranches::newest).await?;
@@ -60,7 +78,6 @@ impl Repository {
         if branch.unreadable > 0 || branch.notes.first().is_some_and(|note| !is_signed(note, &keys)) {
             branch = self.read(&origin, GitBranches::all).await?;
         }
-        let mut ours = ours;
         if let Some(known) = branch.notes.iter().find(is_own) {
             ours = fitting(store, known).await?;
             if known.checkpoint() == ours.checkpoint() {
@@ -102,10 +119,6 @@ impl Repository {
         let (branches, origin) = (Arc::clone(&self.branches), origin.to_owned());
         aside(move || Ok(how(&branches, &origin)?)).await
     }
-}
-
-fn is_signed(note: &SignedCheckpoint, keys: &[VerifierKey]) -> bool {
-    keys.iter().any(|key| note.is_signed_by(key))
 }
 
 fn has(note: &SignedCheckpoint) -> Witnessed {

@@ -7,13 +7,13 @@ use backstop_http_client::{Client, Request};
 use backstop_store::{Store, Timestamp};
 use backstop_trail::{
     Copies, MAX_STAMP_BYTES, STAMP_QUERY_TYPE, STAMP_REPLY_TYPE, SignedCheckpoint, Stamp, StampRequest,
-    Stamped, VerifierKey, stamp_check,
+    Stamped, stamp_check,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
 
-use super::{Lately, WitnessError, Witnessed, aside, client, fitting, newest, own_keys, wrong};
+use super::{Lately, WitnessError, Witnessed, aside, client, fitting, is_signed, newest, own_keys, wrong};
 use crate::locations::from_operator;
 
 /// How far its clock and ours may differ, in seconds.
@@ -63,11 +63,13 @@ impl Authority {
         self.url.to_string()
     }
 
-    /// Has the newest checkpoint stamped, unless one was stamped a short time ago.
+    /// Returns whether a checkpoint is to be stamped again.
+    pub(super) fn is_due(&self) -> bool {
+        self.lately.is_due()
+    }
+
+    /// Has the newest checkpoint stamped.
     pub(super) async fn tell(&self, store: &dyn Store) -> Result<Witnessed, WitnessError> {
-        if let Some(has) = self.lately.has() {
-            return Ok(has);
-        }
         let (keys, note) = (own_keys(store).await?, newest(store).await?);
         if !is_signed(&note, &keys) {
             return Err(WitnessError::NotOurs);
@@ -80,7 +82,7 @@ impl Authority {
             }
         }
         let told = self.ask(note).await?;
-        self.lately.keep(&told);
+        self.lately.keep();
         Ok(told)
     }
 
@@ -132,10 +134,6 @@ impl Authority {
         let copies = Copies::new(&self.folder);
         aside(move || Ok(copies.stamped(&origin)?)).await
     }
-}
-
-fn is_signed(note: &SignedCheckpoint, keys: &[VerifierKey]) -> bool {
-    keys.iter().any(|key| note.is_signed_by(key))
 }
 
 fn time(stamp: Stamp) -> Timestamp {

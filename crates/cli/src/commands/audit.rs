@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::output::{Output, Style};
+use crate::output::{Output, Style, plain};
 use crate::session::{Surroundings, environment};
 
 /// How old an entry is at which a checkpoint should cover it: six times what it takes at most.
@@ -98,7 +98,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             };
             let witnesses = match witness {
                 Some(folder) => Witnesses::folder(&folder),
-                None => Witnesses::of(&loaded)?,
+                None => Witnesses::of(&loaded, &environment)?,
             };
             let heard = Heard::from(&witnesses, store.as_ref()).await?;
             let key = trail_key.as_deref();
@@ -106,7 +106,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             return say(&report, known, strict, &heard, output);
         }
         Settings::Witness => {
-            let witnesses = Witnesses::of(&loaded)?;
+            let witnesses = Witnesses::of(&loaded, &environment)?;
             // What a killed process left unsigned is signed, so that it is handed over, too.
             if !witnesses.is_empty() && store.audit_origin().await.is_ok() {
                 store.conclude_audit().await?;
@@ -220,7 +220,7 @@ fn late(AuditLate { told, from, through, processes, others }: &AuditLate) -> Str
     format!(
         "note: the entries {from} to {through}, of process {}{others}, were found without a checkpoint when entry {told} was written, as a killed process leaves them, and are signed since: nothing proves that they were not changed before, nor that others did not stand there\n\
          hint: where no process was killed then, somebody may have cut the end off; only a witness (`audit.witness`), or a head from before, shows that",
-        processes.join(", ")
+        plain(&processes.join(", "))
     )
 }
 
@@ -279,6 +279,7 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
     }
     for AuditProcess { process, missing, last, unended } in processes {
         let ended = if *unended { "runs, or was killed" } else { "is missing entries" };
+        let process = plain(process);
         notices.push(format!(
             "process {process} {ended}: its last entry is number {last}, {missing} are missing"
         ));
@@ -378,4 +379,16 @@ async fn rotate(store: &dyn Store, output: &Output) -> Result<(), Error> {
     }
     output.say("give the new key to whoever checks proofs and checkpoints of this trail");
     Ok(output.text(&format!("{} signs now, in place of {}", rotated.key, rotated.was))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_process_drives_no_terminal() {
+        let processes = vec!["\u{1b}[2Jx\u{202e}".to_owned()];
+        let told = late(&AuditLate { told: 9, from: 1, through: 8, processes, others: 0 });
+        assert!(told.contains("x") && !told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+    }
 }

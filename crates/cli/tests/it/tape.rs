@@ -90,6 +90,11 @@ fn what_is_recorded_is_read_with_the_key_and_has_no_secret() {
         let refused = user.run(&[args, &["--identity", &key]].concat());
         assert!(refused.code == Some(1) && refused.err.contains("others can read"), "{}", refused.whole());
     }
+    // A part of a file might hold another key than the whole.
+    let padded = std::fs::read_to_string(&other).unwrap() + &"# more\n".repeat(10_000);
+    std::fs::write(&other, padded).unwrap();
+    let refused = user.run(&["tape", "show", "--identity", &other]);
+    assert!(refused.code == Some(1) && refused.err.contains("more than 64 KiB"), "{}", refused.whole());
     let again = user.run(&["tape", "keygen", &key]);
     assert_eq!(again.code, Some(1), "a key is not overwritten: {}", again.whole());
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{
-    ApprovalRoute, ApprovalSettings, Attendance, BlockCause, Engine, HookOptions, Keeping, Masker, Receipt,
+    ApprovalRoute, ApprovalSettings, Attendance, BlockCause, Engine, HookOptions, Keeping, Receipt,
     ReceiptSink, Routes, Substituted, ToolVerdict, Verdict, tool_call_digest,
 };
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
@@ -17,7 +17,7 @@ use backstop_store::{
     Answerer, ApprovalFilter, ApprovalRecord, ApprovalStatus, Identity, KnownBy, NewApproval, People,
     PersonName, PersonsAnswer, ResolveError, Store, Timestamp,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -282,18 +282,6 @@ async fn whoever_changes_a_call_asks_for_it(store: Arc<dyn Store>) {
     store.answer_approval(&asked.id, edit("alone", by("ann"))).await.unwrap();
     let verdict = call.await.unwrap();
     assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
-}
-
-/// Hides one word.
-#[derive(Debug)]
-struct Word;
-
-impl Masker for Word {
-    fn mask(&self, value: &mut Value) -> usize {
-        let text = value.to_string();
-        *value = serde_json::from_str(&text.replace("hunter2", "*******")).unwrap();
-        text.matches("hunter2").count()
-    }
 }
 
 async fn what_was_masked_goes_back_to_where_it_stood(store: Arc<dyn Store>) {

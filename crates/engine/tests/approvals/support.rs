@@ -3,12 +3,26 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backstop_engine::{ApprovalSettings, AskFuture, Asker, Attendance, Engine, HookOptions, ToolVerdict};
+use backstop_engine::{
+    ApprovalSettings, AskFuture, Asker, Attendance, Engine, HookOptions, Masker, ToolVerdict,
+};
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, CallContext, Decision, OwnerId, Resolution, TimeoutBehavior, hook_fn};
 use backstop_store::{ApprovalFilter, ApprovalRecord, ApprovalStatus, SqliteStore, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// Masks one word.
+#[derive(Debug)]
+pub(crate) struct Word;
+
+impl Masker for Word {
+    fn mask(&self, value: &mut Value) -> usize {
+        let text = value.to_string();
+        *value = serde_json::from_str(&text.replace("hunter2", "*******")).unwrap();
+        text.matches("hunter2").count()
+    }
+}
 
 pub(crate) struct Form {
     pub(crate) store: Arc<dyn Store>,

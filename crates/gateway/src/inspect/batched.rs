@@ -91,20 +91,15 @@ pub(super) fn withdraw(shared: &Shared, requests: Vec<Arc<Counted>>) {
 mod tests {
     use std::time::Duration;
 
-    use backstop_engine::{Engine, HookOptions};
-    use backstop_hooks::{OwnerId, async_hook_fn};
     use tokio::task::yield_now;
     use tokio::time::sleep;
 
     use super::*;
-    use crate::inspect::{HookSettings, Hooks};
+    use crate::inspect::tests::hanging_at;
 
     #[tokio::test(start_paused = true)]
     async fn hooks_are_not_idle_before_they_were_told_what_is_withdrawn() {
-        let engine = Engine::builder().build();
-        let hangs = async_hook_fn::<ModelCallEnded, _, _>(|_, _| std::future::pending());
-        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
-        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let hooks = hanging_at::<ModelCallEnded>();
         let counted = Counted {
             call: Arc::new(CallContext::default()),
             id: CallId::new("c"),

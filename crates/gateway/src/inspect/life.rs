@@ -190,10 +190,11 @@ impl Hooks {
 #[cfg(test)]
 mod tests {
     use backstop_engine::HookOptions;
-    use backstop_hooks::{OwnerId, async_hook_fn, hook_fn};
+    use backstop_hooks::{OwnerId, hook_fn};
 
     use super::*;
     use crate::inspect::HookSettings;
+    use crate::inspect::tests::hanging_at;
 
     fn call(agent: &str, session: &str) -> Arc<CallContext> {
         Arc::new(CallContext {
@@ -257,10 +258,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hooks_that_still_watch_are_not_idle() {
-        let engine = Engine::builder().build();
-        let hangs = async_hook_fn::<SessionStart, _, _>(|_, _| std::future::pending());
-        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
-        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let hooks = hanging_at::<SessionStart>();
         heard(&hooks.0, &call("a", "s"), 1);
         assert!(!hooks.are_idle());
         // The budget of the hook ends it.
@@ -270,10 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_end_of_the_server_waits_two_seconds_for_all_conversations_together() {
-        let engine = Engine::builder().build();
-        let hangs = async_hook_fn::<SessionEnd, _, _>(|_, _| std::future::pending());
-        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
-        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let hooks = hanging_at::<SessionEnd>();
         for session in ["1", "2", "3", "4", "5"] {
             heard(&hooks.0, &call("a", session), 1);
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use backstop_engine::{Engine, HookOptions, RedactionStream, Settled, SpanEdit, SpanKind, SpanRedactor};
 use backstop_hooks::points::{AfterLlmCall, BeforeResponseEmit};
-use backstop_hooks::{CallContext, OwnerId, hook_fn};
+use backstop_hooks::{CallContext, OwnerId, Point, async_hook_fn, hook_fn};
 use backstop_llm::json_array::{ArrayDecoder, ArrayFrame};
 use backstop_llm::sse::{SseDecoder, SseEvent};
 use backstop_llm::{Api, ModelEvent};
@@ -24,6 +24,14 @@ use crate::exchange::{
     Answered, Body, Call, Exchange, Interceptor as _, Outgoing, Plan, Requested, Step, Watch,
 };
 use crate::operations::Permission;
+
+/// Hooks of which one at this point never answers.
+pub(super) fn hanging_at<P: Point>() -> Hooks {
+    let engine = Engine::builder().build();
+    let hangs = async_hook_fn::<P, _, _>(|_, _| std::future::pending());
+    engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
+    Hooks::new(engine, HookSettings::default()).unwrap()
+}
 
 const WIRES: [(Api, &str); 4] = [
     (Api::AnthropicMessages, "anthropic"),

@@ -121,21 +121,17 @@ async fn work(mut jobs: UnboundedReceiver<Job>, room: OwnedSemaphorePermit, unde
 mod tests {
     use std::time::Duration;
 
-    use backstop_engine::HookOptions;
     use backstop_hooks::points::{ModelCallEnded, ModelCallEndedEvent, ModelCallResult};
-    use backstop_hooks::{CallId, OwnerId, RunId, async_hook_fn};
+    use backstop_hooks::{CallId, RunId};
     use tokio::task::yield_now;
     use tokio::time::sleep;
 
     use super::*;
-    use crate::inspect::{HookSettings, Hooks};
+    use crate::inspect::tests::hanging_at;
 
     #[tokio::test(start_paused = true)]
     async fn hooks_are_not_idle_before_all_that_they_were_told_is_worked_off() {
-        let engine = Engine::builder().build();
-        let hangs = async_hook_fn::<ModelCallEnded, _, _>(|_, _| std::future::pending());
-        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
-        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let hooks = hanging_at::<ModelCallEnded>();
         let mut watchers = Watchers::new(&hooks.0, Arc::new(CallContext::default()), 100);
         watchers.tell::<ModelCallEnded>(|| {
             let (run, id) = (RunId::new("r"), CallId::new("c"));

@@ -134,6 +134,8 @@ impl<'a> Teller<'a> {
         for place in places.iter() {
             let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
             did |= self.tell_place(&to).await?;
+            // A service may have taken long: a token may have ended meanwhile.
+            self.forget_devices().await?;
         }
         let now = Timestamp::now();
         for notice in store.stale_notices(surface.name().as_str(), now, STALE).await? {

@@ -11,18 +11,21 @@
 //!
 //! No address of a device is in a log, an error or `Debug` output: whoever has one could have the service refuse us.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use backstop_hooks::Digest;
 use backstop_store::{AccessTokenId, Timestamp};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use thiserror::Error;
 use url::Url;
@@ -39,6 +42,9 @@ const MOST_OF_USER: usize = 8;
 const MOST: usize = 256;
 /// The largest file, in bytes.
 const MOST_BYTES: u64 = 2 << 20;
+/// How long a change waits for other processes.
+const LOCKED: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 /// The role of an address in its digest.
 const ROLE: &str = "web_push_device";
 
@@ -90,7 +96,7 @@ pub enum DeviceError {
     #[error("that device is told as somebody else's")]
     Taken,
     /// There is no room.
-    #[error("{MOST} devices are told, as many as may be")]
+    #[error("{MOST} devices are told, as many as may be\nhint: turn off those that nobody uses")]
     Full,
     /// Where they are kept can't be read or written.
     #[error("the list of devices can't be read or written: {0}")]
@@ -120,6 +126,8 @@ struct Inner {
     /// The origins of services that the operator named.
     named: Vec<Url>,
     read: Mutex<Option<(Stamp, Arc<[Device]>)>>,
+    /// Held by the change that is under way.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// By what it is seen that a file is another one.
@@ -140,7 +148,7 @@ impl fmt::Debug for Devices {
 impl Devices {
     /// Returns the devices that are kept in this file.
     pub(super) fn kept(path: PathBuf, named: Vec<Url>) -> Self {
-        Self(Arc::new(Inner { path, named, read: Mutex::default() }))
+        Self(Arc::new(Inner { path, named, read: Mutex::default(), turn: Arc::default() }))
     }
 
     /// Has a device told. `key` is the public key that it subscribed to.
@@ -218,12 +226,13 @@ impl Devices {
         change: impl FnOnce(&mut Vec<Device>) -> Result<T, DeviceError> + Send + 'static,
     ) -> Result<T, DeviceError> {
         let this = self.clone();
+        // One thread of this process at most waits for other processes; whoever leaves gives up their turn.
+        let turn = Arc::clone(&self.0.turn).lock_owned().await;
         let changing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let folder = this.0.path.parent().unwrap_or(Path::new("."));
             private_folder(folder).map_err(DeviceError::File)?;
-            let lock = File::options().create(true).truncate(false).write(true).open(folder.join("lock"));
-            let lock = lock.map_err(DeviceError::File)?;
-            lock.lock().map_err(DeviceError::File)?;
+            let _lock = locked(&folder.join("lock")).map_err(DeviceError::File)?;
             let mut all = match this.read(&key) {
                 Ok(all) => all,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -262,12 +271,22 @@ impl Devices {
             return Ok(Vec::new());
         }
         let list = list.get("devices").and_then(Value::as_array).ok_or_else(wrong)?;
-        let known: Vec<Device> = list.iter().take(MOST).filter_map(|one| self.device(one)).collect();
+        if list.len() > MOST {
+            let why = format!("it has more than {MOST} devices");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let (mut addresses, mut of_user) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
+        let known = list.iter().filter_map(|one| self.device(one)).filter(|one| {
+            let count = of_user.entry(one.user.clone()).or_default();
+            *count += 1;
+            *count <= MOST_OF_USER && addresses.insert(one.endpoint.clone())
+        });
+        let known: Vec<Device> = known.collect();
         if known.len() < list.len() {
             let count = list.len().saturating_sub(known.len());
             tracing::warn!(
                 count,
-                "some devices are not told: they can't be read, or nobody knows their push service"
+                "some devices are not told: they can't be read, nobody knows their push service, they stand there twice, or are too many of one person"
             );
         }
         Ok(known)
@@ -286,6 +305,24 @@ impl Devices {
             receiver: receiver(text("p256dh")?, text("auth")?)?,
             since: one.get("since").and_then(Value::as_i64)?,
         })
+    }
+}
+
+/// Holds a file against other processes until it is dropped.
+fn locked(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut how = File::options();
+    let lock = how.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags).open(path)?;
+    let until = Instant::now() + LOCKED;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "another program holds its lock"));
+            }
+        }
     }
 }
 

@@ -10,8 +10,8 @@
 //! - *Only push services are spoken to*, over TLS, whatever address a browser names.
 //! - *Whoever may no longer sign in is told nothing more*: the desk looks at the [tokens](devices) before it tells anything.
 //!
-//! Limits: devices of one process are told one after the other, so that one whose service is slow delays the others, by at most ten seconds each
-//! time, and less and less often. The push service learns that something was sent to the device, when, and how long it is.
+//! Limits: devices of one process are told one after the other, so that a service that gives no answer delays the devices of others, by at most
+//! ten seconds; then none of its devices is told for a minute. The push service learns that something was sent to the device, when, and how long it is.
 
 pub(crate) mod devices;
 mod seal;
@@ -19,20 +19,19 @@ mod services;
 mod vapid;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest, Secret, Severity};
 use backstop_http_client::tls::Trust;
 use backstop_store::{ApprovalStatus, Timestamp};
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use url::Url;
 
 use self::devices::{Added, Device, DeviceError, Devices, NewDevice};
@@ -47,6 +46,8 @@ pub use self::services::BadEndpoint;
 
 /// The longest push.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a service is left alone that gave no answer.
+const REST: Duration = Duration::from_secs(60);
 const MOST_BYTES: usize = 64 << 10;
 /// The most bytes of a text, which push services have to take when it is encrypted (RFC 8291, section 4).
 const MOST_TEXT: usize = 3_900;
@@ -83,6 +84,8 @@ pub struct WebPush {
     devices: Devices,
     browsers: Asker,
     operators: Asker,
+    /// The services that gave no answer, by origin, and until when they are left alone.
+    resting: Mutex<HashMap<String, Instant>>,
 }
 
 impl fmt::Debug for WebPush {
@@ -114,7 +117,8 @@ impl WebPush {
         let devices = Devices::kept(folder.join("devices.json"), services);
         let asker = |egress| Asker::trusting(trust.clone(), egress, PATIENCE, MOST_BYTES);
         let (browsers, operators) = (asker(Egress::Public), asker(egress));
-        Ok(Self { name, folder, key: known, about: console.to_string(), devices, browsers, operators })
+        let (about, resting) = (console.to_string(), Mutex::default());
+        Ok(Self { name, folder, key: known, about, devices, browsers, operators, resting })
     }
 
     /// Returns our public key, as browsers want it. It is made if there is none.
@@ -184,7 +188,18 @@ impl WebPush {
             Whose::Browsers => &self.browsers,
             Whose::Operators => &self.operators,
         };
-        let answer = asker.send(&device.endpoint, headers, body).await?;
+        let origin = device.endpoint.origin().ascii_serialization();
+        if let Some(after) = self.rests(&origin) {
+            let why = "its service gave no answer a moment ago".to_owned();
+            return Err(SurfaceError::Later { why, after: Some(after) });
+        }
+        let answer = match asker.send(&device.endpoint, headers, body).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.rest(origin);
+                return Err(error);
+            }
+        };
         if answer.status.is_success() {
             return Ok(());
         }
@@ -200,6 +215,18 @@ impl WebPush {
             ));
         }
         Err(answer.refusal())
+    }
+
+    /// Returns how long a service is left alone, if it is.
+    fn rests(&self, origin: &str) -> Option<Duration> {
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        resting.retain(|_, until| *until > now);
+        resting.get(origin).map(|until| until.saturating_duration_since(now))
+    }
+
+    fn rest(&self, origin: String) {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner).insert(origin, Instant::now() + REST);
     }
 
     fn headers(&self, device: &Device, how: &How) -> Option<HeaderMap> {
@@ -222,9 +249,7 @@ impl WebPush {
 
 /// Returns the topic of what is told of a question, by which what was not delivered yet is replaced: 32 characters that say nothing.
 fn topic(approval: &ApprovalId) -> String {
-    let digest = Digest::of_text(ROLE, approval.as_str()).to_string();
-    let hex = digest.rsplit(':').next().unwrap_or_default();
-    BASE64_URL_SAFE_NO_PAD.encode(hex).chars().take(32).collect()
+    Digest::of_text(ROLE, approval.as_str()).prefix(32)
 }
 
 /// Returns where a question is on the console, without where the console is: the device knows that.

@@ -15,6 +15,7 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use rustix::fs::OFlags;
 use serde_json::json;
 use url::{Origin, Url};
 use uuid::Uuid;
@@ -105,7 +106,14 @@ impl VapidKey {
 
 /// Makes a folder that is its owner's alone, where there is none.
 pub(super) fn private_folder(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    if found.is_dir() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let why =
+        format!("`{}` is a link, or others than its owner can enter it\nhint: chmod 700", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 /// Makes a file that is its owner's alone.
@@ -115,15 +123,13 @@ pub(super) fn private_file(path: &Path) -> io::Result<fs::File> {
 
 /// Reads a file that nobody but its owner can read or write.
 pub(super) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let looked = fs::symlink_metadata(path)?;
     let denied = |why: &str| io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned());
-    if !looked.is_file() {
-        return Err(denied("it is no file"));
-    }
-    let file = fs::File::open(path)?;
+    // Neither a link is followed, nor a pipe waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let opened = file.metadata()?;
-    if (opened.dev(), opened.ino()) != (looked.dev(), looked.ino()) {
-        return Err(denied("it was exchanged while it was opened"));
+    if !opened.is_file() {
+        return Err(denied("it is no file"));
     }
     if opened.mode() & 0o077 != 0 {
         return Err(denied("others than its owner can read or write it\nhint: chmod 600"));
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn a_token_is_for_one_service_and_for_half_a_day() {
         let folder = tempfile::tempdir().unwrap();
-        let key = VapidKey::kept(&folder.path().join("key")).unwrap();
+        let key = VapidKey::kept(&folder.path().join("own/key")).unwrap();
         let now = Timestamp::from_millis(1_700_000_000_000);
         let endpoint = "https://push.example:8443/secret/path?x=1".parse().unwrap();
         let header = key.authorization(&endpoint, "https://backstop.example/", now).unwrap();

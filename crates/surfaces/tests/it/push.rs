@@ -301,6 +301,13 @@ async fn what_the_file_says_is_judged_as_what_a_browser_says() {
     // What subscribed to another key would be refused by the service.
     assert_eq!(put(&|all| all["key"] = json!("other")), 0);
     assert_eq!(put(&|all| all["devices"] = json!({})), 0);
+    // The same address is told once, and too long a list is none, whoever is at its end.
+    let many = |all: &mut Value, count: usize| {
+        let one = all["devices"][0].clone();
+        all["devices"] = vec![one; count].into();
+    };
+    assert_eq!(put(&|all| many(all, 200)), 1);
+    assert_eq!(put(&|all| many(all, 257)), 0);
     assert_eq!(put(&|_| {}), 1);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
     assert!(web_push.places().is_empty(), "others could have written it");

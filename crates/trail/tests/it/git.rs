@@ -37,7 +37,8 @@ fn branches(repository: &Path) -> GitBranches {
 }
 
 fn settings(url: &str, budget: Duration) -> GitSettings {
-    GitSettings { url: url.to_owned(), ssh_key: None, known_hosts: None, authorities: None, budget }
+    let scratch = std::env::temp_dir();
+    GitSettings { url: url.to_owned(), ssh_key: None, known_hosts: None, authorities: None, budget, scratch }
 }
 
 fn signed(place: &Place, more: u64) -> SignedCheckpoint {
@@ -123,6 +124,49 @@ fn a_branch_that_was_written_anew_or_removed_is_told() {
     // As it was, all is well.
     git(&elsewhere, &["update-ref", &name, &before]);
     add(&ours);
+}
+
+#[test]
+fn a_merge_hides_nothing_that_was_pushed() {
+    let place = Place::new();
+    let elsewhere = repository(&place);
+    let ours = branches(&elsewhere);
+    let note = signed(&place, 3);
+    let origin = note.checkpoint().origin.clone();
+    ours.add(ours.newest(&origin).unwrap(), &note).unwrap();
+    for _ in 0..2 {
+        ours.add(ours.newest(&origin).unwrap(), &signed(&place, 1)).unwrap();
+    }
+    // Whoever may only add puts the first one in front again, with all others behind the second parent.
+    let name = branch(&elsewhere);
+    let tree = git(&elsewhere, &["rev-parse", &format!("{name}~2^{{tree}}")]);
+    let first = format!("{name}~2");
+    let merge = git(&elsewhere, &["commit-tree", &tree, "-p", &first, "-p", &name, "-m", "x"]);
+    git(&elsewhere, &["update-ref", &name, &merge]);
+    let all = ours.all(&origin).unwrap();
+    let mut kept = sizes(&all.notes);
+    assert_eq!(kept.first(), Some(&3), "the newest commit comes first");
+    kept.sort_unstable();
+    assert_eq!((kept, all.unreadable, all.is_cut), (vec![3, 3, 4, 5], 0, false));
+}
+
+#[test]
+fn branches_of_other_logs_are_others_and_nothing_stays_behind() {
+    let place = Place::new();
+    let elsewhere = repository(&place);
+    let scratch = place.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let url = format!("file://{}", elsewhere.display());
+    let settings = GitSettings { scratch: scratch.clone(), ..settings(&url, Duration::from_mins(1)) };
+    let ours = GitBranches::new(settings);
+    let note = signed(&place, 3);
+    let origin = note.checkpoint().origin.clone();
+    let newest = ours.newest(&origin).unwrap();
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1, "it is where it was told to be");
+    ours.add(newest, &note).unwrap();
+    assert!(ours.newest("another/log").unwrap().notes.is_empty());
+    assert_eq!(ours.newest(&origin).unwrap().notes.len(), 1);
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
 }
 
 #[test]

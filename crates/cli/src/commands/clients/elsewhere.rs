@@ -25,7 +25,7 @@ pub(super) async fn look(surroundings: &Surroundings) -> Vec<Check> {
     let loaded = operators.loaded;
     let each = each_surface(&loaded, &|name| surroundings.variable(name));
     let mut checks: Vec<Check> = each.iter().map(|(key, made)| surface(key, made, &loaded)).collect();
-    match (Witnesses::of(&loaded), surroundings.store(&loaded)) {
+    match (Witnesses::of(&loaded, &|name| surroundings.variable(name)), surroundings.store(&loaded)) {
         (Err(error), _) => {
             checks.push(check(Grade::Failed, format!("`audit.witness` can't be used: {error}"), None));
         }

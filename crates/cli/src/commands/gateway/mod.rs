@@ -114,7 +114,7 @@ impl Running {
             Listen::ForRun { .. } => surfaces::Surfaces::default(),
             Listen::Nowhere | Listen::Unless(_) => surfaces::surfaces(&loaded, &environment)?,
         };
-        let witnesses = Witnesses::of(&loaded)?;
+        let witnesses = Witnesses::of(&loaded, &environment)?;
         let mut how = backstop::gateway_hooks(&loaded);
         let heard = Arc::<Heard>::default();
         let hold = match &listen {
@@ -254,7 +254,7 @@ impl Running {
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
         let told = surfaces::surfaces(&loaded, &environment)?;
-        let witnesses = Witnesses::of(&loaded)?;
+        let witnesses = Witnesses::of(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);
         let mut builder = builder(loaded, surroundings);
         if let Some(desk) = &self.desk {

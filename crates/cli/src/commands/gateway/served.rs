@@ -1,6 +1,7 @@
 //! The configuration of `backstop serve`, as its API shows it and has it read anew.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -107,16 +108,13 @@ fn shown(loaded: &Loaded) -> ShownConfiguration {
 /// variable stands for several values, and what is wrong with all of them is told.
 fn checked(text: &str, types: &HookTypes) -> CheckedConfiguration {
     let source = [Source::new(LayerKind::Operator, TEXT, text)];
-    // In the order in which they are met, which numbers them.
-    let variables: RefCell<Vec<String>> = RefCell::default();
+    // Numbered in the order in which they are met.
+    let variables: RefCell<BTreeMap<String, u32>> = RefCell::default();
     let mut all = STAND_INS.iter().map(|value| {
         let environment = |name: &str| {
             let mut variables = variables.borrow_mut();
-            let index = variables.iter().position(|known| known == name).unwrap_or_else(|| {
-                variables.push(name.to_owned());
-                variables.len().saturating_sub(1)
-            });
-            Some(value(u32::try_from(index).ok()?.saturating_add(1)))
+            let next = u32::try_from(variables.len()).ok()?.saturating_add(1);
+            Some(value(*variables.entry(name.to_owned()).or_insert(next)))
         };
         load_sources(&source, types, &environment).as_ref().err().map(told).unwrap_or_default()
     });
@@ -124,9 +122,7 @@ fn checked(text: &str, types: &HookTypes) -> CheckedConfiguration {
     let problems = all.fold(first, |problems, others| {
         problems.into_iter().filter(|problem| others.contains(problem)).collect()
     });
-    let mut variables = variables.into_inner();
-    variables.sort();
-    CheckedConfiguration { problems, variables }
+    CheckedConfiguration { problems, variables: variables.into_inner().into_keys().collect() }
 }
 
 fn told(error: &ConfigError) -> Vec<ConfigurationProblem> {

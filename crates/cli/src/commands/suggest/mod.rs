@@ -116,7 +116,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             gathered.add(&policy, call).await;
         }
     }
-    let ended = reading.end()?;
+    let mut ended = reading.end()?;
     let (candidates, mut counts) = gathered.candidates(min);
     let mut trials = Vec::new();
     for candidate in candidates {
@@ -138,6 +138,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
                     trial.try_on(&call, &now).await;
                 }
             }
+        }
+        // What is gone by now was not tried.
+        if reading.exit() != Exit::Success {
+            ended = Exit::Incomplete;
         }
     }
     policy.shut_down().await;

@@ -84,6 +84,8 @@ pub(super) fn identity(path: &Path) -> Result<Identity, Error> {
     let refused = match (met.is_file(), met.mode() & 0o077 == 0) {
         (false, _) => Some("it is no file"),
         (true, false) => Some("others can read it, too\nhint: `chmod 600` it, or make a new key"),
+        // A part of it might hold another key than the whole.
+        (true, true) if met.len() > MOST_KEY_BYTES => Some("it has more than 64 KiB"),
         (true, true) => None,
     };
     if let Some(why) = refused {

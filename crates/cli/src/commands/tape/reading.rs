@@ -114,6 +114,11 @@ impl<'s> Reading<'s> {
     }
 
     /// Says what was not there. Returns how a command ends that read all there was.
+    pub(in crate::commands) fn exit(&self) -> Exit {
+        self.found.exit()
+    }
+
+    /// Says what was not there, and returns how it ended.
     pub(in crate::commands) fn end(self) -> Result<Exit, Error> {
         let exit = self.found.exit();
         let Found { opened, foreign, damaged, open, torn, unread, missing } = self.found;
