@@ -379,7 +379,7 @@ impl Scratch {
         let mut folders = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
-        folders.create(&folder)?;
+        folders.recursive(true).create(&folder)?;
         Ok(Self(folder))
     }
 }

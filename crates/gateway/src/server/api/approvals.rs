@@ -203,13 +203,13 @@ pub(super) struct Whole {
 #[schemars(extend("allOf" = [
     {
         "if": {"properties": {"decision": {"const": "edit"}}},
-        "then": {"required": ["arguments"], "properties": {"arguments": {"type": "object"}}},
-        "else": {"properties": {"arguments": {"type": "null"}}},
+        "then": {"required": ["arguments"]},
+        "else": {"properties": {"arguments": false}},
     },
     {
         "if": {"properties": {"decision": {"const": "respond"}}},
-        "then": {"required": ["result"], "properties": {"result": {"type": "string"}}},
-        "else": {"properties": {"result": {"type": "null"}}},
+        "then": {"required": ["result"]},
+        "else": {"properties": {"result": false}},
     },
 ]))]
 pub(super) struct Given {
