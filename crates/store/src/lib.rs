@@ -35,6 +35,8 @@ mod retention;
 mod runs;
 mod sessions;
 #[cfg(feature = "sqlite")]
+mod sql;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod time;
 mod transcript;
@@ -90,7 +92,9 @@ pub use retention::{
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use sql::SqlStore;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{DEFAULT_BUSY_TIMEOUT, Database as SqliteDatabase, SqliteStore};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{
     Change, Entry, Erasure, Listed, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore,

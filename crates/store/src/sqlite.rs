@@ -5,52 +5,31 @@
 //! its owner. Commits are synced to disk before they are reported, because an allowance that was used
 //! up must not come back after a power failure. The audit trail is a log of its own in a folder beside the file.
 
-mod access_tokens;
-mod approvals;
 mod audit;
-mod budgets;
 mod database;
-mod decisions;
-mod extensions;
-mod grants;
-mod injections;
 mod lookout;
 mod migrations;
-mod notices;
 mod open;
 mod pages;
 mod pruning;
-mod retention;
-mod row;
-mod runs;
-mod sessions;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod trail;
-mod transcript;
-mod votes;
+pub(crate) mod trail;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use self::database::Database;
+pub(crate) use self::audit::say;
+pub use self::database::Database;
 use self::trail::Trail;
 use crate::StoreError;
-use crate::approvals::wait::Seats;
+use crate::sql::SqlStore;
 
 /// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State in a SQLite file.
-#[derive(Debug)]
-pub struct SqliteStore {
-    database: Database,
-    trail: Trail,
-    /// Those who wait for answers.
-    seats: Arc<Seats>,
-}
+pub type SqliteStore = SqlStore<Database>;
 
 impl SqliteStore {
     /// Creates a store for the file at `path`. Nothing is opened or created before the first operation.
@@ -62,7 +41,7 @@ impl SqliteStore {
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
         let path = path.into();
         let trail = Trail::beside(&path);
-        Self { database: Database::new(path, wait, trail.clone()), trail, seats: Arc::default() }
+        Self::over(Database::new(path, wait, trail.clone()), trail)
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.
@@ -80,11 +59,6 @@ impl SqliteStore {
     /// Returns the file.
     pub fn path(&self) -> &Path {
         self.database.path()
-    }
-
-    /// Returns the folder of the audit trail.
-    pub fn trail(&self) -> &Path {
-        self.trail.folder()
     }
 
     /// Returns the folder of the audit trail of the database at `path`: beside it, with the name of the database and the extension `trail`.

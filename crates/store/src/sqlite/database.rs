@@ -1,39 +1,27 @@
 //! The thread that owns the connection, and how operations reach it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audit::{SaidError, write_said};
 use super::trail::Trail;
-use super::{open, texts};
+use super::{lookout, open};
+use crate::approvals::wait::Seats;
+use crate::sql::{Area, Db, Driver, Fault, SqlError};
 use crate::{Erasure, StoreError, StoreErrorKind};
 
 /// How many operations may wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
 
-/// What ends an operation early and undoes it.
-pub(super) enum Fault<E> {
-    /// The database failed.
-    Sql(rusqlite::Error),
-    /// The operation can't be done in this state of the data.
-    Refused(E),
-}
-
-impl<E> From<rusqlite::Error> for Fault<E> {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// The way to the thread, which is started with the first operation.
+/// A database in a file: the way to its thread, which is started with the first operation.
 #[derive(Debug)]
-pub(super) struct Database {
+pub struct Database {
     path: PathBuf,
     busy_timeout: Duration,
     trail: Trail,
@@ -49,46 +37,10 @@ impl Database {
         &self.path
     }
 
-    /// An operation that only reads; it sees one state of the data.
-    pub(super) async fn read<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.run(|worker| worker.transaction(TransactionBehavior::Deferred, work)).await
-    }
-
-    /// An operation that may write; no other process writes between its beginning and its end.
-    pub(super) async fn write<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
-    }
-
-    /// An operation that takes text out, which is then wiped from the files.
-    pub(super) async fn erase<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<(T, Erasure), E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.run(|worker| worker.erase(work)).await
-    }
-
     /// Gives the space of wiped texts back.
     pub(super) async fn reclaim(&self) -> Result<(), StoreError> {
         self.run(|worker| {
-            let done = texts::reclaim(worker.connection()?);
+            let done = worker.connection()?.execute_batch(RECLAIM);
             worker.wipe(worker.busy_timeout);
             done.map_err(|error| worker.failed(&error))
         })
@@ -152,6 +104,60 @@ impl Database {
     }
 }
 
+impl Driver for Database {
+    async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.transaction(TransactionBehavior::Deferred, work)).await
+    }
+
+    /// No other process writes anywhere in the file meanwhile.
+    async fn write<T, E>(
+        &self,
+        _area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
+    }
+
+    /// The text is wiped from the files.
+    async fn erase<T, E>(
+        &self,
+        _area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<(T, Erasure), E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(|worker| worker.erase(work)).await
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        let written = self.write(Area::Everything, |db| {
+            // The version in the header is written anew, which takes room, a lock and the disk as any row does.
+            let version: i64 = db.one("PRAGMA user_version", &[], |row| row.get(0))?;
+            db.execute(&format!("PRAGMA user_version = {version}"), &[])?;
+            Ok::<_, Fault<StoreError>>(())
+        });
+        written.await
+    }
+
+    fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError> {
+        lookout::start(self.path.clone(), Arc::clone(seats))
+            .map_err(|error| StoreError::because(&self.place(), StoreErrorKind::Stopped, error))
+    }
+}
+
 /// What the thread owns.
 struct Worker {
     place: String,
@@ -166,7 +172,7 @@ impl Worker {
     fn transaction<T, E: From<StoreError>>(
         &mut self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
         let trail = self.trail.clone();
         let result = transact(self.connection()?, behavior, &trail, work);
@@ -175,17 +181,18 @@ impl Worker {
         }
         result.map_err(|fault| match fault {
             Fault::Refused(refused) => refused,
-            Fault::Sql(error) => E::from(self.failed(&error)),
+            Fault::Sql(SqlError::Sqlite(error)) => E::from(self.failed(&error)),
+            Fault::Sql(error) => E::from(self.misread(&error)),
         })
     }
 
     fn erase<T, E: From<StoreError>>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<(T, Erasure), E> {
-        let answer = self.transaction(TransactionBehavior::Immediate, |transaction| {
-            let answer = work(transaction)?;
-            transaction.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", [])?;
+        let answer = self.transaction(TransactionBehavior::Immediate, |db| {
+            let answer = work(db)?;
+            db.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", &[])?;
             Ok(answer)
         })?;
         self.wipe(self.busy_timeout);
@@ -221,6 +228,17 @@ impl Worker {
         Ok(self.connection.insert(connection))
     }
 
+    /// Describes a value that can't be read or written. The connection is given up, as after other failures.
+    fn misread(&mut self, error: &SqlError) -> StoreError {
+        self.connection = None;
+        match error {
+            SqlError::Unreadable => {
+                StoreError::because(&self.place, StoreErrorKind::Corrupt, "a row can't be read")
+            }
+            _ => StoreError::because(&self.place, StoreErrorKind::Internal, "a value can't be written"),
+        }
+    }
+
     /// Describes a failure. Unless somebody else merely held the database, the connection is given up:
     /// the next operation starts from a fresh one.
     fn failed(&mut self, error: &rusqlite::Error) -> StoreError {
@@ -231,18 +249,23 @@ impl Worker {
     }
 }
 
+/// Gives the space of wiped texts back to the file system, by writing the whole database anew.
+const RECLAIM: &str = "DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM entries WHERE entries.text = text_id) \
+                       AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.text = text_id); \
+                       VACUUM;";
+
 fn transact<T, E: From<StoreError>>(
     connection: &mut Connection,
     behavior: TransactionBehavior,
     trail: &Trail,
-    work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+    work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
 ) -> Result<T, Fault<E>> {
     let transaction = connection.transaction_with_behavior(behavior)?;
-    let answer = work(&transaction)?;
+    let answer = work(&Db::Sqlite(&transaction))?;
     if matches!(behavior, TransactionBehavior::Immediate) {
         // INVARIANT (said): what a transaction says is in the trail before the transaction counts.
         write_said(&transaction, trail).map_err(|error| match error {
-            SaidError::Sql(error) => Fault::Sql(error),
+            SaidError::Sql(error) => error.into(),
             SaidError::Trail(error) => Fault::Refused(error.into()),
         })?;
     }

@@ -25,7 +25,7 @@ use crate::{
 
 /// The trail of a database.
 #[derive(Clone, Debug)]
-pub(super) struct Trail {
+pub(crate) struct Trail {
     pub(super) options: Options,
     writer: Writer,
 }
@@ -37,7 +37,7 @@ impl Trail {
         Self { writer: Writer::new(options.clone()), options }
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.options.folder
     }
 

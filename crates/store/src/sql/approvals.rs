@@ -1,29 +1,25 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
-use rusqlite::{Connection, Row, ToSql, params};
 
-use super::SqliteStore;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
-use super::votes::{self, VOTES};
-use super::{audit, lookout, texts};
+use super::votes;
+use super::{Area, Db, Driver, Row, SqlResult, SqlStore, ToValue, params, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
     AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview,
-    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, TooMany,
-    Uptime,
+    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, Timestamp, TooMany, Uptime,
 };
 
 /// The most questions of which the arguments are wiped at once.
 const MOST_WIPED: usize = 64;
 
 #[async_trait]
-impl ApprovalStore for SqliteStore {
+impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn file_approval(
         &self,
         request: NewApproval,
@@ -92,17 +88,14 @@ impl ApprovalStore for SqliteStore {
         self.database
             .read(move |db| {
                 let count = format!("SELECT count(*) FROM approvals WHERE {OPEN}");
-                let all: i64 = db.prepare_cached(&count)?.query_row([until], |row| row.get(0))?;
+                let all: i64 = db.one(&count, params![until], |row| row.get(0))?;
                 // By numbers alone at first: what people are shown of them is large.
                 let clause = format!(
                     "WHERE row IN (SELECT row FROM approvals WHERE {OPEN} ORDER BY {IN_ORDER} LIMIT ?2 OFFSET ?3) \
                      ORDER BY {IN_ORDER}"
                 );
-                let sql = select_sql(&clause);
-                let mut found = db.prepare_cached(&sql)?;
-                let values: &[&dyn ToSql] = &[&until, &limit, &skip];
-                let records = found.query_map(values, |row| record(row).map(ApprovalRecord::listed))?;
-                let records = records.collect::<rusqlite::Result<_>>()?;
+                let sql = select_sql(db, &clause);
+                let records = db.all(&sql, params![until, limit, skip], |row| record(row).map(ApprovalRecord::listed))?;
                 Ok(OpenApprovals { records, all: usize::try_from(all).unwrap_or_default() })
             })
             .await
@@ -114,7 +107,7 @@ impl ApprovalStore for SqliteStore {
                 let sql = "SELECT (SELECT count(*) FROM approvals WHERE status = 'pending'), \
                            (SELECT coalesce(max(row), 0) FROM approvals) \
                            + (SELECT coalesce(max(change), 0) FROM approval_changes)";
-                Ok(db.prepare_cached(sql)?.query_row([], |row| {
+                Ok(db.one(sql, params![], |row| {
                     let (waiting, mark): (i64, i64) = (row.get(0)?, row.get(1)?);
                     Ok(Overview {
                         waiting: usize::try_from(waiting).unwrap_or_default(),
@@ -130,7 +123,7 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
-        let step = move |db: &Connection, record: &ApprovalRecord| {
+        let step = move |db: &Db<'_>, record: &ApprovalRecord| {
             let answer = PersonsAnswer { by: votes::vouched(db, answer.by)?, ..answer };
             Ok(machine::resolve(record, &answer))
         };
@@ -157,7 +150,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         let (session, run) = (session.clone(), run.clone());
-        let changed = self.database.write(move |db| {
+        let changed = self.database.write(Area::Questions, move |db| {
             let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
             let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
             Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
@@ -172,7 +165,7 @@ impl ApprovalStore for SqliteStore {
         if found?.is_empty() {
             return Ok(Vec::new());
         }
-        let changed = self.database.write(move |db| {
+        let changed = self.database.write(Area::Questions, move |db| {
             let due = due(db, now)?;
             Ok(step_all(db, due, |record| machine::expire(record, now))?)
         });
@@ -196,7 +189,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
         let digest = *digest;
-        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::consume(record, &digest, now));
+        let step = move |_: &Db<'_>, record: &ApprovalRecord| Ok(machine::consume(record, &digest, now));
         let stepped: Result<_, ConsumeError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -209,7 +202,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
         let (of, digest) = (id.clone(), *digest);
-        let taken = self.database.erase::<_, StoreError>(move |db| {
+        let taken = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
             let Step { next, answer, .. } = machine::take_given(&record, &digest, now);
             let mut taken = record.clone();
@@ -233,7 +226,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
         let by = by.clone();
-        let step = move |db: &Connection, record: &ApprovalRecord| {
+        let step = move |db: &Db<'_>, record: &ApprovalRecord| {
             Ok(machine::allow_later(record, &votes::vouched(db, by)?, ttl, now))
         };
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
@@ -247,7 +240,7 @@ impl ApprovalStore for SqliteStore {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
-        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::keep(record, ttl, now));
+        let step = move |_: &Db<'_>, record: &ApprovalRecord| Ok(machine::keep(record, ttl, now));
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -260,7 +253,7 @@ impl ApprovalStore for SqliteStore {
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let scope = scope.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let clause = "WHERE status = 'allowed' AND digest = ?1 ORDER BY row";
                 for mut record in select(db, clause, &[&scope.digest.to_string()])? {
                     let Step { next, answer, .. } = machine::take(&record, &scope, now);
@@ -280,7 +273,7 @@ impl ApprovalStore for SqliteStore {
         until: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let watch = || match self.seats.wants_watch() {
-            true => self.look_out(),
+            true => self.database.watch(&self.seats).inspect_err(|_| self.seats.lose_watch()),
             false => Ok(()),
         };
         wait::wait_answered(self, &self.seats, id, Timestamp::now().until(until), watch).await
@@ -305,24 +298,19 @@ const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'd
                               OR (status IN ('unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
                               AND expires_at < ?1)) LIMIT ?2";
 
-impl SqliteStore {
+#[expect(private_bounds, reason = "there are no drivers but our own")]
+impl<D: Driver> SqlStore<D> {
     /// Wipes arguments that nobody needs to be shown any more.
     async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
         let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
         let sql = format!("SELECT id FROM approvals {PAST_ANSWERING}");
-        let past: Result<Vec<String>, StoreError> = self
-            .database
-            .read(move |db| {
-                let mut statement = db.prepare_cached(&sql)?;
-                let ids = statement.query_map(params![before, most], |row| row.get(0))?;
-                Ok(ids.collect::<Result<_, _>>()?)
-            })
-            .await;
+        let past: Result<Vec<String>, StoreError> =
+            self.database.read(move |db| Ok(db.all(&sql, params![before, most], |row| row.get(0))?)).await;
         let past = past?;
         if past.is_empty() {
             return Ok(());
         }
-        let wiped = self.database.erase::<_, StoreError>(move |db| {
+        let wiped = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             for id in past {
                 let Some(mut record) = find(db, &id.into())? else { continue };
                 if machine::is_past_answering(&record, now) {
@@ -342,7 +330,7 @@ impl SqliteStore {
         change: impl FnOnce(&mut NewApproval) + Send + 'static,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let id = id.clone();
-        let rewritten = self.database.erase::<_, StoreError>(move |db| {
+        let rewritten = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             let Some(mut record) = find(db, &id)? else { return Ok(None) };
             change(&mut record.request);
             rewrite(db, &record)?;
@@ -361,7 +349,7 @@ impl SqliteStore {
         let agent = request.agent.clone();
         let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
             .database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 if let ApprovalState::Unattended { .. } = state {
                     let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
                     let (digest, session) = (request.digest.to_string(), request.session.as_str());
@@ -386,14 +374,14 @@ impl SqliteStore {
     async fn step<T, E>(
         &self,
         id: &ApprovalId,
-        step: impl FnOnce(&Connection, &ApprovalRecord) -> rusqlite::Result<Step<T>> + Send + 'static,
+        step: impl FnOnce(&Db<'_>, &ApprovalRecord) -> SqlResult<Step<T>> + Send + 'static,
     ) -> Result<Option<(ApprovalRecord, T)>, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let of = id.clone();
-        let stepped = self.database.write(move |db| {
+        let stepped = self.database.write(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
             let Step { vote, next, given, answer } = step(db, &record)?;
             if let Some(voted) = vote {
@@ -420,38 +408,29 @@ impl SqliteStore {
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         changed.inspect(|changed| changed.iter().for_each(|record| self.seats.wake(&record.id)))
     }
-
-    /// Looks for answers of other processes from now on, as long as somebody waits.
-    fn look_out(&self) -> Result<(), StoreError> {
-        let (path, seats) = (self.path().to_path_buf(), Arc::clone(&self.seats));
-        lookout::start(path, seats).map_err(|error| {
-            self.seats.lose_watch();
-            StoreError::because(&self.path().display().to_string(), StoreErrorKind::Stopped, error)
-        })
-    }
 }
 
 /// Writes the request of a record anew, and wipes what it said before.
-fn rewrite(db: &Connection, record: &ApprovalRecord) -> rusqlite::Result<()> {
+fn rewrite(db: &Db<'_>, record: &ApprovalRecord) -> SqlResult<()> {
     texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&record.id.as_str()])?;
     let json = to_json(&record.request)?;
     let sql = "UPDATE approvals SET text = ?2, has_arguments = ?3 WHERE id = ?1";
-    let has_arguments = record.request.has_arguments();
-    db.prepare_cached(sql)?.execute(params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
+    let has_arguments = i64::from(record.request.has_arguments());
+    db.execute(sql, params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
     Ok(())
 }
 
-fn free_code(db: &Connection) -> rusqlite::Result<String> {
+fn free_code(db: &Db<'_>) -> SqlResult<String> {
     loop {
         let code = code::random_code();
-        if !db.prepare_cached("SELECT 1 FROM approvals WHERE code = ?1")?.exists([&code])? {
+        if !db.exists("SELECT 1 FROM approvals WHERE code = ?1", params![&code])? {
             return Ok(code);
         }
     }
 }
 
 /// The questions whose last moment has passed, by [`NewApproval::is_over`].
-fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>> {
+fn due(db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<ApprovalRecord>> {
     let uptime = Uptime::now();
     let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
     let clause = "WHERE status = 'pending' \
@@ -459,56 +438,59 @@ fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>>
     select(db, clause, &[&now, &boot, &at.map(Count)])
 }
 
-fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::Result<()> {
+fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> {
     let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state, \
                deadline_boot, deadline_at, agent, created_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let (boot, at) = record.request.deadline.as_ref().map(Uptime::parts).unzip();
-    db.prepare_cached(sql)?.execute(params![
-        record.id.as_str(),
-        record.code,
-        record.request.session.as_str(),
-        record.request.run.as_ref().map(RunId::as_str),
-        record.request.digest.to_string(),
-        record.request.expires_at,
-        Word(record.state.status()),
-        texts::put(db, request)?,
-        AsJson(&record.state),
-        boot,
-        at.map(Count),
-        record.request.agent.as_str(),
-        record.request.created_at,
-    ])?;
+    db.execute(
+        sql,
+        params![
+            record.id.as_str(),
+            record.code,
+            record.request.session.as_str(),
+            record.request.run.as_ref().map(RunId::as_str),
+            record.request.digest.to_string(),
+            record.request.expires_at,
+            Word(record.state.status()),
+            texts::put(db, request)?,
+            AsJson(&record.state),
+            boot,
+            at.map(Count),
+            record.request.agent.as_str(),
+            record.request.created_at,
+        ],
+    )?;
     Ok(())
 }
 
-fn find(db: &Connection, id: &ApprovalId) -> rusqlite::Result<Option<ApprovalRecord>> {
+fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
     Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
 }
 
-fn select(db: &Connection, clause: &str, values: &[&dyn ToSql]) -> rusqlite::Result<Vec<ApprovalRecord>> {
-    db.prepare_cached(&select_sql(clause))?.query_map(values, record)?.collect()
+fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
+    db.all(&select_sql(db, clause), values, record)
 }
 
-fn select_sql(clause: &str) -> String {
-    format!("SELECT *, {VOTES} AS votes FROM approvals JOIN texts ON text_id = text {clause}")
+fn select_sql(db: &Db<'_>, clause: &str) -> String {
+    format!("SELECT *, {} AS votes FROM approvals JOIN texts ON text_id = text {clause}", db.votes())
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
+fn record(row: &Row<'_>) -> SqlResult<ApprovalRecord> {
     Ok(ApprovalRecord {
         id: id_column(row, "id")?,
         code: row.get("code")?,
         request: json(row, "body")?,
         state: json(row, "state")?,
-        votes: json(row, "votes")?,
+        votes: votes::of(row)?,
     })
 }
 
 fn step_all(
-    db: &Connection,
+    db: &Db<'_>,
     records: Vec<ApprovalRecord>,
     step: impl Fn(&ApprovalRecord) -> Step<()>,
-) -> rusqlite::Result<Vec<ApprovalRecord>> {
+) -> SqlResult<Vec<ApprovalRecord>> {
     let mut changed = Vec::new();
     for mut record in records {
         if let Some(next) = step(&record).next {
@@ -519,13 +501,13 @@ fn step_all(
     Ok(changed)
 }
 
-fn change(db: &Connection, record: &mut ApprovalRecord, next: ApprovalState) -> rusqlite::Result<()> {
+fn change(db: &Db<'_>, record: &mut ApprovalRecord, next: ApprovalState) -> SqlResult<()> {
     let status = next.status();
     if let Some(entry) = answered::answer(record, &next) {
-        audit::say(db, entry)?;
+        db.say(entry)?;
     }
     let sql = "UPDATE approvals SET status = ?2, state = ?3 WHERE id = ?1";
-    db.prepare_cached(sql)?.execute(params![record.id.as_str(), Word(status), AsJson(&next)])?;
+    db.execute(sql, params![record.id.as_str(), Word(status), AsJson(&next)])?;
     record.state = next;
     Ok(())
 }
