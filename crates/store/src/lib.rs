@@ -2,12 +2,13 @@
 //! agree on.
 //!
 //! [`Store`] is one interface with several implementations: [`MemoryStore`] for tests and for programs
-//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default). Each area of state is a
+//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default),
+//! `PostgresStore` for several (feature `postgres`). Each area of state is a
 //! trait of its own, with its laws in its module. Three laws apply everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
 //!   operation that returned has happened, even after a crash. If its future is dropped midway, it may
-//!   still happen.
+//!   still happen. One that fails with [`StoreErrorKind::Uncertain`] has happened as a whole or not at all, and nobody can tell which.
 //! - *Agreement.* No other process interleaves with what one process reads, decides and writes in one
 //!   operation.
 //! - *Bounded.* Whatever is stored has a maximum size, and lists take a limit. Only a session's transcript
@@ -31,6 +32,8 @@ mod injections;
 mod memory;
 mod names;
 mod notices;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod retention;
 mod runs;
 mod sessions;
@@ -85,6 +88,11 @@ pub use injections::{
 };
 pub use memory::MemoryStore;
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
+#[cfg(feature = "postgres")]
+pub use postgres::{
+    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresOptions, PostgresOptionsError, PostgresStore,
+    Server as PostgresDatabase,
+};
 pub use retention::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
     RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,

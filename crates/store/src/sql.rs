@@ -27,8 +27,6 @@ mod votes;
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(feature = "postgres")]
-pub(crate) use self::db::Session;
 pub(crate) use self::db::{Db, Fault, SqlError, SqlResult};
 pub(crate) use self::driver::{Area, Driver};
 #[cfg(feature = "postgres")]

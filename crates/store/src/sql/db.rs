@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::{Row, ToValue};
 use crate::NewAuditEntry;
 #[cfg(feature = "postgres")]
-pub(crate) use crate::postgres::Session;
+use crate::postgres::Session;
 
 /// A transaction.
 pub(crate) enum Db<'a> {

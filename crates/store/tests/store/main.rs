@@ -17,10 +17,16 @@ mod grants;
 mod injections;
 mod notices;
 mod open_questions;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod retention;
+#[cfg(feature = "postgres")]
+mod server;
 mod sessions;
 mod substitutes;
 mod support;
 mod transcript;
 mod votes;
+#[cfg(feature = "postgres")]
+mod wire;
