@@ -1,9 +1,13 @@
-//! Where state is kept: in memory ([`MemoryStore`]), in a file (`SqliteStore`, with the feature `sqlite`), or
-//! wherever a type keeps it that implements the traits of [`Store`].
+//! Where state is kept: in memory ([`MemoryStore`]), in a file (`SqliteStore`, with the feature `sqlite`), on a
+//! server (`PostgresStore`, with the feature `postgres`), or wherever a type keeps it that implements the traits of [`Store`].
 
 pub use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, StoreErrorKind, Timestamp};
 #[cfg(feature = "sqlite")]
-pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqlStore, SqliteDatabase, SqliteStore};
+#[cfg(feature = "postgres")]
+pub use backstop_store::{
+    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresDatabase, PostgresOptions, PostgresOptionsError, PostgresStore,
+};
 
 // Approvals and grants.
 pub use backstop_store::{

@@ -20,7 +20,7 @@ use crate::{StoreErrorKind, Timestamp};
 pub const MOST_CLOCK_DIFFERENCE: Duration = Duration::from_secs(30);
 
 /// How long finding the server, encrypting, and proving who one is may take together.
-const MOST_CONNECTING: Duration = Duration::from_secs(10);
+const MOST_CONNECTING: Duration = Duration::from_secs(5);
 /// How much longer than the server itself is waited for its answer.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the server waits for the next statement of a transaction, which holds its locks. The trail is written in this time.
@@ -104,8 +104,7 @@ impl Connection {
         if encoding != "UTF8" {
             return cannot(format!("its encoding is {encoding}, and has to be UTF8"));
         }
-        let clock = Timestamp::from_millis(clock);
-        let difference = before.until(clock).saturating_sub(before.until(after)).max(clock.until(before));
+        let difference = apart(before, Timestamp::from_millis(clock), after);
         if difference > MOST_CLOCK_DIFFERENCE {
             let seconds = difference.as_secs();
             return cannot(format!(
@@ -154,5 +153,23 @@ impl Connection {
         let statement = self.wait_for(self.client.prepare_typed(&sql.replace('?', "$"), &types))?;
         self.statements.borrow_mut().insert(key, statement.clone());
         Ok(statement)
+    }
+}
+
+/// By how much a clock that was read between two moments of ours differs from ours at least.
+fn apart(before: Timestamp, clock: Timestamp, after: Timestamp) -> Duration {
+    clock.until(before).max(after.until(clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_read_in_between_agrees_and_others_are_apart() {
+        let at = Timestamp::from_millis;
+        assert_eq!(apart(at(1_000), at(1_500), at(2_000)), Duration::ZERO);
+        assert_eq!(apart(at(1_000), at(400), at(2_000)), Duration::from_millis(600));
+        assert_eq!(apart(at(1_000), at(2_700), at(2_000)), Duration::from_millis(700));
     }
 }

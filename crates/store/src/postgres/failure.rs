@@ -14,17 +14,19 @@ pub(crate) struct Failure {
     pub(super) cause: Option<String>,
     /// The connection is of no use any more.
     pub(super) is_lost: bool,
+    /// Whoever is at its other end says nothing, so that another connection would hear nothing either.
+    pub(super) is_silent: bool,
 }
 
 impl Failure {
     pub(super) fn new(kind: StoreErrorKind, cause: impl Into<String>) -> Self {
-        Self { kind, cause: Some(cause.into()), is_lost: false }
+        Self { kind, cause: Some(cause.into()), is_lost: false, is_silent: false }
     }
 
     /// The connection does not answer.
     pub(super) fn silent() -> Self {
         let cause = "the server did not answer in time".to_owned();
-        Self { kind: StoreErrorKind::Unreachable, cause: Some(cause), is_lost: true }
+        Self { kind: StoreErrorKind::Unreachable, cause: Some(cause), is_lost: true, is_silent: true }
     }
 
     pub(super) fn told(self, place: &str) -> StoreError {
@@ -40,7 +42,7 @@ impl From<tokio_postgres::Error> for Failure {
         let Some(said) = error.as_db_error() else {
             let is_answered = !error.is_closed() && error.source().is_some_and(is_refused);
             let kind = if is_answered { StoreErrorKind::CannotOpen } else { StoreErrorKind::Unreachable };
-            return Self { kind, cause: Some(with_causes(&error)), is_lost: true };
+            return Self { kind, cause: Some(with_causes(&error)), is_lost: true, is_silent: false };
         };
         let (code, kind) = (said.code(), kind_of(said.code()));
         let is_fatal = said.parsed_severity().is_none_or(|severity| {
@@ -52,7 +54,12 @@ impl From<tokio_postgres::Error> for Failure {
             StoreErrorKind::Internal | StoreErrorKind::Corrupt => format!("SQLSTATE {}", code.code()),
             _ => format!("{} (SQLSTATE {})", said.message(), code.code()),
         };
-        Self { kind, cause: Some(cause), is_lost: is_fatal || kind == StoreErrorKind::Unreachable }
+        Self {
+            kind,
+            cause: Some(cause),
+            is_lost: is_fatal || kind == StoreErrorKind::Unreachable,
+            is_silent: false,
+        }
     }
 }
 

@@ -65,7 +65,7 @@ fn contents(connection: &Connection, schema: &str) -> Result<Contents, Failure> 
     let version: i64 = version.try_get(0)?;
     if version > newest() {
         let kind = StoreErrorKind::NewerSchema { found: version, known: newest() };
-        return Err(Failure { kind, cause: None, is_lost: false });
+        return Err(Failure { kind, cause: None, is_lost: false, is_silent: false });
     }
     Ok(Contents::Ours(version))
 }

@@ -252,7 +252,7 @@ impl Worker {
         if let Some(connection) = self.connection.take() {
             match begun(&connection, sql) {
                 Ok(number) => return Ok((connection, number)),
-                Err(failure) if failure.is_lost => {}
+                Err(failure) if failure.is_lost && !failure.is_silent => {}
                 Err(failure) => return Err(self.not_begun(connection, failure)),
             }
         }

@@ -168,13 +168,20 @@ async fn without_its_server_it_fails_and_recovers_by_itself() {
 #[tokio::test]
 async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
     let (server, folder) = (Server::own(&[]), TempDir::new().unwrap());
-    let options = server.options().statement_timeout(Duration::from_millis(100));
+    let options = server.options().statement_timeout(Duration::from_millis(100)).connections(1);
     let store = server.store_with(options, folder.path());
     store.create_session(session("s1", "chat", 1)).await.unwrap();
-    server.hold(true);
-    let error = store.sessions(9).await.unwrap_err();
-    server.hold(false);
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    for kept in [true, false] {
+        server.hold(true);
+        let answered = tokio::time::timeout(LONG, store.sessions(9)).await;
+        server.hold(false);
+        let error = answered.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+        assert!(
+            error.to_string().contains("did not answer in time"),
+            "with a connection ({kept}) or without: {error}"
+        );
+    }
     until(async || store.sessions(9).await.ok()).await;
 }
 
