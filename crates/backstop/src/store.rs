@@ -6,7 +6,8 @@ pub use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, StoreError
 pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqlStore, SqliteDatabase, SqliteStore};
 #[cfg(feature = "postgres")]
 pub use backstop_store::{
-    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresDatabase, PostgresOptions, PostgresOptionsError, PostgresStore,
+    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresDatabase, PostgresOptions, PostgresOptionsError,
+    PostgresStore,
 };
 
 // Approvals and grants.
