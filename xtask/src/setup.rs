@@ -51,6 +51,18 @@ const NEEDS: &[Need] = &[
         hint: "who may answer for others is held against the real sudo; install it",
     },
     Need {
+        tool: "openssl",
+        probe: &["openssl", "version"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "openssl"],
+        hint: "time stamps of the audit trail are held against a real authority, `openssl ts`; install openssl",
+    },
+    Need {
+        tool: "git",
+        probe: &["git", "--version"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "git"],
+        hint: "Git repositories that are witnesses are tried with the real git; install it",
+    },
+    Need {
         tool: "chromium",
         probe: &["chromium", "--version"],
         install: &["apt-get", "install", "--yes", "--no-install-recommends", "chromium"],

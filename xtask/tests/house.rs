@@ -261,15 +261,13 @@ fn embedded(features: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_program_that_embeds_the_engine_compiles_no_gateway_and_no_sqlite() {
+fn a_program_that_embeds_the_engine_compiles_no_gateway_and_no_http() {
     let engine = embedded(&[]);
     let ours: Vec<_> = engine.iter().filter(|name| name.starts_with("backstop")).collect();
-    // The store in memory has the same tree over its trail as the one in files.
     assert_eq!(ours, ["backstop", "backstop-engine", "backstop-hooks", "backstop-store", "backstop-trail"]);
-    for package in ["rusqlite", "libsqlite3-sys", "hyper", "backstop-http-client", "rustls", "ring", "http"] {
+    for package in ["hyper", "backstop-http-client", "rustls", "http"] {
         assert!(!engine.contains(package), "`{package}`");
     }
-    assert!(embedded(&["sqlite"]).contains("rusqlite"));
     let configured = embedded(&["config"]);
     assert!(configured.contains("backstop-guards") && !configured.contains("backstop-gateway"));
 }

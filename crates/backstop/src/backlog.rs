@@ -26,8 +26,10 @@ impl Waiting for Backlog {
     }
 
     fn audit(&self) -> Option<AuditLag> {
-        let AuditBacklog { waiting, oldest, lost } = self.audit.as_ref()?.backlog();
-        Some(AuditLag { waiting: u64::try_from(waiting).unwrap_or(u64::MAX), oldest, lost })
+        let audit = self.audit.as_ref()?;
+        let AuditBacklog { waiting, oldest, lost } = audit.backlog();
+        let waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
+        Some(AuditLag { waiting, oldest, lost, late: audit.late() })
     }
 
     fn spans_dropped(&self) -> u64 {

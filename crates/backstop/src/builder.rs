@@ -9,7 +9,7 @@ use backstop_engine::{
     ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
 };
 use backstop_hooks::HostProfile;
-use backstop_store::{AnswerStore, Identity, MemoryStore, Store};
+use backstop_store::{AnswerStore, Identity, SqliteStore, Store};
 
 use crate::audit::AuditSink;
 use crate::error::BuildError;
@@ -212,7 +212,7 @@ impl Builder {
             None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
         };
         let approvals = self.approvals.map_or_else(|| lower::approvals::settings(&config), Ok)?;
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let store = self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory()));
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
         #[cfg(feature = "plugins")]
         let hosts = self.hosts.clone();

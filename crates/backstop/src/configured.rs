@@ -12,14 +12,23 @@ use crate::{Backstop, Pin};
 /// The kind of the entry for a configuration that comes into force in a process.
 pub const CONFIGURATION_READ: &str = "configuration.read";
 
+/// Why a configuration comes into force.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause<'a> {
+    /// What came before it, such as the start of the process.
+    pub what: &'a str,
+    /// Who wanted it, if it was a person or a token.
+    pub by: Option<&'a str>,
+}
+
 impl Backstop {
-    /// Says in the trail that this configuration judges in this process from here on, with these plugins, and who wanted that. For processes
+    /// Says in the trail that this configuration judges in this process from here on, with these plugins, and why. For processes
     /// that live long. Where there is no trail, nothing is said.
     ///
     /// # Errors
     ///
     /// [`AppendAuditError`] if the entry is not on the disk.
-    pub async fn announce_configuration(&self, by: &str) -> Result<(), AppendAuditError> {
+    pub async fn announce_configuration(&self, cause: Cause<'_>) -> Result<(), AppendAuditError> {
         if self.audit().is_none() {
             return Ok(());
         }
@@ -30,9 +39,13 @@ impl Backstop {
         #[cfg(not(feature = "plugins"))]
         let plugins: Vec<String> = Vec::new();
         let named = Pin::of(&[], loaded);
-        let body = json!({
-            "digest": loaded.digest(), "files": files, "named": named.digests(), "plugins": plugins, "by": by,
+        let mut body = json!({
+            "digest": loaded.digest(), "files": files, "named": named.digests(), "plugins": plugins,
+            "cause": cause.what,
         });
+        if let (Some(by), Some(fields)) = (cause.by, body.as_object_mut()) {
+            fields.insert("by".to_owned(), by.into());
+        }
         let (at, kind) = (Timestamp::now(), CONFIGURATION_READ.to_owned());
         self.store()
             .append_audit(NewAuditEntry { at, kind, session: None, run: None, body: body.into() })

@@ -36,9 +36,8 @@
 //!
 //! # Features
 //!
-//! Without features this is the contract ([`hooks`]), the [`engine`] and its state in memory ([`store`]); such
-//! a program compiles no HTTP, no TLS and no SQLite. `sqlite` keeps state in a file, `guards` are the built-in
-//! guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
+//! Without features this is the contract ([`hooks`]), the [`engine`] and its state, in memory or in a file ([`store`]); such
+//! a program compiles no HTTP and no TLS. `guards` are the built-in guards, `config` is `backstop.yaml` and [`Backstop::builder`], `llm` the wires of providers; `agent`,
 //! `gateway` and `clients` are the hosts; `plugins` are hooks that others bring; `confine` starts programs behind walls, and `process` ends them whole. All are on by default.
 //!
 //! # What holds
@@ -117,7 +116,7 @@ pub use audit::proof::{ProofError, ProvedEntry, check_audit_proof};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 #[cfg(feature = "config")]
-pub use configured::CONFIGURATION_READ;
+pub use configured::{CONFIGURATION_READ, Cause};
 
 // From a configuration to what runs.
 #[cfg(feature = "config")]
@@ -160,4 +159,4 @@ pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_
 #[cfg(feature = "config")]
 pub use traces::Traces;
 #[cfg(feature = "witness")]
-pub use witness::{Reached, WitnessError, Witnessed, Witnesses};
+pub use witness::{Reached, Stamps, WitnessError, Witnessed, Witnesses};

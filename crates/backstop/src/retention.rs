@@ -414,15 +414,15 @@ impl Pass<'_> {
 
 #[cfg(test)]
 mod tests {
-    use backstop_store::{AuditStore as _, Durability, MemoryStore, NewAuditEntry};
+    use backstop_store::{AuditStore as _, Durability, NewAuditEntry, SqliteStore};
 
     use super::*;
 
     const NOW: i64 = 2_000_000_000_000;
 
     /// A trail with entries of so many days ago.
-    async fn trail(days: &[u32]) -> MemoryStore {
-        let store = MemoryStore::default();
+    async fn trail(days: &[u32]) -> SqliteStore {
+        let store = SqliteStore::in_memory();
         let entries = days.iter().map(|days| NewAuditEntry {
             at: Timestamp::from_millis(NOW).before(DAY * *days),
             kind: "test".to_owned(),

@@ -1,9 +1,10 @@
-//! Where state is kept: in memory ([`MemoryStore`]), in a file (`SqliteStore`, with the feature `sqlite`), on a
-//! server (`PostgresStore`, with the feature `postgres`), or wherever a type keeps it that implements the traits of [`Store`].
+//! Where state is kept: in a file ([`SqliteStore::new`]), in memory ([`SqliteStore::in_memory`]), on a server (`PostgresStore`, with the feature
+//! `postgres`), or wherever a type keeps it that implements the traits of [`Store`].
 
-pub use backstop_store::{AnswerStore, MemoryStore, Store, StoreError, StoreErrorKind, Timestamp};
-#[cfg(feature = "sqlite")]
-pub use backstop_store::{DEFAULT_BUSY_TIMEOUT, SqlStore, SqliteDatabase, SqliteStore};
+pub use backstop_store::{
+    AnswerStore, DEFAULT_BUSY_TIMEOUT, SqlStore, SqliteDatabase, SqliteStore, Store, StoreError,
+    StoreErrorKind, Timestamp,
+};
 #[cfg(feature = "postgres")]
 pub use backstop_store::{
     DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresDatabase, PostgresOptions, PostgresOptionsError,
@@ -26,11 +27,11 @@ pub use backstop_store::{
 
 // The audit trail.
 pub use backstop_store::{
-    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
-    AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace,
-    AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability,
-    MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError,
-    audit_id,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,
+    AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditLate,
+    AuditPage, AuditPlace, AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE,
+    Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey,
+    VerifyAuditError, audit_id,
 };
 
 // Sessions, runs and transcripts.

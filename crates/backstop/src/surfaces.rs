@@ -6,4 +6,5 @@ pub use backstop_surfaces::{
 
 pub use crate::lower::surfaces::{
     MadeSurface, SurfaceConfigError, Surfaces, each_surface, surface_secrets, surface_variables, surfaces,
+    web_push_folder,
 };

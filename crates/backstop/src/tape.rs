@@ -49,14 +49,31 @@ pub(crate) fn settings(
         .expose()
         .parse()
         .map_err(|error: InvalidKey| wrong(format!("`tape.recipient`: {error}")))?;
+    let chosen = tape.path.as_ref().map(|path| from_operator(loaded, path.value.expose()));
+    if let (Some(path), Some(folder)) = (&tape.path, &chosen)
+        && !is_guarded(folder)
+    {
+        let text = format!(
+            "`tape.path` must end in `{GUARDED}`, by which the guards know the folder that they keep agents out of\nhint: write `{}`",
+            folder.join(GUARDED).display()
+        );
+        return Err(ConfigError::from(problem(&path.at, &text)));
+    }
     if !record {
         return Ok(None);
     }
-    let chosen = tape.path.as_ref().map(|path| from_operator(loaded, path.value.expose()));
     let folder: PathBuf = chosen
         .or_else(|| folder.map(Path::to_path_buf))
         .ok_or_else(|| wrong("there is no folder for the tape\nhint: name one in `tape.path`".to_owned()))?;
     Ok(Some(Settings { tape: Tape::in_folder(folder), recipient: to, bounds: tape_bounds(loaded) }))
+}
+
+/// The end of the paths that the guards protect as the folder of a tape, wherever it is.
+const GUARDED: &str = "backstop/tape";
+
+/// Returns whether the guards keep agents out of the folder, by the name that it is given and by the one that it has.
+fn is_guarded(folder: &Path) -> bool {
+    folder.ends_with(GUARDED) && folder.canonicalize().map_or(true, |real| real.ends_with(GUARDED))
 }
 
 /// A call on its way to the tape.

@@ -2,24 +2,33 @@
 //!
 //! Whatever runs as the user who writes the trail can read its key, cut the trail off or write it anew. That shows against what others have
 //! kept, so each witness is told the newest checkpoint, and is asked what it has when the trail is verified. A folder takes copies
-//! ([`Copies`]); a server is asked by [tlog-witness](https://c2sp.org/tlog-witness) and proves what it says with its own signature.
+//! ([`Copies`]); a server is asked by [tlog-witness](https://c2sp.org/tlog-witness) and proves what it says with its own signature; a Git
+//! repository gets a commit for each; an authority stamps them with its time, which shows when they were there, and keeps nothing itself.
 //!
 //! The law: *a witness that is silent is told, and holds up nothing*. Nobody's request waits for one.
 
+mod git;
+mod stamps;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind};
+use backstop_config::{AuditWitness, ConfigError, Loaded, Place, Problem, ProblemKind, WitnessKind};
 use backstop_http_client::{Client, Proxies, Request, Route, Settings, tls::Trust};
 use backstop_store::{AuditFilter, ProveAuditError, Store, Timestamp};
 use backstop_trail::{
-    AddCheckpoint, Copies, CosignerKey, SIZE_TYPE, SignedCheckpoint, TrailError, VerifierKey,
+    AddCheckpoint, Copies, CosignerKey, GitError, SIZE_TYPE, SignedCheckpoint, StampError, TrailError,
+    VerifierKey, merkle,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
 
+use self::git::Repository;
+use self::stamps::Authority;
+pub use self::stamps::Stamps;
 use crate::locations::from_operator;
 use crate::lower::small_file::{self, LARGEST_PEM};
 
@@ -29,6 +38,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_ANSWER_BYTES: usize = 16 * 1024;
 /// How often a server is asked again with what it said that it has.
 const TRIES: usize = 3;
+
+/// How long Git may take to read a branch and to add to it.
+const TIMEOUT_OF_GIT: Duration = Duration::from_secs(30);
+/// How often a process tells a repository or an authority at most: what they keep is kept for ever.
+const SELDOM: Duration = Duration::from_mins(10);
 
 /// What a witness has of the trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -113,12 +127,26 @@ pub enum WitnessError {
     /// The answer is no cosignature of this checkpoint by the configured key.
     #[error("what it answered is not signed by the configured `key`")]
     Unsigned,
+    /// The repository could not be read, or not be added to.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The branch of the repository has more commits than are compared.
+    #[error("its branch has more commits than the newest {0}, and older ones were not compared")]
+    TooLong(usize),
+    /// The authority has not stamped what it was asked.
+    #[error(transparent)]
+    Stamp(#[from] StampError),
+    /// The clocks of the authority and of this machine differ.
+    #[error(
+        "its time is {0}, more than ten minutes from the clock of this machine\nhint: one of the two clocks is wrong"
+    )]
+    Clock(Timestamp),
 }
 
 impl WitnessError {
     /// Returns whether the trail is not what it was, as the witness says.
     pub fn is_tampering(&self) -> bool {
-        matches!(self, Self::CutOff { .. } | Self::Rewritten { .. })
+        matches!(self, Self::CutOff { .. } | Self::Rewritten { .. } | Self::Git(GitError::Rewound(_)))
     }
 }
 
@@ -130,6 +158,8 @@ pub struct Witnesses(Vec<Witness>);
 enum Witness {
     Folder(PathBuf),
     Server(Box<Server>),
+    Git(Repository),
+    Stamps(Box<Authority>),
 }
 
 #[derive(Debug)]
@@ -149,10 +179,11 @@ impl Witnesses {
     /// [`ConfigError`] where a key is none, or a file of authorities can't be read.
     pub fn of(loaded: &Loaded) -> Result<Self, ConfigError> {
         let witnesses = loaded.config.audit.witness.iter().map(|witness| {
-            let to = witness.to.value.expose();
-            Ok(match witness.is_server() {
-                false => Witness::Folder(from_operator(loaded, to)),
-                true => Witness::Server(Box::new(server(loaded, witness)?)),
+            Ok(match witness.kind() {
+                WitnessKind::Folder(folder) => Witness::Folder(from_operator(loaded, folder)),
+                WitnessKind::Server(_) => Witness::Server(Box::new(server(loaded, witness)?)),
+                WitnessKind::Git(url) => Witness::Git(Repository::of(loaded, witness, url)),
+                WitnessKind::Stamps(url) => Witness::Stamps(Box::new(Authority::of(loaded, witness, url)?)),
             })
         });
         witnesses.collect::<Result<_, ConfigError>>().map(Self)
@@ -173,13 +204,13 @@ impl Witnesses {
         self.0.iter().map(Witness::name).collect()
     }
 
-    /// Returns how far each reaches, by name, without asking anybody: `None` for a server.
+    /// Returns how far each reaches, by name, without asking anybody over the network: `None` for all but folders.
     pub async fn reached(&self, store: &dyn Store) -> Vec<(String, Option<Result<Reached, WitnessError>>)> {
         let mut all = Vec::with_capacity(self.0.len());
         for witness in &self.0 {
             let found = match witness {
                 Witness::Folder(folder) => Some(reached(store, folder).await),
-                Witness::Server(_) => None,
+                Witness::Server(_) | Witness::Git(_) | Witness::Stamps(_) => None,
             };
             all.push((witness.name(), found));
         }
@@ -193,13 +224,16 @@ impl Witnesses {
             let found = match witness {
                 Witness::Folder(folder) => copy(store, folder).await,
                 Witness::Server(server) => server.ask(store).await,
+                Witness::Git(repository) => repository.tell(store).await,
+                Witness::Stamps(authority) => authority.tell(store).await,
             };
             told.push((witness.name(), found));
         }
         told
     }
 
-    /// Returns the checkpoints that each has of the trail, by name. A server is told the newest one for that, since it answers nothing else.
+    /// Returns the checkpoints that each has of the trail, by name. A server is told the newest one for that, since it answers nothing else. A
+    /// repository may have several rows. Those that only [stamp](Self::stamps) have none: nobody else keeps what they stamped.
     pub async fn kept(&self, store: &dyn Store) -> Vec<(String, Result<Vec<String>, WitnessError>)> {
         let mut kept = Vec::with_capacity(self.0.len());
         for witness in &self.0 {
@@ -208,8 +242,27 @@ impl Witnesses {
                 Witness::Server(server) => {
                     server.ask(store).await.map(|witnessed| vec![witnessed.checkpoint])
                 }
+                Witness::Git(repository) => match repository.kept(store).await {
+                    Ok((notes, untold)) => {
+                        kept.extend(untold.into_iter().map(|why| (witness.name(), Err(why))));
+                        Ok(notes)
+                    }
+                    Err(why) => Err(why),
+                },
+                Witness::Stamps(_) => continue,
             };
             kept.push((witness.name(), found));
+        }
+        kept
+    }
+
+    /// Returns the stamps that are kept of the trail, by the name of the authority. Whether it has signed them is not checked.
+    pub async fn stamps(&self, store: &dyn Store) -> Vec<(String, Result<Stamps, WitnessError>)> {
+        let mut kept = Vec::new();
+        for witness in &self.0 {
+            if let Witness::Stamps(authority) = witness {
+                kept.push((witness.name(), authority.kept(store).await));
+            }
         }
         kept
     }
@@ -220,14 +273,33 @@ impl Witness {
         match self {
             Self::Folder(folder) => folder.display().to_string(),
             Self::Server(server) => server.key.name().to_owned(),
+            Self::Git(repository) => repository.name(),
+            Self::Stamps(authority) => authority.name(),
         }
     }
 }
 
+/// What a witness has that is told seldom, and since when.
+#[derive(Debug, Default)]
+struct Lately(Mutex<Option<(Instant, Witnessed)>>);
+
+impl Lately {
+    /// Returns what it has, if it was told a short time ago.
+    fn has(&self) -> Option<Witnessed> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.as_ref().filter(|(since, _)| since.elapsed() < SELDOM).map(|(_, has)| has.clone())
+    }
+
+    fn keep(&self, has: &Witnessed) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), has.clone()));
+    }
+}
+
+fn wrong(at: &Place, message: String, hint: &str) -> ConfigError {
+    Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint).into()
+}
+
 fn server(loaded: &Loaded, witness: &AuditWitness) -> Result<Server, ConfigError> {
-    let wrong = |at: &Place, message: String, hint: &str| {
-        ConfigError::from(Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint))
-    };
     let at = &witness.to.at;
     let prefix = witness.to.value.expose().trim_end_matches('/');
     let url = Url::parse(&format!("{prefix}/add-checkpoint"));
@@ -244,6 +316,11 @@ fn server(loaded: &Loaded, witness: &AuditWitness) -> Result<Server, ConfigError
             "it looks like `name+hash+base64`; whoever runs the witness has it",
         )
     })?;
+    Ok(Server { url, key, client: client(loaded, witness)?, last: AtomicU64::new(0) })
+}
+
+/// Returns what a server is asked with.
+fn client(loaded: &Loaded, witness: &AuditWitness) -> Result<Client, ConfigError> {
     let trust = match &witness.ca_file {
         None => Trust::System,
         Some(file) => {
@@ -262,12 +339,33 @@ fn server(loaded: &Loaded, witness: &AuditWitness) -> Result<Server, ConfigError
         connect_timeout: TIMEOUT,
         timeout: Some(TIMEOUT),
     };
-    Ok(Server { url, key, client: Client::new(settings), last: AtomicU64::new(0) })
+    Ok(Client::new(settings))
 }
 
 /// Returns what the trail shows a witness that has `old` of its entries.
 async fn offered(store: &dyn Store, old: u64) -> Result<AddCheckpoint, WitnessError> {
     Ok(store.offer_audit(old).await?.parse()?)
+}
+
+/// Returns the newest checkpoint of the trail. No hashes are needed.
+async fn newest(store: &dyn Store) -> Result<SignedCheckpoint, WitnessError> {
+    Ok(offered(store, u64::MAX).await?.checkpoint)
+}
+
+/// Returns the newest checkpoint of the trail, which only grew since the one that is known.
+async fn fitting(store: &dyn Store, known: &SignedCheckpoint) -> Result<SignedCheckpoint, WitnessError> {
+    let known = known.checkpoint();
+    let AddCheckpoint { path, checkpoint, .. } = offered(store, known.size).await?;
+    let newest = checkpoint.checkpoint();
+    let found = newest.size;
+    if known.size > found {
+        return Err(WitnessError::CutOff { known: known.size, found });
+    }
+    if merkle::is_consistent(known.size, &known.root, found, &newest.root, &path) {
+        Ok(checkpoint)
+    } else {
+        Err(WitnessError::Rewritten { found })
+    }
 }
 
 /// Does something with a folder on a thread that may wait.
@@ -304,8 +402,7 @@ async fn reached(store: &dyn Store, folder: &Path) -> Result<Reached, WitnessErr
 
 /// Adds a copy of the newest checkpoint to a folder, and compares it with the copies that are there.
 async fn copy(store: &dyn Store, folder: &Path) -> Result<Witnessed, WitnessError> {
-    // No hashes are needed.
-    let checkpoint = offered(store, u64::MAX).await?.checkpoint;
+    let checkpoint = newest(store).await?;
     let keys = own_keys(store).await?;
     let copies = Copies::new(folder);
     aside(move || {

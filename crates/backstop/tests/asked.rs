@@ -13,7 +13,7 @@ use backstop::hooks::points::{
 };
 use backstop::hooks::{CallContext, Digest, HookError, OwnerId, Params, Point, async_hook_fn, hook_fn};
 use backstop::store::{
-    AUDIT_HOOKS, AuditBound, AuditEntry, AuditFilter, AuditStore as _, MemoryStore, Store, Timestamp,
+    AUDIT_HOOKS, AuditBound, AuditEntry, AuditFilter, AuditStore as _, SqliteStore, Store, Timestamp,
 };
 use backstop::{AskedHook, AuditSink, HookLists, WhoWasAsked, asked_in};
 use proptest::prelude::*;
@@ -33,12 +33,12 @@ struct Trail {
     engine: Engine,
     kept: Arc<Kept>,
     sink: AuditSink,
-    store: Arc<MemoryStore>,
+    store: Arc<SqliteStore>,
 }
 
 impl Trail {
     fn begin() -> Self {
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(SqliteStore::in_memory());
         let sink = AuditSink::start(Arc::clone(&store) as Arc<dyn Store>);
         let kept = Arc::new(Kept::default());
         let engine = Engine::builder()

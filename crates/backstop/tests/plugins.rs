@@ -12,7 +12,7 @@ use backstop::engine::{Engine, RegisterError, Snapshot};
 use backstop::hooks::points::ToolCallEvent;
 use backstop::hooks::{CallContext, Params};
 use backstop::plugins::Home;
-use backstop::store::{MemoryStore, Session, Store, Timestamp};
+use backstop::store::{Session, SqliteStore, Store, Timestamp};
 use serde_json::json;
 
 /// Installs a plugin of the reference's dialect in place of what has its id.
@@ -132,7 +132,7 @@ async fn kept(store: &Arc<dyn Store>, session: &str) -> (usize, usize) {
 
 /// A store with these conversations.
 async fn conversations(keys: &[&str]) -> Arc<dyn Store> {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     for key in keys {
         let now = Timestamp::now();
         let session = Session {

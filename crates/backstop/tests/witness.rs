@@ -5,15 +5,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use backstop::config::{LayerKind, Loaded, Source};
 use backstop::store::{
     AuditBody, AuditStore as _, Durability, NewAuditEntry, SqliteStore, Timestamp, VerifyAuditError,
 };
 use backstop::{HookTypes, WitnessError, Witnesses};
-use backstop_trail::{AddCheckpoint, Copies, NotCosigned, Reader, SigningKey, Witness};
+use backstop_trail::{AddCheckpoint, Copies, NotCosigned, Reader, SigningKey, StampError, Witness};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -286,6 +287,145 @@ async fn a_server_that_does_not_know_the_trail_or_is_gone_is_told_so() {
     assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Silent(_))));
 }
 
+/// Runs a program of the machine in a folder.
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(program);
+    let done = command.current_dir(folder).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+/// A Git repository as a witness, as another process sees it.
+fn repository(folder: &Path) -> Witnesses {
+    let yaml = format!("audit: {{ witness: [{{ to: 'git+file://{}' }}] }}", folder.display());
+    Witnesses::of(&loaded(&yaml).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_repository_shows_a_trail_that_was_cut_off_or_written_anew() {
+    let trail = Trail::new();
+    trail.add(30).await;
+    let old = trail.kept();
+    run(trail.folder.path(), "git", &["init", "--quiet", "--bare", "elsewhere.git"]);
+    let elsewhere = trail.path("elsewhere.git");
+    let other = || repository(&elsewhere);
+    assert!(matches!(kept(&other(), &trail).await, Err(WitnessError::Empty)));
+    let ours = other();
+    for (more, by, has) in [(20, &ours, 50), (1, &other(), 51), (1, &ours, 50), (1, &other(), 53)] {
+        trail.add(more).await;
+        let told = by.tell(&trail.store()).await.remove(0).1.unwrap();
+        // Who told it a short time ago does not tell it again.
+        assert_eq!(told.entries, has);
+    }
+    let copies = kept(&ours, &trail).await.unwrap();
+    assert_eq!(copies.len(), 3);
+    trail.store().verify_audit_with(None, &copies, None).await.unwrap();
+    // It ends before what was pushed, and fits its own checkpoints.
+    trail.put_back(old.path());
+    let found = trail.store().verify_audit_with(None, &copies, None).await;
+    assert!(matches!(found, Err(VerifyAuditError::Truncated { known: 53, found: 30 })), "{found:?}");
+    let told = other().tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::CutOff { known: 53, found: 30 })), "{told:?}");
+    trail.add(100).await;
+    let told = other().tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::Rewritten { found: 130 })), "{told:?}");
+    assert_eq!(kept(&other(), &trail).await.unwrap().len(), 3, "nothing is pushed behind what does not fit");
+    // A branch that went back is told by whoever knows what was there.
+    let name = run(&elsewhere, "git", &["for-each-ref", "--format=%(refname)"]);
+    run(&elsewhere, "git", &["update-ref", &name, &format!("{name}~1")]);
+    let found = kept(&ours, &trail).await.unwrap_err();
+    assert!(found.is_tampering() && found.to_string().contains("written it anew"), "{found}");
+}
+
+/// An authority of `openssl ts` behind as much HTTP as the protocol needs, and what it is told to answer instead.
+async fn stamping(folder: PathBuf, instead: &Arc<Mutex<Option<Vec<u8>>>>) -> u16 {
+    let settings = "[req]\ndistinguished_name=n\nprompt=no\nx509_extensions=e\n[n]\nCN=stamps.example\n\
+        [e]\nbasicConstraints=critical,CA:TRUE\nextendedKeyUsage=critical,timeStamping\n\
+        [t]\nserial=serial\nsigner_cert=ca.pem\nsigner_key=key.pem\nsigner_digest=sha256\n\
+        default_policy=1.2.3.4\ndigests=sha256\ness_cert_id_alg=sha256\n";
+    fs::write(folder.join("settings"), settings).unwrap();
+    let made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem"];
+    let certificate = ["req", "-x509", "-config", "settings", "-out", "ca.pem", "-days", "2"];
+    run(&folder, "openssl", &[&certificate[..], &made].concat());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, instead) = (listener.local_addr().unwrap().port(), Arc::clone(instead));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = Vec::new();
+            let query = loop {
+                let mut more = [0; 4096];
+                let read = stream.read(&mut more).await.unwrap();
+                assert_ne!(read, 0, "the request is whole");
+                bytes.extend(more.iter().take(read));
+                let Some(end) = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
+                let head = String::from_utf8_lossy(bytes.get(..end).unwrap()).to_lowercase();
+                assert!(head.contains("content-type: application/timestamp-query"), "{head}");
+                let length = head.split("content-length: ").nth(1).unwrap().split('\r').next().unwrap();
+                let body = bytes.get(end + 4..).unwrap();
+                if body.len() == length.parse::<usize>().unwrap() {
+                    break body.to_vec();
+                }
+            };
+            fs::write(folder.join("query"), query).unwrap();
+            let reply = ["ts", "-reply", "-config", "settings", "-section", "t", "-queryfile", "query"];
+            run(&folder, "openssl", &[&reply[..], &["-out", "reply"]].concat());
+            let answer = instead.lock().unwrap().clone();
+            let answer = answer.unwrap_or_else(|| fs::read(folder.join("reply")).unwrap());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/timestamp-reply\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                answer.len()
+            );
+            stream.write_all(&[head.as_bytes(), &answer].concat()).await.unwrap();
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn an_authority_stamps_and_openssl_checks_what_is_kept() {
+    let trail = Trail::new();
+    trail.add(3).await;
+    let old = trail.kept();
+    let (folder, keep) = (trail.path("authority"), trail.path("it's kept"));
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&keep).unwrap();
+    let instead = Arc::new(Mutex::new(None));
+    let port = stamping(folder.clone(), &instead).await;
+    let yaml = format!(
+        "audit: {{ witness: [{{ to: 'rfc3161+http://127.0.0.1:{port}/tsr', keep: \"{}\" }}] }}",
+        keep.display()
+    );
+    let other = || Witnesses::of(&loaded(&yaml).unwrap()).unwrap();
+    let stamps = async |witnesses: &Witnesses| witnesses.stamps(&trail.store()).await.remove(0).1;
+    assert!(matches!(stamps(&other()).await, Err(WitnessError::Empty)));
+    for (more, count) in [(3, 1), (0, 1), (4, 2)] {
+        if more > 0 {
+            trail.add(more).await;
+        }
+        let told = other().tell(&trail.store()).await.remove(0).1.unwrap();
+        let found = stamps(&other()).await.unwrap();
+        assert_eq!((found.count, found.unreadable, Some(found.at)), (count, 0, told.at));
+        assert_eq!(found.entries, told.entries);
+        let line = found.check.replace("CA.pem", "ca.pem");
+        assert!(run(&folder, "sh", &["-c", &format!("{line} 2>&1")]).ends_with("Verification: OK"));
+    }
+    assert!(other().kept(&trail.store()).await.is_empty(), "nobody else keeps what is stamped");
+    // An answer to another request is none, and nothing is kept of it.
+    *instead.lock().unwrap() = Some(fs::read(folder.join("reply")).unwrap());
+    trail.add(1).await;
+    let told = other().tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::Stamp(StampError::Imprint))), "{told:?}");
+    *instead.lock().unwrap() = Some(b"<html>".to_vec());
+    let told = other().tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::Stamp(StampError::Form))), "{told:?}");
+    assert_eq!(stamps(&other()).await.unwrap().count, 2);
+    trail.put_back(old.path());
+    assert!(matches!(stamps(&other()).await, Err(WitnessError::CutOff { known: 10, found: 3 })));
+    trail.add(50).await;
+    let told = other().tell(&trail.store()).await.remove(0).1;
+    assert!(matches!(told, Err(WitnessError::Rewritten { found: 53 })), "{told:?}");
+}
+
 #[test]
 fn what_can_be_no_witness_is_refused_with_its_place() {
     for (witness, message) in [
@@ -297,6 +437,19 @@ fn what_can_be_no_witness_is_refused_with_its_place() {
         ("{ to: 'ftp://w.example', key: x }", "a folder or an address"),
         ("{ to: 'https://a:b@w.example', key: x }", "a user or a password"),
         ("{ to: 'https://w.example', key: 'w+00000000+AAAA' }", "is no key of a witness"),
+        ("{ to: /mnt/w, keep: x }", "`keep` is for an authority that stamps, and `to` is a folder"),
+        ("{ to: 'git+ssh://w.example/t', keep: x }", "`keep` is for an authority that stamps"),
+        ("{ to: 'git+https://w.example/t', ssh_key: x }", "`ssh_key` is for a Git repository over SSH"),
+        ("{ to: 'git+ssh://w.example/t', ca_file: x }", "`ca_file` is for a server"),
+        ("{ to: 'git+ssh://a:b@w.example/t' }", "must not hold a password"),
+        ("{ to: 'git+https://token@w.example/t' }", "must not hold a password"),
+        ("{ to: 'git+ext://sh/x' }", "the address of a Git repository"),
+        ("{ to: 'git+http://w.example/t' }", "the address of a Git repository"),
+        ("{ to: 'git+ssh://-oProxyCommand=x/t' }", "the address of a Git repository"),
+        ("{ to: 'git+ssh://w.example' }", "the address of a Git repository"),
+        ("{ to: 'rfc3161+https://t.example/tsr' }", "time stamps need `keep`"),
+        ("{ to: 'rfc3161+http://t.example/tsr', keep: x }", "unencrypted"),
+        ("{ to: 'rfc3161+https://t.example/tsr', keep: x, key: x }", "`key` is for a server"),
     ] {
         let yaml = format!("audit: {{ witness: [{witness}] }}");
         let refused = match loaded(&yaml) {

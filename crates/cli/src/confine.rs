@@ -15,7 +15,7 @@ use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Te
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
-use backstop::surfaces::surface_secrets;
+use backstop::surfaces::{surface_secrets, web_push_folder};
 use backstop::{audit_key, credential_places, hook_places, program_places, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -367,6 +367,10 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     }
     // Whoever read them would answer as people do, on surfaces.
     hidden.extend(surface_secrets(loaded));
+    let push = web_push_folder(loaded, &variable)?;
+    if loaded.config.approvals.surfaces.web_push.enabled.value || push.exists() {
+        hidden.insert(made(push));
+    }
     // The trail and its key lie beside the database.
     hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));

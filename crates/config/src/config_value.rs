@@ -28,6 +28,11 @@ pub(crate) trait ConfigValue: Sized {
 
     /// Returns the effective value for display, with secrets masked and the place of each leaf; `Null` if there is none.
     fn show(&self) -> Value;
+
+    /// Returns the same without the places, for comparing. Whatever shows values with places must say it anew.
+    fn values(&self) -> Value {
+        self.show()
+    }
 }
 
 /// A leaf for [`ConfigValue::show`].
@@ -37,6 +42,13 @@ pub(crate) fn shown(value: Value, at: Option<&Place>) -> Value {
     }
     let from = at.map_or_else(|| "built-in default".to_owned(), ToString::to_string);
     json!({ "value": value, "from": from })
+}
+
+/// The keys of a section that have a value; `Null` if none has.
+pub(crate) fn keys<const N: usize>(all: [(&str, Value); N]) -> Value {
+    let keys = all.into_iter().filter(|(_, value)| !value.is_null());
+    let keys: Map<_, _> = keys.map(|(key, value)| (key.to_owned(), value)).collect();
+    if keys.is_empty() { Value::Null } else { Value::Object(keys) }
 }
 
 impl<T: ConfigValue> ConfigValue for Spanned<T> {
@@ -50,6 +62,10 @@ impl<T: ConfigValue> ConfigValue for Spanned<T> {
 
     fn show(&self) -> Value {
         shown(self.value.show(), Some(&self.at))
+    }
+
+    fn values(&self) -> Value {
+        self.value.values()
     }
 }
 
@@ -69,6 +85,10 @@ impl<T: ConfigValue> ConfigValue for Option<Spanned<T>> {
     fn show(&self) -> Value {
         self.as_ref().map_or(Value::Null, ConfigValue::show)
     }
+
+    fn values(&self) -> Value {
+        self.as_ref().map_or(Value::Null, ConfigValue::values)
+    }
 }
 
 impl<T: ConfigValue> ConfigValue for Setting<T> {
@@ -82,6 +102,10 @@ impl<T: ConfigValue> ConfigValue for Setting<T> {
 
     fn show(&self) -> Value {
         shown(self.value.show(), self.at.as_ref())
+    }
+
+    fn values(&self) -> Value {
+        self.value.values()
     }
 }
 
@@ -104,6 +128,10 @@ impl<T: ConfigValue> ConfigValue for Vec<T> {
     fn show(&self) -> Value {
         if self.is_empty() { Value::Null } else { self.iter().map(ConfigValue::show).collect() }
     }
+
+    fn values(&self) -> Value {
+        if self.is_empty() { Value::Null } else { self.iter().map(ConfigValue::values).collect() }
+    }
 }
 
 impl<T: ConfigValue> ConfigValue for Allowed<T> {
@@ -117,6 +145,10 @@ impl<T: ConfigValue> ConfigValue for Allowed<T> {
 
     fn show(&self) -> Value {
         self.0.iter().map(ConfigValue::show).collect()
+    }
+
+    fn values(&self) -> Value {
+        self.0.iter().map(ConfigValue::values).collect()
     }
 }
 
@@ -173,6 +205,13 @@ impl<K: Key, T> Entries<K, T> {
     pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut T> {
         self.0.iter_mut().find(|(known, _)| known.value.as_str() == key).map(|(_, value)| value)
     }
+
+    /// Returns what stands below each key; `Null` if there is none.
+    fn map_of(&self, of: impl Fn(&T) -> Value) -> Value {
+        let entries: Map<_, _> =
+            self.0.iter().map(|(key, value)| (key.value.as_str().to_owned(), of(value))).collect();
+        if entries.is_empty() { Value::Null } else { Value::Object(entries) }
+    }
 }
 
 impl<K: Key, T: ConfigValue> ConfigValue for Entries<K, T> {
@@ -208,9 +247,11 @@ impl<K: Key, T: ConfigValue> ConfigValue for Entries<K, T> {
     }
 
     fn show(&self) -> Value {
-        let entries: Map<_, _> =
-            self.0.iter().map(|(key, value)| (key.value.as_str().to_owned(), value.show())).collect();
-        if entries.is_empty() { Value::Null } else { Value::Object(entries) }
+        self.map_of(ConfigValue::show)
+    }
+
+    fn values(&self) -> Value {
+        self.map_of(ConfigValue::values)
     }
 }
 
@@ -353,14 +394,15 @@ macro_rules! fields {
             }
 
             fn show(&self) -> serde_json::Value {
-                let mut shown = serde_json::Map::new();
-                $(
-                    let value = $crate::config_value::ConfigValue::show(&self.$field);
-                    if !value.is_null() {
-                        shown.insert($key.to_owned(), value);
-                    }
-                )*
-                if shown.is_empty() { serde_json::Value::Null } else { serde_json::Value::Object(shown) }
+                $crate::config_value::keys([
+                    $(($key, $crate::config_value::ConfigValue::show(&self.$field))),*
+                ])
+            }
+
+            fn values(&self) -> serde_json::Value {
+                $crate::config_value::keys([
+                    $(($key, $crate::config_value::ConfigValue::values(&self.$field))),*
+                ])
             }
         }
     };

@@ -79,7 +79,7 @@ pub use sections::{
     ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
     PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets,
     SensitiveFiles, SlackSurface, Store, Surfaces, Tape, TelegramSurface, Telemetry, ToolCallHooks, Traces,
-    WebhookSurface,
+    WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};

@@ -137,7 +137,7 @@ impl Loaded {
     /// files that it names.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of("configuration", &values(self.config.show()))
+        Digest::of("configuration", &self.config.values())
     }
 
     /// Checks the ids that only the caller knows: those under `hooks.on_failure` and `plugins.entries`.
@@ -153,21 +153,6 @@ impl Loaded {
         let hooks = self.config.hooks.on_failure.iter().map(|(id, _)| unknown("hook", id, &hook_ids));
         let plugins = self.config.plugins.entries.iter().map(|(id, _)| unknown("plugin", id, plugin_ids));
         ConfigError::check(hooks.chain(plugins).flatten().collect())
-    }
-}
-
-/// What is shown, without where it is from.
-fn values(shown: Value) -> Value {
-    match shown {
-        // Names that people give may be these, too; what stands below them is no text.
-        Value::Object(mut fields)
-            if fields.len() == 2 && fields.get("from").is_some_and(Value::is_string) =>
-        {
-            fields.remove("value").unwrap_or(Value::Object(fields))
-        }
-        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, values(value))).collect(),
-        Value::Array(items) => items.into_iter().map(values).collect(),
-        leaf => leaf,
     }
 }
 

@@ -210,4 +210,11 @@ impl ConfigValue for Pack {
             Self::Inline(options) => shown(options.show(), Some(options.at())),
         }
     }
+
+    fn values(&self) -> Value {
+        match self {
+            Self::File(path) => path.values(),
+            Self::Inline(options) => options.values(),
+        }
+    }
 }

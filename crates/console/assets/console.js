@@ -271,6 +271,66 @@ function notice(waiting) {
 }
 showNotify();
 
+// Devices: notices also while no page is open, by the push service of the browser.
+const device = find("#device");
+const canPush = device && "Notification" in window && "serviceWorker" in navigator && "PushManager" in window;
+const ownKey = () => Uint8Array.from(atob(device.dataset.key.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
+function showDevice(isTold) {
+  device.hidden = false;
+  device.setAttribute("aria-pressed", String(isTold));
+}
+// Returns why that was not taken; nothing, if it was.
+async function sayDevice(address, subscription, headers) {
+  const { endpoint, keys } = subscription.toJSON();
+  const body = new URLSearchParams({ form: find('input[name="form"]').value, endpoint, p256dh: keys.p256dh, auth: keys.auth });
+  const answer = await fetch(address, { method: "POST", body, headers, cache: "no-store" });
+  const text = await answer.text();
+  const isPlain = answer.headers.get("content-type")?.startsWith("text/plain");
+  return answer.ok ? "" : isPlain && text ? text : "The device could not be told of that";
+}
+async function subscription(worker) {
+  const known = await worker.pushManager.getSubscription();
+  const key = ownKey();
+  const its = known && new Uint8Array(known.options.applicationServerKey ?? []);
+  const isOurs = its && its.length === key.length && its.every((byte, at) => byte === key[at]);
+  // One for another key takes nothing that this server sends.
+  if (known && !isOurs) await known.unsubscribe();
+  return isOurs ? known : null;
+}
+async function turn() {
+  const isOn = device.getAttribute("aria-pressed") === "true";
+  if (!isOn && (await Notification.requestPermission()) !== "granted") throw new Error("This browser shows no notifications of this page");
+  const worker = await navigator.serviceWorker.register("/-/console/worker.js");
+  let known = await subscription(worker);
+  if (isOn) {
+    const why = known && (await sayDevice("/-/console/devices/remove", known, {}));
+    if (why) throw new Error(why);
+    await known?.unsubscribe();
+    return showDevice(false);
+  }
+  known ??= await worker.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: ownKey() });
+  const why = await sayDevice("/-/console/devices", known, {});
+  if (why) {
+    await known.unsubscribe();
+    throw new Error(why);
+  }
+  showDevice(true);
+}
+device?.addEventListener("click", async () => {
+  device.disabled = true;
+  try { await turn(); } catch (error) { told(error.message, true); }
+  device.disabled = false;
+});
+// What is on stays on: for the token by which the person has signed in now.
+async function renew() {
+  showDevice(false);
+  if (Notification.permission !== "granted") return;
+  const worker = await navigator.serviceWorker.getRegistration("/-/console/");
+  const known = worker && (await subscription(worker));
+  if (known) showDevice(!(await sayDevice("/-/console/devices", known, { "x-backstop-aside": "1" })));
+}
+if (canPush) renew().catch(() => told("Whether this device is told is not known", true));
+
 // One stream for a page, while somebody looks at it or wants to be told.
 const isAside = () => document.hidden && !wantsNotice();
 let stream = null;

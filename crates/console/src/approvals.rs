@@ -31,6 +31,8 @@ pub struct Queue<'a> {
     pub people: &'a People,
     /// Questions that nobody was asked, because their agents ask too much.
     pub refused: &'a [RefusedQuestions],
+    /// The public key for pushes to devices, if people can have theirs told.
+    pub push_key: Option<&'a str>,
 }
 
 /// The queue as a page.
@@ -45,6 +47,9 @@ pub fn queue(viewer: &Viewer, queue: &Queue<'_>, now: Timestamp) -> String {
             label for="filter" { "Filter" }
             input #filter type="search" data-filters="#queue li.row" autocomplete="off" spellcheck="false";
             button #notify type="button" aria-pressed="false" hidden { "Notify me" }
+            @if let Some(key) = queue.push_key {
+                button #device type="button" aria-pressed="false" data-key=(key) hidden { "Notify this device" }
+            }
         }
         div #queue data-part="/-/console/approvals/part" { (part(viewer, queue, now)) }
     };
@@ -184,4 +189,45 @@ fn headline(group: &[&ApprovalRecord]) -> String {
     let request = &record.request;
     let hooks = request.reasons.iter().map(|reason| reason.hook.as_str()).collect::<Vec<_>>().join(", ");
     one_line(&format!("{} of {}, asked by {hooks}", request.tool_name.called(), request.agent), 120)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Role;
+
+    #[test]
+    fn a_device_can_be_told_where_there_is_a_key() {
+        let viewer = Viewer {
+            name: "ann".to_owned(),
+            role: Role::Approver,
+            may_answer: true,
+            may_read: false,
+            form_token: "token".to_owned(),
+        };
+        let people = People::default();
+        let of = |push_key| {
+            let queue = Queue {
+                records: &[],
+                all: 0,
+                skip: 0,
+                step: 1,
+                is_strict: false,
+                done: None,
+                people: &people,
+                refused: &[],
+                push_key,
+            };
+            super::queue(&viewer, &queue, Timestamp::from_millis(0))
+        };
+        assert!(!of(None).contains("Notify this device") && of(None).contains("Notify me"));
+        let page = of(Some("BF<\"key"));
+        assert!(
+            page.contains("Notify this device") && page.contains("data-key=\"BF&lt;&quot;key\""),
+            "{page}"
+        );
+        // Whoever has no script has nothing that does nothing.
+        assert!(page.contains("aria-pressed=\"false\" data-key=\"BF&lt;&quot;key\" hidden"), "{page}");
+        assert!(page.contains("rel=\"manifest\" href=\"/-/console/console.webmanifest?v="), "{page}");
+    }
 }

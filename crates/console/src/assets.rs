@@ -38,10 +38,25 @@ pub static ICON: Asset = Asset {
     tag: LazyLock::new(|| tag(include_str!("../assets/icon.svg"))),
 };
 
+/// What shows notices on devices. It has an address of its own, at which browsers look for another one.
+pub static WORKER: Asset = Asset {
+    name: "worker.js",
+    kind: "text/javascript; charset=utf-8",
+    text: include_str!("../assets/worker.js"),
+    tag: LazyLock::new(|| tag(include_str!("../assets/worker.js"))),
+};
+/// What makes it something that can be installed.
+pub static MANIFEST: Asset = Asset {
+    name: "console.webmanifest",
+    kind: "application/manifest+json; charset=utf-8",
+    text: include_str!("../assets/console.webmanifest"),
+    tag: LazyLock::new(|| tag(include_str!("../assets/console.webmanifest"))),
+};
+
 impl Asset {
     /// Returns the one of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| asset.name == name)
+        [&STYLE, &SCRIPT, &ICON, &WORKER, &MANIFEST].into_iter().find(|asset| asset.name == name)
     }
 
     /// Returns its address on pages.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::assets::{ICON, SCRIPT, STYLE};
+use crate::assets::{ICON, MANIFEST, SCRIPT, STYLE};
 use crate::shown::one_line;
 
 /// What a person may do, in a word. What counts are the scopes of the token.
@@ -131,6 +131,7 @@ pub(crate) fn whole(title: &str, body: Markup) -> String {
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Backstop" }
                 link rel="icon" href=(ICON.address()) type="image/svg+xml";
+                link rel="manifest" href=(MANIFEST.address());
                 link rel="stylesheet" href=(STYLE.address());
                 script src=(SCRIPT.address()) defer {}
             }

@@ -206,3 +206,28 @@ fn grant_row(viewer: &Viewer, grant: &Grant, now: Timestamp) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Role;
+
+    #[test]
+    fn what_had_no_room_is_told() {
+        let viewer = Viewer {
+            name: "ann".to_owned(),
+            role: Role::Viewer,
+            may_answer: false,
+            may_read: true,
+            form_token: String::new(),
+        };
+        let page = |left_out: u64| {
+            let since = Timestamp::from_millis(0);
+            let counts = Counts { since, hooks: BTreeMap::new(), rules: Vec::new(), more_rules: 0, left_out };
+            let shown = Policy { hooks: &[], counts: Some(&counts), grants: &[], done: None };
+            policy(&viewer, &shown, Timestamp::from_millis(1_000))
+        };
+        assert!(page(3).contains(" 3 counts had no room here."), "{}", page(3));
+        assert!(!page(0).contains("had no room"), "{}", page(0));
+    }
+}

@@ -71,7 +71,7 @@ pub fn sign_in(sign_in: &SignIn<'_>) -> String {
                     p { "Signed in already? " a href=(sign_in.to) { "Go on" } "." }
                 }
                 @if let Some(problem) = sign_in.problem {
-                    p.alert #trouble role="alert" { (problem.text()) }
+                    p.alert #problem role="alert" { (problem.text()) }
                 }
                 form method="post" action="/-/console/sign-in" {
                     input type="hidden" name="to" value=(sign_in.to);

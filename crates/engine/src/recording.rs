@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use backstop_hooks::points::{BeforeToolCall, ToolBefore, ToolCallEvent, TrustedToolPolicy};
 use backstop_hooks::{
-    ApprovalRequest, CallContext, HookId, Params, Point as _, Reason, Resolution, RuleId, Severity, contained,
+    ApprovalRequest, CallContext, HookId, Params, Point as _, Reason, Resolution, RuleId, Severity,
+    Substitute, contained,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -171,6 +172,9 @@ pub struct RecordedCall {
     /// How the question to a human ended, if one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<RecordedAnswer>,
+    /// Whether it is what a person made of another call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
     /// Whether it could run in the end.
     pub passed: bool,
 }
@@ -203,6 +207,9 @@ pub struct RecordedAnswer {
     /// Whether an answer given earlier, to another call, stood for it.
     #[serde(default)]
     pub by_grant: bool,
+    /// What a person put in the place of the call, which ended as denied then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub substitute: Option<Substitute>,
 }
 
 impl CallRecording {
@@ -216,7 +223,7 @@ impl CallRecording {
         length.0.saturating_add(nodes.saturating_mul(NODE)).saturating_add(size_of::<Self>())
     }
 
-    /// Returns whether it was stopped before each hook was asked that might have taken something out of it. The guards take nothing out.
+    /// Returns whether it was stopped before each hook had an answer that might have taken something out of it. The guards take nothing out.
     fn is_unfinished(&self) -> bool {
         let steps = &self.receipt.steps;
         let was_asked = |meta: &HookMeta| steps.iter().any(|step| step.hook.id == meta.id);
@@ -229,7 +236,8 @@ impl CallRecording {
                 && meta.is_about(Some(&self.event.tool_name), &self.call)
         };
         self.judgement.decision == CallDecision::Block
-            && (steps.iter().any(|step| stopped_by(step) && step.hook.style == Style::Redactor)
+            && (steps.iter().any(|step| step.said == Said::Failed && may_rewrite(&step.hook))
+                || steps.iter().any(|step| stopped_by(step) && step.hook.style == Style::Redactor)
                 || self.snapshot.iter().any(|meta| may_rewrite(&meta) && !was_asked(&meta)))
     }
 
@@ -241,18 +249,17 @@ impl CallRecording {
         if without_arguments {
             (event.params, event.derived_paths) = (Params::default(), None);
         }
-        let mut said = Value::Array(vec![
-            serde_json::to_value(&event).ok()?,
-            serde_json::to_value(&self.call).ok()?,
-        ]);
+        let mut said =
+            Value::Array(vec![serde_json::to_value(&event).ok()?, serde_json::to_value(&self.call).ok()?]);
         let masked = contained(|| masker.mask(&mut said)).ok()?;
         let Value::Array(said) = said else { return None };
         let [event, context] = <[Value; 2]>::try_from(said).ok()?;
         let receipt = &self.receipt;
-        let answer = receipt
-            .approval
-            .as_ref()
-            .map(|note| RecordedAnswer { resolution: note.resolution, by_grant: !note.grants.is_empty() });
+        let answer = receipt.approval.as_ref().map(|note| RecordedAnswer {
+            resolution: note.resolution,
+            by_grant: !note.grants.is_empty(),
+            substitute: note.substitute,
+        });
         let spoke = receipt.steps.iter().filter(|step| !step.is_silent());
         Some(RecordedCall {
             at: receipt.at,
@@ -268,6 +275,7 @@ impl CallRecording {
                 .map(|step| RecordedStep { hook: step.hook.id.clone(), said: step.said, would: step.would })
                 .collect(),
             answer,
+            edited: receipt.edited_from.is_some(),
             passed: receipt.verdict != Verdict::Block,
         })
     }

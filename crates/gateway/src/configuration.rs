@@ -11,11 +11,8 @@ use serde_json::Value;
 /// The configuration of a server.
 #[async_trait]
 pub trait Configuration: fmt::Debug + Send + Sync {
-    /// Returns what holds: each value with where it is from, secrets masked.
-    fn shown(&self) -> Value;
-
-    /// Returns the digest of the values that hold, as it is in the trail.
-    fn digest(&self) -> String;
+    /// Returns what holds at one moment.
+    fn shown(&self) -> ShownConfiguration;
 
     /// Returns what is wrong with a text in the place of the operator's file. Nothing comes into force, and nothing that it names is
     /// started, asked or read: the environment neither.
@@ -30,6 +27,15 @@ pub trait Configuration: fmt::Debug + Send + Sync {
 
     /// Returns the plugins in force.
     fn plugins(&self) -> Vec<ServedPlugin>;
+}
+
+/// What a configuration is that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShownConfiguration {
+    /// Each value with where it is from, secrets masked.
+    pub values: Value,
+    /// The digest of these values, as it is in the trail.
+    pub digest: String,
 }
 
 /// What a configuration would be.

@@ -65,6 +65,7 @@ mod upstream;
 
 pub use configuration::{
     CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
+    ShownConfiguration,
 };
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};

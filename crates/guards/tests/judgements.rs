@@ -261,6 +261,30 @@ fn an_allowance_lifts_its_rule_until_it_expires() {
 }
 
 #[test]
+fn an_allowance_of_a_rule_for_a_command_lifts_no_other_rule_and_no_other_command() {
+    let both = "git commit -nm x; rm -rf /";
+    let allow = ["git commit -nm x", both].map(|command| AllowEntry {
+        rule: "git.hook-bypass".into(),
+        command: Some(command.into()),
+        reason: "hooks are broken today".into(),
+        expires_at: None,
+    });
+    let guard = CommandGuard::new(GuardSettings { allow: allow.into(), ..GuardSettings::default() });
+    // The verdict, whether the rule objects, and whether another one does.
+    let judged = |command: &str| {
+        let judgement = guard.judge(command, ShellKind::Posix, &place(), 0);
+        let objects = |is_it: bool| {
+            let mut findings = judgement.findings.iter().filter(|finding| finding.allowed_by.is_none());
+            findings.any(|finding| (finding.rule_id.as_str() == "git.hook-bypass") == is_it)
+        };
+        (judgement.verdict, objects(true), objects(false))
+    };
+    assert_eq!(judged("git commit -nm x"), (Verdict::Pass, false, false));
+    assert_eq!(judged(both), (Verdict::Block, false, true));
+    assert_eq!(judged("git commit -nm y"), (Verdict::Block, true, false));
+}
+
+#[test]
 fn the_operator_says_what_the_unknown_means() {
     let say = |command: &str, policy| {
         let settings = GuardSettings {

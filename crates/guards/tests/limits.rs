@@ -16,11 +16,11 @@ use backstop_hooks::points::{
     ModelCallEnded, ModelCallEndedEvent, ModelCallResult, ToolCallEvent,
 };
 use backstop_hooks::{CallContext, Params, Requester, SpanId, ToolName, Trace, TraceId};
-use backstop_store::{MemoryStore, SqliteStore, Store, Timestamp};
+use backstop_store::{SqliteStore, Store, Timestamp};
 use serde_json::json;
 
 fn store() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new())
+    Arc::new(SqliteStore::in_memory())
 }
 
 fn noon() -> Timestamp {

@@ -34,7 +34,7 @@ impl Fact {
         self
     }
 
-    /// Returns whether it is about what a file holds, or that there is none.
+    /// Returns whether it is about what a file holds.
     pub fn is_of_content(&self) -> bool {
         self.is_content
     }

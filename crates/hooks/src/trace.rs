@@ -88,7 +88,7 @@ macro_rules! ids {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = Cow::<str>::deserialize(deserializer)?;
-                Self::parse(&text).ok_or_else(|| D::Error::custom(concat!("it is not ", $pattern, ", or zero")))
+                Self::parse(&text).ok_or_else(|| D::Error::custom(concat!("it is zero, or not ", $pattern)))
             }
         }
 

@@ -7,7 +7,7 @@ use backstop_hooks::{Decision, Substitute};
 use serde_json::json;
 
 use crate::approvals::answer::cut;
-use crate::approvals::machine::{Step, Voted};
+use crate::approvals::machine::Voted;
 use crate::{AccessToken, ApprovalRecord, ApprovalState, Grant, GrantTarget, NewAuditEntry, Timestamp};
 
 /// The kind of the entry for an answered question.
@@ -85,12 +85,6 @@ pub(crate) fn voted(record: &ApprovalRecord, voted: &Voted) -> NewAuditEntry {
     }
 }
 
-/// Returns the entries about a step that a record is about to take.
-pub(crate) fn said_of<T>(record: &ApprovalRecord, step: &Step<T>) -> Vec<NewAuditEntry> {
-    let vote = step.vote.as_ref().map(|vote| voted(record, vote));
-    vote.into_iter().chain(step.next.as_ref().and_then(|next| answer(record, next))).collect()
-}
-
 /// Returns the entry about a grant.
 pub(crate) fn granted(grant: &Grant) -> NewAuditEntry {
     let given = &grant.granted;
@@ -138,7 +132,6 @@ pub(crate) fn token_revoked(token: &AccessToken, by: &str, at: Timestamp) -> New
 }
 
 /// Returns the entry about grants of an earlier version.
-#[cfg(feature = "sqlite")]
 pub(crate) fn voided(ids: &[String], at: Timestamp) -> NewAuditEntry {
     let named: Vec<&String> = ids.iter().take(100).collect();
     let body =

@@ -19,7 +19,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
 use backstop_trail::{
-    Body, BodyError, Canonical, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_TOMBSTONE, merkle,
+    Body, BodyError, Canonical, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_TOMBSTONE, KIND_UNSIGNED,
+    merkle,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +42,9 @@ pub const AUDIT_HOOKS: &str = "hooks";
 pub const AUDIT_OMITTED: &str = KIND_OMITTED;
 /// The kind of an entry that says that a checkpoint or another file besides the entries could not be written.
 pub const AUDIT_IMPAIRED: &str = KIND_IMPAIRED;
+/// The kind of an entry that says which entries were found without a checkpoint, as a killed process leaves them: nothing proves that they
+/// were not changed before.
+pub const AUDIT_UNSIGNED: &str = KIND_UNSIGNED;
 /// The kind of an entry that says which entries were pruned.
 pub const AUDIT_PRUNED: &str = KIND_TOMBSTONE;
 /// The kind of an entry that names the last one of a chain of an earlier version.
@@ -250,6 +254,9 @@ pub struct AuditReport {
     /// The entries that were damaged, or that no checkpoint covered, when an entry behind them told of it. Checkpoints from afterwards say
     /// nothing about what was before, so whether they were changed can't be told; the first hundred.
     pub unproved: Vec<AuditUnproved>,
+    /// The entries that a killed process left without a checkpoint, and that the next one signed. Nothing proves that they were not changed in
+    /// between, unless a checkpoint covers them that others have kept; the first hundred.
+    pub late: Vec<AuditLate>,
     /// How many times a checkpoint or another file besides the entries could not be written.
     pub impaired: u64,
     /// How many entries were too large, and are others that say so.
@@ -302,6 +309,21 @@ pub struct AuditUnproved {
     pub from: u64,
     /// The last of them.
     pub through: u64,
+}
+
+/// Entries that were left without a checkpoint, as a killed process leaves them, and signed by another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditLate {
+    /// The entry that tells of it.
+    pub told: u64,
+    /// The first of them.
+    pub from: u64,
+    /// The last of them.
+    pub through: u64,
+    /// The processes that wrote them; the first sixteen.
+    pub processes: Vec<String>,
+    /// How many other processes there are.
+    pub others: u64,
 }
 
 /// A place where entries are missing according to the trail itself.
@@ -416,6 +438,11 @@ pub trait AuditStore {
     /// Says that this process stops, if it was announced, and signs the end of the trail, as what ends in order does.
     async fn conclude_audit(&self) -> Result<(), StoreError>;
 
+    /// Returns how many entries this process has found that a killed one had left unsigned, and has signed. None in memory.
+    fn audit_late(&self) -> u64 {
+        0
+    }
+
     /// Returns at most `limit` entries after number `after` that pass the filter, in order.
     async fn audit(
         &self,
@@ -507,6 +534,7 @@ pub(crate) fn always_stays(kind: &str) -> bool {
         AUDIT_CHAIN,
         AUDIT_OMITTED,
         AUDIT_IMPAIRED,
+        AUDIT_UNSIGNED,
         backstop_trail::KIND_RECOVERED,
         backstop_trail::KIND_ROTATED,
     ];

@@ -5,22 +5,18 @@
 //! it went.
 
 use backstop_hooks::{RunId, SessionId};
-#[cfg(feature = "sqlite")]
 use backstop_trail::Canonical;
 use serde_json::Value;
 
-#[cfg(feature = "sqlite")]
 use crate::audit::{RUN, SESSION};
 use crate::{AuditEntry, Timestamp, audit_id};
 
 /// The most entries that are read for one page.
 pub const MOST_PAGE_READ: u64 = 1 << 16;
 /// The most bytes of entries in one page; the last one may go beyond.
-#[cfg(feature = "sqlite")]
 pub(crate) const MOST_PAGE_BYTES: usize = 4 << 20;
 /// Reading backwards ends where so many entries one after the other are older than what is looked for. Times along a trail run forwards,
 /// but for clocks that are set and processes that write at the same moment.
-#[cfg(feature = "sqlite")]
 pub(crate) const MOST_OLDER: u64 = 4096;
 
 /// Which entries to list. A field that is `None` lets all pass.
@@ -54,7 +50,6 @@ pub struct AuditFilter {
 
 impl AuditFilter {
     /// Returns what is in the bytes of each entry that passes, which are canonical.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn needles(&self) -> Vec<Vec<u8>> {
         let text = |value: &str| Canonical::of(value).unwrap_or_default().as_str().as_bytes().to_vec();
         let member = |name: &str, value: &str| [b"\"", name.as_bytes(), b"\":", &text(value)].concat();

@@ -50,7 +50,6 @@ pub enum StoreErrorKind {
 }
 
 impl StoreError {
-    #[cfg(feature = "sqlite")]
     pub(crate) fn new(place: &str, kind: StoreErrorKind) -> Self {
         Self { place: place.into(), kind, cause: None, is_of_server: false }
     }
@@ -82,7 +81,7 @@ impl StoreError {
         }
         match self.kind {
             StoreErrorKind::Locked => "another backstop process holds the database: wait for it, or end it",
-            StoreErrorKind::Full => "is the disk full?",
+            StoreErrorKind::Full => "is the disk full, or the memory?",
             StoreErrorKind::ReadOnly => "make the file and its folder writable for this user",
             StoreErrorKind::CannotOpen => "check that the folder exists and belongs to this user",
             StoreErrorKind::NotADatabase | StoreErrorKind::ForeignDatabase => {

@@ -66,29 +66,9 @@ pub struct Injection {
 }
 
 impl Injection {
-    pub(crate) fn new(seq: u64, new: NewInjection, now: Timestamp) -> Self {
-        let NewInjection { session_key, owner, text, placement, idempotency_key, ttl, metadata } = new;
-        let expires_at = ttl.map(|ttl| now.after(ttl));
-        Self {
-            seq,
-            session_key,
-            owner,
-            text,
-            placement,
-            idempotency_key,
-            created_at: now,
-            expires_at,
-            metadata,
-        }
-    }
-
     /// Returns how long it may wait, counted from when it was queued; `None` for no limit.
     pub fn ttl(&self) -> Option<Duration> {
         self.expires_at.map(|end| self.created_at.until(end))
-    }
-
-    pub(crate) fn expired(&self, now: Timestamp) -> bool {
-        self.expires_at.is_some_and(|end| now > end)
     }
 }
 

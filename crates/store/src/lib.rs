@@ -1,9 +1,8 @@
 //! Durable state: what Backstop must not forget when a process ends, and what several processes must
 //! agree on.
 //!
-//! [`Store`] is one interface with several implementations: [`MemoryStore`] for tests and for programs
-//! that want nothing on disk, `SqliteStore` for one machine (feature `sqlite`, on by default),
-//! `PostgresStore` for several (feature `postgres`). Each area of state is a
+//! [`Store`] is one interface, and one body of SQL keeps all of it: [`SqliteStore`] in a file, for the processes of one machine, or in memory, for
+//! tests and for programs that want nothing on disk; `PostgresStore` on a server, for several machines (feature `postgres`). Each area of state is a
 //! trait of its own, with its laws in its module. Three laws apply everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
@@ -29,7 +28,6 @@ mod error;
 mod extensions;
 mod grants;
 mod injections;
-mod memory;
 mod names;
 mod notices;
 #[cfg(feature = "postgres")]
@@ -37,9 +35,7 @@ mod postgres;
 mod retention;
 mod runs;
 mod sessions;
-#[cfg(feature = "sqlite")]
 mod sql;
-#[cfg(feature = "sqlite")]
 mod sqlite;
 mod time;
 mod transcript;
@@ -66,10 +62,10 @@ pub use approvals::{
     TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
 };
 pub use audit::{
-    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError,
-    AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditProcess, AuditReport, AuditStep,
-    AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES, NewAuditEntry, ProveAuditError,
-    RotatedAuditKey, VerifyAuditError, audit_id,
+    AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,
+    AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditLate, AuditProcess,
+    AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE, Durability, MAX_AUDIT_BYTES,
+    NewAuditEntry, ProveAuditError, RotatedAuditKey, VerifyAuditError, audit_id,
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
@@ -86,7 +82,6 @@ pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
-pub use memory::MemoryStore;
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
 #[cfg(feature = "postgres")]
 pub use postgres::{
@@ -99,9 +94,7 @@ pub use retention::{
 };
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
-#[cfg(feature = "sqlite")]
 pub use sql::SqlStore;
-#[cfg(feature = "sqlite")]
 pub use sqlite::{DEFAULT_BUSY_TIMEOUT, Database as SqliteDatabase, SqliteStore};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{

@@ -36,7 +36,7 @@ pub(crate) use self::failure::Failure;
 pub use self::options::{DEFAULT_SCHEMA, PostgresOptions, PostgresOptionsError};
 pub use self::pool::Server;
 pub(crate) use self::session::Session;
-use crate::sql::SqlStore;
+use crate::sql::{AuditTrail, SqlStore};
 use crate::sqlite::trail::Trail;
 
 /// State on a PostgreSQL server.
@@ -47,7 +47,7 @@ impl PostgresStore {
     /// connected, opened or created before the first operation.
     pub fn new(options: PostgresOptions, trail: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let trail = Trail::new(TrailOptions::new(trail.into(), key.into()));
-        Self::over(Server::new(options, trail.clone()), trail)
+        Self::over(Server::new(options, trail.clone()), AuditTrail::Files(trail))
     }
 
     /// Returns the database, for people: the server, the name and the schema.

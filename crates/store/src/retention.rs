@@ -174,7 +174,6 @@ pub fn is_decision(kind: &str, body: &Value) -> bool {
 }
 
 /// After so many entries one after the other that are too young, those behind them are taken to be younger still.
-#[cfg(feature = "sqlite")]
 const MOST_YOUNG: u64 = 4096;
 
 /// The way along a trail to what may go of it.
@@ -225,7 +224,6 @@ impl Due {
     }
 
     /// Returns whether what comes behind changes nothing.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn is_known(&self) -> bool {
         // Whether the last of those that go is the newest of all is known one entry later.
         let is_full = self.due.len() >= self.limit && self.due.last().is_none_or(|(seq, _)| *seq < self.last);
@@ -251,7 +249,6 @@ impl Due {
 pub(crate) struct Chosen(Vec<(u64, bool)>);
 
 impl Chosen {
-    #[cfg(feature = "sqlite")]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,34 +1,47 @@
-//! The SQLite store: one file that several processes may share.
+//! The SQLite store: one file that several processes may share, or a database in memory that ends with the store.
 //!
-//! One thread owns the connection and processes a bounded queue; each operation is one transaction.
+//! *In a file*, one thread owns the connection and processes a bounded queue; each operation is one transaction.
 //! The file is opened by the first operation, not before. If it is missing, it is created, readable only by
 //! its owner. Commits are synced to disk before they are reported, because an allowance that was used
 //! up must not come back after a power failure. The audit trail is a log of its own in a folder beside the file.
+//!
+//! *In memory*, operations run where they are called, nothing reaches a disk, and the audit trail is in memory, too. Schema, statements and
+//! laws are the same.
 
 mod audit;
 mod database;
+mod in_place;
 mod lookout;
+pub(crate) mod memory_trail;
 mod migrations;
 mod open;
 mod pages;
 mod pruning;
 #[cfg(test)]
 mod tests;
+mod texts;
 pub(crate) mod trail;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::audit::say;
 pub use self::database::Database;
+pub(crate) use self::in_place::PLACE as MEMORY;
+use self::in_place::SaidIn;
+use self::memory_trail::MemoryTrail;
 use self::trail::Trail;
-use crate::StoreError;
-use crate::sql::SqlStore;
+use crate::sql::{AuditTrail, SqlStore};
+use crate::{AnswerStore, Store, StoreError};
 
 /// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// State in a SQLite file.
+/// The most questions that a process keeps which keeps nothing else.
+const MOST_QUESTIONS: u64 = 2_000;
+
+/// State in a SQLite file, or in memory.
 pub type SqliteStore = SqlStore<Database>;
 
 impl SqliteStore {
@@ -41,7 +54,25 @@ impl SqliteStore {
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
         let path = path.into();
         let trail = Trail::beside(&path);
-        Self::over(Database::new(path, wait, trail.clone()), trail)
+        Self::over(Database::new(path, wait, trail.clone()), AuditTrail::Files(trail))
+    }
+
+    /// Creates an empty store in memory, for tests and for programs that want nothing on disk. It forgets everything when it is dropped.
+    /// The database is made by the first operation, so a store that nobody asks costs nothing.
+    pub fn in_memory() -> Self {
+        let trail = Arc::<MemoryTrail>::default();
+        let database = Database::in_memory(SaidIn::Memory(Arc::clone(&trail)));
+        Self::over(database, AuditTrail::Memory(trail))
+    }
+
+    /// Creates an empty store in memory for the questions and answers of one process, so that nothing another program writes into a file
+    /// counts as one. Answers are recorded in the audit trail of `trail` before they count. It keeps two thousand questions; the oldest
+    /// settled ones make room.
+    pub fn for_answers(trail: Arc<dyn Store>) -> impl AnswerStore {
+        let database = Database::in_memory(SaidIn::Other(trail));
+        // Nobody who has only questions and answers reaches it.
+        let trail = AuditTrail::Memory(Arc::default());
+        Self { most_questions: Some(MOST_QUESTIONS), ..Self::over(database, trail) }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.
@@ -56,8 +87,8 @@ impl SqliteStore {
         self.database.shorten_log().await
     }
 
-    /// Returns the file.
-    pub fn path(&self) -> &Path {
+    /// Returns the file; `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
         self.database.path()
     }
 

@@ -88,7 +88,6 @@ impl Uptime {
         (now.boot == self.boot).then_some(now.at > self.at)
     }
 
-    #[cfg(feature = "sqlite")]
     pub(crate) fn parts(&self) -> (&str, u64) {
         (&self.boot, self.at)
     }

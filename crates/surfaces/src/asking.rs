@@ -71,6 +71,9 @@ impl Answer {
                 SurfaceError::Later { why, after: self.after }
             }
             status if status.is_server_error() => SurfaceError::Later { why, after: self.after },
+            StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+                SurfaceError::content(why)
+            }
             status if status.is_redirection() => {
                 SurfaceError::never(format!("{why}, a redirect, which is not followed"))
             }
@@ -89,8 +92,13 @@ pub(crate) struct Asker {
 impl Asker {
     /// Returns a client whose requests take at most `timeout`, and whose answers have at most `most` bytes.
     pub(crate) fn new(egress: Egress, timeout: Duration, most: usize) -> Self {
+        Self::trusting(Trust::System, egress, timeout, most)
+    }
+
+    /// Returns such a client that believes these authorities.
+    pub(crate) fn trusting(trust: Trust, egress: Egress, timeout: Duration, most: usize) -> Self {
         let settings = Settings {
-            trust: Trust::System,
+            trust,
             route: egress.route(),
             connect_timeout: CONNECT.min(timeout),
             timeout: Some(timeout),
@@ -107,9 +115,19 @@ impl Asker {
     ) -> Result<Answer, SurfaceError> {
         let mut all = HeaderMap::new();
         all.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-        all.insert(header::USER_AGENT, HeaderValue::from_static("backstop"));
         all.extend(headers);
-        let request = Request { method: Method::POST, url, headers: all, body: Bytes::from(body) };
+        self.send(url, all, body).await
+    }
+
+    /// Sends a body whose headers say what it is.
+    pub(crate) async fn send(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Answer, SurfaceError> {
+        headers.insert(header::USER_AGENT, HeaderValue::from_static("backstop"));
+        let request = Request { method: Method::POST, url, headers, body: Bytes::from(body) };
         let response = self.client.send(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|after| after.to_str().ok());

@@ -9,6 +9,8 @@ use crate::surface::SurfaceName;
 pub enum Became {
     /// People were told.
     Told,
+    /// People were told in short: the service did not take the whole of it.
+    Shortened,
     /// It says how the question ended.
     Withdrawn,
     /// The service did not take it, or not take it back, this time.
@@ -17,12 +19,13 @@ pub enum Became {
 
 impl Became {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Told, Self::Withdrawn, Self::Failed];
+    pub const ALL: [Self; 4] = [Self::Told, Self::Shortened, Self::Withdrawn, Self::Failed];
 
     /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Told => "told",
+            Self::Shortened => "shortened",
             Self::Withdrawn => "withdrawn",
             Self::Failed => "failed",
         }

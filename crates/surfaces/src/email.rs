@@ -4,6 +4,7 @@
 //! something waits, of which tool and agent, and links to the console; neither arguments nor what hooks wrote about them are in it, and nothing
 //! is answered: not by following the link, and not by replying.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Message as Mail, Tokio1Executor};
 
-use crate::shown::{line, severity, until};
+use crate::shown::{line, more_waits, severity, until};
 use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
 
 /// The longest that one command to the server may take.
@@ -160,8 +161,8 @@ impl Surface for Email {
         Ceiling::Notice
     }
 
-    fn places(&self) -> &[String] {
-        &self.to
+    fn places(&self) -> Cow<'_, [String]> {
+        Cow::Borrowed(&self.to)
     }
 
     fn room(&self) -> Option<usize> {
@@ -176,6 +177,9 @@ impl Surface for Email {
             format!("{agent} wants to use {tool}, and waits until {}.\n\n", until(request.expires_at));
         if let Some(link) = message.link {
             text.push_str(&format!("Look at the call and answer on the console:\n{link}\n\n"));
+        }
+        if let Some(more) = more_waits(message.more) {
+            text.push_str(&format!("{more}\n\n"));
         }
         text.push_str("Opening the link decides nothing, and neither does a reply to this mail.\n");
         let id = self.id(message.record.id.as_str());

@@ -3,6 +3,7 @@
 //! Nobody is authenticated there, and whoever can read the topic reads what is sent. So a notice says that something waits, of which tool and
 //! agent, and links to the console; neither arguments nor what hooks wrote about them are in it, and nothing is answered.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::asking::{Asker, Egress, bearer};
-use crate::shown::{line, until};
+use crate::shown::{line, more_waits, until};
 use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,8 +78,8 @@ impl Surface for Ntfy {
         Ceiling::Notice
     }
 
-    fn places(&self) -> &[String] {
-        &self.topic
+    fn places(&self) -> Cow<'_, [String]> {
+        Cow::Borrowed(&self.topic)
     }
 
     fn room(&self) -> Option<usize> {
@@ -88,9 +89,10 @@ impl Surface for Ntfy {
     async fn send(&self, message: &Message<'_>) -> Result<String, SurfaceError> {
         let request = &message.record.request;
         let (tool, agent) = (line(&request.tool_name.in_full(), 80), line(request.agent.as_str(), 80));
+        let more = more_waits(message.more).map(|more| format!(" {more}")).unwrap_or_default();
         let mut notice = json!({
             "title": format!("Approval wanted: {tool}"),
-            "message": format!("{agent} waits until {}. Answer on the console.", until(request.expires_at)),
+            "message": format!("{agent} waits until {}. Answer on the console.{more}", until(request.expires_at)),
             "priority": match request.severity {
                 Severity::Info => 3,
                 Severity::Warning => 4,

@@ -109,6 +109,26 @@ pub fn shown(record: &ApprovalRecord, room: Option<usize>) -> Shown {
     Shown { title, text: text.trim_end().to_owned(), is_cut }
 }
 
+/// Returns what is shown of a question where a service takes nothing of its call: neither arguments nor what hooks wrote about them.
+pub(crate) fn shown_in_short(record: &ApprovalRecord) -> Shown {
+    let request = &record.request;
+    let (tool, agent) = (line(&request.tool_name.in_full(), 80), line(request.agent.as_str(), 80));
+    let (until, id) = (until(request.expires_at), &record.id);
+    let text = format!(
+        "agent: {agent}\nNOTHING OF THIS CALL IS SHOWN HERE: the service did not take it.\nanswer until: {until}\nid: {id}"
+    );
+    Shown { title: format!("{}: approval wanted for {tool}", severity(request.severity)), text, is_cut: true }
+}
+
+/// Returns how many more questions of the agent wait for their turn, in words; `None` if none does.
+pub(crate) fn more_waits(more: usize) -> Option<String> {
+    match more {
+        0 => None,
+        1 => Some("1 more question of this agent waits.".to_owned()),
+        more => Some(format!("{more} more questions of this agent wait.")),
+    }
+}
+
 /// Returns what stands below the arguments.
 fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
     let request = &record.request;

@@ -4,6 +4,7 @@
 //! choose count for nothing. Requests are signed with the secret of the app ([`is_slacks`]), and acknowledged at once: what came of a press is told
 //! afterwards, to whoever pressed. Arguments are sent as plain text, which Slack reads nothing into.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -89,6 +90,9 @@ impl Slack {
             }
             "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" => {
                 SurfaceError::Later { why, after: Some(REFUSED) }
+            }
+            "msg_too_long" | "msg_blocks_too_long" | "invalid_blocks" | "invalid_blocks_format" => {
+                SurfaceError::content(why)
             }
             _ => SurfaceError::never(why),
         })
@@ -224,8 +228,12 @@ impl Surface for Slack {
         }
     }
 
-    fn places(&self) -> &[String] {
-        &self.settings.channels
+    fn places(&self) -> Cow<'_, [String]> {
+        Cow::Borrowed(&self.settings.channels)
+    }
+
+    fn has_short(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Option<usize> {

@@ -1,5 +1,6 @@
 //! What each surface is: the trait, and what passes through it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use thiserror::Error;
 use url::Url;
 
 use crate::handle::Handle;
+use crate::push::WebPush;
 use crate::shown::Shown;
 
 /// What a test notice says.
@@ -88,6 +90,10 @@ pub struct Message<'a> {
     pub offers: &'a [Offer],
     /// Where it can be answered on the console.
     pub link: Option<&'a Url>,
+    /// How many more questions of the same agent wait until it is their turn to be told there; 0 if it is soon.
+    pub more: usize,
+    /// Whether nothing of the call is to be sent, since the service did not take it.
+    pub is_short: bool,
     /// The moment at which it is told.
     pub now: Timestamp,
 }
@@ -222,6 +228,12 @@ pub enum SurfaceError {
         /// How long the service wants to be left alone.
         after: Option<Duration>,
     },
+    /// It never will as it is, for its size or for what is in it; a shorter one may.
+    #[error("{why}")]
+    Content {
+        /// Why not.
+        why: String,
+    },
     /// It never will.
     #[error("{why}")]
     Never {
@@ -233,6 +245,10 @@ pub enum SurfaceError {
 impl SurfaceError {
     pub(crate) fn later(why: impl Into<String>) -> Self {
         Self::Later { why: why.into(), after: None }
+    }
+
+    pub(crate) fn content(why: impl Into<String>) -> Self {
+        Self::Content { why: why.into() }
     }
 
     pub(crate) fn never(why: impl Into<String>) -> Self {
@@ -252,8 +268,13 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// Returns the most that can be answered on it.
     fn ceiling(&self) -> Ceiling;
 
-    /// Returns where people are told there.
-    fn places(&self) -> &[String];
+    /// Returns where people are told there now.
+    fn places(&self) -> Cow<'_, [String]>;
+
+    /// Returns whether there is less to tell than it is told at first: where messages hold something of the call.
+    fn has_short(&self) -> bool {
+        false
+    }
 
     /// Returns how many characters of a question fit into one message, in UTF-16 units; `None` where all do.
     fn room(&self) -> Option<usize>;
@@ -276,6 +297,11 @@ pub trait Surface: fmt::Debug + Send + Sync {
 
     /// Says that this works, for `backstop approvals surfaces test`. Returns what the service calls the message.
     async fn test(&self, place: &str) -> Result<String, SurfaceError>;
+
+    /// Returns it as web push, whose devices come and go.
+    fn web_push(&self) -> Option<&WebPush> {
+        None
+    }
 
     /// Returns whether it has to be asked for answers ([`fetch`](Self::fetch)).
     fn is_fetched(&self) -> bool {

@@ -6,6 +6,7 @@
 //!
 //! The law: *the bot's token is part of every address*, so addresses of this adapter are in no log, error or `Debug` output.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -141,6 +142,7 @@ fn result(method: &str, answer: &Answer) -> Result<Value, SurfaceError> {
         429 => SurfaceError::Later { why, after: after.map(bounded).or(answer.after) },
         409 => SurfaceError::Later { why, after: Some(TAKEN) },
         401 | 404 => SurfaceError::Later { why, after: Some(REFUSED) },
+        400 | 413 => SurfaceError::content(why),
         500.. => SurfaceError::later(why),
         _ => SurfaceError::never(why),
     })
@@ -206,8 +208,12 @@ impl Surface for Telegram {
         self.ceiling
     }
 
-    fn places(&self) -> &[String] {
-        &self.chats
+    fn places(&self) -> Cow<'_, [String]> {
+        Cow::Borrowed(&self.chats)
+    }
+
+    fn has_short(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Option<usize> {

@@ -6,6 +6,7 @@
 //! A delivery that is tried again has the id of the first time. Redirects are not followed, and addresses that are not public are refused unless
 //! the operator allows them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -118,6 +119,12 @@ fn facts(record: &ApprovalRecord) -> Map<String, Value> {
     }
 }
 
+/// Returns the facts of a question without anything of its call, for a server that does not take all of them.
+fn few_facts(record: &ApprovalRecord) -> Map<String, Value> {
+    let few = ["id", "digest", "severity", "agent", "tool", "calledAs", "createdAt", "expiresAt"];
+    facts(record).into_iter().filter(|(name, _)| few.contains(&name.as_str())).collect()
+}
+
 #[async_trait]
 impl Surface for Webhook {
     fn name(&self) -> &SurfaceName {
@@ -135,8 +142,12 @@ impl Surface for Webhook {
         }
     }
 
-    fn places(&self) -> &[String] {
-        &self.place
+    fn places(&self) -> Cow<'_, [String]> {
+        Cow::Borrowed(&self.place)
+    }
+
+    fn has_short(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Option<usize> {
@@ -155,8 +166,14 @@ impl Surface for Webhook {
             .map(|offer| json!({ "decision": offer.decision, "handle": offer.handle.expose() }))
             .collect();
         let link = message.link.map(Url::as_str);
-        let data = json!({ "approval": facts(message.record), "answers": answers, "link": link });
-        self.deliver("approval.requested", message.record.id.as_str(), data).await
+        let facts = if message.is_short { few_facts(message.record) } else { facts(message.record) };
+        let data = json!({
+            "approval": facts, "answers": answers, "link": link, "short": message.is_short, "more": message.more,
+        });
+        let id = message.record.id.as_str();
+        // Another delivery, since there is something else in it.
+        let of = if message.is_short { format!("{id} short") } else { id.to_owned() };
+        self.deliver("approval.requested", &of, data).await
     }
 
     async fn withdraw(&self, _place: &str, _reference: &str, outcome: &Outcome) -> Result<(), SurfaceError> {

@@ -164,12 +164,14 @@ impl Tape {
         if is_recent {
             return Ok(Pruned::default());
         }
-        let (pruned, is_all) = deleted(self.due(bounds)?, PORTION);
+        // The mark comes first: a process that ends in the midst of this would otherwise leave it to the next one, which ends as well.
+        self.mark(&mark)?;
+        let pruned = self.due(bounds).map(|due| deleted(due, PORTION));
         // Until all of it is gone, the next segment goes on.
-        if is_all {
-            self.mark(&mark)?;
+        if !matches!(pruned, Ok((_, true))) {
+            let _ = fs::remove_file(&mark);
         }
-        Ok(pruned)
+        pruned.map(|(pruned, _)| pruned)
     }
 
     /// Notes that the folder was pruned.

@@ -250,6 +250,9 @@ impl Writer {
         loop {
             let done = match self.next(items) {
                 Ok(Item::Recording(what, weight)) => {
+                    // INVARIANT (no silent gap): the segment is there before the work, so a process that ends in the midst of it leaves one
+                    // without an end. If it can't begin, the line can't be written either, which is counted then.
+                    let _ = self.begin();
                     let line = what.line().filter(|line| line.len() < MOST_LINE);
                     self.counts.waiting.fetch_sub(weight, Ordering::Relaxed);
                     match line {
@@ -358,6 +361,11 @@ impl Writer {
         }
         let Settings { tape, recipient, bounds } = &self.settings;
         tape.make()?;
+        let (file, path) = tape.begin()?;
+        let to = Encryptor::new(BufWriter::new(file), recipient).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+        self.open = Some(Open { to, path, since: Instant::now(), bytes: 0, held: 0, gaps: 0 });
         let Pruned { gone, failed } = tape
             .prune_sometimes(*bounds)
             .unwrap_or_else(|error| Pruned { failed: Some(error), ..Pruned::default() });
@@ -368,11 +376,6 @@ impl Writer {
             let bytes = gone.iter().map(|segment| segment.bytes).fold(0, u64::saturating_add);
             (self.told)(Note::Pruned { segments: gone.len(), bytes });
         }
-        let (file, path) = tape.begin()?;
-        let to = Encryptor::new(BufWriter::new(file), recipient).inspect_err(|_| {
-            let _ = fs::remove_file(&path);
-        })?;
-        self.open = Some(Open { to, path, since: Instant::now(), bytes: 0, held: 0, gaps: 0 });
         Ok(())
     }
 

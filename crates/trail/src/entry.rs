@@ -30,6 +30,8 @@ pub const KIND_STOP: &str = "stop";
 pub const KIND_RECOVERED: &str = "recovered";
 /// The kind of an entry that says that something besides the entries (a checkpoint, a tile) could not be written.
 pub const KIND_IMPAIRED: &str = "impaired";
+/// The kind of an entry that says which entries were found without a checkpoint, as a killed process leaves them.
+pub const KIND_UNSIGNED: &str = "unsigned";
 /// The kind of an entry that stands for one that was too large.
 pub const KIND_OMITTED: &str = "omitted";
 /// The kind of an entry that says that nothing happened.

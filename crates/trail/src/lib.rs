@@ -32,6 +32,10 @@ mod files;
 #[cfg(feature = "files")]
 mod frame;
 #[cfg(feature = "files")]
+mod git;
+#[cfg(feature = "files")]
+mod left;
+#[cfg(feature = "files")]
 mod log;
 #[cfg(feature = "files")]
 mod mend;
@@ -49,6 +53,8 @@ mod salvage;
 #[cfg(feature = "files")]
 mod signers;
 #[cfg(feature = "files")]
+mod stamp;
+#[cfg(feature = "files")]
 mod tail;
 #[cfg(feature = "files")]
 mod verify;
@@ -61,12 +67,17 @@ mod wrong;
 
 pub use entry::{
     Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_IMPAIRED, KIND_OMITTED,
-    KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, MAX_BODY_BYTES, MAX_ENTRY_BYTES,
+    KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, KIND_UNSIGNED, MAX_BODY_BYTES,
+    MAX_ENTRY_BYTES,
 };
 #[cfg(feature = "files")]
 pub use error::TrailError;
 #[cfg(feature = "files")]
 pub use frame::Frame;
+#[cfg(feature = "files")]
+pub use git::{GitBranch, GitBranches, GitError, GitSettings};
+#[cfg(feature = "files")]
+pub use left::{Late, Unproved};
 #[cfg(feature = "files")]
 pub use log::{Extent, Log, Options, Rotated, now};
 #[cfg(feature = "files")]
@@ -78,7 +89,12 @@ pub use prune::Tombstone;
 #[cfg(feature = "files")]
 pub use reader::Reader;
 #[cfg(feature = "files")]
-pub use verify::{Backwards, Process, Report, Trust, Unproved, VerifyError, verify, verify_each};
+pub use stamp::{
+    MAX_STAMP_BYTES, STAMP_QUERY_TYPE, STAMP_REPLY_TYPE, Stamp, StampError, StampRequest, Stamped,
+    stamp_check,
+};
+#[cfg(feature = "files")]
+pub use verify::{Backwards, Process, Report, Trust, VerifyError, verify, verify_each};
 #[cfg(feature = "files")]
 pub use witness::{
     AddCheckpoint, Copies, CosignerKey, MAX_ADD_CHECKPOINT_BYTES, NotCosigned, SIZE_TYPE, Witness,

@@ -8,9 +8,9 @@
 //!
 //! What comes next signs over what was damaged. So where checkpoints are missing that must have been there, the entry says how many entries
 //! one still `covers`, and how many stood `unsigned` behind them: whether those were changed before can't be told any more by this log alone,
-//! and [`verify`](crate::verify()) says so. Fewer than 256 entries behind a checkpoint may be without one for a minute, by their own times: so
-//! long after a process was killed, what it left unsigned can't be told from what somebody put there. A log that becomes shorter while a
-//! process writes it is told in the same way.
+//! and [`verify`](crate::verify()) says so. Where a killed process may have [left](crate::left) them so, an entry of another kind
+//! ([`KIND_UNSIGNED`]) says that. Fewer than 256 entries behind a checkpoint may be without one for a minute, by their own times: other
+//! processes may be about to sign them. A log that becomes shorter while a process writes it is told as damage.
 //!
 //! Not recovered is a name where all checkpoints are signed by other keys: whoever made them is not known.
 
@@ -22,11 +22,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED};
+use crate::entry::{Body, Draft, Envelope, KIND_IMPAIRED, KIND_RECOVERED, KIND_UNSIGNED};
 use crate::files::{name_of, replace};
 use crate::frame::Frame;
+use crate::left::{LONGEST, left_by_kill};
 use crate::log::{CHECKPOINT_ENTRIES, Log, now};
-use crate::note::OwnKeys;
+use crate::note::{OwnKeys, base64};
 use crate::reader::Reader;
 use crate::salvage::{Salvaged, salvaged};
 use crate::{SignedCheckpoint, TrailError};
@@ -35,8 +36,6 @@ use crate::{SignedCheckpoint, TrailError};
 const CHECKPOINT: &str = "checkpoint";
 /// The most checkpoints of which signatures are checked to find one that counts.
 const MOST_TRIED: usize = 1024;
-/// How old an entry is at which a checkpoint must cover it, in milliseconds: six times what one takes at most.
-const LONG_AGO: i64 = 60_000;
 
 /// What befell a log, as far as this process has seen.
 #[derive(Debug, Default)]
@@ -47,6 +46,8 @@ pub(crate) struct Befallen {
     fails: bool,
     /// How many entries a checkpoint covered when it was last told that one is missing.
     told_unsigned: Option<u64>,
+    /// How many entries others left unsigned, as was told.
+    late: u64,
 }
 
 impl Befallen {
@@ -59,12 +60,27 @@ impl Log {
     /// Writes entries about what befell the log.
     pub(crate) fn tell(&mut self) -> Result<(), TrailError> {
         while let Some((kind, body)) = self.befallen.untold.first() {
-            let draft = Draft::new(now(), kind, Body::of(body)?);
+            let mut body = body.clone();
+            if let Some(body) = body.as_object_mut().filter(|_| *kind == KIND_UNSIGNED) {
+                // Of all that stands before the entry, so that what is changed before it is signed shows.
+                let root = self.tail.as_ref().ok_or(TrailError::Closed)?.frontier.root();
+                body.insert("root".to_owned(), base64(&root).into());
+            }
+            let draft = Draft::new(now(), kind, Body::of(&body)?);
             let sealed = self.sealed(&draft)?;
             self.write(&[sealed])?;
-            self.befallen.untold.remove(0);
+            let (kind, body) = self.befallen.untold.remove(0);
+            if kind == KIND_UNSIGNED {
+                let late = body.get("unsigned").and_then(Value::as_u64).unwrap_or_default();
+                self.befallen.late = self.befallen.late.saturating_add(late);
+            }
         }
         Ok(())
+    }
+
+    /// Returns how many entries this process found that a killed one had left unsigned.
+    pub(crate) fn found_late(&self) -> u64 {
+        self.befallen.late
     }
 
     /// Tells of what failed behind entries that are written.
@@ -131,21 +147,34 @@ impl Log {
         covers: u64,
     ) -> Result<(), TrailError> {
         let unsigned = self.unsigned_behind(covers)?;
+        let left = if is_damaged { None } else { self.left(covers, unsigned)? };
         let mut facts = json!({ "file": CHECKPOINT, "covers": covers });
-        if let Some(facts) = facts.as_object_mut().filter(|_| unsigned > 0) {
+        if let Some(facts) = facts.as_object_mut().filter(|_| unsigned > 0 && left.is_none()) {
             facts.insert("unsigned".to_owned(), unsigned.into());
         }
         if is_damaged {
             return self.put_aside(&self.files.checkpoint(), CHECKPOINT, facts);
         }
         // Where signing fails, the same is found again and again.
-        let is_new = self.befallen.told_unsigned != Some(covers);
-        if is_put_back || (unsigned > 0 && is_new) {
-            self.befallen.told_unsigned = Some(covers);
+        let is_new = unsigned > 0 && self.befallen.told_unsigned != Some(covers);
+        if is_put_back || (is_new && left.is_none()) {
             self.befallen.note_recovered(facts);
-            self.told()?;
         }
-        Ok(())
+        if is_new {
+            self.befallen.told_unsigned = Some(covers);
+            self.befallen.untold.extend(left.map(|left| (KIND_UNSIGNED, left)));
+        }
+        if is_put_back || is_new { self.told() } else { Ok(()) }
+    }
+
+    /// Returns what is to be told of so many entries behind the first `covers`, if another process may have left them unsigned as it was
+    /// killed. What this one could not sign is no such thing.
+    fn left(&self, covers: u64, unsigned: u64) -> Result<Option<Value>, TrailError> {
+        let entries = covers..covers.saturating_add(unsigned);
+        if unsigned == 0 || entries.end > self.read {
+            return Ok(None);
+        }
+        left_by_kill(&Reader::of(self.files.clone()), entries)
     }
 
     /// Returns how many entries there were behind the first `covers` that a checkpoint should have covered by now. Whoever adds 256 entries
@@ -162,7 +191,7 @@ impl Log {
     /// Returns whether one of the entries from this number on, as they were read from the file, is so old that there must have been a
     /// checkpoint of it. What a file says of its own age counts for nothing: whoever can write it can set that, too.
     fn is_old_from(&self, covers: u64) -> Result<bool, TrailError> {
-        let (bound, mut is_old) = (now().saturating_sub(LONG_AGO), false);
+        let (bound, mut is_old) = (now().saturating_sub(LONGEST), false);
         if covers >= self.read {
             return Ok(false);
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{
     Body, BodyError, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_RECOVERED, KIND_ROTATED, KIND_TOMBSTONE,
+    KIND_UNSIGNED,
 };
 use crate::files::{Files, open, options};
 use crate::frame::{Frame, Frames, Next};
@@ -118,7 +119,7 @@ impl Log {
 
 /// Returns whether checking the log needs entries of this kind, or they tell what befell it.
 fn stays(kind: &str) -> bool {
-    [KIND_TOMBSTONE, KIND_ROTATED, KIND_RECOVERED, KIND_IMPAIRED, KIND_OMITTED].contains(&kind)
+    [KIND_TOMBSTONE, KIND_ROTATED, KIND_RECOVERED, KIND_IMPAIRED, KIND_OMITTED, KIND_UNSIGNED].contains(&kind)
 }
 
 fn count(ranges: &[Range<u64>]) -> u64 {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,8 @@ impl Tail {
         };
         // One that can't be read covers nothing: whoever signs next puts it aside.
         let covered = files.newest().ok().flatten().map_or(0, |newest| newest.checkpoint().size);
-        let checkpoint = (covered, age_of_newest(files));
+        let newest = age_of_newest(files);
+        let checkpoint = (covered, newest.unwrap_or_else(Instant::now));
         let mut tail = Self {
             generation,
             first,
@@ -104,6 +105,10 @@ impl Tail {
         // What nobody can have signed is no reason to wait with signing.
         if tail.checkpoint.0 > tail.frontier.size() {
             tail.checkpoint.0 = 0;
+        }
+        // Whoever wrote entries and was killed before the first checkpoint leaves nothing that says since when they wait for one.
+        if newest.is_none() && tail.frontier.size() > 0 {
+            tail.checkpoint.1 = before(CHECKPOINT_AFTER);
         }
         Ok((tail, end))
     }
@@ -283,13 +288,17 @@ fn open_segment(files: &Files, first: u64) -> Result<File, TrailError> {
     opened.map_err(TrailError::file(&path, "opened"))
 }
 
-/// Since when the newest checkpoint is there, as far as a clock that only runs forwards can tell.
-fn age_of_newest(files: &Files) -> Instant {
-    let now = Instant::now();
-    let written = fs::metadata(files.checkpoint()).and_then(|file| file.modified()).ok();
+/// Since when the newest checkpoint is there, as far as a clock that only runs forwards can tell; `None` where there is none.
+fn age_of_newest(files: &Files) -> Option<Instant> {
+    let written = fs::metadata(files.checkpoint()).and_then(|file| file.modified()).ok()?;
     // A clock that was set back makes it young, one that was set forward old: then there is a checkpoint too many.
-    let age = written.and_then(|written| written.elapsed().ok()).unwrap_or_default();
-    now.checked_sub(age.min(CHECKPOINT_AFTER)).unwrap_or(now)
+    Some(before(written.elapsed().unwrap_or_default().min(CHECKPOINT_AFTER)))
+}
+
+/// Returns the moment so long ago, or now where the clock does not reach back so far.
+fn before(age: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(age).unwrap_or(now)
 }
 
 /// Writes down the edge at the end of a tile, which lies there in this segment.

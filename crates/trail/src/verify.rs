@@ -8,7 +8,7 @@
 //! - *pruning*: an entry that is gone is one that a tombstone names, which a key of the log has signed.
 //!
 //! What files alone can't show: that the end was cut off together with its checkpoints, and that somebody who has the key wrote everything
-//! anew. Both show against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
+//! anew. So do entries that a killed process left unsigned and the next one signed: they may be what somebody put there in between. All of it shows against a checkpoint that was kept elsewhere, so [`Report::witnessed`] says how far that reaches. What was written after
 //! the newest checkpoint is in order and complete by numbers, and no more.
 
 use std::collections::BTreeMap;
@@ -16,9 +16,12 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::entry::{Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE};
+use crate::entry::{
+    Entry, Envelope, KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, KIND_UNSIGNED,
+};
 use crate::files::Files;
 use crate::frame::{Frame, Frames, Next};
+use crate::left::{Late, Unproved};
 use crate::log::Extent;
 use crate::merkle::{Frontier, Hash};
 use crate::note::SignedCheckpoint;
@@ -77,6 +80,9 @@ pub struct Report {
     /// The entries that were damaged, or without a checkpoint, when an entry behind them told of it, and that are covered since; the first
     /// hundred. Whether they were changed before can't be told, unless a checkpoint that was kept elsewhere covers them.
     pub unproved: Vec<Unproved>,
+    /// The entries that were left without a checkpoint, as a killed process leaves them, and that are signed since; the first hundred. Nothing
+    /// proves that they were not changed before, unless a checkpoint that was kept elsewhere covers them.
+    pub late: Vec<Late>,
     /// Whether the file ends with a part of an entry, as of a writer at work or a crash.
     pub torn: bool,
     /// How many tiles are not what the entries make: they can be thrown away.
@@ -96,15 +102,6 @@ pub struct Backwards {
     pub at: i64,
     /// The latest time before it.
     pub after: i64,
-}
-
-/// Entries that no checkpoint covered when there should have been one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unproved {
-    /// The entry that tells of it.
-    pub index: u64,
-    /// Which entries.
-    pub entries: Range<u64>,
 }
 
 /// A process whose entries are not all there, or that has no end.
@@ -242,6 +239,7 @@ pub fn verify_each(
         processes: walk.named,
         recovered: walk.recovered,
         unproved: walk.unproved.into_iter().filter_map(|unproved| unproved.beyond(&kept)).collect(),
+        late: walk.late.into_iter().filter_map(|late| late.beyond(&kept)).collect(),
         torn: walk.torn,
         wrong_tiles: walk.wrong_tiles,
         backwards: walk.backwards,
@@ -275,6 +273,7 @@ struct Walk<'d> {
     named: Vec<Process>,
     recovered: Vec<u64>,
     unproved: Vec<Unproved>,
+    late: Vec<Late>,
     torn: bool,
     latest: i64,
     tolerance: i64,
@@ -312,6 +311,7 @@ impl<'d> Walk<'d> {
             named: Vec::new(),
             recovered: Vec::new(),
             unproved: Vec::new(),
+            late: Vec::new(),
             torn: false,
             latest: i64::MIN,
             tolerance,
@@ -443,6 +443,7 @@ impl<'d> Walk<'d> {
                     named(&mut self.unproved, unproved, &mut self.unnamed);
                 }
             }
+            KIND_UNSIGNED => self.note_late(index, &Entry::read(bytes)?),
             KIND_TOMBSTONE => {
                 let signed = SignedTombstone::deserialize(Entry::read(bytes)?.body).ok();
                 self.tombstones.push((index, signed.unwrap_or_default()));
@@ -451,6 +452,15 @@ impl<'d> Walk<'d> {
             _ => {}
         }
         Some(())
+    }
+
+    /// Notes what an entry tells of entries that were signed late. What it does not tell as it should is not proved.
+    fn note_late(&mut self, index: u64, entry: &Entry) {
+        let Some(told) = Unproved::read(index, entry) else { return };
+        match Late::read(&told, entry, &self.frontier.root()) {
+            Some(late) => named(&mut self.late, late, &mut self.unnamed),
+            None => named(&mut self.unproved, told, &mut self.unnamed),
+        }
     }
 
     fn count(&mut self, index: u64, envelope: &Envelope<'_>) {
@@ -531,26 +541,6 @@ impl<'d> Walk<'d> {
             }
         }
         Ok(self)
-    }
-}
-
-impl Unproved {
-    /// Reads what an entry tells; `None` where it tells of no such entries.
-    fn read(index: u64, entry: &Entry) -> Option<Self> {
-        let number = |field: &str| entry.body.get(field)?.as_u64();
-        let (covers, unsigned) = (number("covers")?, number("unsigned")?);
-        // What comes behind the entry is none of what it tells of. Where all that it tells of is gone, the first of it stands for the rest.
-        let most = index.max(covers.saturating_add(1));
-        let entries = covers..covers.saturating_add(unsigned).min(most);
-        (!entries.is_empty()).then_some(Self { index, entries })
-    }
-
-    /// Returns what is left beyond what was kept elsewhere before it was told: later ones say nothing about what was before.
-    fn beyond(self, kept: &[u64]) -> Option<Self> {
-        let Self { index, entries } = self;
-        let proved = kept.iter().filter(|size| **size <= index).max().copied().unwrap_or_default();
-        let entries = entries.start.max(proved)..entries.end;
-        (!entries.is_empty()).then_some(Self { index, entries })
     }
 }
 

@@ -33,7 +33,7 @@ const MOST_COPIES: usize = 1 << 20;
 /// The most bytes of a copy.
 const MOST_COPY_BYTES: u64 = 16 * 1024;
 /// What the name of a copy ends with.
-const COPY: &str = ".checkpoint";
+pub(crate) const COPY: &str = ".checkpoint";
 
 /// A key that checks cosignatures: `name+hash+key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -276,7 +276,7 @@ impl Witness {
 }
 
 /// Returns the name of a file about a log.
-fn file_name(origin: &str) -> String {
+pub(crate) fn file_name(origin: &str) -> String {
     use sha2::Digest as _;
     let hash: Hash = sha2::Sha256::digest(origin.as_bytes()).into();
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -304,21 +304,30 @@ impl Copies {
     ///
     /// [`TrailError`] where it can't be written.
     pub fn add(&self, note: &SignedCheckpoint) -> Result<bool, TrailError> {
+        self.add_file(&self.path(note, COPY), note.to_string().as_bytes())
+    }
+
+    /// Returns the file about a checkpoint with this ending.
+    pub(crate) fn path(&self, note: &SignedCheckpoint, ending: &str) -> PathBuf {
         let checkpoint = note.checkpoint();
         let root: String = checkpoint.root.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         // Of one size there may be copies of several roots: that is what is looked for.
-        let name = format!("{}-{:016}-{root}{COPY}", file_name(&checkpoint.origin), checkpoint.size);
-        let path = self.folder.join(name);
+        let name = format!("{}-{:016}-{root}{ending}", file_name(&checkpoint.origin), checkpoint.size);
+        self.folder.join(name)
+    }
+
+    /// Adds a file under a name that is not there yet. Returns whether it was not.
+    pub(crate) fn add_file(&self, path: &Path, bytes: &[u8]) -> Result<bool, TrailError> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o444);
-        let mut file = match options.open(&path) {
+        let mut file = match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            file => file.map_err(TrailError::file(&path, "made"))?,
+            file => file.map_err(TrailError::file(path, "made"))?,
         };
-        let written = file.write_all(note.to_string().as_bytes()).and_then(|()| file.sync_all());
-        written.map_err(TrailError::file(&path, "written"))?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        written.map_err(TrailError::file(path, "written"))?;
         Ok(true)
     }
 

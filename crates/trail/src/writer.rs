@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,8 @@ impl Drop for Alive {
 
 struct Shared {
     options: Options,
+    /// How many entries were found that a killed process had left unsigned.
+    late: AtomicU64,
     queue: Mutex<Queue>,
     wake: Condvar,
 }
@@ -126,7 +129,12 @@ impl Waiting {
 impl Writer {
     /// Returns a writer. Its thread begins, and the log is opened, with the first entry.
     pub fn new(options: Options) -> Self {
-        let shared = Arc::new(Shared { options, queue: Mutex::default(), wake: Condvar::new() });
+        let shared = Arc::new(Shared {
+            options,
+            late: AtomicU64::default(),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+        });
         Self { _alive: Arc::new(Alive(Arc::clone(&shared))), shared }
     }
 
@@ -198,6 +206,11 @@ impl Writer {
             self.shared.wake.notify_all();
         }
         waiting.await.unwrap_or_else(|_| Err(Arc::new(TrailError::Closed)))
+    }
+
+    /// Returns how many entries this writer found that a killed process had left unsigned, and that are signed since.
+    pub fn late(&self) -> u64 {
+        self.shared.late.load(Ordering::Acquire)
     }
 
     /// Returns how many entries wait.
@@ -277,6 +290,9 @@ impl Thread {
                 break;
             }
             self.housekeeping();
+            if let Some(log) = &self.log {
+                self.shared.late.store(log.found_late(), Ordering::Release);
+            }
         }
         self.end();
     }

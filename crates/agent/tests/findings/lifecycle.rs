@@ -12,7 +12,7 @@ use backstop_agent::{
 use backstop_engine::{Engine, HookOptions};
 use backstop_hooks::points::*;
 use backstop_hooks::{Honour, OwnerId, Point, PointId, async_hook_fn, for_each_point, hook_fn};
-use backstop_store::{MemoryStore, Store, Timestamp};
+use backstop_store::{SqliteStore, Store, Timestamp};
 use serde_json::{Value, json};
 
 use crate::support::Bench;
@@ -119,7 +119,7 @@ impl Told {
 
 #[tokio::test]
 async fn a_session_begins_and_ends_with_the_process_and_can_be_gone_on_with() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     let shared = Arc::clone(&store);
     let first = Bench::with([json!({ "text": "hello" })], |setup| setup.store = Some(shared));
     let told = Told::of(&first.engine);
@@ -208,7 +208,7 @@ async fn a_conversation_that_grew_old_begins_anew() {
 
 #[tokio::test]
 async fn a_session_whose_process_was_killed_has_ended_for_an_unknown_reason() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     let shared = Arc::clone(&store);
     let killed = Bench::with([unused()], |setup| setup.store = Some(shared));
     let id = killed.session().await.id().clone();

@@ -12,7 +12,7 @@ use backstop_hooks::conversation::{Message, Role};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallEvent};
 use backstop_hooks::{Hook, HookId, OwnerId, Point, hook_fn};
 use backstop_llm::{Model, Script, ScriptedModel};
-use backstop_store::{MemoryStore, Store};
+use backstop_store::{SqliteStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ impl Bench {
         };
         change(&mut setup);
         let asked = setup.other_model.unwrap_or_else(|| Arc::new(model.clone()));
-        let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let store = setup.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory()));
         let engine = Engine::builder().store(Arc::clone(&store)).build();
         let folder = tempfile::tempdir().unwrap();
         let screen = Arc::new(Screen::default());

@@ -128,6 +128,11 @@ impl AuditSink {
         Self { store, queue, hurry, lost, since }
     }
 
+    /// Returns how many entries this process has found that a killed one had left unsigned.
+    pub fn late(&self) -> u64 {
+        self.store.audit_late()
+    }
+
     /// How far the trail is behind.
     pub fn backlog(&self) -> AuditBacklog {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -365,7 +370,7 @@ mod tests {
     use backstop_engine::Engine;
     use backstop_hooks::points::{BeforeToolCall, ToolCallEvent};
     use backstop_hooks::{CallContext, Params, ToolName};
-    use backstop_store::{AuditFilter, MemoryStore};
+    use backstop_store::{AuditFilter, SqliteStore};
 
     async fn receipt() -> Receipt {
         let event = ToolCallEvent::new(ToolName::new("exec"), Params::default());
@@ -379,7 +384,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_recorded_is_in_the_chain_after_a_flush() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let sink = AuditSink::start(Arc::clone(&store));
         for _ in 0..3 {
             sink.record(&receipt().await);
@@ -391,7 +396,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_receipt_that_is_too_large_keeps_no_other_out() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let (_, items) = mpsc::channel(1);
         let writer = Writer {
             store: Arc::clone(&store),
@@ -417,7 +422,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_overflow_leaves_a_gap_entry_and_never_waits() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let sink = AuditSink::with_capacity(Arc::clone(&store), 2);
         let receipt = receipt().await;
         // The writer can't run before the first await, so the queue overflows for certain.

@@ -226,14 +226,7 @@ fn file_guard(
         .iter()
         .filter(|entry| entry.expires.as_ref().is_none_or(|expires| today <= expires.value.0))
         .map(|entry| (&entry.path.at, entry.path.value.expose()));
-    // Where the tape is by default, the table says.
-    let tape = loaded.config.tape.path.as_ref().map(|path| {
-        let folder = from_operator(loaded, path.value.expose()).to_string_lossy().into_owned();
-        let inside = format!("{}/**", folder.trim_end_matches('/'));
-        [(&path.at, folder), (&path.at, inside)]
-    });
-    let tape = tape.iter().flatten().map(|(at, pattern)| (*at, pattern.as_str()));
-    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose())).chain(tape);
+    let deny = section.deny.iter().map(|path| (&path.at, path.value.expose()));
     match (patterns(allow, home), patterns(deny, home)) {
         (Ok(allow), Ok(deny)) => {
             Ok(SecurityAudit::new(PathGuard::new(profile).resolving_symlinks(), allow, deny, home))

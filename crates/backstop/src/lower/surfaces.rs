@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use backstop_config::{
     EmailSurface, Loaded, MailEncryption, Name, NtfySurface, QuietUnless, Secret as ConfigSecret,
-    SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WebhookSurface,
+    SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WEB_PUSH, WebPushSurface, WebhookSurface,
 };
 use backstop_gateway::Proxies;
 use backstop_hooks::{Secret, Severity};
 use backstop_surfaces::signature::SigningSecret;
 use backstop_surfaces::{
     Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, QuietHours, SLACK_API, Slack, SlackSettings,
-    Surface, SurfaceName, TELEGRAM_API, Telegram, Webhook, WebhookSettings,
+    Surface, SurfaceName, TELEGRAM_API, Telegram, Trust, WebPush, WebPushSettings, Webhook, WebhookSettings,
 };
 use jiff::tz::TimeZone;
 use url::Url;
 
 use super::small_file;
-use crate::locations::from_operator;
+use crate::error::NoDataFolder;
+use crate::locations::{from_operator, store_path};
 
 /// The longest secret, in bytes.
 const LONGEST: u64 = 4_096;
@@ -110,7 +111,49 @@ pub fn each_surface(
         let of = Of { loaded, kind: "webhook", name };
         all.push((of.key(), webhook(&of, server, &egress, &mut known)));
     }
+    if config.web_push.enabled.value {
+        all.push(("web_push".to_owned(), web_push(loaded, &config.web_push, &egress, environment)));
+    }
     all
+}
+
+/// Where the devices of people are kept, and the key by which push services know us: beside the database.
+///
+/// # Errors
+///
+/// [`NoDataFolder`] when the configuration names no database and the user has no data folder.
+pub fn web_push_folder(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, NoDataFolder> {
+    Ok(store_path(loaded, environment)?.with_file_name("web-push"))
+}
+
+fn web_push(
+    loaded: &Loaded,
+    push: &WebPushSurface,
+    egress: &Egress,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> MadeSurface {
+    let wrong = |why: String| SurfaceConfigError { key: "web_push".to_owned(), why };
+    let key = secret(loaded, push.key.as_ref(), push.key_file.as_ref()).map_err(wrong)?;
+    let folder = web_push_folder(loaded, environment).map_err(|error| wrong(error.to_string()))?;
+    let console = loaded.config.approvals.surfaces.console.as_ref();
+    let console = console.and_then(|console| Url::parse(console.value.expose()).ok());
+    let console = console.ok_or_else(|| wrong("there is no `console`".to_owned()))?;
+    let services = push.services.iter().map(|service| Url::parse(service.value.expose()));
+    let services = services.collect::<Result<_, _>>();
+    let name = SurfaceName::new(WEB_PUSH).ok_or_else(|| wrong("its name is none".to_owned()))?;
+    let push = WebPush::new(WebPushSettings {
+        name,
+        key,
+        folder,
+        console,
+        services: services.map_err(|_| wrong("one of `services` is no address".to_owned()))?,
+        egress: egress.clone(),
+        trust: Trust::System,
+    });
+    Ok(Arc::new(push.map_err(wrong)?))
 }
 
 fn telegram(of: &Of<'_>, bot: &TelegramSurface, egress: &Egress) -> MadeSurface {
@@ -236,7 +279,8 @@ pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
     let email = config.email.iter().map(|(_, mail)| &mail.password_file);
     let webhook =
         config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret_file, &webhook.answer_secret_file]);
-    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).flatten();
+    let push = std::iter::once(&config.web_push.key_file);
+    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).flatten();
     all.map(|file| from_operator(loaded, file.value.expose())).collect()
 }
 
@@ -248,7 +292,8 @@ pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
     let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token);
     let email = config.email.iter().map(|(_, mail)| &mail.password);
     let webhook = config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret, &webhook.answer_secret]);
-    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).flatten();
+    let push = std::iter::once(&config.web_push.key);
+    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).flatten();
     all.flat_map(|secret| secret.value.variables()).cloned().collect()
 }
 
@@ -257,6 +302,29 @@ const fn ceiling(answers: SurfaceAnswers) -> Ceiling {
         SurfaceAnswers::None => Ceiling::Notice,
         SurfaceAnswers::Deny => Ceiling::Deny,
         SurfaceAnswers::Once => Ceiling::Once,
+    }
+}
+
+/// Returns a secret that stands in a variable or in a file, or why it can't be read.
+fn secret(
+    loaded: &Loaded,
+    secret: Option<&Spanned<ConfigSecret>>,
+    file: Option<&Spanned<Text>>,
+) -> Result<Option<Secret>, String> {
+    let (text, whence) = match (secret, file) {
+        (Some(secret), _) => (secret.value.expose().to_owned(), "a secret".to_owned()),
+        (None, Some(file)) => {
+            let path = from_operator(loaded, file.value.expose());
+            let shown = format!("`{}`", path.display());
+            let unreadable = |why: String| format!("{shown} can't be read: {why}");
+            let bytes = small_file::read(&path, LONGEST).map_err(|error| unreadable(error.to_string()))?;
+            (String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?, shown)
+        }
+        (None, None) => return Ok(None),
+    };
+    match text.trim() {
+        "" => Err(format!("{whence} is empty")),
+        text => Ok(Some(Secret::new(text.to_owned()))),
     }
 }
 
@@ -299,22 +367,7 @@ impl Of<'_> {
         secret: Option<&Spanned<ConfigSecret>>,
         file: Option<&Spanned<Text>>,
     ) -> Result<Option<Secret>, SurfaceConfigError> {
-        let (text, whence) = match (secret, file) {
-            (Some(secret), _) => (secret.value.expose().to_owned(), "a secret".to_owned()),
-            (None, Some(file)) => {
-                let path = from_operator(self.loaded, file.value.expose());
-                let shown = format!("`{}`", path.display());
-                let unreadable = |why: String| self.wrong(format!("{shown} can't be read: {why}"));
-                let bytes =
-                    small_file::read(&path, LONGEST).map_err(|error| unreadable(error.to_string()))?;
-                (String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?, shown)
-            }
-            (None, None) => return Ok(None),
-        };
-        match text.trim() {
-            "" => Err(self.wrong(format!("{whence} is empty"))),
-            text => Ok(Some(Secret::new(text.to_owned()))),
-        }
+        self::secret(self.loaded, secret, file).map_err(|why| self.wrong(why))
     }
 
     fn signing(&self, key: &str, secret: &Secret) -> Result<SigningSecret, SurfaceConfigError> {
@@ -373,6 +426,28 @@ mod tests {
             assert!(!error.contains("0123456789"), "{error}");
         }
         assert!(told("secret: '${A}', answer_secret: '${A}'", bell).is_err());
+    }
+
+    #[test]
+    fn a_webhook_has_no_secret_that_slack_signs_with() {
+        let told = |signing: &str| {
+            let slack =
+                format!("{{token: x, app_id: A0123, channels: [C0123], signing_secret: '{signing}'}}");
+            let webhook = "{url: 'https://bell.example.com', secret: '${A}', answer_secret: '${B}'}";
+            let text = format!(
+                "approvals:\n  surfaces:\n    slack:\n      ops: {slack}\n    webhook:\n      bell: {webhook}\n"
+            );
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+            surfaces(&loaded, &environment).map(|told| told.all.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("${C}"), Ok(2));
+        for (signing, key) in [("${A}", "secret"), ("${B}", "answer_secret")] {
+            let error = told(signing).unwrap_err();
+            assert!(error.contains(&format!("its `{key}` (backstop.yaml:6:7)")), "{error}");
+            assert!(error.contains("`slack.ops` (backstop.yaml:4:7)"), "{error}");
+            assert!(!error.contains("0123456789"), "{error}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use backstop_hooks::{CallContext, Json, OwnerId, PointId};
 use backstop_plugins::probe::{Fired, Judged, Shape};
 use backstop_plugins::set::PluginSet;
 use backstop_plugins::trust::{Home, Installed};
-use backstop_store::{MemoryStore, Store};
+use backstop_store::{SqliteStore, Store};
 use serde_json::Value;
 
 use super::plugins::load_these;
@@ -57,7 +57,7 @@ impl Trial {
         let entry = loaded.config.plugins.entries.get(installed.id.as_str());
         let config = entry.and_then(|entry| entry.config.as_ref());
         let config = config.map(|config| Json::new(config.value.expose())).unwrap_or_default();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let host = HostFacts { home: None, store: &store, answers: false };
         let id = installed.id.clone();
         let types = HookTypes::built_in(&[]);

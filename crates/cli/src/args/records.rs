@@ -108,6 +108,9 @@ enum AuditCommand {
         /// folder, if it can be read]
         #[arg(long, value_name = "KEY")]
         trail_key: Option<String>,
+        /// End with 3 also where entries that a killed process had left unsigned were signed by another one
+        #[arg(long)]
+        strict: bool,
     },
     /// Hand the newest checkpoint to the witnesses in `audit.witness`, as `serve` does every minute. For machines without a server, by a timer
     Witness,
@@ -143,9 +146,9 @@ enum AuditCommand {
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
-            AuditCommand::Verify { head, key, public_key, witness, trail_key } => {
+            AuditCommand::Verify { head, key, public_key, witness, trail_key, strict } => {
                 let signer = audit::Signer::of(key, public_key);
-                audit::Settings::Verify { head, signer, witness, trail_key }
+                audit::Settings::Verify { head, signer, witness, trail_key, strict }
             }
             AuditCommand::Witness => audit::Settings::Witness,
             AuditCommand::Head { key } => audit::Settings::Head { key },

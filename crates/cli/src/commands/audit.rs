@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use self::witness::Heard;
 use backstop::store::{
-    AuditHead, AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store, Timestamp,
+    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store,
+    Timestamp,
 };
 use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
@@ -26,8 +27,14 @@ const MOST_PRUNED: usize = 1_000_000;
 #[derive(Debug)]
 pub(crate) enum Settings {
     /// Whether the trail is whole, and is the one whose head was kept, and that witnesses know: those in this folder, or those of the
-    /// configuration.
-    Verify { head: Option<PathBuf>, signer: Signer, witness: Option<PathBuf>, trail_key: Option<String> },
+    /// configuration. Whether entries that were signed late count as not proved.
+    Verify {
+        head: Option<PathBuf>,
+        signer: Signer,
+        witness: Option<PathBuf>,
+        trail_key: Option<String>,
+        strict: bool,
+    },
     /// The witnesses are told how far it reaches.
     Witness,
     /// Its end, signed with the key in this file.
@@ -84,7 +91,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let loaded = surroundings.load()?;
     let store = surroundings.store(&loaded)?;
     match settings {
-        Settings::Verify { head, signer, witness, trail_key } => {
+        Settings::Verify { head, signer, witness, trail_key, strict } => {
             let known = match head {
                 Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
                 None => None,
@@ -94,10 +101,17 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
                 None => Witnesses::of(&loaded)?,
             };
             let heard = Heard::from(&witnesses, store.as_ref()).await?;
-            return verify(store.as_ref(), known, trail_key.as_deref(), &heard, output).await;
+            let key = trail_key.as_deref();
+            let report = store.verify_audit_with(known, &heard.kept, key).await?;
+            return say(&report, known, strict, &heard, output);
         }
         Settings::Witness => {
-            return witness::tell(&Witnesses::of(&loaded)?, store.as_ref(), output).await;
+            let witnesses = Witnesses::of(&loaded)?;
+            // What a killed process left unsigned is signed, so that it is handed over, too.
+            if !witnesses.is_empty() && store.audit_origin().await.is_ok() {
+                store.conclude_audit().await?;
+            }
+            return witness::tell(&witnesses, store.as_ref(), output).await;
         }
         Settings::Head { key } => {
             let path = key.map_or_else(|| audit_key(&environment), Ok)?;
@@ -112,25 +126,26 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     Ok(Exit::Success)
 }
 
-async fn verify(
-    store: &dyn Store,
+/// Says what was found in a trail that is what was written.
+fn say(
+    report: &AuditReport,
     known: Option<AuditHead>,
-    key: Option<&str>,
+    strict: bool,
     heard: &Heard,
     output: &Output,
 ) -> Result<Exit, Error> {
-    let report = store.verify_audit_with(known, &heard.kept, key).await?;
-    let AuditReport { head, checkpoints, .. } = &report;
+    let AuditReport { head, checkpoints, .. } = report;
     let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
     let is_unchecked = checkpoints.count > 0 && checkpoints.key.is_none();
     let is_proved = !overdue
         && !is_unchecked
         && checkpoints.foreign == 0
         && report.unproved.is_empty()
+        && (report.late.is_empty() || !strict)
         && heard.silent.is_empty();
     let exit = if is_proved { Exit::Success } else { Exit::Incomplete };
     if output.is_json() {
-        let mut whole = serde_json::to_value(&report).unwrap_or_default();
+        let mut whole = serde_json::to_value(report).unwrap_or_default();
         if let Some(fields) = whole.as_object_mut() {
             fields.remove("head");
             fields.insert("ok".to_owned(), json!(true));
@@ -161,7 +176,7 @@ async fn verify(
         ));
     }
     heard.lines().into_iter().for_each(|line| text.push_str(&format!("{line}\n")));
-    notices(&report, known.is_some() || !heard.kept.is_empty()).into_iter().for_each(|notice| {
+    notices(report, known.is_some() || !heard.kept.is_empty()).into_iter().for_each(|notice| {
         text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
     });
     output.text(text.trim_end())?;
@@ -172,9 +187,10 @@ async fn verify(
         output.say(&foreign(checkpoints.foreign));
     }
     if overdue {
-        output.say(&uncovered(&report));
+        output.say(&uncovered(report));
     }
     report.unproved.iter().for_each(|entries| output.say(&unproved(entries)));
+    report.late.iter().for_each(|entries| output.say(&late(entries)));
     heard.warnings().iter().for_each(|warning| output.say(warning));
     Ok(exit)
 }
@@ -198,6 +214,16 @@ fn unproved(AuditUnproved { told, from, through }: &AuditUnproved) -> String {
     )
 }
 
+/// Returns what can't be told of entries that were signed late, and what to do.
+fn late(AuditLate { told, from, through, processes, others }: &AuditLate) -> String {
+    let others = if *others > 0 { format!(" and {others} others") } else { String::new() };
+    format!(
+        "note: the entries {from} to {through}, of process {}{others}, were found without a checkpoint when entry {told} was written, as a killed process leaves them, and are signed since: nothing proves that they were not changed before, nor that others did not stand there\n\
+         hint: where no process was killed then, somebody may have cut the end off; only a witness (`audit.witness`), or a head from before, shows that",
+        processes.join(", ")
+    )
+}
+
 /// Returns what can't be told of entries that should be signed by now, and what to do.
 fn uncovered(report: &AuditReport) -> String {
     let AuditReport { head, checkpoints, impaired, .. } = report;
@@ -213,7 +239,7 @@ fn uncovered(report: &AuditReport) -> String {
     };
     let hint = match impaired {
         0 => {
-            "hint: a checkpoint is written within ten seconds of an entry, unless its process is killed: somebody may have removed them; compare with a head or a backup"
+            "hint: a checkpoint is written within ten seconds of an entry, unless its process is killed. Then the next process that writes signs them and says so, as `backstop audit witness` does; otherwise somebody may have removed checkpoints: compare with a head or a backup"
         }
         _ => "hint: `backstop log --kind impaired` shows what could not be written",
     };
@@ -233,6 +259,7 @@ fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
         checkpoints,
         recovered,
         unproved: _,
+        late: _,
         impaired,
         omitted,
         unnamed,

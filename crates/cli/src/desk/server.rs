@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop::config::Loaded;
-use backstop::store::{AnswerStore, MemoryStore, People, Store};
+use backstop::store::{AnswerStore, People, SqliteStore, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -53,7 +53,7 @@ impl Desk {
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let key = Key::create(&socket).map_err(failed)?;
-        let answers: Arc<dyn AnswerStore> = Arc::new(MemoryStore::for_answers(Arc::clone(store)));
+        let answers: Arc<dyn AnswerStore> = Arc::new(SqliteStore::for_answers(Arc::clone(store)));
         let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
         Ok(Some(Self { answers, socket, serving }))
     }

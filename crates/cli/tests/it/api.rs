@@ -29,11 +29,14 @@ fn token(user: &User, scope: &str) -> String {
     text(&made, "token").to_owned()
 }
 
-/// The entries about configurations: what digest, and who wanted it.
-fn configurations(user: &User) -> Vec<(String, String)> {
+/// The entries about configurations: what digest, what came before it, and who wanted it.
+fn configurations(user: &User) -> Vec<(String, String, Value)> {
     let entries = user.trail().into_iter().filter(|entry| entry["kind"] == "configuration.read");
     entries
-        .map(|entry| (text(&entry["body"], "digest").to_owned(), text(&entry["body"], "by").to_owned()))
+        .map(|entry| {
+            let body = &entry["body"];
+            (text(body, "digest").to_owned(), text(body, "cause").to_owned(), body["by"].clone())
+        })
         .collect()
 }
 
@@ -81,14 +84,18 @@ fn an_administrator_sees_the_configuration_and_has_it_read_anew() {
     let (status, why) = ask(&admin, ("POST", "configuration/reload"), &Value::Null);
     assert!(status == 409 && text(&why, "detail").contains("gateway.token"), "{why}");
     assert_eq!(ask(&admin, ("GET", "configuration"), &Value::Null).1, held);
+    // So is one without a trail, which could not say that it holds.
+    user.configure(&format!("audit: {{enabled: false}}\n{}", config("block")));
+    let (status, why) = ask(&admin, ("POST", "configuration/reload"), &Value::Null);
+    assert!(status == 409 && text(&why, "detail").contains("audit.enabled"), "{why}");
     interrupt(&child);
     assert_eq!(done(child).code, Some(0));
 
     let (first, second) = (text(&shown, "digest").to_owned(), text(&held, "digest").to_owned());
     let told = configurations(&user);
-    assert_eq!(told.iter().map(|(digest, _)| digest).collect::<Vec<_>>(), [&first, &second], "{told:?}");
-    assert_eq!(told[0].1, "the start of `serve`");
-    assert!(told[1].1.contains("ann"), "{told:?}");
+    assert_eq!(told.iter().map(|(digest, ..)| digest).collect::<Vec<_>>(), [&first, &second], "{told:?}");
+    assert_eq!((told[0].1.as_str(), &told[0].2), ("the start of `serve`", &Value::Null));
+    assert!(told[1].1 == "a request" && told[1].2.as_str().unwrap().contains("ann"), "{told:?}");
     assert!(user.run(&["log"]).succeeded().out.contains("holds"));
 }
 

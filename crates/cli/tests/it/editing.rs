@@ -208,6 +208,8 @@ fn a_client_that_waits_is_handed_nothing_in_the_place_of_its_call() {
         assert!(refused.code == Some(1) && refused.err.contains(&told), "{}", refused.whole());
     }
     user.run(&["approvals", "deny", &code]).succeeded();
-    let said = done(child).succeeded().json();
+    let said = done(child);
+    assert_eq!(said.code, Some(2), "{}", said.whole());
+    let said = said.json();
     assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
 }

@@ -363,6 +363,7 @@ fn operators_of_serve_see_what_it_does_and_its_clients_do_not() {
         "model=\"scripted-model\",agent=\"none\",outcome=\"answered\"} 1",
         "backstop_approvals_waiting 0",
         "backstop_audit_lost_total 0",
+        "backstop_audit_signed_late_total 0",
     ] {
         assert!(metrics.contains(part), "{part} is not in {metrics}");
     }

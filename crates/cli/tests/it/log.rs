@@ -355,6 +355,31 @@ fn missing_checkpoints_are_told_after_the_next_process_has_signed() {
     assert!(log.out.contains("`checkpoint` was missing; "), "{}", log.whole());
 }
 
+#[test]
+fn entries_that_a_killed_process_left_unsigned_are_signed_and_told() {
+    let user = User::new();
+    let receipt = || entry(FIRST, "receipt", None, json!({ "verdict": "pass" }));
+    let killed = Trail::of(&user);
+    killed.add(vec![receipt(), receipt(), receipt()]);
+    killed.sign();
+    let folder = user.path().join("data/backstop/backstop.trail");
+    for gone in ["checkpoint", "checkpoints"] {
+        std::fs::remove_file(folder.join(gone)).unwrap();
+    }
+    let next = Trail::of(&user);
+    next.add(vec![entry(Timestamp::now().as_millis(), "receipt", None, json!({ "verdict": "pass" }))]);
+    next.sign();
+    let verified = user.run(&["audit", "verify"]).succeeded();
+    assert!(verified.out.contains("the audit trail is whole"), "{}", verified.whole());
+    assert!(verified.err.contains("note: the entries 1 to 3, of process "), "{}", verified.whole());
+    let strict = user.run(&["audit", "verify", "--strict", "--json"]);
+    assert_eq!((strict.code, &strict.json()["late"][0]["through"]), (Some(3), &json!(3)));
+    let log = user.run(&["log", "--kind", "unsigned"]).succeeded();
+    assert!(log.out.contains("3 entries behind 0 were left unsigned"), "{}", log.whole());
+    let doctor = user.run(&["doctor"]);
+    assert!(doctor.whole().contains("3 entries behind 0 were left unsigned"), "{}", doctor.whole());
+}
+
 /// All files below a folder, by their paths within it.
 fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();

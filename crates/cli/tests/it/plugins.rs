@@ -46,13 +46,14 @@ fn canvas(user: &User) -> (Option<i32>, String) {
 fn the_trail_says_who_did_what_with_which_content() {
     let user = User::new();
     let hash = installed(&user);
+    user.run(&["plugins", "trust", "no-canvas", "--yes", "--trust", &hash]).succeeded();
     user.run(&["plugins", "disable", "no-canvas"]).succeeded();
     user.run(&["plugins", "enable", "no-canvas"]).succeeded();
     user.run(&["plugins", "remove", "no-canvas"]).succeeded();
     let told = user.trail();
     let told: Vec<_> =
         told.iter().filter(|entry| entry["kind"].as_str().unwrap().starts_with("plugin.")).collect();
-    let kinds = ["plugin.installed", "plugin.disabled", "plugin.enabled", "plugin.removed"];
+    let kinds = ["plugin.installed", "plugin.trusted", "plugin.disabled", "plugin.enabled", "plugin.removed"];
     assert_eq!(told.iter().map(|entry| entry["kind"].as_str().unwrap()).collect::<Vec<_>>(), kinds);
     for entry in told {
         assert_eq!(
@@ -61,6 +62,39 @@ fn the_trail_says_who_did_what_with_which_content() {
         );
         assert!(entry["body"]["by"].as_str().unwrap().contains("(uid "), "{entry}");
     }
+}
+
+#[test]
+fn where_the_configuration_cannot_be_read_rights_are_only_taken_away() {
+    let user = User::new();
+    let hash = installed(&user);
+    let folder = source(&user, BLOCKS);
+    let (unreadable, none) = ("nonsense: true\n", "{}\n");
+    let goes_on = |command: &str| {
+        let done = user.run(&["plugins", command, "no-canvas"]).succeeded();
+        let warning = "warning: the audit trail does not tell of this";
+        assert!(done.err.contains(warning) && done.err.contains("nonsense"), "{}", done.whole());
+    };
+    user.configure(unreadable);
+    goes_on("disable");
+    for args in [
+        vec!["plugins", "enable", "no-canvas"],
+        vec!["plugins", "trust", "no-canvas", "--yes", "--trust", &hash],
+        vec!["plugins", "install", &folder, "--yes", "--trust", &hash],
+    ] {
+        let refused = user.run(&args);
+        assert!(refused.code != Some(0) && refused.err.contains("nonsense"), "{}", refused.whole());
+    }
+    user.configure(none);
+    assert_eq!(state(&user), "off");
+    user.configure(unreadable);
+    goes_on("remove");
+    user.configure(none);
+    let list = user.run(&["plugins", "list"]).succeeded();
+    assert!(list.err.contains("no plugins are installed"), "{}", list.whole());
+    let told = user.trail();
+    let told = told.iter().map(|entry| entry["kind"].as_str().unwrap());
+    assert_eq!(told.filter(|kind| kind.starts_with("plugin.")).collect::<Vec<_>>(), ["plugin.installed"]);
 }
 
 #[test]

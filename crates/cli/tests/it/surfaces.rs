@@ -196,6 +196,65 @@ approvals:
     assert!(read.out.contains("\nBackstop\n  good    the surface `telegram.phone`"), "{}", read.whole());
 }
 
+/// What the doctor says of those whom `serve` tells: grades and texts.
+fn looked_at(user: &User) -> Vec<(String, String)> {
+    let told = user.run(&["doctor", "claude", "--json"]).json();
+    let about = told.as_array().unwrap().last().unwrap();
+    assert_eq!(about["client"], Value::Null, "{told}");
+    let text_of = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let checks = about["checks"].as_array().unwrap().iter();
+    checks.map(|check| (text_of(check, "grade"), text_of(check, "text"))).collect()
+}
+
+#[test]
+fn the_doctor_says_how_much_could_be_answered() {
+    let config = |strict: bool| {
+        format!(
+            "
+agent: {{approvals: {{strict: {strict}}}}}
+approvals:
+  people: {{ann: {{telegram: 42}}}}
+  surfaces:
+    console: https://backstop.example.com
+    telegram:
+      phone: {{token: \"{}\", chats: [-100], answers: deny}}
+",
+            token()
+        )
+    };
+    let user = User::new();
+    for (strict, said) in [
+        (false, "1 of `approvals.people` could answer there, up to `deny`"),
+        (true, "nothing is answered there, by `agent.approvals.strict`"),
+    ] {
+        user.configure(&config(strict));
+        let checks = looked_at(&user);
+        let [(grade, text)] = checks.as_slice() else { panic!("{checks:?}") };
+        assert!(grade == "good" && text.ends_with(said), "{grade} {text}");
+    }
+}
+
+#[test]
+fn the_doctor_asks_no_server_that_is_a_witness_and_misses_nothing_before_there_is_a_trail() {
+    let user = User::new();
+    let kept = user.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let key = "witness.example/w1+eb762cc2+BNdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea";
+    user.configure(&format!(
+        "audit: {{witness: [{{to: 'https://witness.example', key: '{key}'}}, {{to: '{}'}}]}}\n",
+        kept.display()
+    ));
+    let checks = looked_at(&user);
+    let expected = [
+        "the witness `witness.example/w1` is configured, and is not asked here",
+        "has nothing to keep: there is no audit trail yet",
+    ];
+    for ((grade, text), expected) in checks.iter().zip(expected) {
+        assert!(grade == "note" && text.ends_with(expected), "{grade} {text}");
+    }
+    assert_eq!(checks.len(), expected.len(), "{checks:?}");
+}
+
 #[test]
 fn serve_tells_of_a_question_that_another_process_asks_and_hears_the_answer() {
     let (port, heard) = bots();

@@ -153,18 +153,51 @@ fn a_replay_does_not_say_the_same_of_what_it_can_not_tell() {
 #[test]
 fn an_agent_has_no_business_in_the_folder_of_the_tape() {
     let (user, key) = recording("");
-    let folder = user.path().join("recorded");
     let text = std::fs::read_to_string(user.path().join("config/backstop/backstop.yaml")).unwrap();
-    let text = text.replace("tape: {", &format!("tape: {{path: {}, ", folder.display()));
-    user.configure(&text);
-    let read = json!({
-        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Read",
-        "permission_mode": "default", "tool_use_id": "toolu_9123456789000000",
-        "tool_input": { "file_path": folder.join("1764331200000-6f3a9c01.age") },
-    });
-    user.feed(&["hook", "claude"], read.to_string());
+    let at =
+        |folder: &std::path::Path| text.replace("tape: {", &format!("tape: {{path: {}, ", folder.display()));
+    // The guards would not know it, whatever reaches it: a tool for files, or a command.
+    user.configure(&at(&user.path().join("recorded")));
+    let refused = user.run(&["config", "check"]);
+    assert!(
+        refused.code == Some(2) && refused.err.contains("must end in `backstop/tape`"),
+        "{}",
+        refused.whole()
+    );
+    let folder = user.path().join("recorded/backstop/tape");
+    user.configure(&at(&folder));
+    let segment = folder.join("1764331200000-6f3a9c01.age").display().to_string();
+    let tried = [
+        ("Read", json!({ "file_path": segment })),
+        ("Bash", json!({ "command": format!("cat {segment}") })),
+        ("Bash", json!({ "command": format!("cp other.age {segment}") })),
+        ("Bash", json!({ "command": format!("mv {} elsewhere", folder.display()) })),
+    ];
+    for (number, (tool, input)) in tried.iter().enumerate() {
+        let event = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": tool,
+            "permission_mode": "default", "tool_use_id": format!("toolu_912345678900000{number}"),
+            "tool_input": input,
+        });
+        user.feed(&["hook", "claude"], event.to_string());
+    }
     let calls = user.run(&["--json", "tape", "show", "--identity", &key]).succeeded().lines();
-    assert_eq!((calls.len(), &calls[0]["decision"]), (1, &json!("block")), "{calls:?}");
+    let decisions: Vec<&Value> = calls.iter().map(|call| &call["decision"]).collect();
+    assert_eq!(decisions, vec![&json!("block"); tried.len()], "{calls:?}");
+}
+
+#[test]
+fn what_nobody_would_rewrite_any_more_is_looser_though_somebody_asks_as_before() {
+    let (user, key) = recording("");
+    let text = std::fs::read_to_string(user.path().join("config/backstop/backstop.yaml")).unwrap();
+    user.configure(&(text + &gate(&user)));
+    hook(&user, "git reset --hard customer");
+    let calls = user.run(&["--json", "tape", "show", "--identity", &key]).succeeded().lines();
+    assert_eq!((&calls[0]["decision"], calls.len()), (&json!("ask"), 1), "{calls:?}");
+    assert_eq!(calls[0]["event"]["params"]["command"], "git reset --hard HEAD", "{calls:?}");
+    let done = replay(&user, &other(&user, "{}\n"), &key, &["--fail-on", "looser"]);
+    let report = done.json();
+    assert_eq!((done.code, &report["looser"], &report["same"]), (Some(6), &json!(1), &json!(0)), "{report}");
 }
 
 #[test]
@@ -186,6 +219,7 @@ const GATE: &str = r#"#!/bin/sh
 echo ran >> "$HOME/gate-ran"
 case "$(cat)" in
   *'"command":"date"'*) echo 'no dates here' >&2; exit 2 ;;
+  *'git reset'*) echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "git reset --hard HEAD"}}}' ;;
   *customer*) echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "echo somebody"}}}' ;;
 esac
 "#;
@@ -356,7 +390,11 @@ fn what_people_answer_the_same_way_is_suggested_and_holds_what_it_says() {
         assert_eq!(changed["same"], 9 - calls, "{changed}");
     }
     let words = user.run(&["suggest", "--identity", &key, "--min", "2"]).succeeded();
-    assert!(words.out.contains(&format!("- command: \"{allowed}\"")), "{}", words.whole());
+    assert!(
+        words.out.contains(&format!("- rule: \"git.reset-hard\"\n        command: \"{allowed}\"")),
+        "{}",
+        words.whole()
+    );
     assert!(words.err.contains("1 commands were both allowed and denied"), "{}", words.whole());
     // An answer counts once, however often it stands on the tape.
     let segments = user.run(&["--json", "tape", "list"]).succeeded().json();

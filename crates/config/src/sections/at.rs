@@ -162,6 +162,10 @@ impl ConfigValue for PointHooks {
     fn show(&self) -> Value {
         self.0.show()
     }
+
+    fn values(&self) -> Value {
+        self.0.values()
+    }
 }
 
 /// Returns whether an entry is a repository's, which may have none.

@@ -47,9 +47,9 @@ section! {
 }
 
 item! {
-    /// An exception from the command guard: a rule that does not count, or a command that passes.
+    /// An exception from the command guard: a rule that does not count, a command that passes, or a rule that does not count for a command.
     pub struct AllowCommand {
-        /// The id of the rule. Exactly one of `rule` and `command` must be there.
+        /// The id of the rule. With a `command`, it does not count for that command; without, for none. One of both must be there.
         rule ("rule"): Option<Spanned<Name>>, OperatorOnly;
         /// The command as it will be called.
         command ("command"): Option<Spanned<Text>>, OperatorOnly;
@@ -151,10 +151,10 @@ item! {
 
 impl AllowCommand {
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
-        if self.rule.is_some() != self.command.is_some() {
+        if self.rule.is_some() || self.command.is_some() {
             return Some(());
         }
-        let message = format!("{} must name either a `rule` or a `command`", cx.subject());
+        let message = format!("{} must name a `rule`, a `command` or both", cx.subject());
         cx.report(Problem::new(ProblemKind::Conflict, self.reason.at.clone(), message));
         None
     }

@@ -134,6 +134,10 @@ impl ConfigValue for Chain {
     fn show(&self) -> Value {
         self.0.show()
     }
+
+    fn values(&self) -> Value {
+        self.0.values()
+    }
 }
 
 impl Admit<Chain> for Append {

@@ -39,11 +39,12 @@ pub use providers::{Audit, Provider, Store};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
 pub use surfaces::{
-    ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WebhookSurface,
+    ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WEB_PUSH,
+    WebPushSurface, WebhookSurface,
 };
 pub use tape::Tape;
 pub use telemetry::{Telemetry, Traces};
-pub use witness::AuditWitness;
+pub use witness::{AuditWitness, WitnessKind};
 
 use crate::config_value::{Entries, section};
 use crate::problem::{Problem, ProblemKind};

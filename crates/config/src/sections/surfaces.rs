@@ -37,6 +37,8 @@ section! {
         ntfy ("ntfy"): Entries<Name, NtfySurface>, OperatorOnly;
         /// Mailboxes that are told, and answer nothing.
         email ("email"): Entries<Name, EmailSurface>, OperatorOnly;
+        /// Devices of people who use the console, which are told and answer nothing.
+        web_push ("web_push"): WebPushSurface, OperatorOnly;
         /// Servers that are told by signed requests (Standard Webhooks), and may answer by such.
         webhook ("webhook"): Entries<Name, WebhookSurface>, OperatorOnly;
     }
@@ -109,6 +111,20 @@ item! {
         token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
     }
     check: check;
+}
+
+section! {
+    /// Notices on devices whose people turned them on at the console. One names the tool and the agent, and links to the console.
+    pub struct WebPushSurface {
+        /// Whether people can have their devices told. The surface is called `web-push`.
+        enabled ("enabled"): Setting<bool> = false, OperatorOnly;
+        /// The private key by which push services know this server (P-256, PKCS #8), usually `${VAR}`. Without it, one is made beside the database.
+        key ("key"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `key`.
+        key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// Where push services are besides those of Chrome, Edge, Firefox and Safari, such as `https://push.example.com`.
+        services ("services"): Vec<Spanned<Text>>, OperatorOnly;
+    }
 }
 
 item! {
@@ -201,14 +217,14 @@ fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
 }
 
 /// Why people can't open the console there: links are made of where the server is, and of a path of their own.
-fn no_origin(address: &Spanned<Text>) -> Option<Problem> {
+fn no_origin(key: &str, address: &Spanned<Text>) -> Option<Problem> {
     let text = address.value.expose();
     let uri: Uri = text.parse().ok()?;
     // A fragment is no part of what is parsed.
     let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains('#');
     let is_origin = is_bare && (uri.port().is_none() || uri.port_u16().is_some());
     (!is_origin).then(|| {
-        bad(&address.at, "`console` must say where the server is, and nothing more".to_owned())
+        bad(&address.at, format!("`{key}` must say where the server is, and nothing more"))
             .with_hint("for example `https://backstop.example.com`, without a path, a query or a fragment")
     })
 }
@@ -299,6 +315,43 @@ impl WebhookSurface {
     }
 }
 
+/// The name of web push among the surfaces.
+pub const WEB_PUSH: &str = "web-push";
+
+impl WebPushSurface {
+    /// Checks what it is told, and that people can open the console where browsers let pages have notices.
+    fn check(&self, console: Option<&Spanned<Text>>, cx: &mut Reader<'_>) {
+        let key = [("key", &self.key, "key_file", &self.key_file)];
+        let (Some(at), true) = (&self.enabled.at, self.enabled.value) else { return };
+        let is_https = |address: &Spanned<Text>| address.value.expose().starts_with("https://");
+        let in_the_clear = || match console {
+            Some(console) if is_https(console) => None,
+            _ => {
+                let message =
+                    "`web_push` wants a `console` with `https`: browsers let no other page have notices";
+                let hint = "set `approvals.surfaces.console`, and `gateway.tls` or TLS in front";
+                Some(bad(at, message.to_owned()).with_hint(hint))
+            }
+        };
+        let problem = not_once(key, at, false).or_else(in_the_clear);
+        if let Some(problem) = problem {
+            cx.report(problem);
+        }
+        for service in &self.services {
+            let in_the_clear = || {
+                (!is_https(service)).then(|| {
+                    bad(&service.at, "a push service is asked through TLS".to_owned())
+                        .with_hint("use `https://`")
+                })
+            };
+            let problem = unusable("services", Some(service)).or_else(in_the_clear);
+            if let Some(problem) = problem.or_else(|| no_origin("services", service)) {
+                cx.report(problem);
+            }
+        }
+    }
+}
+
 impl QuietHours {
     /// Checks that they are some of the day, and that the clock that they go by is known.
     fn check(&self, cx: &mut Reader<'_>) {
@@ -350,6 +403,10 @@ impl Surfaces {
                 );
                 cx.report(bad(&name.at, message));
             }
+            if text == WEB_PUSH && self.web_push.enabled.value {
+                let message = format!("`{text}` is the name of `web_push`");
+                cx.report(Problem::new(ProblemKind::Conflict, name.at.clone(), message));
+            }
             if known.contains(&text) {
                 let message = format!("two surfaces are called `{text}`");
                 cx.report(Problem::new(ProblemKind::Conflict, name.at.clone(), message));
@@ -359,8 +416,9 @@ impl Surfaces {
             }
             known.push(text);
         }
+        self.web_push.check(self.console.as_ref(), cx);
         let problem = unusable("console", self.console.as_ref());
-        if let Some(problem) = problem.or_else(|| no_origin(self.console.as_ref()?)) {
+        if let Some(problem) = problem.or_else(|| no_origin("console", self.console.as_ref()?)) {
             cx.report(problem);
         }
         let noticed = self.ntfy.iter().map(|(name, _)| name).chain(self.email.iter().map(|(name, _)| name));

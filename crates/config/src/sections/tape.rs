@@ -12,7 +12,7 @@ section! {
     pub struct Tape {
         /// Who can read it: the public key that `backstop tape keygen` prints, which begins with `age1`.
         recipient ("recipient"): Option<Spanned<Text>>, OperatorOnly;
-        /// The folder of the recording. Without it, `backstop/tape` in the user's data folder.
+        /// The folder of the recording, which must end in `backstop/tape`. Without it, the one of that name in the user's data folder.
         path ("path"): Option<Spanned<Text>>, OperatorOnly;
         /// How long a recording is kept, in days.
         days ("days"): Setting<Days> = Days::clamped(30), OperatorOnly;

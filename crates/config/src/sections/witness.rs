@@ -11,18 +11,49 @@ use super::Audit;
 use super::providers::Address;
 
 item! {
-    /// Who keeps checkpoints of the audit trail: a folder or a server.
+    /// Who keeps checkpoints of the audit trail: a folder, a server, a Git repository, or an authority that stamps them.
     pub struct AuditWitness {
         /// The folder to which copies of checkpoints are added, or the address of a server that speaks C2SP's tlog-witness (`/add-checkpoint` is
         /// added to it). A folder proves nothing where the user who writes the trail can change it: it belongs to another user who takes the
-        /// copies away or makes it append-only, or it is a mount that lets nothing be changed.
+        /// copies away or makes it append-only, or it is a mount that lets nothing be changed. `git+ssh://`, `git+https://` and `git+file://`
+        /// name a Git repository to which each is pushed as a commit, and `rfc3161+https://` an authority that stamps them with its time.
         to ("to"): Spanned<Text>, OperatorOnly;
         /// The key of the server, `name+hash+base64`: only what it signed counts.
         key ("key"): Option<Spanned<Text>>, OperatorOnly;
         /// A PEM file with the authorities that vouch for the server. Without it, those that the system trusts.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The file of the key with which `ssh` pushes. Without it, the keys of the account and those of its agent.
+        ssh_key ("ssh_key"): Option<Spanned<Text>>, OperatorOnly;
+        /// The file with the keys of hosts that `ssh` believes. Without it, that of the account, which whoever runs as it can change.
+        known_hosts ("known_hosts"): Option<Spanned<Text>>, OperatorOnly;
+        /// The folder in which stamped checkpoints and their time stamps are kept, since the authority keeps none.
+        keep ("keep"): Option<Spanned<Text>>, OperatorOnly;
     }
     check: check;
+}
+
+/// What a witness is, by its `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WitnessKind<'c> {
+    /// A folder.
+    Folder(&'c str),
+    /// The address of a server that speaks tlog-witness.
+    Server(&'c str),
+    /// The address of a Git repository, as Git writes it.
+    Git(&'c str),
+    /// The address of an authority that stamps checkpoints, by RFC 3161.
+    Stamps(&'c str),
+}
+
+impl WitnessKind<'_> {
+    fn called(self) -> &'static str {
+        match self {
+            Self::Folder(_) => "a folder",
+            Self::Server(_) => "a server",
+            Self::Git(_) => "a Git repository",
+            Self::Stamps(_) => "an authority that stamps",
+        }
+    }
 }
 
 impl Audit {
@@ -35,10 +66,23 @@ impl Audit {
     }
 }
 
+/// What is wrong with a witness: where, what, and what helps.
+type Wrong<'c> = (&'c Place, String, &'static str);
+
 impl AuditWitness {
-    /// Returns whether it is a server.
-    pub fn is_server(&self) -> bool {
-        self.to.value.expose().contains("://")
+    /// Returns what it is.
+    pub fn kind(&self) -> WitnessKind<'_> {
+        let to = self.to.value.expose();
+        let behind = |prefix: &str| to.strip_prefix(prefix).filter(|address| address.contains("://"));
+        if let Some(url) = behind("git+") {
+            WitnessKind::Git(url)
+        } else if let Some(url) = behind("rfc3161+") {
+            WitnessKind::Stamps(url)
+        } else if to.contains("://") {
+            WitnessKind::Server(to)
+        } else {
+            WitnessKind::Folder(to)
+        }
     }
 
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
@@ -47,41 +91,93 @@ impl AuditWitness {
         None
     }
 
-    fn wrong(&self) -> Option<(&Place, &'static str, &'static str)> {
+    fn wrong(&self) -> Option<Wrong<'_>> {
         let at = &self.to.at;
         // A variable may hold nothing, and the folder would be that of the configuration.
         if self.to.value.expose().trim().is_empty() {
-            return Some((at, "`to` must not be empty", "name a folder or a server"));
+            return Some((at, "`to` must not be empty".to_owned(), "name a folder or a server"));
         }
-        if !self.is_server() {
-            return match (&self.key, &self.ca_file) {
-                (Some(key), _) => {
-                    Some((&key.at, "`key` is for a server, and `to` is a folder", "leave it out"))
-                }
-                (_, Some(file)) => {
-                    Some((&file.at, "`ca_file` is for a server, and `to` is a folder", "leave it out"))
-                }
-                (None, None) => None,
-            };
-        }
-        match Address::parse(self.to.value.expose()) {
-            None => {
-                Some((at, "`to` must be a folder or an address", "for example `https://witness.example`"))
-            }
+        self.unfitting().or_else(|| match self.kind() {
+            WitnessKind::Folder(_) => None,
+            WitnessKind::Server(url) => self.wrong_address(url).or_else(|| {
+                let message = "a witness without `key` could be anybody".to_owned();
+                let hint = "whoever runs it has its key, which looks like `name+hash+base64`";
+                self.key.is_none().then_some((at, message, hint))
+            }),
+            WitnessKind::Git(url) => self.wrong_repository(url),
+            WitnessKind::Stamps(url) => self.wrong_address(url).or_else(|| {
+                let message = "time stamps need `keep`".to_owned();
+                let hint = "name a folder for them: the authority keeps none";
+                self.keep.is_none().then_some((at, message, hint))
+            }),
+        })
+    }
+
+    /// Returns the first key that says nothing about what `to` is.
+    fn unfitting(&self) -> Option<Wrong<'_>> {
+        let kind = self.kind();
+        let is_ssh = matches!(kind, WitnessKind::Git(url) if url.starts_with("ssh://"));
+        let is_https = match kind {
+            WitnessKind::Git(url) => url.starts_with("https://"),
+            kind => !matches!(kind, WitnessKind::Folder(_)),
+        };
+        let keys = [
+            ("key", &self.key, "a server", matches!(kind, WitnessKind::Server(_))),
+            ("ca_file", &self.ca_file, "a server", is_https),
+            ("ssh_key", &self.ssh_key, "a Git repository over SSH", is_ssh),
+            ("known_hosts", &self.known_hosts, "a Git repository over SSH", is_ssh),
+            ("keep", &self.keep, "an authority that stamps", matches!(kind, WitnessKind::Stamps(_))),
+        ];
+        let (name, value, whose, _) =
+            keys.into_iter().find(|(_, value, _, fits)| value.is_some() && !fits)?;
+        let message = format!("`{name}` is for {whose}, and `to` is {}", kind.called());
+        Some((&value.as_ref()?.at, message, "leave it out"))
+    }
+
+    fn wrong_address(&self, url: &str) -> Option<Wrong<'_>> {
+        let at = &self.to.at;
+        match Address::parse(url) {
+            None => Some((
+                at,
+                "`to` must be a folder or an address".to_owned(),
+                "for example `https://witness.example`",
+            )),
             Some(found) if found.has_user => {
-                Some((at, "`to` must not hold a user or a password", "a witness needs neither"))
+                Some((at, "`to` must not hold a user or a password".to_owned(), "a witness needs neither"))
             }
             Some(found) if !found.is_private => Some((
                 at,
-                "checkpoints would travel unencrypted to `to`",
+                "checkpoints would travel unencrypted to `to`".to_owned(),
                 "use `https://`; plain `http://` is for this machine only",
-            )),
-            Some(_) if self.key.is_none() => Some((
-                at,
-                "a witness without `key` could be anybody",
-                "whoever runs it has its key, which looks like `name+hash+base64`",
             )),
             Some(_) => None,
         }
+    }
+
+    fn wrong_repository(&self, url: &str) -> Option<Wrong<'_>> {
+        let at = &self.to.at;
+        let (scheme, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        let is_sound = match scheme {
+            "ssh" => !host.is_empty() && !host.starts_with('-'),
+            "https" => Address::parse(url).is_some(),
+            "file" => host.is_empty(),
+            _ => false,
+        };
+        if !is_sound
+            || path.is_empty()
+            || url.contains(|char: char| char.is_whitespace() || char.is_control())
+        {
+            return Some((
+                at,
+                "`to` must be the address of a Git repository".to_owned(),
+                "for example `git+ssh://git@witness.example/trail.git`; `https://` and `file://` are possible as well",
+            ));
+        }
+        let hint = "`ssh` has keys for that; see `ssh_key`";
+        let is_secret = user.is_some_and(|user| scheme != "ssh" || user.contains(':'));
+        is_secret.then(|| (at, "`to` must not hold a password".to_owned(), hint))
     }
 }

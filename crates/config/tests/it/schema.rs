@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::{FULL, TOKEN, load, operator};
+use backstop_config::{LayerKind, Source};
 use serde_json::Value;
 
 /// Key paths of a schema, with `[]` for list items and `*` for free names.
@@ -156,4 +157,27 @@ fn a_budget_limits_something_and_has_a_name_of_its_own() {
     assert!(nothing.contains("limits nothing"), "{nothing}");
     let twice = error("budgets:\n  limits:\n    - {name: a, requests: 1}\n    - {name: a, tokens: 1}\n");
     assert!(twice.contains("there are two budgets `a`"), "{twice}");
+}
+
+#[test]
+fn the_digest_is_of_the_values_wherever_they_are_written() {
+    let digest = |text: &str| load(&[operator(text)]).unwrap().digest();
+    let moved = Source::new(LayerKind::Operator, "elsewhere.yaml", format!("# moved\n{FULL}"));
+    assert_eq!(load(&[moved]).unwrap().digest(), digest(FULL));
+    // Another value is another digest, also in a list, and in what only a plugin reads.
+    let options = "config: {level: 3, note: null}";
+    let named = |from: &str| FULL.replace(options, &format!("config: {{value: 3, from: {from}}}"));
+    let texts = [
+        FULL.to_owned(),
+        FULL.replace("chats: [7]", "chats: [8]"),
+        FULL.replace("chats: [7]", "chats: [7, 8]"),
+        named("here"),
+        named("there"),
+    ];
+    for (at, text) in texts.iter().enumerate() {
+        for other in &texts[at + 1..] {
+            assert_ne!(text, other);
+            assert_ne!(digest(text), digest(other));
+        }
+    }
 }

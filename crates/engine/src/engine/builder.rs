@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use backstop_store::{AnswerStore, MemoryStore, Store};
+use backstop_store::{AnswerStore, SqliteStore, Store};
 
 use super::{Engine, Inner};
 use crate::answers::Answers;
@@ -91,7 +91,7 @@ impl EngineBuilder {
     /// Builds the engine.
     pub fn build(self) -> Engine {
         let registry = Arc::new(Registry::new(self.snapshot));
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let store = self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory()));
         let answers_apart = self.answer_store.is_some();
         Engine(Arc::new(Inner {
             interceptors: Interceptors::new(Arc::clone(&registry)),

@@ -1,4 +1,4 @@
-//! Approvals, end to end, over a store in memory and over a real database.
+//! Approvals, end to end, over a database in memory and over one in a file.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ mod atomicity;
 mod editing;
 mod listeners;
 mod mutants;
+mod not_asked;
 mod recorded;
 mod routes;
 mod shown;

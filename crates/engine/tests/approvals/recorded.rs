@@ -8,7 +8,7 @@ use backstop_engine::{
 };
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, OwnerId, Params, Resolution, Severity, hook_fn};
-use backstop_store::MemoryStore;
+use backstop_store::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -43,7 +43,7 @@ impl Masker for Word {
 fn recording() -> (Engine, Arc<Recorded>) {
     let recorded = Arc::new(Recorded::default());
     let recorder: Arc<dyn CallRecorder> = Arc::<Recorded>::clone(&recorded);
-    let engine = Engine::builder().store(Arc::new(MemoryStore::new())).recorder(recorder).build();
+    let engine = Engine::builder().store(Arc::new(SqliteStore::in_memory())).recorder(recorder).build();
     let hook = hook_fn::<BeforeToolCall, _>(|event, _| {
         let command = event.params.to_value()["command"].as_str().unwrap().to_owned();
         Ok(match command {
@@ -135,7 +135,7 @@ async fn what_people_answer_is_recorded_beside_what_hooks_made_of_it() {
         let judgement = &call.judgement;
         assert_eq!((judgement.decision, judgement.severity), (CallDecision::Ask, Some(Severity::Info)));
         assert_eq!((judgement.asked_by.len(), call.passed), (1, passed));
-        assert_eq!(call.answer, Some(RecordedAnswer { resolution, by_grant: false }));
+        assert_eq!(call.answer, Some(RecordedAnswer { resolution, by_grant: false, substitute: None }));
     }
     permit(&engine, "ls", &Human::says(Decision::AllowAlways)).await;
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();

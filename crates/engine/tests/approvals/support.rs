@@ -6,7 +6,7 @@ use std::time::Duration;
 use backstop_engine::{ApprovalSettings, AskFuture, Asker, Attendance, Engine, HookOptions, ToolVerdict};
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, CallContext, Decision, OwnerId, Resolution, TimeoutBehavior, hook_fn};
-use backstop_store::{ApprovalFilter, ApprovalRecord, ApprovalStatus, MemoryStore, SqliteStore, Store};
+use backstop_store::{ApprovalFilter, ApprovalRecord, ApprovalStatus, SqliteStore, Store};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ pub(crate) struct Form {
 }
 
 pub(crate) fn memory() -> Form {
-    Form { store: Arc::new(MemoryStore::new()), folder: None }
+    Form { store: Arc::new(SqliteStore::in_memory()), folder: None }
 }
 
 pub(crate) fn sqlite() -> Form {

@@ -198,7 +198,7 @@ async fn without_an_allow_list_only_broken_calls_are_denied() {
 
 #[tokio::test]
 async fn decisions_travel_between_processes_through_the_store() {
-    let store: Arc<dyn backstop_store::Store> = Arc::new(backstop_store::MemoryStore::new());
+    let store: Arc<dyn backstop_store::Store> = Arc::new(backstop_store::SqliteStore::in_memory());
     let proxy = Engine::builder().store(Arc::clone(&store)).build();
     let adapter = Engine::builder().store(store).shared_decisions(true).build();
     only_ok(&proxy);
@@ -209,7 +209,7 @@ async fn decisions_travel_between_processes_through_the_store() {
 
 #[tokio::test]
 async fn a_denial_reaches_who_knows_the_call_and_not_its_run() {
-    let store: Arc<dyn backstop_store::Store> = Arc::new(backstop_store::MemoryStore::new());
+    let store: Arc<dyn backstop_store::Store> = Arc::new(backstop_store::SqliteStore::in_memory());
     let proxy = Engine::builder().store(Arc::clone(&store)).build();
     let adapter = Engine::builder().store(store).shared_decisions(true).build();
     only_ok(&proxy);

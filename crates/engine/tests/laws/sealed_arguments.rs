@@ -11,7 +11,7 @@ use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, Ground, OwnerId, Params, Severity, Text, hook_fn,
 };
-use backstop_store::{ApprovalRecord, MemoryStore, Store};
+use backstop_store::{ApprovalRecord, SqliteStore, Store};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ fn guard(engine: &Engine) {
 }
 
 fn with_value(value: &str) -> Engine {
-    beside(Arc::new(MemoryStore::new()), value)
+    beside(Arc::new(SqliteStore::in_memory()), value)
 }
 
 /// The same, with answers in that store.
@@ -136,7 +136,7 @@ async fn the_same_rule_about_something_else_is_another_question() {
 /// With another value in its place it would be another call, so no answer outlives the call that it was given to.
 #[tokio::test]
 async fn a_call_with_a_placeholder_is_allowed_once_and_never_from_now_on() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     let sealed = format!("net {PLACEHOLDER}");
     let asked = async |engine: &Engine, attendance: &Attendance| {
         engine.permit_tool_call(exec(&sealed), &context(), attendance).await.permit

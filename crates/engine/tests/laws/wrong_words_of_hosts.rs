@@ -95,7 +95,7 @@ async fn an_answer_that_is_stopped_after_all_says_whose_it_was() {
 #[tokio::test]
 async fn a_gate_that_does_not_know_the_run_finds_calls_by_ids_of_twelve_characters() {
     for (id, is_found) in [("0123456789a", false), ("0123456789ab", true)] {
-        let store: Arc<dyn Store> = Arc::new(backstop_store::MemoryStore::new());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let denied = vec![(ToolCallId::new(id), ToolDecision::Deny { reason: "no".into() })];
         store.put_decisions(&"s".into(), &"r".into(), denied, Timestamp::now()).await.unwrap();
         let engine = Engine::builder().store(store).shared_decisions(true).build();

@@ -86,3 +86,37 @@ pub(super) fn withdraw(shared: &Shared, requests: Vec<Arc<Counted>>) {
         drop(under_way);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use backstop_engine::{Engine, HookOptions};
+    use backstop_hooks::{OwnerId, async_hook_fn};
+    use tokio::task::yield_now;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::inspect::{HookSettings, Hooks};
+
+    #[tokio::test(start_paused = true)]
+    async fn hooks_are_not_idle_before_they_were_told_what_is_withdrawn() {
+        let engine = Engine::builder().build();
+        let hangs = async_hook_fn::<ModelCallEnded, _, _>(|_, _| std::future::pending());
+        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
+        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let counted = Counted {
+            call: Arc::new(CallContext::default()),
+            id: CallId::new("c"),
+            run: RunId::new("r"),
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+        };
+        withdraw(&hooks.0, vec![Arc::new(counted)]);
+        yield_now().await;
+        assert!(!hooks.are_idle());
+        // The budget of the hook ends it.
+        sleep(Duration::from_hours(1)).await;
+        assert!(hooks.are_idle());
+    }
+}

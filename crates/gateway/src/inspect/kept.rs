@@ -121,7 +121,7 @@ fn name_of(shard: char) -> ExtensionKey {
 
 #[cfg(test)]
 mod tests {
-    use backstop_store::MemoryStore;
+    use backstop_store::SqliteStore;
 
     use super::*;
 
@@ -133,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_go_and_the_latest_stay() {
         for bytes in [1, 100_000] {
-            let store = MemoryStore::new();
+            let store = SqliteStore::in_memory();
             let all: Vec<_> = (0..1_000).map(|number| entry(number, bytes)).collect();
             for (key, entry) in &all {
                 write(&store, vec![(*key, entry.clone())]).await;

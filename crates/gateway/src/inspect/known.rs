@@ -151,7 +151,7 @@ mod tests {
     use backstop_llm::Api;
     use backstop_llm::live::LiveRequest;
     use backstop_llm::wire::RequestTarget;
-    use backstop_store::{MemoryStore, NewAuditEntry, Timestamp};
+    use backstop_store::{NewAuditEntry, SqliteStore, Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -198,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_erased_is_noticed_once() {
-        let store = MemoryStore::new();
+        let store = SqliteStore::in_memory();
         assert!(erased_since(&store, None).await.unwrap().0, "nobody knows what was erased before");
         for (kind, erased) in
             [("x", false), (SESSION_DELETED, true), ("y", false), (TRANSCRIPT_DELETED, true)]

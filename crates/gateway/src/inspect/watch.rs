@@ -119,7 +119,36 @@ async fn work(mut jobs: UnboundedReceiver<Job>, room: OwnedSemaphorePermit, unde
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use backstop_engine::HookOptions;
+    use backstop_hooks::points::{ModelCallEnded, ModelCallEndedEvent, ModelCallResult};
+    use backstop_hooks::{CallId, OwnerId, RunId, async_hook_fn};
+    use tokio::task::yield_now;
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::inspect::{HookSettings, Hooks};
+
+    #[tokio::test(start_paused = true)]
+    async fn hooks_are_not_idle_before_all_that_they_were_told_is_worked_off() {
+        let engine = Engine::builder().build();
+        let hangs = async_hook_fn::<ModelCallEnded, _, _>(|_, _| std::future::pending());
+        engine.registry().on(hangs, HookOptions::new(OwnerId::operator())).unwrap();
+        let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
+        let mut watchers = Watchers::new(&hooks.0, Arc::new(CallContext::default()), 100);
+        watchers.tell::<ModelCallEnded>(|| {
+            let (run, id) = (RunId::new("r"), CallId::new("c"));
+            ModelCallEndedEvent::new(run, id, "p".to_owned(), "m".to_owned(), 0, ModelCallResult::Error)
+        });
+        // The exchange is over.
+        drop(watchers);
+        yield_now().await;
+        assert!(!hooks.are_idle());
+        // The budget of the hook ends it.
+        sleep(Duration::from_hours(1)).await;
+        assert!(hooks.are_idle());
+    }
 
     #[test]
     fn room_is_bounded_and_comes_back() {

@@ -83,6 +83,8 @@ pub struct AuditLag {
     pub oldest: Duration,
     /// Receipts that were not written, and never will be.
     pub lost: u64,
+    /// Entries that a killed process had left unsigned and this one has signed: nothing proves that they were not changed before.
+    pub late: u64,
 }
 
 /// In which form metrics are told.
@@ -141,6 +143,7 @@ struct Families {
     audit_waiting: Gauge,
     audit_lag: Gauge<f64, AtomicU64>,
     audit_lost: Counter,
+    audit_signed_late: Counter,
     spans_dropped: Counter,
     waiting: Mutex<Option<Source>>,
     began: Timestamp,
@@ -152,6 +155,8 @@ struct Source {
     waiting: Arc<dyn Waiting>,
     /// How many of its lost receipts are counted.
     counted: u64,
+    /// How many of the entries that it signed late are.
+    late: u64,
 }
 
 /// Puts families into a registry.
@@ -244,6 +249,12 @@ impl Metrics {
             "Receipts that were not written and never will be",
             audit_lost.clone(),
         );
+        let audit_signed_late = Counter::default();
+        registry.register(
+            "audit_signed_late",
+            "Entries of the audit trail that a killed process had left unsigned",
+            audit_signed_late.clone(),
+        );
         let spans_dropped = Counter::default();
         registry.register(
             "spans_dropped",
@@ -280,6 +291,7 @@ impl Metrics {
             audit_waiting,
             audit_lag,
             audit_lost,
+            audit_signed_late,
             spans_dropped,
             waiting: Mutex::default(),
             began: Timestamp::now(),
@@ -291,18 +303,21 @@ impl Metrics {
     pub fn ask(&self, waiting: Arc<dyn Waiting>) {
         // What was lost by whoever was asked so far is counted to its end.
         self.audit();
-        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(Source { waiting, counted: 0 });
+        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Source { waiting, counted: 0, late: 0 });
     }
 
     fn audit(&self) {
         let all = &*self.0;
         let mut source = all.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Source { waiting, counted }) = &mut *source else { return };
+        let Some(Source { waiting, counted, late }) = &mut *source else { return };
         let lag = waiting.audit().unwrap_or_default();
         all.audit_waiting.set(i64::try_from(lag.waiting).unwrap_or(i64::MAX));
         all.audit_lag.set(lag.oldest.as_secs_f64());
         all.audit_lost.inc_by(lag.lost.saturating_sub(*counted));
         *counted = lag.lost.max(*counted);
+        all.audit_signed_late.inc_by(lag.late.saturating_sub(*late));
+        *late = lag.late.max(*late);
         all.spans_dropped.inc_by(waiting.spans_dropped().saturating_sub(all.spans_dropped.get()));
     }
 

@@ -198,7 +198,7 @@ impl Waiting for Asked {
 
     fn audit(&self) -> Option<AuditLag> {
         let lost = self.0.load(Ordering::Relaxed);
-        Some(AuditLag { waiting: 2, oldest: Duration::from_millis(1_500), lost })
+        Some(AuditLag { waiting: 2, oldest: Duration::from_millis(1_500), lost, late: 7 })
     }
 }
 
@@ -208,13 +208,20 @@ async fn what_waits_is_asked_for_and_what_was_lost_adds_up_over_reloads() {
     let (one, two) = (Arc::new(Asked(AtomicU64::new(3))), Arc::new(Asked(AtomicU64::new(1))));
     metrics.ask(Arc::clone(&one) as Arc<dyn Waiting>);
     let text = told(&metrics).await;
-    for line in ["approvals_waiting 4.0", "audit_waiting 2", "audit_lag_seconds 1.5", "audit_lost_total 3"] {
+    for line in [
+        "approvals_waiting 4.0",
+        "audit_waiting 2",
+        "audit_lag_seconds 1.5",
+        "audit_lost_total 3",
+        "audit_signed_late_total 7",
+    ] {
         assert!(text.contains(&format!("backstop_{line}\n")), "{line} is not in\n{text}");
     }
     one.0.store(5, Ordering::Relaxed);
     metrics.ask(two);
     let text = told(&metrics).await;
     assert!(text.contains("backstop_audit_lost_total 6\n"), "{text}");
+    assert!(text.contains("backstop_audit_signed_late_total 14\n"), "{text}");
     assert_eq!(text, told(&metrics).await, "asked twice, counted once");
 }
 

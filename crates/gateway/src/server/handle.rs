@@ -38,7 +38,7 @@ pub(super) async fn handle(
         (true, ListenerKind::Clients) if !shared.has_operators_listener => {
             return operators::answer(&shared, head, body).await.map(|body| body.visiting(visitor));
         }
-        // What is for operators never goes to a provider, and what is for a provider never goes through their door.
+        // What is for operators never goes to a provider, and what is for a provider never comes in by their listener.
         (true, ListenerKind::Clients) | (false, ListenerKind::Operators) => return operators::nothing(),
         // A page that a provider makes would have the origin of the console: nobody looks at one here.
         (false, ListenerKind::Clients) if is_for_a_page(&head.headers) => return operators::nothing(),

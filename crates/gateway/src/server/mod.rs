@@ -381,8 +381,10 @@ impl Gateway {
         };
         let next = Shared::new(settings, (interceptor, traces), lasting, Some(&old))?;
         old.load.limit(&settings.limits);
-        next.api.go_on_with(next.interceptor.engine());
+        // Whoever begins to listen from here on has the new hooks already.
+        let (api, engine) = (Arc::clone(&next.api), next.interceptor.engine().cloned());
         self.current.set(next);
+        api.go_on_with(engine.as_ref());
         Ok(())
     }
 

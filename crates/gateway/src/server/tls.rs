@@ -25,7 +25,8 @@ use crate::settings::{Pem, Tls};
 /// The name of HTTP/2 in the handshake.
 const H2: &[u8] = b"h2";
 
-/// What takes encrypted connections, after those settings.
+/// Returns what takes encrypted connections. `before` is the text of the certificates in force until now, if there are any: others whose
+/// time is over, or yet to come, are an error then, and what is in force already is only logged.
 pub(super) fn acceptor(tls: &Tls, before: Option<&[u8]>) -> Result<TlsAcceptor, StartError> {
     let unusable = |problem: String| StartError::Tls { file: tls.certificates.source.clone(), problem };
     let chain = certificates(&tls.certificates)?;

@@ -8,9 +8,7 @@ use backstop_gateway::{Gateway, Settings};
 use backstop_hooks::points::AfterLlmCall;
 use backstop_hooks::{AgentId, Secret};
 use backstop_llm::Api;
-use backstop_store::{
-    AccessTokenId, ApprovalStatus, MemoryStore, NewAccessToken, SqliteStore, Store, Timestamp,
-};
+use backstop_store::{AccessTokenId, ApprovalStatus, NewAccessToken, SqliteStore, Store, Timestamp};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep};
@@ -50,7 +48,7 @@ fn reading(upstream: &Upstream, store: &Arc<dyn Store>) -> Settings {
 }
 
 fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new())
+    Arc::new(SqliteStore::in_memory())
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{ApprovalRequest, Params, TimeoutBehavior};
 use backstop_store::{
-    AccessTokenId, ApprovalFilter, ApprovalStatus, KnownBy, MemoryStore, NewAccessToken, People, PersonName,
-    Scope, Timestamp,
+    AccessTokenId, ApprovalFilter, ApprovalStatus, KnownBy, NewAccessToken, People, PersonName, Scope,
+    SqliteStore, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -121,7 +121,7 @@ fn house() -> House {
 
 fn asking(people: People) -> House {
     let settings = ApprovalSettings { people: Arc::new(people), ..ApprovalSettings::default() };
-    House::asking(Arc::new(MemoryStore::new()), settings)
+    House::asking(Arc::new(SqliteStore::in_memory()), settings)
 }
 
 fn over(house: House) -> House {
@@ -383,7 +383,7 @@ async fn who_is_judged_waits_while_a_person_answers() {
 #[tokio::test]
 async fn a_call_is_allowed_by_tokens_that_count_when_enough_have_voted() {
     let settings = two_must(&["ann", "bob", "carl"]);
-    let server = Server::start(over(House::asking(Arc::new(MemoryStore::new()), settings))).await;
+    let server = Server::start(over(House::asking(Arc::new(SqliteStore::in_memory()), settings))).await;
     let judge = server.judge("bot").await;
     let mut tokens = Vec::new();
     for user in ["ann", "bob", "carl", "eve"] {
@@ -508,7 +508,7 @@ async fn a_request_with_a_key_is_done_once() {
 
 #[tokio::test]
 async fn where_answers_are_kept_apart_none_is_given_here() {
-    let (store, apart) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
+    let (store, apart) = (Arc::new(SqliteStore::in_memory()), Arc::new(SqliteStore::in_memory()));
     let mut house = House::over(store.clone());
     house.engine = Engine::builder().store(store).answer_store(apart).build();
     let server = Server::start(over(house)).await;
@@ -544,7 +544,7 @@ async fn what_was_shown_in_part_can_be_allowed_once_all_was_shown() {
 
 #[tokio::test]
 async fn what_is_shown_to_somebody_who_is_not_asked_is_seen_by_nobody() {
-    let asking = House::asking(Arc::new(MemoryStore::new()), two_must(&["ann", "bob"]));
+    let asking = House::asking(Arc::new(SqliteStore::in_memory()), two_must(&["ann", "bob"]));
     let server = Server::start(over(asking)).await;
     let token = server.judge("bot").await;
     let (ann, eve) = (

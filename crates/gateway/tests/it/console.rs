@@ -8,7 +8,7 @@ use backstop_gateway::{Gateway, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
 use backstop_hooks::{ApprovalRequest, Decision, Digest, TimeoutBehavior};
 use backstop_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, MemoryStore, NewAccessToken, Scope, Timestamp,
+    ApprovalFilter, ApprovalRecord, ApprovalState, AuditFilter, NewAccessToken, Scope, SqliteStore, Timestamp,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::inspect::support::{House, settings_of, two_must};
 use crate::support::*;
 
+mod devices;
 mod pages;
 mod streams;
 
@@ -267,7 +268,7 @@ async fn every_answer_says_to_browsers_what_a_page_may_do() {
         for cookie in ["", &cookie] {
             let head = server.get(path, cookie).await.head().to_ascii_lowercase();
             for header in [
-                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
                 "referrer-policy: no-referrer",
                 "x-content-type-options: nosniff",
                 "cross-origin-opener-policy: same-origin",
@@ -475,7 +476,7 @@ async fn the_first_answer_counts_and_the_second_person_is_told_who_was_first() {
 /// The console of a house in which two of ann, bob and carl must allow what is asked about.
 async fn two_of_three() -> Server {
     let settings = two_must(&["ann", "bob", "carl"]);
-    Server::over(House::asking(Arc::new(MemoryStore::new()), settings)).await
+    Server::over(House::asking(Arc::new(SqliteStore::in_memory()), settings)).await
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Pem, Settings, StartError, Tls, Transparent};
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
-use rcgen::KeyPair;
+use rcgen::{Certificate, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::credentials::log;
 use crate::inspect::support::House;
 use crate::support::*;
 use crate::tls::Authority;
@@ -21,7 +22,11 @@ const MODEL: &str = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","c
 
 /// Certificates for `localhost`, and the authorities of clients.
 fn tls(authority: &Authority, clients: Option<&Authority>) -> Tls {
-    let (certificate, key) = authority.signed("localhost");
+    with(&authority.signed("localhost"), clients)
+}
+
+/// That certificate with its key, and the authorities of clients.
+fn with((certificate, key): &(Certificate, KeyPair), clients: Option<&Authority>) -> Tls {
     let pem = |text: &str, source: &str| Pem { text: text.as_bytes().to_vec(), source: source.to_owned() };
     Tls {
         certificates: pem(&certificate.pem(), "cert.pem"),
@@ -173,6 +178,32 @@ async fn certificates_are_exchanged_for_new_connections() {
         broken(&|tls| tls.clients = Some(Pem { text: Vec::new(), source: "clients.pem".to_owned() }));
     assert!(nobody.contains("`clients.pem`") && nobody.contains("BEGIN CERTIFICATE"), "{nobody}");
     assert!(ask(open(&gateway, &new, None, "http/1.1").await).await.unwrap().contains("fine"));
+}
+
+#[tokio::test]
+async fn a_certificate_out_of_its_time_is_told_where_it_stays_and_takes_no_others_place() {
+    log::listen();
+    let told = || log::said().matches("no client takes the certificate").count();
+    let upstream = Upstream::start(|_| Script::json("200 OK", "{\"fine\":true}")).await;
+    let ours = Authority::new("ours");
+    let ended = || with(&ours.ended("localhost"), None);
+    let first = ended();
+    let gateway = secured(&upstream, first.clone()).await;
+    assert_eq!(told(), 1, "{}", log::said());
+    assert!(log::said().contains("ended at 2001-01-01"), "{}", log::said());
+    let refused = open(&gateway, &ours, None, "http/1.1").await.err().unwrap().to_string();
+    assert!(refused.contains("expired"), "{refused}");
+    let reload = |tls: &Tls| {
+        let next = Settings { tls: Some(tls.clone()), ..settings(&upstream) };
+        gateway.reload(&next, Arc::new(Transparent)).map_err(|error| error.to_string())
+    };
+    reload(&first).unwrap();
+    assert_eq!(told(), 2, "{}", log::said());
+    let error = reload(&ended()).unwrap_err();
+    assert!(error.contains("`cert.pem`") && error.contains("ended at 2001-01-01"), "{error}");
+    reload(&tls(&ours, None)).unwrap();
+    assert!(reload(&first).is_err());
+    assert!(ask(open(&gateway, &ours, None, "http/1.1").await).await.unwrap().contains("fine"));
 }
 
 /// Hooks that stop every request, or none.

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use crate::support::*;
 
 /// Every family, as it is called in Prometheus.
-const FAMILIES: [&str; 22] = [
+const FAMILIES: [&str; 23] = [
     "backstop_requests_total",
     "backstop_first_byte_seconds_bucket",
     "backstop_added_seconds_bucket",
@@ -38,6 +38,7 @@ const FAMILIES: [&str; 22] = [
     "backstop_audit_waiting",
     "backstop_audit_lag_seconds",
     "backstop_audit_lost_total",
+    "backstop_audit_signed_late_total",
     "backstop_surface_messages_total",
     "backstop_surface_answers_total",
     "backstop_witness_failures_total",

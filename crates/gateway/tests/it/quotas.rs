@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backstop_gateway::{Gateway, Metrics, Observers, Quota, Settings, Transparent};
 use backstop_hooks::AgentId;
-use backstop_store::{MemoryStore, NewAccessToken, Store, Timestamp};
+use backstop_store::{NewAccessToken, SqliteStore, Store, Timestamp};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::support::*;
@@ -137,7 +137,7 @@ async fn a_minute_has_so_many_requests_whatever_name_is_given() {
 #[tokio::test]
 async fn a_token_may_name_a_user_whose_quota_and_metrics_count() {
     let upstream = Upstream::start(|_| Script::json("200 OK", "{}")).await;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     let make = async |agent: &str, user: Option<&str>| {
         let day = Duration::from_hours(24);
         let (token, mut made) =

@@ -52,6 +52,14 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
+    /// A certificate of that name that ended with the year 2000, and its key.
+    pub(crate) fn ended(&self, name: &str) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
     pub(crate) fn trusted(&self) -> Trust {
         Trust::Only { pem: self.pem.clone().into_bytes(), source: "authority.pem".to_owned() }
     }

@@ -59,8 +59,8 @@ impl CommandSafety {
     ) -> Result<Vec<Judgement>, HookError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (reads, leads_to) = (through(cx.call, look), through(cx.call, led));
-        let read = once(reads.clone(), reads, digest_of, true, cx.evidence.cloned());
-        let follow = once(led_through_folders(cx.call), leads_to, leads, false, cx.evidence.cloned());
+        let read = once(reads.clone(), reads, digest_of, is_there, cx.evidence.cloned());
+        let follow = once(led_through_folders(cx.call), leads_to, leads, |_| false, cx.evidence.cloned());
         let runs = shell_inputs(tool, params).map_err(HookError::failed)?;
         let unread = runs.unread.iter().map(|language| self.guard.judge_unread(language));
         let judged = runs
@@ -103,8 +103,8 @@ impl CommandSafety {
     ) -> Option<(Vec<Trace>, Vec<String>)> {
         let runs = shell_inputs(&event.tool_name, &event.params).ok()?;
         let (reads, leads_to) = (through(call, look), through(call, led));
-        let read = once(reads.clone(), reads, digest_of, true, None);
-        let follow = once(led_through_folders(call), leads_to, leads, false, None);
+        let read = once(reads.clone(), reads, digest_of, is_there, None);
+        let follow = once(led_through_folders(call), leads_to, leads, |_| false, None);
         let commands = runs.commands.iter().filter(|shell| shell.typed.is_none() && !shell.is_guess);
         let traces: Vec<Trace> = commands
             .map(|shell| {
@@ -124,12 +124,12 @@ impl CommandSafety {
 pub(super) const MAX_FILE: u64 = 64 * 1024;
 
 /// A look at the disk for one judgement, which looks at each path once and names what it found as a fact. `again` looks
-/// whether it still holds. `is_content`: it looks at what files hold.
+/// whether it still holds, and `is_content` says whether what was found is what a file holds.
 fn once<T: Clone + Send + 'static>(
     look: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     again: impl Fn(&str) -> T + Clone + Send + Sync + 'static,
     digest: fn(&T) -> Digest,
-    is_content: bool,
+    is_content: fn(&T) -> bool,
     evidence: Option<Evidence>,
 ) -> impl Fn(&str) -> T + Clone + Send + Sync + 'static {
     let known: Arc<Mutex<BTreeMap<String, T>>> = Arc::default();
@@ -142,7 +142,7 @@ fn once<T: Clone + Send + 'static>(
         if let Some(evidence) = &evidence {
             let (path, again) = (path.to_owned(), again.clone());
             let fact = Fact::new(digest(&found), move || digest(&again(&path)));
-            evidence.add(if is_content { fact.of_content() } else { fact });
+            evidence.add(if is_content(&found) { fact.of_content() } else { fact });
         }
         known.insert(path.to_owned(), found.clone());
         found
@@ -183,6 +183,11 @@ fn led_through_folders(
 #[expect(clippy::ref_option, reason = "a look is digested by reference, whatever it finds")]
 fn leads(real: &Option<String>) -> Digest {
     Digest::of("leads-to", real)
+}
+
+/// Returns whether there is a file, whether it could be read or not.
+fn is_there(looked: &Looked) -> bool {
+    !matches!(looked, Looked::Missing)
 }
 
 fn digest_of(looked: &Looked) -> Digest {

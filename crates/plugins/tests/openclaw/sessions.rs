@@ -3,13 +3,13 @@ use std::sync::Arc;
 use backstop_hooks::{CallContext, OwnerId};
 use backstop_plugins::openclaw::Dialect::OpenClaw;
 use backstop_plugins::openclaw::{Answering, EventSession, Extensions, Services, StoreServices};
-use backstop_store::{Expected, ExtensionKey, MemoryStore, Session, Store, Timestamp};
+use backstop_store::{Expected, ExtensionKey, Session, SqliteStore, Store, Timestamp};
 use serde_json::{Value, json};
 
 use crate::support::{Asked, Plugins, call, context, engine, trusting};
 
 async fn services() -> (StoreServices, Arc<dyn Store>) {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
     let now = Timestamp::from_millis(1);
     let session = Session {
         id: "s1".into(),

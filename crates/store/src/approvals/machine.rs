@@ -38,20 +38,6 @@ impl<T> Step<T> {
     fn become_(next: ApprovalState, answer: T) -> Self {
         Self { vote: None, next: Some(next), given: None, answer }
     }
-
-    /// Takes the step with a record that nobody else touches meanwhile.
-    pub(crate) fn take(self, record: &mut ApprovalRecord) -> T {
-        if let Some(Voted { vote, .. }) = self.vote {
-            record.put_vote(vote);
-        }
-        if let Some(given) = self.given {
-            record.request.given = Some(given);
-        }
-        if let Some(next) = self.next {
-            record.state = next;
-        }
-        self.answer
-    }
 }
 
 /// Returns the request's JSON, if it is within the limit.

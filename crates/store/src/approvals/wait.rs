@@ -26,7 +26,6 @@ pub(crate) struct Seats(Mutex<Taken>);
 struct Taken {
     by: HashMap<ApprovalId, watch::Sender<()>>,
     /// Somebody looks for answers of other processes.
-    #[cfg(feature = "sqlite")]
     is_watched: bool,
 }
 
@@ -56,7 +55,6 @@ impl Seats {
 
     /// Returns whether somebody waits and nobody looks for answers of other processes. The caller is to do that from now on,
     /// until [`is_over`](Self::is_over).
-    #[cfg(feature = "sqlite")]
     pub(crate) fn wants_watch(&self) -> bool {
         let mut taken = self.taken();
         let wanted = !taken.is_watched && !taken.by.is_empty();
@@ -71,7 +69,6 @@ impl Seats {
     }
 
     /// Returns whether nobody waits any more. If so, nobody looks any more either.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn is_over(&self) -> bool {
         let mut taken = self.taken();
         taken.is_watched = !taken.by.is_empty();
@@ -79,7 +76,6 @@ impl Seats {
     }
 
     /// Whoever looked for answers of other processes could not go on: those who wait find somebody else.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn lose_watch(&self) {
         self.taken().is_watched = false;
         self.wake_all();
@@ -158,7 +154,6 @@ mod tests {
         assert!(seats.taken().by.is_empty(), "who left has no seat");
     }
 
-    #[cfg(feature = "sqlite")]
     #[test]
     fn one_looks_for_all_as_long_as_somebody_waits() {
         let seats = Seats::default();

@@ -5,14 +5,16 @@ use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
 use super::votes;
-use super::{Area, Db, Driver, Row, SqlResult, SqlStore, ToValue, params, texts};
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
+use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
     AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview,
-    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, Timestamp, TooMany, Uptime,
+    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, TooMany,
+    Uptime,
 };
 
 /// The most questions of which the arguments are wiped at once.
@@ -346,7 +348,7 @@ impl<D: Driver> SqlStore<D> {
         limits: AskingLimits,
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let json = machine::encoded(&request)?;
-        let agent = request.agent.clone();
+        let (agent, most) = (request.agent.clone(), self.most_questions);
         let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
             .database
             .write(Area::Questions, move |db| {
@@ -360,6 +362,12 @@ impl<D: Driver> SqlStore<D> {
                 }
                 if let Err(why) = votes::admit(db, &request, state.status(), limits)? {
                     return Ok(Err(why));
+                }
+                if let Some(most) = most
+                    && !make_room(db, most)?
+                {
+                    let full = StoreError::because(MEMORY, StoreErrorKind::Full, "too many questions wait: answer or cancel some");
+                    return Err(Fault::Refused(full.into()));
                 }
                 let (id, code) = (code::random_id(), free_code(db)?);
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
@@ -418,6 +426,17 @@ fn rewrite(db: &Db<'_>, record: &ApprovalRecord) -> SqlResult<()> {
     let has_arguments = i64::from(record.request.has_arguments());
     db.execute(sql, params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
     Ok(())
+}
+
+/// Forgets the oldest question that is over, if there are as many as may be. Returns whether there is room for one more.
+fn make_room(db: &Db<'_>, most: u64) -> SqlResult<bool> {
+    let count: Count = db.one("SELECT count(*) FROM approvals", &[], |row| row.get(0))?;
+    if count.0 < most {
+        return Ok(true);
+    }
+    let sql = "DELETE FROM approvals WHERE row = \
+               (SELECT row FROM approvals WHERE status NOT IN ('pending', 'allowed') ORDER BY row LIMIT 1)";
+    Ok(db.execute(sql, &[])? > 0)
 }
 
 fn free_code(db: &Db<'_>) -> SqlResult<String> {

@@ -2,7 +2,9 @@ use async_trait::async_trait;
 use backstop_hooks::SessionId;
 
 use super::row::{Count, id as id_column, limit as limit_of};
-use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, sessions, texts};
+use super::{
+    Area, AuditTrail, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, sessions, texts,
+};
 use crate::retention::{
     AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
@@ -134,7 +136,10 @@ impl<D: Driver> RetentionStore for SqlStore<D> {
     }
 
     async fn prunable_audit(&self, bound: AuditBound, limit: usize) -> Result<PrunableAudit, StoreError> {
-        self.trail.prunable(bound, limit).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.prunable(bound, limit).await,
+            AuditTrail::Memory(trail) => Ok(trail.prunable(bound, limit)),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, params};
 
 use super::trail::{Trail, head};
-use crate::sql::{Driver, SqlStore};
+use crate::sql::{AuditTrail, Driver, SqlStore};
 use crate::{
     AppendAuditError, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditHead, AuditPage, AuditPlace,
     AuditReport, AuditStore, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError,
@@ -19,12 +19,20 @@ pub(super) const SAID: &str = "CREATE TEMP TABLE said (row INTEGER PRIMARY KEY, 
 impl<D: Driver> AuditStore for SqlStore<D> {
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.database.probe().await?;
-        self.trail.probe().await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.probe().await,
+            AuditTrail::Memory(trail) => trail.check_writable().await,
+        }
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
-        let written = self.trail.append(vec![entry], Durability::Soon).await?;
-        Ok(self.trail.entry(written.first).await?)
+        match &self.trail {
+            AuditTrail::Files(trail) => {
+                let written = trail.append(vec![entry], Durability::Soon).await?;
+                Ok(trail.entry(written.first).await?)
+            }
+            AuditTrail::Memory(trail) => trail.append_audit(entry).await,
+        }
     }
 
     async fn append_audit_all(
@@ -32,15 +40,31 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<AuditHead, AppendAuditError> {
-        Ok(head(self.trail.append(entries, durability).await?.extent))
+        match &self.trail {
+            AuditTrail::Files(trail) => Ok(head(trail.append(entries, durability).await?.extent)),
+            AuditTrail::Memory(trail) => trail.append_audit_all(entries, durability).await,
+        }
     }
 
     async fn announce_audit(&self, program: &str) -> Result<(), AppendAuditError> {
-        self.trail.announce(program)
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.announce(program),
+            AuditTrail::Memory(trail) => trail.announce_audit(program).await,
+        }
     }
 
     async fn conclude_audit(&self) -> Result<(), StoreError> {
-        self.trail.conclude().await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.conclude().await,
+            AuditTrail::Memory(trail) => trail.conclude_audit().await,
+        }
+    }
+
+    fn audit_late(&self) -> u64 {
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.late(),
+            AuditTrail::Memory(_) => 0,
+        }
     }
 
     async fn audit(
@@ -49,7 +73,10 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.trail.list(filter.clone(), after, limit).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.list(filter.clone(), after, limit).await,
+            AuditTrail::Memory(trail) => trail.audit(filter, after, limit).await,
+        }
     }
 
     async fn audit_page(
@@ -58,15 +85,24 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         from: AuditPlace,
         limit: usize,
     ) -> Result<AuditPage, StoreError> {
-        self.trail.page(filter.clone(), from, limit).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.page(filter.clone(), from, limit).await,
+            AuditTrail::Memory(trail) => trail.audit_page(filter, from, limit).await,
+        }
     }
 
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
-        self.trail.head().await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.head().await,
+            AuditTrail::Memory(trail) => trail.audit_head().await,
+        }
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        self.trail.verify(known, &[], None).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.verify(known, &[], None).await,
+            AuditTrail::Memory(trail) => trail.verify_audit(known).await,
+        }
     }
 
     async fn verify_audit_with(
@@ -75,31 +111,52 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         kept: &[String],
         key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError> {
-        self.trail.verify(known, kept, key).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.verify(known, kept, key).await,
+            AuditTrail::Memory(trail) => trail.verify_audit_with(known, kept, key).await,
+        }
     }
 
     async fn audit_origin(&self) -> Result<String, ProveAuditError> {
-        self.trail.origin().await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.origin().await,
+            AuditTrail::Memory(trail) => trail.audit_origin().await,
+        }
     }
 
     async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError> {
-        self.trail.keys().await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.keys().await,
+            AuditTrail::Memory(trail) => trail.audit_keys().await,
+        }
     }
 
     async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError> {
-        self.trail.offer(old).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.offer(old).await,
+            AuditTrail::Memory(trail) => trail.offer_audit(old).await,
+        }
     }
 
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError> {
-        self.trail.prove(seq).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.prove(seq).await,
+            AuditTrail::Memory(trail) => trail.prove_audit(seq).await,
+        }
     }
 
     async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        self.trail.rotate(now).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.rotate(now).await,
+            AuditTrail::Memory(trail) => trail.rotate_audit_key(now).await,
+        }
     }
 
     async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        self.trail.prune(bound, limit, now).await
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.prune(bound, limit, now).await,
+            AuditTrail::Memory(trail) => trail.prune_audit(bound, limit, now).await,
+        }
     }
 }
 
@@ -116,6 +173,15 @@ pub(crate) fn say(db: &Connection, entry: NewAuditEntry) -> rusqlite::Result<()>
 /// what is said counts only if it is in the trail, so one that can't be written there fails. A process that is killed between the two leaves
 /// an entry about something that did not come to count.
 pub(super) fn write_said(db: &Transaction<'_>, trail: &Trail) -> Result<(), SaidError> {
+    let entries = said(db)?;
+    if entries.is_empty() {
+        return Ok(());
+    }
+    trail.append_and_wait(entries).map_err(SaidError::Trail)
+}
+
+/// Takes what a transaction says.
+pub(super) fn said(db: &Transaction<'_>) -> rusqlite::Result<Vec<NewAuditEntry>> {
     let mut said = db.prepare_cached("SELECT at, kind, session, run, body FROM temp.said ORDER BY row")?;
     let entries = said.query_map([], |row| {
         let body: String = row.get("body")?;
@@ -131,11 +197,10 @@ pub(super) fn write_said(db: &Transaction<'_>, trail: &Trail) -> Result<(), Said
         })
     })?;
     let entries = entries.collect::<rusqlite::Result<Vec<_>>>()?;
-    if entries.is_empty() {
-        return Ok(());
+    if !entries.is_empty() {
+        db.prepare_cached("DELETE FROM temp.said")?.execute([])?;
     }
-    db.prepare_cached("DELETE FROM temp.said")?.execute([])?;
-    trail.append_and_wait(entries).map_err(SaidError::Trail)
+    Ok(entries)
 }
 
 /// Why what a transaction says is not in the trail.

@@ -1,4 +1,4 @@
-//! The thread that owns the connection, and how operations reach it.
+//! The thread that owns the connection to a file, and how operations reach it or a database in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,9 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audit::{SaidError, write_said};
+use super::in_place::{InPlace, SaidIn};
 use super::trail::Trail;
-use super::{lookout, open};
+use super::{lookout, open, texts};
 use crate::approvals::wait::Seats;
 use crate::sql::{Area, Db, Driver, Fault, SqlError};
 use crate::{Erasure, StoreError, StoreErrorKind};
@@ -19,9 +20,19 @@ const QUEUE: usize = 64;
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// A database in a file: the way to its thread, which is started with the first operation.
+/// A database, and how operations reach it.
 #[derive(Debug)]
-pub struct Database {
+pub struct Database(pub(super) Form);
+
+#[derive(Debug)]
+pub(super) enum Form {
+    File(File),
+    Memory(InPlace),
+}
+
+/// The way to the thread of a file, which is started with the first operation.
+#[derive(Debug)]
+pub(super) struct File {
     path: PathBuf,
     busy_timeout: Duration,
     trail: Trail,
@@ -30,30 +41,70 @@ pub struct Database {
 
 impl Database {
     pub(super) fn new(path: PathBuf, busy_timeout: Duration, trail: Trail) -> Self {
-        Self { path, busy_timeout, trail, jobs: Mutex::new(None) }
+        Self(Form::File(File { path, busy_timeout, trail, jobs: Mutex::new(None) }))
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn in_memory(said_in: SaidIn) -> Self {
+        Self(Form::Memory(InPlace::new(said_in)))
+    }
+
+    /// Returns the file; `None` in memory.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Form::File(file) => Some(&file.path),
+            Form::Memory(_) => None,
+        }
+    }
+
+    async fn transaction<T, E>(
+        &self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0 {
+            Form::File(file) => file.run(move |worker| worker.transaction(behavior, work)).await,
+            Form::Memory(in_place) => in_place.transaction(behavior, work).await,
+        }
     }
 
     /// Gives the space of wiped texts back.
     pub(super) async fn reclaim(&self) -> Result<(), StoreError> {
-        self.run(|worker| {
-            let done = worker.connection()?.execute_batch(RECLAIM);
-            worker.wipe(worker.busy_timeout);
-            done.map_err(|error| worker.failed(&error))
-        })
-        .await
+        match &self.0 {
+            Form::File(file) => file.reclaim().await,
+            Form::Memory(in_place) => in_place.reclaim().await,
+        }
     }
 
     /// Moves the log into the database and empties it, unless another process is at work there.
     pub(super) async fn shorten_log(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Form::File(file) => file.shorten_log().await,
+            Form::Memory(_) => Ok(()),
+        }
+    }
+}
+
+impl File {
+    async fn reclaim(&self) -> Result<(), StoreError> {
+        self.run(|worker| {
+            let done = texts::reclaim(worker.connection()?);
+            worker.wipe(worker.busy_timeout);
+            done.map_err(|error| worker.failed(&error.into()))
+        })
+        .await
+    }
+
+    async fn shorten_log(&self) -> Result<(), StoreError> {
         self.run(|worker| {
             let busy_timeout = worker.busy_timeout;
             let connection = worker.connection()?;
             let done = connection.busy_timeout(Duration::ZERO).and_then(|()| empty_log(connection));
-            done.and_then(|_| connection.busy_timeout(busy_timeout)).map_err(|error| worker.failed(&error))
+            done.and_then(|_| connection.busy_timeout(busy_timeout))
+                .map_err(|error| worker.failed(&error.into()))
         })
         .await
     }
@@ -113,7 +164,7 @@ impl Driver for Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.transaction(TransactionBehavior::Deferred, work)).await
+        self.transaction(TransactionBehavior::Deferred, work).await
     }
 
     /// No other process writes anywhere in the file meanwhile.
@@ -126,10 +177,10 @@ impl Driver for Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.transaction(TransactionBehavior::Immediate, work)).await
+        self.transaction(TransactionBehavior::Immediate, work).await
     }
 
-    /// The text is wiped from the files.
+    /// The text is wiped from the files. In memory it is gone at once.
     async fn erase<T, E>(
         &self,
         _area: Area,
@@ -139,7 +190,13 @@ impl Driver for Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(|worker| worker.erase(work)).await
+        match &self.0 {
+            Form::File(file) => file.run(|worker| worker.erase(work)).await,
+            Form::Memory(in_place) => {
+                let answer = in_place.transaction(TransactionBehavior::Immediate, work).await?;
+                Ok((answer, Erasure::Complete))
+            }
+        }
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
@@ -152,9 +209,13 @@ impl Driver for Database {
         written.await
     }
 
+    /// Only a file has other processes: in memory, whoever answers wakes those who wait.
     fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError> {
-        lookout::start(self.path.clone(), Arc::clone(seats))
-            .map_err(|error| StoreError::because(&self.place(), StoreErrorKind::Stopped, error))
+        match &self.0 {
+            Form::File(file) => lookout::start(file.path.clone(), Arc::clone(seats))
+                .map_err(|error| StoreError::because(&file.place(), StoreErrorKind::Stopped, error)),
+            Form::Memory(_) => Ok(()),
+        }
     }
 }
 
@@ -181,8 +242,7 @@ impl Worker {
         }
         result.map_err(|fault| match fault {
             Fault::Refused(refused) => refused,
-            Fault::Sql(SqlError::Sqlite(error)) => E::from(self.failed(&error)),
-            Fault::Sql(error) => E::from(self.misread(&error)),
+            Fault::Sql(error) => E::from(self.failed(&error)),
         })
     }
 
@@ -228,31 +288,16 @@ impl Worker {
         Ok(self.connection.insert(connection))
     }
 
-    /// Describes a value that can't be read or written. The connection is given up, as after other failures.
-    fn misread(&mut self, error: &SqlError) -> StoreError {
-        self.connection = None;
-        match error {
-            SqlError::Unreadable => {
-                StoreError::because(&self.place, StoreErrorKind::Corrupt, "a row can't be read")
-            }
-            _ => StoreError::because(&self.place, StoreErrorKind::Internal, "a value can't be written"),
-        }
-    }
-
     /// Describes a failure. Unless somebody else merely held the database, the connection is given up:
     /// the next operation starts from a fresh one.
-    fn failed(&mut self, error: &rusqlite::Error) -> StoreError {
-        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) {
+    fn failed(&mut self, error: &SqlError) -> StoreError {
+        let is_held = matches!(error, SqlError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        if !is_held {
             self.connection = None;
         }
-        open::describe(&self.place, error)
+        open::describe_sql(&self.place, error)
     }
 }
-
-/// Gives the space of wiped texts back to the file system, by writing the whole database anew.
-const RECLAIM: &str = "DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM entries WHERE entries.text = text_id) \
-                       AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.text = text_id); \
-                       VACUUM;";
 
 fn transact<T, E: From<StoreError>>(
     connection: &mut Connection,

@@ -32,11 +32,12 @@ pub(super) fn newest() -> i64 {
 }
 
 /// Brings the schema to the newest version, in one transaction. When two processes do this at once, the
-/// second finds nothing left to do.
+/// second finds nothing left to do. What there is to say of what was there before is said in the trail; a database in memory is new, and has
+/// none in files.
 pub(super) fn migrate(
     connection: &mut Connection,
     application_id: i32,
-    trail: &Trail,
+    trail: Option<&Trail>,
 ) -> Result<(), SaidError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let done: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -51,7 +52,9 @@ pub(super) fn migrate(
     }
     transaction.pragma_update(None, "application_id", application_id)?;
     transaction.pragma_update(None, "user_version", newest().max(done))?;
-    audit::write_said(&transaction, trail)?;
+    if let Some(trail) = trail {
+        audit::write_said(&transaction, trail)?;
+    }
     Ok(transaction.commit()?)
 }
 

@@ -10,11 +10,16 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::audit::{SAID, SaidError};
 use super::migrations::{migrate, newest};
+use super::texts;
 use super::trail::Trail;
+use crate::sql::SqlError;
 use crate::{StoreError, StoreErrorKind};
 
 /// Marks a database as Backstop's: `BKST`.
 const APPLICATION_ID: i32 = 0x424b_5354;
+
+/// The value of `PRAGMA temp_store` by which what is temporary stays in memory.
+const TEMPORARY_IN_MEMORY: i64 = 2;
 
 /// Opens the database, and creates or updates it if that is needed. A file that is not Backstop's, or
 /// newer than this program, is left as it is.
@@ -26,10 +31,7 @@ pub(super) fn open(
 ) -> Result<Connection, StoreError> {
     create_private(path).map_err(|error| StoreError::because(place, kind_of_io(&error), error))?;
     let failed = |error: rusqlite::Error| describe(place, &error);
-    let unmigrated = |error| match error {
-        SaidError::Sql(error) => describe(place, &error),
-        SaidError::Trail(error) => error,
-    };
+    let unmigrated = |error| unmigrated(place, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(busy_timeout).map_err(failed)?;
@@ -42,17 +44,40 @@ pub(super) fn open(
             ));
         }
         Contents::Ours { version } => {
-            configure(&connection, busy_timeout).map_err(failed)?;
+            configure(&connection).map_err(failed)?;
+            log_ahead(&connection, busy_timeout).map_err(failed)?;
             if version < newest() {
-                migrate(&mut connection, APPLICATION_ID, trail).map_err(unmigrated)?;
+                migrate(&mut connection, APPLICATION_ID, Some(trail)).map_err(unmigrated)?;
             }
         }
         Contents::Nothing => {
-            configure(&connection, busy_timeout).map_err(failed)?;
-            migrate(&mut connection, APPLICATION_ID, trail).map_err(unmigrated)?;
+            configure(&connection).map_err(failed)?;
+            log_ahead(&connection, busy_timeout).map_err(failed)?;
+            migrate(&mut connection, APPLICATION_ID, Some(trail)).map_err(unmigrated)?;
         }
     }
     Ok(connection)
+}
+
+/// Makes a database in memory, of which nothing reaches a disk: neither what it holds, nor its journal, nor what a statement sorts.
+pub(super) fn in_memory(place: &str) -> Result<Connection, StoreError> {
+    let failed = |error: rusqlite::Error| describe(place, &error);
+    let mut connection = Connection::open_in_memory_with_flags(
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .map_err(failed)?;
+    configure(&connection).map_err(failed)?;
+    stay_in_memory(&connection).map_err(failed)?;
+    migrate(&mut connection, APPLICATION_ID, None).map_err(|error| unmigrated(place, error))?;
+    connection.execute_batch(texts::GONE_AT_ONCE).map_err(failed)?;
+    Ok(connection)
+}
+
+fn unmigrated(place: &str, error: SaidError) -> StoreError {
+    match error {
+        SaidError::Sql(error) => describe(place, &error),
+        SaidError::Trail(error) => error,
+    }
 }
 
 /// Opens a database that is there for looking at it, beside the connection that [`open`] opened.
@@ -110,13 +135,25 @@ fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
     })
 }
 
-fn configure(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; \
          PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL;",
     )?;
-    log_ahead(connection, busy_timeout)?;
     connection.execute_batch(SAID)
+}
+
+/// Makes sure that nothing reaches a disk. Only then are zeros over what is deleted of no use.
+fn stay_in_memory(connection: &Connection) -> rusqlite::Result<()> {
+    let ask = |pragma, value| connection.pragma_update_and_check(None, pragma, value, |row| row.get(0));
+    let journal: String = ask("journal_mode", "memory")?;
+    let temporary: i64 = connection.pragma_query_value(None, "temp_store", |row| row.get(0))?;
+    let files = "SELECT count(*) FROM pragma_database_list WHERE file <> ''";
+    let files: i64 = connection.query_row(files, [], |row| row.get(0))?;
+    if journal != "memory" || temporary != TEMPORARY_IN_MEMORY || files != 0 {
+        return Err(cannot_open("it is not in memory alone"));
+    }
+    connection.execute_batch("PRAGMA secure_delete = OFF; PRAGMA synchronous = OFF;")
 }
 
 /// Switches to the write-ahead log. Two processes that do this at once to a new file are not made to
@@ -135,15 +172,15 @@ fn log_ahead(connection: &Connection, busy_timeout: Duration) -> rusqlite::Resul
             }
             Err(error) => return Err(error),
             Ok(mode) if mode == "wal" => return Ok(()),
-            Ok(_) => return Err(no_log()),
+            // Without the log, text that was taken out would survive in rollback journals.
+            Ok(_) => return Err(cannot_open("the file system does not support a write-ahead log")),
         }
     }
 }
 
-/// Without the log, text that was taken out would survive in rollback journals.
-fn no_log() -> rusqlite::Error {
-    let text = "the file system does not support a write-ahead log".to_owned();
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), Some(text))
+fn cannot_open(why: &str) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+    rusqlite::Error::SqliteFailure(code, Some(why.to_owned()))
 }
 
 /// Returns what a failure means to the user. Neither SQL nor stored values get into the text.
@@ -160,10 +197,23 @@ pub(super) fn describe(place: &str, error: &rusqlite::Error) -> StoreError {
     }
 }
 
+/// As [`describe`], of what a statement or a row of the store's led to.
+pub(super) fn describe_sql(place: &str, error: &SqlError) -> StoreError {
+    match error {
+        SqlError::Sqlite(error) => describe(place, error),
+        SqlError::Unreadable => StoreError::because(place, StoreErrorKind::Corrupt, "a row can't be read"),
+        #[cfg(feature = "postgres")]
+        SqlError::Postgres(_) => StoreError::new(place, StoreErrorKind::Internal),
+        SqlError::Unwritable => {
+            StoreError::because(place, StoreErrorKind::Internal, "a value can't be written")
+        }
+    }
+}
+
 fn kind_of(code: ErrorCode) -> StoreErrorKind {
     match code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreErrorKind::Locked,
-        ErrorCode::DiskFull => StoreErrorKind::Full,
+        ErrorCode::DiskFull | ErrorCode::OutOfMemory => StoreErrorKind::Full,
         ErrorCode::ReadOnly => StoreErrorKind::ReadOnly,
         ErrorCode::CannotOpen | ErrorCode::PermissionDenied => StoreErrorKind::CannotOpen,
         ErrorCode::NotADatabase => StoreErrorKind::NotADatabase,
@@ -178,5 +228,29 @@ fn kind_of_io(error: &io::Error) -> StoreErrorKind {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreErrorKind::Full,
         _ => StoreErrorKind::CannotOpen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_has_no_files() {
+        let made = in_memory("memory").unwrap();
+        let zeros = |db: &Connection| -> i64 {
+            db.pragma_query_value(None, "secure_delete", |row| row.get(0)).unwrap()
+        };
+        assert_eq!(zeros(&made), 0);
+        assert_eq!(made.path(), Some(""));
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("state.db");
+        let wait = Duration::from_secs(1);
+        let file = open("state.db", &path, wait, &Trail::beside(&path)).unwrap();
+        assert_eq!(stay_in_memory(&file).unwrap_err().sqlite_error_code(), Some(ErrorCode::CannotOpen));
+        assert_eq!(zeros(&file), 1, "a file keeps its zeros");
+        let spilt = Connection::open_in_memory().unwrap();
+        spilt.execute_batch("PRAGMA temp_store = FILE").unwrap();
+        assert!(stay_in_memory(&spilt).is_err(), "what is temporary is in files");
     }
 }

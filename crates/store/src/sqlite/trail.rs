@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use backstop_hooks::Digest;
 use backstop_trail::{
-    AddCheckpoint, Appended, Body, Envelope, Extent, Log, Options, Reader, SignedCheckpoint, SigningKey,
-    TrailError, Trust, Unproved, VerifierKey, VerifyError, Writer, verify_each,
+    AddCheckpoint, Appended, Body, Envelope, Extent, Late, Log, Options, Reader, SignedCheckpoint,
+    SigningKey, TrailError, Trust, Unproved, VerifierKey, VerifyError, Writer, verify_each,
 };
 use memchr::memmem;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::audit::AuditProcess;
+use crate::audit::{AuditLate, AuditProcess};
 use crate::{
     AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
     AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
@@ -76,6 +76,10 @@ impl Trail {
 
     pub(super) async fn conclude(&self) -> Result<(), StoreError> {
         self.writer.conclude().await.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    pub(super) fn late(&self) -> u64 {
+        self.writer.late()
     }
 
     pub(super) async fn entry(&self, index: u64) -> Result<AuditEntry, StoreError> {
@@ -219,6 +223,7 @@ impl Trail {
             },
             recovered: proved.recovered.len() as u64,
             unproved: proved.unproved.into_iter().map(unproved).collect(),
+            late: proved.late.into_iter().map(late).collect(),
             unnamed: report.unnamed.saturating_add(proved.unnamed),
             torn: proved.torn,
             ..report
@@ -369,6 +374,10 @@ impl Trail {
 /// Returns entries with the numbers that people see: the first of the trail is 1.
 fn unproved(Unproved { index, entries }: Unproved) -> AuditUnproved {
     AuditUnproved { told: index + 1, from: entries.start + 1, through: entries.end }
+}
+
+fn late(Late { index, entries, processes, others }: Late) -> AuditLate {
+    AuditLate { told: index + 1, from: entries.start + 1, through: entries.end, processes, others }
 }
 
 /// Returns the folder of the trail of the database at `path`.

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use backstop_hooks::{Decision, Severity, TimeoutBehavior};
 use backstop_store::{
-    APPROVAL_ANSWERED, AllowanceScope, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState,
-    ApprovalStatus, ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError, Deletion,
-    DeletionCause, FindApprovalError, MAX_APPROVAL_BYTES, MAX_WORD_CHARS, MemoryStore, NewApproval,
+    APPROVAL_ANSWERED, AllowanceScope, AnswerStore, ApprovalFilter, ApprovalReason, ApprovalRecord,
+    ApprovalState, ApprovalStatus, ApprovalStore as _, AuditFilter, ConsumeError, CreateApprovalError,
+    Deletion, DeletionCause, FindApprovalError, MAX_APPROVAL_BYTES, MAX_WORD_CHARS, NewApproval,
     PersonsAnswer, ResolveError, RetentionStore as _, SessionStore as _, SqliteStore, Store, Timestamp,
 };
 use proptest::prelude::*;
@@ -39,11 +39,11 @@ over_all_forms!(
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-async fn ask(store: &dyn Store, command: &str) -> ApprovalRecord {
+async fn ask(store: &dyn AnswerStore, command: &str) -> ApprovalRecord {
     store.create_approval(question(command)).await.unwrap()
 }
 
-async fn status(store: &dyn Store, record: &ApprovalRecord) -> ApprovalStatus {
+async fn status(store: &dyn AnswerStore, record: &ApprovalRecord) -> ApprovalStatus {
     store.approval(&record.id).await.unwrap().unwrap().state.status()
 }
 
@@ -370,7 +370,7 @@ async fn arguments_are_wiped_once_no_answer_can_count(store: &dyn Store) {
 async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_before_it_counts() {
     let folder = TempDir::new().unwrap();
     let trail: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("t.db")));
-    let store = MemoryStore::for_answers(Arc::clone(&trail));
+    let store = SqliteStore::for_answers(Arc::clone(&trail));
     let asked = ask(&store, "ls").await;
     store.resolve_approval(&asked.id, Decision::AllowOnce, "me", at(1_100)).await.unwrap();
     let later = ask(&store, "pwd").await;
@@ -380,7 +380,7 @@ async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_before_it_counts() 
     assert_eq!(said.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [APPROVAL_ANSWERED; 2]);
     // Where nothing can be said, nothing counts.
     let broken: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("t.db/is-a-file.db")));
-    let store = MemoryStore::for_answers(broken);
+    let store = SqliteStore::for_answers(broken);
     let asked = ask(&store, "ls").await;
     let answered = store.resolve_approval(&asked.id, Decision::AllowOnce, "me", at(1_100)).await;
     assert!(matches!(answered, Err(ResolveError::Store(_))), "{answered:?}");
@@ -389,7 +389,7 @@ async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_before_it_counts() 
 
 #[tokio::test]
 async fn what_is_kept_in_memory_alone_is_bounded() {
-    let store = MemoryStore::for_answers(Arc::new(MemoryStore::new()));
+    let store = SqliteStore::for_answers(Arc::new(SqliteStore::in_memory()));
     let over = store.create_unattended_approval(question("0")).await.unwrap();
     for number in 1..2_000 {
         ask(&store, &number.to_string()).await;

@@ -14,6 +14,7 @@ mod erasure;
 mod extensions;
 mod faults;
 mod grants;
+mod in_memory;
 mod injections;
 mod notices;
 mod open_questions;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::{Decision, Digest, SessionId, Severity, TimeoutBehavior};
 use backstop_store::{
-    GrantPlace, LeaseHolder, MemoryStore, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp,
-    preview,
+    GrantPlace, LeaseHolder, NewApproval, NewEntry, Session, SqliteStore, Store, Timestamp, preview,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -25,7 +24,7 @@ pub(crate) struct Form {
 
 pub(crate) fn memory() -> Form {
     Form {
-        store: Arc::new(MemoryStore::new()),
+        store: Arc::new(SqliteStore::in_memory()),
         _folder: None,
         #[cfg(feature = "postgres")]
         _server: None,

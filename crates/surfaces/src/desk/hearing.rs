@@ -14,8 +14,8 @@ use backstop_store::{
 };
 use tokio::time::sleep;
 
-use super::Desk;
 use super::telling::Backoff;
+use super::{Desk, SHORT};
 use crate::handle::Handle;
 use crate::shown::line;
 use crate::surface::{Asks, Heard, Posted, Refused, Surface};
@@ -134,7 +134,7 @@ pub(super) async fn fetch(desk: Arc<Desk>, surface: Arc<dyn Surface>) {
             Err(error) => {
                 let after = match &error {
                     crate::SurfaceError::Later { after, .. } => *after,
-                    crate::SurfaceError::Never { .. } => None,
+                    crate::SurfaceError::Never { .. } | crate::SurfaceError::Content { .. } => None,
                 };
                 let wait = backoff.next(after);
                 tracing::warn!(surface = %name, %error, wait_s = wait.as_secs(), "answers could not be fetched");
@@ -316,15 +316,19 @@ async fn typed(
         return Ok(Answered::Nothing);
     };
     let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
-    if desk.store().notice(&record.id, &to).await?.is_none() {
-        return Ok(Answered::Nothing);
-    }
+    let Some(notice) = desk.store().notice(&record.id, &to).await? else { return Ok(Answered::Nothing) };
     if record.state != ApprovalState::Pending {
         return Ok(spent(&record));
     }
-    let (_, offered) = desk.offered(surface, &record);
+    let (_, offered) = desk.offered(surface, &record, 0);
     if !offered.contains(&decision) {
         return Ok(Answered::NotHere);
+    }
+    // INVARIANT (what the human saw): the message showed nothing of the call.
+    if decision != Decision::Deny && notice.reference.starts_with(SHORT) {
+        return Ok(Answered::Refused(
+            "the message shows nothing of the call; allow it on the console".to_owned(),
+        ));
     }
     // INVARIANT (what the human saw): a part of it may have been shown elsewhere since, and what the message held only its buttons say.
     if decision != Decision::Deny && record.request.whole.is_some() {

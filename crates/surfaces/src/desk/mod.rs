@@ -1,10 +1,11 @@
 //! The desk: what all surfaces have in common.
 //!
-//! It tells questions and withdraws them ([`telling`]), and decides about what people do ([`hearing`]). Each surface has a task of its own for the
+//! It tells questions, in [`turns`], and withdraws them ([`telling`]), and decides about what people do ([`hearing`]). Each surface has a task of its own for the
 //! first, and one more where answers are fetched; what one of them waits for holds up no other.
 
 mod hearing;
 mod telling;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,9 @@ use uuid::Uuid;
 
 pub use self::hearing::{Answered, Given};
 use crate::counts::Counts;
+use crate::push::WebPush;
 use crate::quiet::QuietHours;
-use crate::shown::{Shown, shown};
+use crate::shown::{Shown, more_waits, shown, shown_in_short};
 use crate::surface::{Posted, Refused, Surface};
 
 /// How often it is looked whether there are new questions.
@@ -29,10 +31,13 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How much that was posted is decided at once.
 const MOST_POSTED: usize = 32;
 
-/// What is said where nothing can be answered, and the most characters of it.
+/// What is said where nothing can be answered, and the most characters of that and of how many more wait.
 const ON_MACHINE: &str = "Answers are given on the machine alone: `backstop approvals`.";
 const ON_CONSOLE: &str = "This can't be answered here, but on the console.";
-const NOTE: usize = 64;
+const NOTE: usize = 160;
+
+/// What the reference of a message begins with that shows nothing of its call, so that nobody allows it there.
+const SHORT: &str = "short:";
 
 /// What sets the desks of one process apart from those of others, and who counts what they do.
 #[derive(Clone, Debug)]
@@ -162,6 +167,11 @@ impl Desk {
         hearing::posted(self, surface.ok_or(Refused::NotHere)?, posted).await
     }
 
+    /// Returns web push, if devices are told.
+    pub fn web_push(&self) -> Option<&WebPush> {
+        self.surfaces.iter().find_map(|surface| surface.web_push())
+    }
+
     fn store(&self) -> &Arc<dyn AnswerStore> {
         self.engine.answer_store()
     }
@@ -181,7 +191,7 @@ impl Desk {
     }
 
     /// Returns what a surface shows of a question, and what it offers.
-    fn offered(&self, surface: &dyn Surface, record: &ApprovalRecord) -> (Shown, Vec<Decision>) {
+    fn offered(&self, surface: &dyn Surface, record: &ApprovalRecord, more: usize) -> (Shown, Vec<Decision>) {
         let room = surface.room().map(|room| room.saturating_sub(NOTE));
         let mut shown = shown(record, room);
         let ceiling = surface.ceiling();
@@ -199,6 +209,20 @@ impl Desk {
             let how = if self.is_strict() { ON_MACHINE } else { ON_CONSOLE };
             shown.text = format!("{}\n{how}", shown.text);
         }
+        if let Some(more) = more_waits(more) {
+            shown.text = format!("{}\n{more}", shown.text);
+        }
         (shown, offered)
+    }
+
+    /// Returns what is shown of a question where a service takes nothing of its call.
+    fn in_short(&self, record: &ApprovalRecord, more: usize) -> Shown {
+        let mut shown = shown_in_short(record);
+        let how = if self.is_strict() { ON_MACHINE } else { ON_CONSOLE };
+        shown.text = format!("{}\n{how}", shown.text);
+        if let Some(more) = more_waits(more) {
+            shown.text = format!("{}\n{more}", shown.text);
+        }
+        shown
     }
 }

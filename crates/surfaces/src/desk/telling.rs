@@ -2,34 +2,39 @@
 //!
 //! A round tells what was not told and withdraws what is over. What comes to nothing is tried again after a while that doubles, for each message and
 //! for each place, so that neither a message that fails each time nor a chat that is gone keeps anything else back. The claim of a notice ends by
-//! itself, so that another process goes on if this one ends. Messages are sent one after the other and at a pace that chat services take, so that
-//! an agent that asks a lot can't bury anybody; the questions that end first come first. What is kept quiet is claimed for a while, so that it
-//! takes no place of what is told; its last claim ends with the quiet.
+//! itself, so that another process goes on if this one ends. Messages are sent one after the other and at a pace that chat services take, and agents
+//! take [turns](super::turns), so that one that asks a lot buries neither people nor the questions of others; of one agent, the questions that end
+//! first come first. How many wait for their turn is told with the last one before them. What is kept quiet is claimed for a while, so that it takes
+//! no place of what is told; its last claim ends with the quiet.
+//!
+//! What a service does not take for its size or its content is told in short, once, and can't be allowed there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::ApprovalId;
+use backstop_hooks::{AgentId, ApprovalId};
 use backstop_store::{ActionHandle, Addressee, ApprovalState, SentNotice, StoreError, Timestamp};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Desk, LOOK};
+use super::turns::{Next, Turns};
+use super::{Desk, LOOK, SHORT};
 use crate::asking::LONGEST_WAIT;
 use crate::counts::Became;
 use crate::handle::Handle;
+use crate::push::devices::DeviceError;
 use crate::surface::{Message, Offer, Outcome, Surface, SurfaceError};
 
 /// How long a notice is claimed: longer than sending it takes.
 const CLAIM: Duration = Duration::from_secs(60);
 /// The longest that a message may take.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// How many messages may follow each other at once, and how often there is one more.
-const BURST: u32 = 5;
-const PACE: Duration = Duration::from_secs(3);
-/// How many are looked at in one round.
+/// How many questions are looked at in one round, and how many of one place are told.
+const LISTED: usize = 1_000;
 const ROUND: usize = 8;
+/// How many messages of what is over are looked at in one round.
+const STALE: usize = 32;
 /// How long after a failure it is tried again, at first and at most.
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(120);
@@ -66,7 +71,7 @@ pub(super) async fn tell(desk: Arc<Desk>, surface: Arc<dyn Surface>, mut marks: 
             Ok(did) => {
                 backoff = Backoff::default();
                 if !did {
-                    let _ = timeout(teller.rests.soonest().min(IDLE), marks.changed()).await;
+                    let _ = timeout(teller.soonest(), marks.changed()).await;
                 }
             }
             Err(failed) => {
@@ -85,47 +90,125 @@ enum Failed {
     Store(#[from] StoreError),
     #[error("the system has no randomness to give")]
     Random,
+    #[error(transparent)]
+    Devices(#[from] DeviceError),
 }
 
 /// Tells one surface.
 struct Teller<'a> {
     desk: &'a Desk,
     surface: &'a dyn Surface,
-    pace: Pace,
+    turns: HashMap<String, Turns>,
+    /// Whose questions are whose.
+    agents: HashMap<ApprovalId, AgentId>,
     rests: Rests,
+    /// How long nothing is anybody's turn.
+    pause: Duration,
 }
 
 impl<'a> Teller<'a> {
     fn new(desk: &'a Desk, surface: &'a dyn Surface) -> Self {
-        Self { desk, surface, pace: Pace::new(), rests: Rests::default() }
+        Self {
+            desk,
+            surface,
+            turns: HashMap::new(),
+            agents: HashMap::new(),
+            rests: Rests::default(),
+            pause: IDLE,
+        }
+    }
+
+    /// Returns how long there is nothing to do, unless something happens.
+    fn soonest(&self) -> Duration {
+        self.rests.soonest().min(self.pause).min(IDLE)
     }
 
     /// Does what there is to do, up to a bound. Returns whether there was anything. Questions come before what is over.
     async fn round(&mut self) -> Result<bool, Failed> {
         let (store, surface, mut did) = (self.desk.store(), self.surface, false);
         store.expire_approvals(Timestamp::now()).await?;
-        for place in surface.places() {
+        self.pause = IDLE;
+        self.forget_devices().await?;
+        let places = surface.places();
+        self.turns.retain(|place, _| places.contains(place));
+        for place in places.iter() {
             let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
-            let mut quiet = 0;
-            for approval in store.untold_approvals(&to, Timestamp::now(), ROUND).await? {
-                if self.rests.left(place).is_some() {
-                    break;
-                }
-                if self.is_quiet(&to, &approval).await? {
-                    quiet += 1;
-                    continue;
-                }
-                did |= self.tell_one(&to, &approval).await?;
-            }
-            // Behind so many there may be one that is told.
-            did |= quiet == ROUND;
+            did |= self.tell_place(&to).await?;
         }
         let now = Timestamp::now();
-        for notice in store.stale_notices(surface.name().as_str(), now, ROUND).await? {
-            self.withdraw(&notice).await?;
-            did = true;
+        for notice in store.stale_notices(surface.name().as_str(), now, STALE).await? {
+            did |= self.withdraw(&notice).await?;
         }
         Ok(did)
+    }
+
+    /// Tells devices no longer whose people can't sign in any more by the token by which they had them told.
+    async fn forget_devices(&self) -> Result<(), Failed> {
+        let Some(push) = self.surface.web_push() else { return Ok(()) };
+        if push.places().is_empty() {
+            return Ok(());
+        }
+        let counting = self.desk.engine.store().counting_access_tokens(Timestamp::now()).await?;
+        let tokens = counting.tokens.iter().map(|token| token.made.id.as_str().to_owned()).collect();
+        let count = push.keep(tokens).await?;
+        if count > 0 {
+            tracing::info!(surface = %self.surface.name(), count, "devices are told no longer: their tokens have ended");
+        }
+        Ok(())
+    }
+
+    /// Tells one place what it is the turn of. Returns whether that was anything.
+    async fn tell_place(&mut self, to: &Addressee) -> Result<bool, Failed> {
+        let (mut did, mut waiting) = (false, self.waiting(to).await?);
+        for _ in 0..ROUND {
+            if waiting.is_empty() || self.rests.left(&to.place).is_some() {
+                return Ok(did);
+            }
+            let turns = self.turns.entry(to.place.clone()).or_insert_with(|| Turns::new(Instant::now()));
+            let agent = match turns.next(waiting.iter().map(|(agent, _)| agent), Instant::now()) {
+                Next::Tell(agent) => agent.clone(),
+                Next::Wait(wait) => {
+                    self.pause = self.pause.min(wait);
+                    return Ok(did);
+                }
+            };
+            let of_agent = waiting.iter_mut().find(|(one, _)| *one == agent);
+            let Some(approval) = of_agent.and_then(|(_, approvals)| approvals.pop_front()) else { break };
+            let left = waiting.iter().find(|(one, _)| *one == agent).map_or(0, |(_, left)| left.len());
+            waiting.retain(|(_, approvals)| !approvals.is_empty());
+            did |= self.tell_one(to, &approval, &agent, left).await?;
+        }
+        Ok(did)
+    }
+
+    /// Returns what a place is to be told of, by agents: those first whose first question ends first.
+    async fn waiting(&mut self, to: &Addressee) -> Result<Vec<(AgentId, VecDeque<ApprovalId>)>, Failed> {
+        let store = self.desk.store();
+        let mut all: Vec<(AgentId, VecDeque<ApprovalId>)> = Vec::new();
+        for approval in store.untold_approvals(to, Timestamp::now(), LISTED).await? {
+            if self.is_quiet(to, &approval).await? {
+                continue;
+            }
+            let Some(agent) = self.agent(&approval).await? else { continue };
+            match all.iter_mut().find(|(one, _)| *one == agent) {
+                Some((_, approvals)) => approvals.push_back(approval),
+                None => all.push((agent, [approval].into())),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the agent that a question is about, which it is for ever.
+    async fn agent(&mut self, approval: &ApprovalId) -> Result<Option<AgentId>, Failed> {
+        if let Some(agent) = self.agents.get(approval) {
+            return Ok(Some(agent.clone()));
+        }
+        let Some(record) = self.desk.store().approval(approval).await? else { return Ok(None) };
+        if self.agents.len() >= 4 * LISTED {
+            self.agents.clear();
+        }
+        self.agents.insert(approval.clone(), record.request.agent.clone());
+        Ok(Some(record.request.agent))
     }
 
     /// Returns whether a question is kept quiet now. Then it is left alone for a while.
@@ -134,7 +217,8 @@ impl<'a> Teller<'a> {
         let Some(quiet) = &desk.quiet else { return Ok(false) };
         let Some(left) = quiet.left(now) else { return Ok(false) };
         let Some(record) = desk.store().approval(approval).await? else { return Ok(false) };
-        if quiet.lets_through(record.request.severity) {
+        // INVARIANT (fail closed): what passes if nobody answers is told while somebody can still deny it.
+        if quiet.lets_through(record.request.severity) || record.request.silence_allows() {
             return Ok(false);
         }
         let until = now.after(left.min(HUSH));
@@ -142,8 +226,14 @@ impl<'a> Teller<'a> {
         Ok(true)
     }
 
-    async fn tell_one(&mut self, to: &Addressee, approval: &ApprovalId) -> Result<bool, Failed> {
-        self.pace.next().await;
+    /// Tells a place a question of an agent, of which `left` more wait.
+    async fn tell_one(
+        &mut self,
+        to: &Addressee,
+        approval: &ApprovalId,
+        agent: &AgentId,
+        left: usize,
+    ) -> Result<bool, Failed> {
         let (desk, surface) = (self.desk, self.surface);
         let (store, holder, now) = (desk.store(), desk.holder.as_str(), Timestamp::now());
         if !store.claim_notice(approval, to, holder, now.after(CLAIM), now).await? {
@@ -153,7 +243,9 @@ impl<'a> Teller<'a> {
         if record.state != ApprovalState::Pending {
             return Ok(false);
         }
-        let (shown, decisions) = desk.offered(surface, &record);
+        let is_last = self.turns.get_mut(&to.place).is_some_and(|turns| turns.take(agent, Instant::now()));
+        let more = if is_last { left } else { 0 };
+        let (shown, decisions) = desk.offered(surface, &record, more);
         let mut offers = Vec::new();
         for decision in decisions {
             offers.push(Offer { decision, handle: Handle::make().ok_or(Failed::Random)? });
@@ -175,16 +267,18 @@ impl<'a> Teller<'a> {
             place: &to.place,
             offers: &offers,
             link: link.as_ref(),
+            more,
+            is_short: false,
             now,
         };
         let (place, name) = (to.place.as_str(), surface.name());
-        match patiently(surface.send(&message)).await {
-            Ok(reference) => {
-                self.became(Became::Told);
+        match self.send(&message).await {
+            Ok((reference, became)) => {
+                self.became(became);
                 self.rests.went(place, approval);
                 store.sent_notice(approval, to, &reference).await?;
             }
-            Err(SurfaceError::Never { why }) => {
+            Err(SurfaceError::Never { why } | SurfaceError::Content { why }) => {
                 self.became(Became::Failed);
                 // Others may be taken: only this one is left alone.
                 tracing::warn!(surface = %name, error = %why, "a question could not be told there");
@@ -204,30 +298,52 @@ impl<'a> Teller<'a> {
         Ok(true)
     }
 
-    async fn withdraw(&mut self, notice: &SentNotice) -> Result<(), Failed> {
+    /// Sends a message; where the service does not take it for what is in it, a short one, once. Returns what the message is called.
+    async fn send(&self, message: &Message<'_>) -> Result<(String, Became), SurfaceError> {
+        let surface = self.surface;
+        let why = match patiently(surface.send(message)).await {
+            Err(SurfaceError::Content { why }) if surface.has_short() => why,
+            sent => return sent.map(|reference| (reference, Became::Told)),
+        };
+        tracing::warn!(surface = %surface.name(), error = %why, "a question is told there in short, since the whole of it was not taken");
+        let shown = self.desk.in_short(message.record, message.more);
+        let short = Message { shown: &shown, offers: &[], is_short: true, ..*message };
+        let reference = patiently(surface.send(&short)).await?;
+        Ok((format!("{SHORT}{reference}"), Became::Shortened))
+    }
+
+    /// Withdraws a message. Returns whether there was anything to do.
+    async fn withdraw(&mut self, notice: &SentNotice) -> Result<bool, Failed> {
         let (desk, surface, now) = (self.desk, self.surface, Timestamp::now());
         let (store, holder) = (desk.store(), desk.holder.as_str());
         let (place, approval) = (notice.addressee.place.as_str(), &notice.approval);
         // A place that rests is left alone, and what belongs to others comes up in its place.
         if let Some(left) = self.rests.left(place) {
             store.claim_withdrawal(notice, holder, now.after(left), now).await?;
-            return Ok(());
+            return Ok(true);
         }
-        self.pace.next().await;
+        let is_told = surface.places().contains(&notice.addressee.place);
+        let turns = self.turns.entry(place.to_owned()).or_insert_with(|| Turns::new(Instant::now()));
+        if let (true, Err(wait)) = (is_told, turns.take_aside(Instant::now())) {
+            self.pause = self.pause.min(wait);
+            store.claim_withdrawal(notice, holder, now.after(wait), now).await?;
+            return Ok(false);
+        }
         let now = Timestamp::now();
         if !store.claim_withdrawal(notice, holder, now.after(CLAIM), now).await? {
-            return Ok(());
+            return Ok(false);
         }
-        let Some(record) = store.approval(approval).await? else { return Ok(()) };
-        let Some(outcome) = Outcome::of(&record) else { return Ok(()) };
+        let Some(record) = store.approval(approval).await? else { return Ok(false) };
+        let Some(outcome) = Outcome::of(&record) else { return Ok(false) };
+        let reference = notice.reference.strip_prefix(SHORT).unwrap_or(&notice.reference);
         // A place that is told no longer is not spoken to.
-        if surface.places().contains(&notice.addressee.place) {
-            match patiently(surface.withdraw(place, &notice.reference, &outcome)).await {
+        if is_told {
+            match patiently(surface.withdraw(place, reference, &outcome)).await {
                 Ok(()) => {
                     self.became(Became::Withdrawn);
                     self.rests.went(place, approval);
                 }
-                Err(SurfaceError::Never { why }) => {
+                Err(SurfaceError::Never { why } | SurfaceError::Content { why }) => {
                     self.became(Became::Failed);
                     tracing::warn!(surface = %surface.name(), error = %why, "a message could not be withdrawn");
                 }
@@ -236,13 +352,14 @@ impl<'a> Teller<'a> {
                     let (wait, now) = (self.rests.failed(place, approval, after), Timestamp::now());
                     if now <= record.request.expires_at.after(WITHDRAWING) {
                         store.claim_withdrawal(notice, holder, now.after(wait), now).await?;
-                        return Ok(());
+                        return Ok(true);
                     }
                     tracing::warn!(surface = %surface.name(), error = %why, "a message is not withdrawn: that was tried for long enough");
                 }
             }
         }
-        Ok(store.withdrawn_notice(notice).await?)
+        store.withdrawn_notice(notice).await?;
+        Ok(true)
     }
 
     fn became(&self, became: Became) {
@@ -309,36 +426,6 @@ impl Rests {
 
 async fn patiently<T>(work: impl Future<Output = Result<T, SurfaceError>>) -> Result<T, SurfaceError> {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(SurfaceError::later("the service took too long")))
-}
-
-/// How fast messages follow each other.
-struct Pace {
-    left: u32,
-    since: Instant,
-}
-
-impl Pace {
-    fn new() -> Self {
-        Self { left: BURST, since: Instant::now() }
-    }
-
-    /// Waits until there may be one more.
-    async fn next(&mut self) {
-        loop {
-            let more = self.since.elapsed().as_secs() / PACE.as_secs();
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            self.since += PACE.saturating_mul(more.min(BURST));
-            if more >= BURST {
-                self.since = Instant::now();
-            }
-            self.left = self.left.saturating_add(more).min(BURST);
-            if let Some(left) = self.left.checked_sub(1) {
-                self.left = left;
-                return;
-            }
-            sleep(PACE.saturating_sub(self.since.elapsed())).await;
-        }
-    }
 }
 
 /// How long it is waited after failures that follow each other.

@@ -7,12 +7,16 @@
     reason = "tests and their helpers may fail loudly"
 )]
 
+mod browser;
 mod email;
 mod notices;
+mod push;
 mod quiet;
 mod server;
+mod short;
 mod shown;
 mod slack;
 mod stage;
 mod telegram;
+mod turns;
 mod webhook;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use backstop_hooks::{Decision, Severity};
-use backstop_store::Timestamp;
+use backstop_hooks::{Decision, Severity, TimeoutBehavior};
+use backstop_store::{NewApproval, Timestamp};
 use backstop_surfaces::{Ntfy, QuietHours};
 use jiff::SignedDuration;
 use jiff::civil::Time;
@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::server::{Server, ok};
-use crate::stage::{Stage, anywhere, desk_with, name};
+use crate::stage::{Stage, anywhere, desk_with, name, question};
 
 /// The priorities of notices: of critical questions, of warnings, and of what is over.
 const CRITICAL: i64 = 5;
@@ -81,4 +81,19 @@ async fn nothing_is_told_in_quiet_hours_that_nothing_breaks() {
     stage.ask_as(Severity::Critical).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(server.of("").is_empty());
+}
+
+#[tokio::test]
+async fn what_passes_when_nobody_answers_is_told_while_it_is_quiet() {
+    let stage = Stage::new();
+    let server = Server::start(|_| ok(json!({ "id": "n1", "time": 1 }))).await;
+    let _running =
+        desk_with(stage.engine(), topic(&server), Some(quiet(3_600, Some(Severity::Critical)))).run();
+    stage.ask_as(Severity::Warning).await;
+    let passes =
+        NewApproval { timeout_behavior: TimeoutBehavior::Allow, ..question(&json!({ "command": "ls" })) };
+    stage.store.create_approval(passes).await.unwrap();
+    server.until("", 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.of("").len(), 1, "the other one waits");
 }

@@ -2,10 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use backstop_http_client::tls::{Trust, provider};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
 use url::Url;
 
 /// A request.
@@ -61,6 +66,35 @@ impl Server {
         Self { url, asked, task: task.abort_handle() }
     }
 
+    /// The same with TLS, as `localhost`; returns its certificate, too.
+    pub(crate) async fn start_tls(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Self, Trust) {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let config =
+            ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+        let own = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let config =
+            config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], own).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port()).parse().unwrap();
+        let (asked, answer) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(answer));
+        let known = Arc::clone(&asked);
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (known, answer, acceptor) = (Arc::clone(&known), Arc::clone(&answer), acceptor.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    serve(stream, &known, answer.as_ref()).await;
+                });
+            }
+        });
+        let trust = Trust::only(certificate.pem().as_bytes()).unwrap();
+        (Self { url, asked, task: task.abort_handle() }, trust)
+    }
+
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
@@ -81,7 +115,7 @@ impl Server {
 }
 
 async fn serve(
-    mut stream: TcpStream,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
     known: &Mutex<Vec<Asked>>,
     answer: &(impl Fn(&Asked) -> Reply + ?Sized),
 ) {
@@ -116,6 +150,7 @@ async fn serve(
         body.len()
     );
     let _ = stream.write_all(&[head.into_bytes(), body].concat()).await;
+    let _ = stream.shutdown().await;
 }
 
 pub(crate) fn nothing() -> Value {

@@ -1,16 +1,16 @@
 //! Questions, people and a desk.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstop_engine::{ApprovalSettings, Engine, EngineBuilder};
 use backstop_hooks::{ApprovalId, Decision, Digest, Severity, TimeoutBehavior};
 use backstop_http_client::Proxies;
 use backstop_store::{
-    ApprovalReason, ApprovalRecord, ApprovalState, GrantPlace, KnownBy, MemoryStore, NewApproval, People,
-    PersonName, SqliteStore, Store, Timestamp, preview,
+    ApprovalReason, ApprovalRecord, ApprovalState, GrantPlace, KnownBy, NewApproval, People, PersonName,
+    SqliteStore, Store, Timestamp, preview,
 };
-use backstop_surfaces::{Desk, Egress, Holder, QuietHours, Surface, SurfaceName};
+use backstop_surfaces::{Counts, Desk, Egress, Holder, QuietHours, Surface, SurfaceName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ impl Stage {
 
     /// An engine that keeps answers in its own memory.
     pub(crate) fn strict(&self) -> Engine {
-        let answers = Arc::new(MemoryStore::for_answers(Arc::clone(&self.store)));
+        let answers = Arc::new(SqliteStore::for_answers(Arc::clone(&self.store)));
         self.builder().answer_store(answers).build()
     }
 
@@ -82,6 +82,14 @@ impl Stage {
 
     pub(crate) async fn ask(&self, command: &str) -> ApprovalRecord {
         self.store.create_approval(question(&json!({ "command": command }))).await.unwrap()
+    }
+
+    /// A question of an agent that ends in so many seconds.
+    pub(crate) async fn ask_of(&self, agent: &str, ends: u64) -> ApprovalRecord {
+        let request = question(&json!({ "command": "ls" }));
+        let expires_at = request.created_at.after(Duration::from_secs(ends));
+        let request = NewApproval { agent: agent.into(), expires_at, ..request };
+        self.store.create_approval(request).await.unwrap()
     }
 
     pub(crate) async fn ask_as(&self, severity: Severity) -> ApprovalRecord {
@@ -117,6 +125,34 @@ pub(crate) fn desk_with(
 ) -> Arc<Desk> {
     let console = Some("https://console.example/".parse().unwrap());
     Desk::new(engine, vec![Arc::new(surface)], console, quiet, Holder::default())
+}
+
+/// What became of messages, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Became(Arc<Mutex<Vec<&'static str>>>);
+
+impl Became {
+    pub(crate) fn all(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Counts for Became {
+    fn stands(&self, _surface: &SurfaceName) {}
+
+    fn message(&self, _surface: &SurfaceName, became: backstop_surfaces::Became) {
+        self.0.lock().unwrap().push(became.as_str());
+    }
+
+    fn answer(&self, _surface: &SurfaceName, _does_count: bool) {}
+}
+
+/// A desk, and what becomes of its messages.
+pub(crate) fn counted(engine: Engine, surface: impl Surface + 'static) -> (Arc<Desk>, Became) {
+    let became = Became::default();
+    let holder = Holder::default().counted_by(Arc::new(became.clone()));
+    let console = Some("https://console.example/".parse().unwrap());
+    (Desk::new(engine, vec![Arc::new(surface)], console, None, holder), became)
 }
 
 pub(crate) fn question(arguments: &Value) -> NewApproval {

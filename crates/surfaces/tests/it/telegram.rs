@@ -11,21 +11,21 @@ use url::Url;
 use crate::server::{Asked, Reply, Server, ok};
 use crate::stage::{Stage, anywhere, desk, name, question, token, until};
 
-fn bot(url: &Url, ceiling: Ceiling) -> Telegram {
+pub(crate) fn bot(url: &Url, ceiling: Ceiling) -> Telegram {
     let token = Secret::new(token());
     Telegram::new(name("phone"), url.clone(), token, vec!["-100".to_owned()], ceiling, anywhere())
 }
 
 /// Updates that the service has, which it gives as long as they are not confirmed.
 #[derive(Clone, Default)]
-struct Updates(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct Updates(Arc<Mutex<Vec<Value>>>);
 
 impl Updates {
-    fn push(&self, update: Value) {
+    pub(crate) fn push(&self, update: Value) {
         self.0.lock().unwrap().push(update);
     }
 
-    fn answer(&self, asked: &Asked) -> Reply {
+    pub(crate) fn answer(&self, asked: &Asked) -> Reply {
         let from = asked.json()["offset"].as_i64().unwrap();
         let all = self.0.lock().unwrap();
         let due: Vec<&Value> =
@@ -58,7 +58,7 @@ fn press(update: i64, from: &Value, chat: i64, data: &str) -> Value {
     }})
 }
 
-fn person(id: i64) -> Value {
+pub(crate) fn person(id: i64) -> Value {
     json!({ "id": id, "is_bot": false, "username": "ann" })
 }
 
@@ -278,13 +278,18 @@ async fn a_service_that_wants_to_be_left_alone_is_and_the_token_is_in_no_error()
     let later = |error: &SurfaceError| matches!(error, SurfaceError::Later { .. });
     let seven = |error: &SurfaceError| *error.after_for_tests() == Some(Duration::from_secs(7));
     let never = |error: &SurfaceError| matches!(error, SurfaceError::Never { .. });
+    let content = |error: &SurfaceError| matches!(error, SurfaceError::Content { .. });
     let cases: [Case; 6] = [
         (
             429,
             json!({ "ok": false, "error_code": 429, "description": "Too Many Requests", "parameters": { "retry_after": 7 } }),
             seven,
         ),
-        (400, json!({ "ok": false, "error_code": 400, "description": "Bad Request: chat not found" }), never),
+        (
+            400,
+            json!({ "ok": false, "error_code": 400, "description": "Bad Request: message is too long" }),
+            content,
+        ),
         (409, json!({ "ok": false, "error_code": 409, "description": "Conflict" }), later),
         (500, json!("nothing"), later),
         (200, json!({ "ok": true, "result": {} }), later),
@@ -314,7 +319,7 @@ impl After for SurfaceError {
     fn after_for_tests(&self) -> &Option<Duration> {
         match self {
             Self::Later { after, .. } => after,
-            Self::Never { .. } => &None,
+            Self::Content { .. } | Self::Never { .. } => &None,
         }
     }
 }

@@ -2,7 +2,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use backstop_trail::{Body, Log, Options, VerifyError};
+use backstop_trail::{Body, Draft, Log, Options, VerifyError};
 
 use crate::support::{Place, draft, drafts, told};
 
@@ -92,7 +92,7 @@ fn a_tile_that_a_power_failure_emptied_is_computed_again() {
 }
 
 /// A child of this test binary.
-fn child(role: &str, place: &Place) -> Command {
+pub(crate) fn child(role: &str, place: &Place) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "faults::is_a_child", "--nocapture"]);
     command.env(CHILD, format!("{role}\n{}\n{}", place.log().display(), place.key().display()));
@@ -115,6 +115,20 @@ fn is_a_child() {
                 writer.push(draft(n)).unwrap();
                 use std::io::Write as _;
                 writeln!(std::io::stdout(), "kept {n}").unwrap();
+            }
+        }
+        "leaves" => {
+            // Long ago, by their own times.
+            let at = backstop_trail::now() - 300_000;
+            let old = |draft: Draft| Draft { at, ..draft };
+            let mut log = Log::open(options).unwrap();
+            let start = Draft::new(at, backstop_trail::KIND_START, Body::of(&1).unwrap());
+            log.append(&[start]).unwrap();
+            log.append(&drafts(5).into_iter().map(old).collect::<Vec<_>>()).unwrap();
+            use std::io::Write as _;
+            writeln!(std::io::stdout(), "left {}", log.process()).unwrap();
+            loop {
+                std::thread::park();
             }
         }
         "fills" => {

@@ -11,8 +11,11 @@
 mod back;
 mod befallen;
 mod faults;
+mod git;
 mod hidden;
+mod left;
 mod proving;
+mod stamp;
 mod support;
 mod tampering;
 mod together;

@@ -20,7 +20,7 @@ use backstop::config::{CriticalAt, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{AgentId, Requester, SessionId, SessionKey, ToolCallId};
 use backstop::store::{LeaseError, Timestamp};
-use backstop::{Backstop, Bounds, Providers, agent_settings};
+use backstop::{Backstop, Bounds, Cause, Providers, agent_settings};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -135,7 +135,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     if let Some(audit) = backstop.audit() {
         // Where that can't be written, no call runs either.
         let _ = audit.announce("agent").await;
-        let _ = backstop.announce_configuration("the start of `agent`").await;
+        let _ = backstop.announce_configuration(Cause { what: "the start of `agent`", by: None }).await;
     }
     sweep(&backstop, session.id()).await;
     let brought = Brought::start(&mut backstop, list, output).await;

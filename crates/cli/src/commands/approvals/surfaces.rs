@@ -26,7 +26,7 @@ pub(super) async fn run(test: Option<&str>, surroundings: &Surroundings) -> Resu
     };
     let output = &surroundings.output;
     let (mut exit, mut told) = (Exit::Success, Vec::new());
-    for place in surface.places() {
+    for place in surface.places().iter() {
         let sent = surface.test(place).await;
         let shown = if place.is_empty() { name } else { place };
         match &sent {
@@ -86,7 +86,8 @@ fn list(
     }
     let mut rows = vec![["surface", "kind", "answers", "told"].map(str::to_owned).to_vec()];
     rows.extend(all.iter().map(|surface| {
-        let places = surface.places().iter().filter(|place| !place.is_empty());
+        let places = surface.places();
+        let places = places.iter().filter(|place| !place.is_empty());
         let places = places.map(|place| one_line(place, 40)).collect::<Vec<_>>().join(", ");
         vec![surface.name().to_string(), surface.kind().to_owned(), answers(*surface).to_owned(), places]
     }));

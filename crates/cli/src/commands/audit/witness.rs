@@ -1,7 +1,7 @@
 //! `backstop audit witness`, and what witnesses say when the trail is verified.
 
 use backstop::store::Store;
-use backstop::{WitnessError, Witnesses};
+use backstop::{Stamps, WitnessError, Witnesses};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -15,6 +15,8 @@ pub(super) struct Heard {
     pub(super) kept: Vec<String>,
     /// How many each keeps, by its name.
     known: Vec<(String, usize)>,
+    /// What authorities stamped, by their names.
+    stamped: Vec<(String, Stamps)>,
     /// Those that have nothing to say of it, and why.
     pub(super) silent: Vec<(String, WitnessError)>,
 }
@@ -33,6 +35,18 @@ impl Heard {
                 Err(source) => heard.silent.push((name, source)),
             }
         }
+        for (name, found) in witnesses.stamps(store).await {
+            match found {
+                Ok(stamps) => {
+                    if stamps.unreadable > 0 {
+                        heard.silent.push((name.clone(), WitnessError::Unreadable(stamps.unreadable)));
+                    }
+                    heard.stamped.push((name, stamps));
+                }
+                Err(source) if source.is_tampering() => return Err(Error::Witness { name, source }),
+                Err(source) => heard.silent.push((name, source)),
+            }
+        }
         Ok(heard)
     }
 
@@ -40,14 +54,22 @@ impl Heard {
         let known = self.known.iter().map(|(name, kept)| json!({ "witness": name, "checkpoints": kept }));
         let silent =
             self.silent.iter().map(|(name, why)| json!({ "witness": name, "error": why.to_string() }));
-        known.chain(silent).collect()
+        let stamped = self.stamped.iter().map(|(name, stamps)| json!({ "witness": name, "stamps": stamps }));
+        known.chain(stamped).chain(silent).collect()
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |(name, kept): &(String, usize)| {
             format!("it is the trail of which the witness {name} keeps {kept} {}", checkpoints(*kept))
         };
-        self.known.iter().map(line).collect()
+        let stamped = self.stamped.iter().flat_map(|(name, stamps)| {
+            let Stamps { count, entries, at, check, .. } = stamps;
+            [
+                format!("{name} stamped {count} {}, the newest at {at}, of {entries} entries", checkpoints(*count)),
+                format!("its signature is not checked here; with the certificate of the authority as CA.pem: {check}"),
+            ]
+        });
+        self.known.iter().map(line).chain(stamped).collect()
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {

@@ -4,15 +4,18 @@
 use std::time::Duration;
 
 use backstop::config::Loaded;
-use backstop::store::{ProveAuditError, Store, Timestamp};
+use backstop::store::{AUDIT_UNSIGNED, AuditFilter, AuditPlace, ProveAuditError, Store, Timestamp};
 use backstop::surfaces::{Ceiling, MadeSurface, each_surface};
 use backstop::{Reached, WitnessError, Witnesses};
+use serde_json::Value;
 
 use crate::output::{Check, Grade};
 use crate::session::Surroundings;
 
 /// How long a witness may lack an entry. `serve` tells them every minute.
 const LATE: Duration = Duration::from_hours(1);
+/// For how long doctor tells of entries that were signed late.
+const TOLD: Duration = Duration::from_hours(30 * 24);
 /// What helps against that.
 const TELL: &str = "`backstop serve` tells it every minute, and `backstop audit witness` at once; where copies are taken away, look there";
 
@@ -26,7 +29,10 @@ pub(super) async fn look(surroundings: &Surroundings) -> Vec<Check> {
         (Err(error), _) => {
             checks.push(check(Grade::Failed, format!("`audit.witness` can't be used: {error}"), None));
         }
-        (Ok(witnesses), Ok(store)) => checks.extend(look_at(&witnesses, store.as_ref()).await),
+        (Ok(witnesses), Ok(store)) => {
+            checks.extend(look_at(&witnesses, store.as_ref()).await);
+            checks.extend(signed_late(store.as_ref(), witnesses.is_empty()).await);
+        }
         // Where the database lies is not known, which others say.
         (Ok(_), Err(_)) => {}
     }
@@ -86,6 +92,28 @@ async fn look_at(witnesses: &Witnesses, store: &dyn Store) -> Vec<Check> {
     let now = Timestamp::now();
     let reached = witnesses.reached(store).await;
     reached.into_iter().map(|(name, reached)| witness(&name, reached, now)).collect()
+}
+
+/// Tells of entries that a killed process left unsigned, the newest of thirty days: whoever cuts the end off leaves what looks the same. A
+/// trail that can't be read is told of by others.
+async fn signed_late(store: &dyn Store, is_alone: bool) -> Option<Check> {
+    let since = Some(Timestamp::now().before(TOLD));
+    let filter = AuditFilter { kind: Some(AUDIT_UNSIGNED.to_owned()), since, ..AuditFilter::default() };
+    let page = store.audit_page(&filter, AuditPlace::END, 1).await.ok()?;
+    let entry = page.entries.first()?;
+    let number = |pointer: &str| entry.body.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let (unsigned, covers) = (number("/unsigned"), number("/covers"));
+    let text = format!(
+        "entry {} of the audit trail says that {unsigned} entries behind {covers} were left unsigned, as a killed process does, and signed by another: nothing but a witness proves that they were not changed before",
+        entry.seq
+    );
+    let hint = match is_alone {
+        true => {
+            "`backstop audit verify` names them all; with `audit.witness`, an end that somebody cut off shows"
+        }
+        false => "`backstop audit verify` names them all, and compares with the witnesses",
+    };
+    Some(check(Grade::Warning, text, Some(hint)))
 }
 
 fn witness(name: &str, reached: Option<Result<Reached, WitnessError>>, now: Timestamp) -> Check {

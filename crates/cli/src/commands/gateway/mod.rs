@@ -24,7 +24,7 @@ use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
 use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
-use backstop::{Backstop, Witnesses, surfaces};
+use backstop::{Backstop, Cause, Witnesses, surfaces};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -151,10 +151,13 @@ impl Running {
             .build()
             .await?;
         if let Some(audit) = backstop.audit() {
-            // Where that can't be written, nothing can, and the gateway does not start.
+            // Where the trail can't be written, the gateway does not start.
             let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
             let _ = audit.announce(program).await;
-            let _ = backstop.announce_configuration(&format!("the start of `{program}`")).await;
+            let what = format!("the start of `{program}`");
+            backstop.announce_configuration(Cause { what: &what, by: None }).await.map_err(|error| {
+                Error::Failed(format!("the audit trail can't tell of the configuration: {error}"))
+            })?;
         }
         // A repository can bring entries that fire events and judge no call, so only those of the user count.
         let installed = hold.is_none() && matches!(listen, Listen::ForRun { is_installed: true, .. });
@@ -246,7 +249,7 @@ impl Running {
         &mut self,
         settings: &Settings,
         loaded: backstop::config::Loaded,
-        by: &str,
+        cause: Cause<'_>,
         surroundings: &Surroundings,
     ) -> Result<(), Error> {
         let store = surroundings.store(&loaded)?;
@@ -267,7 +270,7 @@ impl Running {
             .await?;
         let told = desk_of(told, &backstop, self.holder.clone());
         let settings = Settings { surfaces: told.clone(), ..settings.clone() };
-        let hooks = match self.take_over_announced(&settings, &backstop, how, by).await {
+        let hooks = match self.take_over_announced(&settings, &backstop, how, cause).await {
             Ok(hooks) => hooks,
             Err(error) => {
                 backstop.shut_down().await;
@@ -308,15 +311,15 @@ impl Running {
         settings: &Settings,
         backstop: &Backstop,
         how: HookSettings,
-        by: &str,
+        cause: Cause<'_>,
     ) -> Result<Hooks, Error> {
-        backstop.announce_configuration(by).await.map_err(|error| {
+        backstop.announce_configuration(cause).await.map_err(|error| {
             Error::Failed(format!("the audit trail can't tell of another configuration: {error}"))
         })?;
         match self.take_over(settings, backstop, how) {
             Ok(hooks) => Ok(hooks),
             Err(error) => {
-                let stays = "the other one can't be used, so this one stays";
+                let stays = Cause { what: "the other one can't be used, so this one stays", by: cause.by };
                 match self.backstop.announce_configuration(stays).await {
                     Ok(()) => Err(error),
                     Err(untold) => Err(Error::Failed(format!(

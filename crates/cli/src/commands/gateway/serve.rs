@@ -7,7 +7,7 @@ use std::sync::Arc;
 use backstop::config::{LayerKind, Loaded};
 use backstop::gateway::{Configuration, ReloadedConfiguration};
 use backstop::hooks::Secret;
-use backstop::{daemon_socket, gateway_settings, store_path};
+use backstop::{Cause, daemon_socket, gateway_settings, store_path};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -33,6 +33,7 @@ struct FromStart {
     has_daemon: bool,
     socket: Option<PathBuf>,
     keeps_answers: bool,
+    has_trail: bool,
     /// The database, where access tokens are looked up as long as the server runs.
     store: Option<PathBuf>,
     /// Whether a configuration of the operator's was ever in force: without one, built-in defaults would be.
@@ -49,6 +50,7 @@ impl FromStart {
             has_daemon: config.daemon.enabled.value,
             socket: daemon_socket(loaded, &environment).ok(),
             keeps_answers: config.agent.approvals.strict.value,
+            has_trail: config.audit.enabled.value,
             store: store_path(loaded, &environment).ok(),
             has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
             made: config.gateway.token.is_none().then(|| token.clone()),
@@ -69,6 +71,10 @@ impl FromStart {
             (
                 self.keeps_answers != now.keeps_answers,
                 "`agent.approvals.strict` can't change while the server runs: answers are kept in one place\nhint: start it anew",
+            ),
+            (
+                self.has_trail != now.has_trail,
+                "`audit.enabled` can't change while the server runs: the trail says where it ends\nhint: start it anew",
             ),
             (
                 self.made.is_none() && now.made.is_some(),
@@ -125,7 +131,7 @@ impl Settings {
         why: &Again,
         surroundings: &Surroundings,
     ) -> Result<Vec<&'static str>, Error> {
-        let (by, is_from_afar) = (why.by(), matches!(why, Again::Asked(_)));
+        let is_from_afar = matches!(why, Again::Asked(_));
         if is_from_afar && running.retiring() >= MOST_RETIRING {
             return Err(Error::Failed(format!(
                 "{MOST_RETIRING} configurations from before still judge what is under way\nhint: try again once that has ended, or send SIGHUP on the machine"
@@ -140,7 +146,7 @@ impl Settings {
         if let (Some(made), true) = (&from_start.made, now.made.is_some()) {
             gateway.token = made.clone();
         }
-        running.reload(&gateway, loaded, by, surroundings).await?;
+        running.reload(&gateway, loaded, why.cause(), surroundings).await?;
         served.holds(&running.backstop, surroundings.types_with(&[]));
         from_start.has_operator |= now.has_operator;
         if now.made.is_none() {
@@ -159,12 +165,12 @@ enum Again {
 }
 
 impl Again {
-    /// Who wanted it, for the trail.
-    fn by(&self) -> &str {
+    /// What came before it, for the trail.
+    fn cause(&self) -> Cause<'_> {
         match self {
-            Self::Plugins => "a change of the plugins",
-            Self::Signal => "SIGHUP",
-            Self::Asked(Reload { by, .. }) => by,
+            Self::Plugins => Cause { what: "a change of the plugins", by: None },
+            Self::Signal => Cause { what: "SIGHUP", by: None },
+            Self::Asked(Reload { by, .. }) => Cause { what: "a request", by: Some(by) },
         }
     }
 
@@ -174,7 +180,7 @@ impl Again {
         if let Self::Asked(Reload { told, .. }) = self {
             let answer = match &reloaded {
                 Ok(ignored) => Ok(ReloadedConfiguration {
-                    digest: served.digest(),
+                    digest: served.shown().digest,
                     ignored: ignored.iter().map(|key| (*key).to_owned()).collect(),
                 }),
                 Err(error) => Err(error.to_string()),

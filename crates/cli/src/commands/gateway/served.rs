@@ -1,23 +1,30 @@
 //! The configuration of `backstop serve`, as its API shows it and has it read anew.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, Source};
 use backstop::gateway::{
     CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
+    ShownConfiguration,
 };
 use backstop::{Backstop, HookTypes, load_sources};
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 /// What a checked text is called in its problems.
 const TEXT: &str = "backstop.yaml";
-/// What a variable may hold that can be used: a token, an address, a number.
-const STAND_INS: [&str; 3] =
-    ["stand-in-0123456789abcdef0123456789abcdef", "https://stand-in.example.com", "1"];
+/// What a variable may hold that can be used: a token, an address, a number, a host of this machine. Each is told its number, from 1 on,
+/// so that no two of them hold the same.
+const STAND_INS: [fn(u32) -> String; 4] = [
+    |number| format!("stand-in-0123456789abcdef0123456789abcdef-{number}"),
+    |number| format!("https://stand-in-{number}.example.com"),
+    |number| number.to_string(),
+    |number| {
+        Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST).saturating_add(number).saturating_sub(1)).to_string()
+    },
+];
 
 /// The configuration that a server has, for its API.
 #[derive(Debug)]
@@ -28,8 +35,7 @@ pub(super) struct Served {
 
 #[derive(Debug)]
 struct State {
-    shown: Value,
-    digest: String,
+    shown: ShownConfiguration,
     plugins: Vec<ServedPlugin>,
     types: HookTypes,
 }
@@ -48,8 +54,7 @@ impl Served {
     pub(super) fn new(loaded: &Loaded, types: HookTypes) -> (Arc<Self>, mpsc::Receiver<Reload>) {
         // One at a time: whoever asks meanwhile waits for their turn.
         let (ask, asked) = mpsc::channel(1);
-        let (shown, digest) = (loaded.show(), loaded.digest().to_string());
-        let state = Mutex::new(State { shown, digest, plugins: Vec::new(), types });
+        let state = Mutex::new(State { shown: shown(loaded), plugins: Vec::new(), types });
         (Arc::new(Self { state, ask }), asked)
     }
 
@@ -62,8 +67,8 @@ impl Served {
             waiting: seated.waiting.iter().map(|waiting| waiting.point.name().to_owned()).collect(),
             left_out: seated.left_out.iter().map(|left| format!("{}: {}", left.what, left.why)).collect(),
         });
-        let (shown, digest, plugins) = (loaded.show(), loaded.digest().to_string(), plugins.collect());
-        *self.state() = State { shown, digest, plugins, types };
+        let (shown, plugins) = (shown(loaded), plugins.collect());
+        *self.state() = State { shown, plugins, types };
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -73,12 +78,8 @@ impl Served {
 
 #[async_trait]
 impl Configuration for Served {
-    fn shown(&self) -> Value {
+    fn shown(&self) -> ShownConfiguration {
         self.state().shown.clone()
-    }
-
-    fn digest(&self) -> String {
-        self.state().digest.clone()
     }
 
     fn check(&self, text: &str) -> CheckedConfiguration {
@@ -98,15 +99,24 @@ impl Configuration for Served {
     }
 }
 
+fn shown(loaded: &Loaded) -> ShownConfiguration {
+    ShownConfiguration { values: loaded.show(), digest: loaded.digest().to_string() }
+}
+
 /// What is wrong with a text, whatever its variables hold. INVARIANT (nobody reads the environment from afar): it is not looked at. Each
 /// variable stands for several values, and what is wrong with all of them is told.
 fn checked(text: &str, types: &HookTypes) -> CheckedConfiguration {
     let source = [Source::new(LayerKind::Operator, TEXT, text)];
-    let variables = RefCell::new(BTreeSet::new());
+    // In the order in which they are met, which numbers them.
+    let variables: RefCell<Vec<String>> = RefCell::default();
     let mut all = STAND_INS.iter().map(|value| {
         let environment = |name: &str| {
-            variables.borrow_mut().insert(name.to_owned());
-            Some((*value).to_owned())
+            let mut variables = variables.borrow_mut();
+            let index = variables.iter().position(|known| known == name).unwrap_or_else(|| {
+                variables.push(name.to_owned());
+                variables.len().saturating_sub(1)
+            });
+            Some(value(u32::try_from(index).ok()?.saturating_add(1)))
         };
         load_sources(&source, types, &environment).as_ref().err().map(told).unwrap_or_default()
     });
@@ -114,7 +124,9 @@ fn checked(text: &str, types: &HookTypes) -> CheckedConfiguration {
     let problems = all.fold(first, |problems, others| {
         problems.into_iter().filter(|problem| others.contains(problem)).collect()
     });
-    CheckedConfiguration { problems, variables: variables.into_inner().into_iter().collect() }
+    let mut variables = variables.into_inner();
+    variables.sort();
+    CheckedConfiguration { problems, variables }
 }
 
 fn told(error: &ConfigError) -> Vec<ConfigurationProblem> {
@@ -159,5 +171,32 @@ mod tests {
         assert_eq!(same(&home), same(&"x".repeat(home.len())));
         let twice = same("${HOME}").problems;
         assert!(twice.iter().any(|problem| problem.message.contains("stands twice")), "{twice:?}");
+        // Two variables may hold two things.
+        let two = same("${OTHER}").problems;
+        assert!(!two.iter().any(|problem| problem.message.contains("stands twice")), "{two:?}");
+    }
+
+    #[test]
+    fn a_variable_may_hold_a_host_of_this_machine() {
+        let types = HookTypes::built_in(&[]);
+        let plain = |host: &str| {
+            let provider = format!("{{api: anthropic, base_url: 'http://{host}:11434', api_key: '${{K}}'}}");
+            checked(&format!("providers: {{a: {provider}}}"), &types).problems
+        };
+        assert_eq!(plain("${HOST}"), Vec::new());
+        assert!(plain("api.example.com")[0].message.contains("unencrypted"));
+    }
+
+    #[test]
+    fn what_is_shown_has_its_own_digest() {
+        let types = HookTypes::built_in(&[]);
+        let load = |text: &str| {
+            load_sources(&[Source::new(LayerKind::Operator, TEXT, text)], &types, &|_: &str| None).unwrap()
+        };
+        let (one, other) = (load("{}"), load("gateway: {max_retries: 1}"));
+        assert_ne!(shown(&one).digest, shown(&other).digest);
+        let (served, _) = Served::new(&other, types.clone());
+        let holds = ShownConfiguration { values: other.show(), digest: other.digest().to_string() };
+        assert_eq!(served.shown(), holds);
     }
 }

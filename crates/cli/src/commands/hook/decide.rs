@@ -9,7 +9,7 @@ use backstop::clients::{Attended, Client, ClientEvent, Payload, Reason, Reply, p
 use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{Trace, TraceParent};
-use backstop::store::{MemoryStore, SqliteStore, Store};
+use backstop::store::{SqliteStore, Store};
 use backstop::{Traces, daemon_socket, store_path};
 
 use super::speak::remark;
@@ -166,7 +166,7 @@ async fn decide_here(
         builder(loaded, surroundings).agents_environment().only_points(points(heard.event).iter().copied());
     if is_strict {
         // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
-        policy = policy.answer_store(Arc::new(MemoryStore::for_answers(Arc::clone(&shared_store))));
+        policy = policy.answer_store(Arc::new(SqliteStore::for_answers(Arc::clone(&shared_store))));
     }
     let built = policy.home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
     let mut backstop = built.map_err(Error::from)?;

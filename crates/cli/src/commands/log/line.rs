@@ -100,6 +100,14 @@ fn judged(facts: &Facts<'_>) -> Vec<String> {
     parts
 }
 
+/// The beginning of a digest, which says that it is one.
+fn short(digest: &str) -> String {
+    const MOST: usize = 12;
+    let digest = digest.trim_start_matches("sha256:");
+    let begin: String = digest.chars().take(MOST).collect();
+    if begin.len() == digest.len() { begin } else { format!("{begin}…") }
+}
+
 /// What other entries tell, in words where they have some.
 fn told(facts: &Facts<'_>) -> Vec<String> {
     let number = |pointer: &str| facts.number(pointer).unwrap_or_default();
@@ -107,12 +115,10 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
     match facts.entry.kind.as_str() {
         "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
         CONFIGURATION_READ => {
-            let digest: String = text("/digest").trim_start_matches("sha256:").chars().take(12).collect();
-            vec![format!("the configuration {digest} holds")]
+            vec![format!("the configuration {} holds: {}", short(text("/digest")), text("/cause"))]
         }
         kind if kind.starts_with("plugin.") => {
-            let hash: String = text("/hash").trim_start_matches("sha256:").chars().take(12).collect();
-            vec![format!("the plugin {} as {hash}", text("/plugin"))]
+            vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
         }
         "stop" => vec![format!("process {} ended", facts.entry.process)],
         "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
@@ -136,6 +142,13 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
             }
             None => format!("{} bytes that a crash tore are put aside", number("/bytes")),
         }],
+        "unsigned" => {
+            let (unsigned, covers) = (number("/unsigned"), number("/covers"));
+            let process = text("/processes/0/process");
+            vec![format!(
+                "{unsigned} entries behind {covers} were left unsigned, as a killed process does ({process}), and are signed from here on: nothing proves that they were not changed before"
+            )]
+        }
         "impaired" => vec![format!(
             "`{}` could not be {}: {}",
             text("/file"),
@@ -226,6 +239,16 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_that_is_cut_says_so_and_a_plugins_hash_is_whole() {
+        let hash = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        let read = words(CONFIGURATION_READ, json!({ "digest": hash, "cause": "SIGHUP" }));
+        assert!(read.contains("the configuration 0123456789ab… holds: SIGHUP"), "{read}");
+        assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
+        let installed = words("plugin.installed", json!({ "plugin": "p", "hash": hash, "by": "ann" }));
+        assert!(installed.contains(&format!("the plugin p as {hash}; by ann")), "{installed}");
+    }
+
+    #[test]
     fn nothing_in_an_entry_can_drive_a_terminal() {
         let hostile = "\u{1b}[2J\nx\u{202e}";
         let body = json!({
@@ -233,7 +256,7 @@ mod tests {
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile },
         });
-        for kind in ["receipt", hostile, "start", "recovered", "tombstone"] {
+        for kind in ["receipt", hostile, "start", "recovered", "unsigned", "tombstone"] {
             let mut entry = entry(kind, body.clone());
             entry.process = hostile.to_owned();
             let line = of(&Facts::of(&entry), Paint::new(false));

@@ -125,11 +125,11 @@ fn control(facts: &Facts<'_>) -> (Option<Word>, Option<Word>) {
 }
 
 /// Returns the severity: informational, low where something was changed, asked about or given up, medium where it was stopped or where entries
-/// are missing or were not written, high where the trail was damaged.
+/// are missing, were not written or were signed late, high where the trail was damaged.
 fn severity(facts: &Facts<'_>) -> u32 {
     match facts.decision() {
         _ if facts.entry.kind == "recovered" => 4,
-        _ if ["gap", "omitted", "impaired"].contains(&facts.entry.kind.as_str()) => 3,
+        _ if ["gap", "omitted", "impaired", "unsigned"].contains(&facts.entry.kind.as_str()) => 3,
         _ if facts.is_blocked() => 3,
         Some("ask" | "modify" | "edit" | "respond" | "dropped") => 2,
         _ => 1,
@@ -261,8 +261,9 @@ pub(super) mod tests {
             entry("receipt", json!({ "verdict": "dropped", "approval": { "resolution": "aborted" } }));
         let given_up = event(&Facts::of(&given_up));
         assert_eq!((&given_up["action"], given_up.get("disposition")), (&json!("dropped"), None));
-        for (kind, severity) in [("recovered", 4), ("gap", 3), ("omitted", 3), ("impaired", 3), ("start", 1)]
-        {
+        let severities =
+            [("recovered", 4), ("gap", 3), ("omitted", 3), ("impaired", 3), ("unsigned", 3), ("start", 1)];
+        for (kind, severity) in severities {
             let entry = entry(kind, json!({}));
             assert_eq!(event(&Facts::of(&entry))["severity_id"], severity, "{kind}");
         }

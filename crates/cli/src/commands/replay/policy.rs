@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use backstop::config::Loaded;
+use backstop::engine::Said;
 use backstop::hooks::points::ToolCallEvent;
 use backstop::hooks::{CallContext, Fact, HookId};
 use backstop::tape::{CallDecision, CallJudgement, RecordedCall};
@@ -68,7 +69,7 @@ impl Policy {
 
     /// Compares a judgement with the recorded one.
     pub(in crate::commands) fn compare(&self, call: &RecordedCall, now: &CallJudgement) -> Compared {
-        match self.as_asked(&call.judgement, now) {
+        match self.as_asked(call, now) {
             // Nothing is stricter than what is stopped.
             Compared::Same if now.decision == CallDecision::Block => Compared::Same,
             Compared::Same if call.masked > 0 => Compared::Masked,
@@ -78,14 +79,18 @@ impl Policy {
     }
 
     /// Compares as if what is judged here were all there is.
-    fn as_asked(&self, was: &CallJudgement, now: &CallJudgement) -> Compared {
+    fn as_asked(&self, call: &RecordedCall, now: &CallJudgement) -> Compared {
+        let was = &call.judgement;
+        // What is recorded is what hooks wrote. One that is gone writes nothing any more, whatever the others say.
+        let wrote = || call.hooks.iter().filter(|step| step.said == Said::Rewrote).map(|step| &step.hook);
+        let is_asked = |hook: &HookId| self.hooks.contains(hook);
+        if now.decision < CallDecision::Block && wrote().any(|hook| !is_asked(hook)) {
+            let is_known = wrote().any(|hook| !is_asked(hook) && !self.not_asked.has(hook));
+            return if is_known { Compared::Looser } else { Compared::Unknown };
+        }
         if (was.decision, now.decision) == (CallDecision::Modify, CallDecision::Allow) {
-            // What is recorded is what the hook wrote, which it has no reason to write anew.
-            return match &was.hook {
-                Some(hook) if self.not_asked.has(hook) => Compared::Unknown,
-                Some(hook) if self.hooks.contains(hook) => Compared::Same,
-                _ => Compared::Looser,
-            };
+            // They have no reason to write it anew.
+            return Compared::Same;
         }
         match now.decision.cmp(&was.decision) {
             std::cmp::Ordering::Equal => Compared::Same,

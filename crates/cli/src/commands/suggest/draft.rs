@@ -1,6 +1,9 @@
 //! What is suggested, as it would be written into the operator's file.
 
+use std::collections::BTreeSet;
+
 use backstop::config::{LayerKind, Loaded, Source};
+use backstop::hooks::RuleId;
 use backstop::tape::RecordedCall;
 use serde::Serialize;
 use serde_json::Value;
@@ -42,15 +45,21 @@ impl Command {
         !text.is_empty() && text.len() <= LONGEST && !text.ends_with('*') && !text.contains(char::is_control)
     }
 
-    /// The text that would be written into the operator's file. An exception holds until that day.
-    pub(super) fn written(&self, kind: Kind, reason: &str, until: &str) -> String {
+    /// The text that would be written into the operator's file. An exception is one from these rules, and holds until that day.
+    pub(super) fn written(&self, kind: Kind, rules: &BTreeSet<RuleId>, reason: &str, until: &str) -> String {
         let Self(text) = self;
         match kind {
-            Kind::Exception => format!(
-                "guards:\n  command_safety:\n    allow:\n      - command: {}\n        reason: {}\n        expires: {until}\n",
-                quoted(text),
-                quoted(reason)
-            ),
+            Kind::Exception => {
+                let (command, reason) = (quoted(text), quoted(reason));
+                let entries: String = rules
+                    .iter()
+                    .map(|rule| {
+                        let rule = quoted(rule.as_str());
+                        format!("      - rule: {rule}\n        command: {command}\n        reason: {reason}\n        expires: {until}\n")
+                    })
+                    .collect();
+                format!("guards:\n  command_safety:\n    allow:\n{entries}")
+            }
             Kind::Rule => format!(
                 "hooks:\n  tool_call:\n    pre_call:\n      - type: policy\n        config:\n          deny_argument_patterns:\n            command: [{}]\n",
                 quoted(&format!("^\\s*{}\\s*$", escaped(text)))
@@ -99,8 +108,9 @@ mod tests {
         let odd = "echo \"a'b\" ${HOME} $(x) [y] {z} ^t$ a.b|c\\d #e &f ~g +h?";
         let command = Command(odd.to_owned());
         assert!(command.is_plain());
-        let exception = command.written(Kind::Exception, "because: \"x\"\n", "2027-03-31");
-        assert!(exception.contains("$${HOME}") && exception.lines().count() == 6, "{exception}");
+        let rules = ["a.b", "c.d"].map(RuleId::from).into();
+        let exception = command.written(Kind::Exception, &rules, "because: \"x\"\n", "2027-03-31");
+        assert!(exception.contains("$${HOME}") && exception.lines().count() == 3 + 2 * 4, "{exception}");
         assert_eq!(
             escaped("a.b|c\\d (e) [f] {g} ^h$ *i +j ?k #l &m ~n"),
             "a\\.b\\|c\\\\d \\(e\\) \\[f\\] \\{g\\} \\^h\\$ \\*i \\+j \\?k \\#l \\&m \\~n"

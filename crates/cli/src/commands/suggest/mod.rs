@@ -6,8 +6,8 @@
 //! trail has* count; *what is suggested was tried*: the whole tape is judged again with it, and what would let pass anything that people
 //! denied, or stop anything that passes, is not suggested.
 //!
-//! Limits: an exception of the configuration is about a rule or about a command, and not about both: one for a command excepts it from all
-//! rules, for 90 days. Each is about one command with all of its arguments. Exceptions hold in every folder, so each folder in which people were asked
+//! Limits: an exception is one of a command from the rules that people were asked by, for 90 days. Each is about one command with all of
+//! its arguments. What a file holds is looked at now: one that was deleted meanwhile is not known to have been read. Exceptions hold in every folder, so each folder in which people were asked
 //! must have answers enough. About what other hooks ask than the guard of commands, no exception is suggested, since they know none.
 
 mod draft;
@@ -55,6 +55,8 @@ pub(super) struct Counts {
     answers: u64,
     /// Answers that the trail does not have, or had already counted.
     unconfirmed: u64,
+    /// Answers that changed the call or gave its result, and those about calls that people had changed.
+    changed: u64,
     /// Answers about calls with masked secrets.
     masked: u64,
     /// Answers about other tools, and about commands that exceptions and rules can't say.
@@ -163,7 +165,7 @@ struct Trial {
 
 impl Trial {
     async fn begin(candidate: Candidate, loaded: &Loaded, surroundings: &Surroundings) -> Option<Self> {
-        let Candidate { command, kind, answers, folders, first, last, .. } = &candidate;
+        let Candidate { command, kind, rules, answers, folders, first, last, .. } = &candidate;
         let day = |time: &Timestamp| time.to_string().chars().take("2026-11-28".len()).collect::<String>();
         let reason = format!(
             "people allowed it {answers} times, {} to {}, in {}",
@@ -171,7 +173,7 @@ impl Trial {
             day(last),
             listed(folders)
         );
-        let yaml = command.written(*kind, &reason, &day(&Timestamp::now().after(HOLDS)));
+        let yaml = command.written(*kind, rules, &reason, &day(&Timestamp::now().after(HOLDS)));
         let loaded = draft::with(loaded, &yaml, surroundings)?;
         let policy = Policy::build(loaded, surroundings).await.ok()?;
         Some(Self { candidate, yaml, policy, covers: 0, unanswered: 0, is_spoiled: false })
@@ -205,7 +207,7 @@ impl Trial {
     async fn end(self) -> Option<Suggestion> {
         let Self { candidate, yaml, policy, covers, unanswered, is_spoiled } = self;
         policy.shut_down().await;
-        let Candidate { command, kind, answers, folders, first, last, examples } = candidate;
+        let Candidate { command, kind, answers, folders, first, last, examples, .. } = candidate;
         (!is_spoiled && covers > 0).then_some(Suggestion {
             kind,
             command,
@@ -246,7 +248,7 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     } else {
         output.text(&texts.join("\n"))?;
     }
-    let Counts { answers, unconfirmed, masked, without_form, beyond, .. } = report.counts;
+    let Counts { answers, unconfirmed, changed, masked, without_form, beyond, .. } = report.counts;
     let Counts { disputed, seldom, barred, uncertain, failed, left, .. } = report.counts;
     let say = |count: u64, told: &str| {
         if count > 0 {
@@ -255,6 +257,7 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     };
     say(answers, "answers of people are on the tape");
     say(unconfirmed, "of them are not in the audit trail, and do not count");
+    say(changed, "of them changed the call or gave its result, or are about a call that a person changed");
     say(masked, "of them are about calls with masked secrets");
     say(without_form, "of them are about other tools, or commands that no exception or rule can say");
     say(beyond, "of them are about more different commands than are looked at");

@@ -55,7 +55,9 @@ impl Trail {
             for entry in page.entries {
                 let text =
                     |pointer: &str| entry.body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-                if entry.body.pointer("/approval/resolution") == Some(&denial) {
+                // Who changed a call, or gave its result, did not say that it must not run.
+                let is_substituted = entry.body.pointer("/approval/substitute").is_some();
+                if entry.body.pointer("/approval/resolution") == Some(&denial) && !is_substituted {
                     denied.extend(text("/judged"));
                 }
                 // What an earlier answer decided, nobody answered.

@@ -38,7 +38,7 @@ struct Counted {
     /// In Unix milliseconds, as all times here; absent where nothing is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<i64>,
-    /// How many requests had no line of their own, since there were too many callers.
+    /// How many requests had no line of their own, since there were too many combinations of agent, user and model.
     left_out: u64,
 }
 
@@ -51,16 +51,19 @@ struct Known {
     name: String,
     /// Whether the configuration lists it.
     listed: bool,
-    /// How many requests it may make within any 60 seconds, and at once, where the configuration says so for it alone.
+    /// How many requests it may make within any 60 seconds, where the configuration says so for it alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_minute: Option<u32>,
+    /// How many requests it may have under way at once, where the configuration says so for it alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrent_requests: Option<u32>,
-    /// What it used of models since this process began to count.
+    /// How many requests it made to models since this process began to count.
     requests: u64,
+    /// The tokens that models read for it, with those that were read from caches and written to them.
     input_tokens: u64,
+    /// The tokens that models wrote for it.
     output_tokens: u64,
-    /// In millionths of the currency of the prices.
+    /// What that costs, in millionths of the currency of the prices.
     cost_micros: u64,
 }
 

@@ -14,6 +14,7 @@ use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty};
 use crate::configuration::{
     CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
+    ShownConfiguration,
 };
 
 /// The most bytes of a text that is checked.
@@ -47,6 +48,7 @@ pub(super) struct Proposed {
 pub(super) struct Checked {
     /// Whether it could be read, where its variables hold what can be used.
     ok: bool,
+    /// What is wrong with it, whatever its variables hold.
     problems: Vec<Wrong>,
     /// The variables of the environment that it names, at which nobody looked.
     variables: Vec<String>,
@@ -56,13 +58,17 @@ pub(super) struct Checked {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ConfigurationProblem")]
 pub(super) struct Wrong {
+    /// Of which kind it is, in one word.
     kind: &'static str,
+    /// What is wrong, for people.
     message: String,
-    /// From 1 on.
+    /// The line of the text, from 1 on; absent where it is at none.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
+    /// The column, from 1 on.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<usize>,
+    /// The next step, where one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -118,10 +124,10 @@ impl Asked {
 /// Returns what holds.
 pub(super) async fn get(asked: Asked, _: Empty, _: Empty) -> Result<Answer<InForce>, Problem> {
     let configuration = asked.configuration()?;
-    let mut shown = configuration.shown();
-    let mut part = |name: &str| shown.get_mut(name).map(Value::take).unwrap_or_default();
+    let ShownConfiguration { mut values, digest } = configuration.shown();
+    let mut part = |name: &str| values.get_mut(name).map(Value::take).unwrap_or_default();
     let (config, layers, dropped) = (part("config"), part("layers"), part("dropped"));
-    Ok(InForce { digest: configuration.digest(), config, layers, dropped }.into())
+    Ok(InForce { digest, config, layers, dropped }.into())
 }
 
 /// Looks at another one.

@@ -29,6 +29,7 @@ pub(super) struct Tokens {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AccessToken")]
 pub(super) struct Token {
+    /// Its id, by which it is revoked. It opens nothing.
     id: String,
     /// Whose it is, if it is an agent's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,13 +39,16 @@ pub(super) struct Token {
     user: Option<String>,
     /// What it allows here: `judge`, `approve`, `read`, `admin`; nothing for one that opens the proxy.
     scopes: Vec<&'static str>,
+    /// What it is for, in the words of whoever made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// Who made it.
     created_by: String,
     /// In Unix milliseconds, as all times here.
     created_at: i64,
     /// The first moment at which it no longer counts.
     ends_at: i64,
+    /// When it was revoked, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<i64>,
     /// When it was last presented, to some seconds.

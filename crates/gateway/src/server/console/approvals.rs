@@ -5,7 +5,7 @@ use backstop_hooks::ApprovalId;
 use backstop_store::{ApprovalRecord, ApprovalState, OpenApprovals, Timestamp};
 use http::StatusCode;
 
-use super::{Answer, PageError, PageRequest, form, html};
+use super::{Answer, PageError, PageRequest, devices, form, html};
 
 /// How many questions are shown at once.
 const STEP: usize = 100;
@@ -73,6 +73,7 @@ async fn shown(request: &PageRequest<'_>, is_part: bool) -> Result<String, PageE
         done: done.as_deref(),
         people: request.engine.people(),
         refused: &refused,
+        push_key: devices::key(request),
     };
     let (viewer, now) = (request.viewer(), Timestamp::now());
     Ok(match is_part {

@@ -1,4 +1,4 @@
-//! By which door a request came in, and whether a page of ours sent it.
+//! By which transport a request came in, and whether a page of ours sent it.
 //!
 //! A cookie knows no port: whatever listens at another port of the same host is sent it by the browser, and an agent can listen at one. Under TLS
 //! that is so only of names that lead to this machine alone, which browsers trust in the clear, too: by those there is no console. In the clear, on this machine, the console has therefore a *name of its own* for whoever opens it: `console-` and 128

@@ -15,6 +15,7 @@
 
 mod answers;
 mod approvals;
+mod devices;
 mod events;
 mod form;
 mod guard;
@@ -56,7 +57,7 @@ const MOST_STREAMS: usize = 64;
 const ASIDE: &str = "x-backstop-aside";
 /// What pages may do: nothing but what they are made of, from where they came.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What all requests of the console share, for as long as the gateway runs.
 #[derive(Debug)]
@@ -107,6 +108,7 @@ struct PageRequest<'a> {
     head: &'a Parts,
     /// Its path below the root, in parts.
     path: Vec<&'a str>,
+    transport: Transport,
 }
 
 impl PageRequest<'_> {
@@ -257,7 +259,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_out(shared, &head, body, &seat, transport).await);
     }
-    let request = PageRequest { shared, engine, seat, head: &head, path };
+    let request = PageRequest { shared, engine, seat, head: &head, path, transport };
     secured(dispatch(&request, body).await.unwrap_or_else(|error| error.response(Some(&request.viewer()))))
 }
 
@@ -278,7 +280,11 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
         (true, ["approvals", "part"]) => approvals::part(request).await,
         (
             true,
-            ["approvals", "deny" | "several"] | ["approvals", _, "answer" | "whole"] | ["audit", "verify"],
+            ["approvals", "deny" | "several"]
+            | ["approvals", _, "answer" | "whole"]
+            | ["audit", "verify"]
+            | ["devices"]
+            | ["devices", "remove"],
         ) => Err(PageError::Method("POST")),
         (true, ["approvals", id]) => approvals::question(request, id).await,
         (true, ["approvals", id, "state"]) => approvals::state(request, id).await,
@@ -310,6 +316,8 @@ async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
         ["grants", id, "revoke"] => pages::revoke(request, id).await,
         ["try"] => trial::judge(request, &form).await,
         ["audit", "verify"] => trail::verify(request).await,
+        ["devices"] => devices::add(request, &form).await,
+        ["devices", "remove"] => devices::remove(request, &form).await,
         _ => Err(PageError::Nothing),
     }
 }

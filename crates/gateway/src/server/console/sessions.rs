@@ -91,7 +91,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// Signs somebody in who came by a door. `None` if there is no room.
+    /// Signs somebody in who came by that transport. `None` if there is no room.
     pub(super) fn enter(&self, holder: Holder, transport: Transport) -> Option<Entered> {
         let (cookie, form_token) = (random::<BYTES>()?, random::<BYTES>()?);
         let key = match transport {

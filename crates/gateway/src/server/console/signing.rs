@@ -158,7 +158,8 @@ fn is_person(holder: &Holder) -> bool {
     holder.agent.is_none() && holder.user.is_some() && !holder.scopes.contains(&Scope::Judge)
 }
 
-async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
+/// Writes into the trail what somebody did who is signed in. Returns whether that was possible.
+pub(super) async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
     let body = json!({ "user": holder.user.as_deref(), "token": holder.id });
     let entry = NewAuditEntry {
         at: Timestamp::now(),

@@ -125,8 +125,36 @@ async fn what_is_asked_after_a_reload_is_told() {
     server.gateway.reload(&settings, Arc::new(hooks)).unwrap();
 
     let asked = server.call(&token, "", "exec").await.json()["question"]["approval"].clone();
+    until(&mut before, asked.as_str().unwrap()).await;
+}
+
+#[tokio::test]
+async fn who_may_answer_what_waits_is_told_anew_after_a_reload() {
+    let server = Server::start(over(House::asking(
+        Arc::new(SqliteStore::in_memory()),
+        two_must(&["ann", "bob", "carl"]),
+    )))
+    .await;
+    let (token, person) = (server.judge("bot").await, server.person(&[Scope::Read]).await);
+    server.call(&token, "", "exec").await;
+    let awaited = |text: &str| {
+        let opened = events(text).into_iter().find(|(_, kind, _)| kind == "opened").unwrap();
+        opened.2["votes"]["awaited"].clone()
+    };
+    // It stays open, so that the look goes on and nothing new is asked.
+    let mut before = follow(&server, "approvals/events", &person, "").await;
+    let told = until(&mut before, "event: current\ndata: {\"waiting\":1}\n\n").await;
+    assert_eq!(awaited(&told), json!(["ann", "bob", "carl"]));
+
+    let mut settings = settings_of("http://127.0.0.1:9");
+    settings.store = Some(Arc::clone(&server.house.store));
+    settings.operator_token = Some(secret(&operator()));
+    let less = over(House::asking(Arc::clone(&server.house.store), two_must(&["ann", "bob"])));
+    let hooks = Hooks::new(less.engine, HookSettings::default()).unwrap();
+    server.gateway.reload(&settings, Arc::new(hooks)).unwrap();
     let mut after = follow(&server, "approvals/events", &person, "").await;
-    until(&mut after, asked.as_str().unwrap()).await;
+    let told = until(&mut after, "event: current\ndata: {\"waiting\":1}\n\n").await;
+    assert_eq!(awaited(&told), json!(["ann", "bob"]));
 }
 
 #[tokio::test]

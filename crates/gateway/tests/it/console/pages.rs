@@ -8,7 +8,7 @@ use backstop_hooks::{
     AgentId, CallContext, HookError, Json, OwnerId, Params, Reason, SessionId, ToolName, hook_fn,
 };
 use backstop_store::{
-    AuditBody, Charge, Durability, LeaseHolder, MemoryStore, NewAuditEntry, NewEntry, ReservationId, Session,
+    AuditBody, Charge, Durability, LeaseHolder, NewAuditEntry, NewEntry, ReservationId, Session, SqliteStore,
 };
 use futures_util::FutureExt as _;
 
@@ -189,10 +189,10 @@ const ANSWER: &str = r#"{"id":"m1","type":"message","role":"assistant","model":"
 
 /// A server that counts, in front of a model.
 async fn counting(upstream: &Upstream) -> Server {
-    let (metrics, store) = (Metrics::new("0"), Arc::new(MemoryStore::new()));
+    let (metrics, store) = (Metrics::new("0"), Arc::new(SqliteStore::in_memory()));
     let engine = Engine::builder()
         .snapshot(Snapshot::empty(OperatorSettings::default()))
-        .store(Arc::<MemoryStore>::clone(&store))
+        .store(Arc::<SqliteStore>::clone(&store))
         .sink(Arc::new(metrics.clone()))
         .build();
     let house = House { engine, store, receipts: Receipts::default() };

@@ -10,13 +10,13 @@ use tracing::{Event, Metadata, Subscriber};
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 /// Listens from now on, for as long as the process lives.
-pub(super) fn listen() {
+pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());
 }
 
 /// All that was said.
-pub(super) fn said() -> String {
+pub(crate) fn said() -> String {
     SAID.lock().unwrap().clone()
 }
 

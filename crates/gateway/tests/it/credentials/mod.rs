@@ -3,7 +3,7 @@
 mod aws;
 mod commands;
 mod google;
-mod log;
+pub(crate) mod log;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};

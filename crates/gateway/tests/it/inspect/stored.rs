@@ -6,7 +6,7 @@ use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_hooks::PointId;
 use backstop_hooks::points::{AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, ToolCallIds};
 use backstop_llm::Api;
-use backstop_store::{MemoryStore, Store};
+use backstop_store::{SqliteStore, Store};
 use serde_json::{Value, json};
 
 use super::support::*;
@@ -188,7 +188,7 @@ async fn what_is_still_wanted_outlives_the_process() {
             Script::json("200 OK", &with_a_refused_call(&format!("resp_{number}")).to_string())
         })
         .await;
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
         let house = || {
             let house = House::over(Arc::clone(&store));
             house.withhold("exec");

@@ -18,7 +18,7 @@ use backstop_llm::frames::FrameReader;
 use backstop_llm::sse::SseDecoder;
 use backstop_llm::wire::converse::event_of;
 use backstop_llm::{Accumulator, Api, ModelResponse, Script, ScriptedServer, ServerOptions};
-use backstop_store::{KnownBy, MemoryStore, People, PersonName, Store};
+use backstop_store::{KnownBy, People, PersonName, SqliteStore, Store};
 use serde_json::{Value, json};
 
 use crate::clouds::frames::bytes;
@@ -83,7 +83,7 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn new() -> Self {
-        Self::over(Arc::new(MemoryStore::new()))
+        Self::over(Arc::new(SqliteStore::in_memory()))
     }
 
     pub(crate) fn over(store: Arc<dyn Store>) -> Self {

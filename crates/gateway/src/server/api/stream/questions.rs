@@ -44,11 +44,19 @@ pub(in crate::server::api) struct ApprovalEvents {}
 #[derive(Debug)]
 pub(in crate::server::api) struct Hub {
     known: Mutex<Known>,
-    /// That of the settings with which somebody listened last, as long as somebody listens.
-    engine: Mutex<Option<Engine>>,
-    /// The number of the last event; 0 before the first look.
+    in_force: Mutex<InForce>,
+    /// The number of the last event; 0 before the first look with the hooks in force.
     told: watch::Sender<u64>,
     is_looking: Mutex<bool>,
+}
+
+/// The hooks by which those who listen are told.
+#[derive(Debug, Default)]
+struct InForce {
+    /// One more each time that others are in force: who may answer, others may say.
+    number: u64,
+    /// Nothing where nobody listens.
+    engine: Option<Engine>,
 }
 
 /// What is known of the questions.
@@ -66,6 +74,8 @@ struct Known {
     /// How many wait.
     all: usize,
     mark: Option<u64>,
+    /// The number of the hooks by which those that wait were written.
+    by: u64,
 }
 
 #[derive(Debug)]
@@ -101,10 +111,11 @@ impl Default for Hub {
             newest: BTreeSet::new(),
             all: 0,
             mark: None,
+            by: 0,
         };
         Self {
             known: Mutex::new(known),
-            engine: Mutex::default(),
+            in_force: Mutex::default(),
             told: watch::Sender::new(0),
             is_looking: Mutex::new(false),
         }
@@ -116,14 +127,13 @@ impl Hub {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of events from now on.
+    /// Hears of events from now on. `engine` counts where nobody listens yet: it may be the one before a reload, of which those who listen
+    /// have heard.
     fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<u64> {
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
-        self.take_engine(Some(engine.clone()));
         let told = self.told.subscribe();
         if !std::mem::replace(&mut *is_looking, true) {
-            // What was known when somebody looked last may be long ago: readers wait for the next look.
-            self.told.send_replace(0);
+            self.take_engine(Some(engine.clone()));
             tokio::spawn(look(Arc::clone(self)));
         }
         told
@@ -147,12 +157,30 @@ impl Hub {
         }
     }
 
-    fn take_engine(&self, engine: Option<Engine>) {
-        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = engine;
+    fn in_force(&self) -> MutexGuard<'_, InForce> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn engine(&self) -> Option<Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn take_engine(&self, engine: Option<Engine>) {
+        let mut in_force = self.in_force();
+        *in_force = InForce { number: in_force.number.saturating_add(1), engine };
+        // What is known may be long ago, or what other hooks say: whoever comes first waits for the next look.
+        self.told.send_replace(0);
+    }
+
+    fn engine(&self) -> Option<(u64, Engine)> {
+        let in_force = self.in_force();
+        in_force.engine.clone().map(|engine| (in_force.number, engine))
+    }
+
+    /// Tells readers what was seen by these hooks, if they are still in force, and there is something new or somebody waits for a look.
+    fn tell(&self, number: u64, is_new: bool) {
+        let in_force = self.in_force();
+        let is_awaited = *self.told.borrow() == 0;
+        if in_force.number == number && (is_new || is_awaited) {
+            let last = self.known().last;
+            self.told.send_replace(last);
+        }
     }
 
     /// Writes events with their questions; `None` if one of these is gone.
@@ -171,7 +199,7 @@ impl Hub {
 
     /// Returns a question as it is now.
     async fn question(&self, id: &ApprovalId) -> Result<Option<String>, StoreError> {
-        let Some(engine) = self.engine() else { return Ok(None) };
+        let Some((_, engine)) = self.engine() else { return Ok(None) };
         let found = engine.answer_store().approval(id).await?;
         Ok(found.map(|record| data_of(&record, engine.people())))
     }
@@ -181,30 +209,28 @@ impl Hub {
 async fn look(hub: Arc<Hub>) {
     while !hub.is_over() {
         // What can't be read now is looked at again: readers know what is so, and nothing that is not.
-        if let Some(engine) = hub.engine()
-            && let Ok(is_new) = once(&hub, &engine).await
-            && (is_new || *hub.told.borrow() == 0)
+        if let Some((number, engine)) = hub.engine()
+            && let Ok(is_new) = once(&hub, number, &engine).await
         {
-            let last = hub.known().last;
-            hub.told.send_replace(last);
+            hub.tell(number, is_new);
         }
         sleep(TICK).await;
     }
 }
 
-/// Looks once. Returns whether there is something new.
-async fn once(hub: &Hub, engine: &Engine) -> Result<bool, StoreError> {
+/// Looks once, by the hooks with this number. Returns whether there is something new.
+async fn once(hub: &Hub, number: u64, engine: &Engine) -> Result<bool, StoreError> {
     let answers = engine.answer_store();
     let now = Timestamp::now();
-    let (mark, is_late) = {
+    let (mark, by, is_late) = {
         let known = hub.known();
-        (known.mark, known.waiting.values().any(|waiting| waiting.until < now))
+        (known.mark, known.by, known.waiting.values().any(|waiting| waiting.until < now))
     };
     if is_late {
         answers.expire_approvals(now).await?;
     }
     let overview = answers.overview().await?;
-    if mark == Some(overview.mark) {
+    if mark == Some(overview.mark) && by == number {
         return Ok(false);
     }
     let waiting = answers.approvals(ApprovalFilter::Pending, MOST_WAITING).await?;
@@ -219,7 +245,7 @@ async fn once(hub: &Hub, engine: &Engine) -> Result<bool, StoreError> {
     }
     let mut known = hub.known();
     known.take(&waiting, &newest, &ended, engine.people());
-    (known.all, known.mark) = (overview.waiting, Some(overview.mark));
+    (known.all, known.mark, known.by) = (overview.waiting, Some(overview.mark), number);
     // The first look tells, too: what there is.
     known.last = known.last.max(1);
     Ok(true)

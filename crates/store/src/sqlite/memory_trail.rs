@@ -1,16 +1,21 @@
+//! The audit trail of a store in memory: the same entries, and the same tree over them, as in files. It has no signed checkpoints, and ends
+//! with the process.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use async_trait::async_trait;
 use backstop_hooks::Digest;
 use backstop_trail::merkle::{Frontier, Hash, leaf_hash};
 use backstop_trail::{BodyError, Draft};
 
-use super::MemoryStore;
+use super::in_place::PLACE;
 use crate::audit::{MOST_NAMED, Staying};
 use crate::retention::{Chosen, Due, is_decision};
 use crate::{
     AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditBound,
     AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError, Timestamp,
-    VerifyAuditError,
+    CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, PrunableAudit, RotatedAuditKey, StoreError,
+    StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// What names the one process that there is.
@@ -18,7 +23,27 @@ const PROCESS: &str = "memory";
 
 /// The audit trail of a store in memory.
 #[derive(Debug, Default)]
-pub(super) struct Trail {
+pub(crate) struct MemoryTrail(Mutex<Trail>);
+
+impl MemoryTrail {
+    /// Every operation leaves the trail whole at each of its steps, so one that panicked spoils nothing.
+    fn trail(&self) -> MutexGuard<'_, Trail> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds entries: all of them, or none.
+    pub(super) fn append(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+        self.trail().append(entries)
+    }
+
+    /// Returns what may go.
+    pub(crate) fn prunable(&self, bound: AuditBound, limit: usize) -> PrunableAudit {
+        self.trail().chosen(bound, limit).prunable()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Trail {
     /// All entries, by number; of pruned ones, the digest in the tree.
     entries: Vec<(Hash, Option<AuditEntry>)>,
     frontier: Frontier,
@@ -26,7 +51,7 @@ pub(super) struct Trail {
 
 impl Trail {
     /// Adds entries: all of them, or none.
-    pub(super) fn append(&mut self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+    fn append(&mut self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
         let first = self.frontier.size() + 1;
         let mut sealed = Vec::with_capacity(entries.len());
         for (entry, seq) in entries.into_iter().zip(first..) {
@@ -46,12 +71,12 @@ impl Trail {
         Ok(self.head())
     }
 
-    pub(super) fn head(&self) -> AuditHead {
+    fn head(&self) -> AuditHead {
         head_of(&self.frontier)
     }
 
     /// Returns what was not pruned, in order.
-    pub(super) fn living(&self) -> impl Iterator<Item = &AuditEntry> {
+    fn living(&self) -> impl Iterator<Item = &AuditEntry> {
         self.entries.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
@@ -88,7 +113,7 @@ impl Trail {
     }
 
     /// Returns what may go.
-    pub(super) fn chosen(&self, bound: AuditBound, limit: usize) -> Chosen {
+    fn chosen(&self, bound: AuditBound, limit: usize) -> Chosen {
         let mut due = Due::new(bound, limit);
         self.living().for_each(|entry| {
             due.see(entry.seq, entry.at, &entry.kind, || is_decision(&entry.kind, &entry.body));
@@ -146,15 +171,15 @@ fn head_of(frontier: &Frontier) -> AuditHead {
 }
 
 #[async_trait]
-impl AuditStore for MemoryStore {
+impl AuditStore for MemoryTrail {
     async fn check_writable(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
-        let mut state = self.state();
-        state.audit.append(vec![entry])?;
-        let written = state.audit.living().last().cloned();
+        let mut trail = self.trail();
+        trail.append(vec![entry])?;
+        let written = trail.living().last().cloned();
         Ok(written.ok_or_else(unreadable)?)
     }
 
@@ -163,7 +188,7 @@ impl AuditStore for MemoryStore {
         entries: Vec<NewAuditEntry>,
         _: Durability,
     ) -> Result<AuditHead, AppendAuditError> {
-        self.state().audit.append(entries)
+        self.trail().append(entries)
     }
 
     async fn announce_audit(&self, _: &str) -> Result<(), AppendAuditError> {
@@ -181,8 +206,8 @@ impl AuditStore for MemoryStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        let state = self.state();
-        let later = state.audit.living().filter(|entry| entry.seq > after && filter.passes(entry));
+        let trail = self.trail();
+        let later = trail.living().filter(|entry| entry.seq > after && filter.passes(entry));
         Ok(later.take(limit).cloned().collect())
     }
 
@@ -192,15 +217,14 @@ impl AuditStore for MemoryStore {
         from: AuditPlace,
         limit: usize,
     ) -> Result<AuditPage, StoreError> {
-        let state = self.state();
-        let passing = state.audit.living().filter(|entry| filter.passes(entry));
+        let trail = self.trail();
+        let passing = trail.living().filter(|entry| filter.passes(entry));
         Ok(match from {
             AuditPlace::After(after) => {
                 let entries: Vec<_> =
                     passing.filter(|entry| entry.seq > after).take(limit).cloned().collect();
                 let ended = entries.len() < limit;
-                let last =
-                    if ended { Some(state.audit.head().seq) } else { entries.last().map(|last| last.seq) };
+                let last = if ended { Some(trail.head().seq) } else { entries.last().map(|last| last.seq) };
                 AuditPage { entries, next: AuditPlace::After(last.unwrap_or(after).max(after)), ended }
             }
             AuditPlace::Before(before) => {
@@ -215,11 +239,11 @@ impl AuditStore for MemoryStore {
     }
 
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
-        Ok(self.state().audit.head())
+        Ok(self.trail().head())
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        self.state().audit.verify(known)
+        self.trail().verify(known)
     }
 
     async fn verify_audit_with(
@@ -252,11 +276,11 @@ impl AuditStore for MemoryStore {
     }
 
     async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        Ok(self.state().audit.prune(bound, limit, now))
+        Ok(self.trail().prune(bound, limit, now))
     }
 }
 
 /// What was written can be read, so this does not happen.
 fn unreadable() -> StoreError {
-    StoreError::because("memory", crate::StoreErrorKind::Corrupt, "an audit entry can't be read")
+    StoreError::because(PLACE, StoreErrorKind::Corrupt, "an audit entry can't be read")
 }
