@@ -68,6 +68,12 @@ const NEEDS: &[Need] = &[
         install: &["apt-get", "install", "--yes", "--no-install-recommends", "chromium"],
         hint: "the console is tried in a real browser; install Chromium, so that `chromium` starts it",
     },
+    Need {
+        tool: "postgresql",
+        probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/initdb /usr/lib/postgresql/*/bin/postgres"],
+        install: &["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"],
+        hint: "the store that machines share is tried on a real server; install PostgreSQL 13 or newer",
+    },
 ];
 
 /// Gets whatever is missing.

@@ -1,8 +1,14 @@
-//! Where state is kept: in a file ([`SqliteStore::new`]), in memory ([`SqliteStore::in_memory`]), or wherever a type keeps it that
-//! implements the traits of [`Store`].
+//! Where state is kept: in a file ([`SqliteStore::new`]), in memory ([`SqliteStore::in_memory`]), on a server (`PostgresStore`, with the feature
+//! `postgres`), or wherever a type keeps it that implements the traits of [`Store`].
 
 pub use backstop_store::{
-    AnswerStore, DEFAULT_BUSY_TIMEOUT, SqliteStore, Store, StoreError, StoreErrorKind, Timestamp,
+    AnswerStore, DEFAULT_BUSY_TIMEOUT, SqlStore, SqliteDatabase, SqliteStore, Store, StoreError,
+    StoreErrorKind, Timestamp,
+};
+#[cfg(feature = "postgres")]
+pub use backstop_store::{
+    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresDatabase, PostgresOptions, PostgresOptionsError,
+    PostgresStore,
 };
 
 // Approvals and grants.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The storage could not do its work. Nothing of the failed operation was kept.
+/// The storage could not do its work. Nothing of the failed operation was kept, unless the kind is [`Uncertain`](StoreErrorKind::Uncertain).
 ///
 /// The text names the database, the cause and the next step; it never holds stored content.
 #[derive(Debug)]
@@ -10,6 +10,7 @@ pub struct StoreError {
     place: Box<str>,
     kind: StoreErrorKind,
     cause: Option<Box<str>>,
+    is_of_server: bool,
 }
 
 /// What kind of failure a [`StoreError`] is.
@@ -40,17 +41,27 @@ pub enum StoreErrorKind {
     Io,
     /// The store's thread is gone.
     Stopped,
+    /// The server can't be reached, or went away. Nothing was kept; the next operation connects again.
+    Unreachable,
+    /// The server went away while it was told to keep what was written, and it can't be found out whether it did.
+    Uncertain,
     /// The storage refused a statement. This is a bug in Backstop.
     Internal,
 }
 
 impl StoreError {
     pub(crate) fn new(place: &str, kind: StoreErrorKind) -> Self {
-        Self { place: place.into(), kind, cause: None }
+        Self { place: place.into(), kind, cause: None, is_of_server: false }
     }
 
     pub(crate) fn because(place: &str, kind: StoreErrorKind, cause: impl fmt::Display) -> Self {
-        Self { place: place.into(), kind, cause: Some(cause.to_string().into()) }
+        Self { place: place.into(), kind, cause: Some(cause.to_string().into()), is_of_server: false }
+    }
+
+    /// It is about a database on a server, and no file.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn of_server(self) -> Self {
+        Self { is_of_server: true, ..self }
     }
 
     /// Returns what kind of failure it is.
@@ -58,13 +69,16 @@ impl StoreError {
         self.kind
     }
 
-    /// Returns the database: a path.
+    /// Returns the database: a path, or a name and its server.
     pub fn place(&self) -> &str {
         &self.place
     }
 
     /// Returns what the user can do about it.
     pub fn hint(&self) -> &'static str {
+        if self.is_of_server {
+            return self.hint_of_server();
+        }
         match self.kind {
             StoreErrorKind::Locked => "another backstop process holds the database: wait for it, or end it",
             StoreErrorKind::Full => "is the disk full, or the memory?",
@@ -76,10 +90,33 @@ impl StoreError {
             StoreErrorKind::NewerSchema { .. } => "update backstop, or use another database",
             StoreErrorKind::Corrupt => "restore the file from a backup, or move it away to start afresh",
             StoreErrorKind::Io => "is the disk full, a quota reached, or the device gone?",
+            StoreErrorKind::Unreachable => UNREACHABLE,
+            StoreErrorKind::Uncertain => UNCERTAIN,
+            StoreErrorKind::Stopped | StoreErrorKind::Internal => "please report this, with the text above",
+        }
+    }
+
+    fn hint_of_server(&self) -> &'static str {
+        match self.kind {
+            StoreErrorKind::Locked => "another writer, or the server itself, takes long: try again",
+            StoreErrorKind::Full | StoreErrorKind::Io => "see to the server's disk",
+            StoreErrorKind::ReadOnly => {
+                "connect to a server that takes writes, as a role that owns the schema"
+            }
+            StoreErrorKind::CannotOpen => "check the address, the role, its password, and the certificate",
+            StoreErrorKind::NotADatabase | StoreErrorKind::ForeignDatabase => "choose another schema",
+            StoreErrorKind::NewerSchema { .. } => "update backstop, or use another schema",
+            StoreErrorKind::Corrupt => "restore the database from a backup",
+            StoreErrorKind::Unreachable => UNREACHABLE,
+            StoreErrorKind::Uncertain => UNCERTAIN,
             StoreErrorKind::Stopped | StoreErrorKind::Internal => "please report this, with the text above",
         }
     }
 }
+
+const UNREACHABLE: &str =
+    "does the server run, and does the network let one to it? the next operation connects again";
+const UNCERTAIN: &str = "look whether it took effect before doing it again";
 
 /// What is wrong with a database, as the rest of a sentence that begins with its name: `is locked`. It has no place in it, so it may be told to anybody.
 impl fmt::Display for StoreErrorKind {
@@ -97,6 +134,10 @@ impl fmt::Display for StoreErrorKind {
             Self::Corrupt => f.write_str("is damaged"),
             Self::Io => f.write_str("can't be read or written"),
             Self::Stopped => f.write_str("has no working thread any more"),
+            Self::Unreachable => f.write_str("can't be reached"),
+            Self::Uncertain => {
+                f.write_str("may or may not hold what was being written when its server went away")
+            }
             Self::Internal => f.write_str("refused a statement"),
         }
     }

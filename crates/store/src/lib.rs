@@ -1,12 +1,13 @@
 //! Durable state: what Backstop must not forget when a process ends, and what several processes must
 //! agree on.
 //!
-//! [`Store`] is one interface, and [`SqliteStore`] keeps all of it: in a file, for the processes of one machine, or in memory, for tests and
-//! for programs that want nothing on disk. Each area of state is a trait of its own, with its laws in its module. Three laws apply everywhere:
+//! [`Store`] is one interface, and one body of SQL keeps all of it: [`SqliteStore`] in a file, for the processes of one machine, or in memory, for
+//! tests and for programs that want nothing on disk; `PostgresStore` on a server, for several machines (feature `postgres`). Each area of state is a
+//! trait of its own, with its laws in its module. Three laws apply everywhere:
 //!
 //! - *Whole or absent.* An operation that fails, or whose process is killed, has changed nothing. An
 //!   operation that returned has happened, even after a crash. If its future is dropped midway, it may
-//!   still happen.
+//!   still happen. One that fails with [`StoreErrorKind::Uncertain`] has happened as a whole or not at all, and nobody can tell which.
 //! - *Agreement.* No other process interleaves with what one process reads, decides and writes in one
 //!   operation.
 //! - *Bounded.* Whatever is stored has a maximum size, and lists take a limit. Only a session's transcript
@@ -29,9 +30,12 @@ mod grants;
 mod injections;
 mod names;
 mod notices;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod retention;
 mod runs;
 mod sessions;
+mod sql;
 mod sqlite;
 mod time;
 mod transcript;
@@ -79,13 +83,19 @@ pub use injections::{
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
+#[cfg(feature = "postgres")]
+pub use postgres::{
+    DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresOptions, PostgresOptionsError, PostgresStore,
+    Server as PostgresDatabase,
+};
 pub use retention::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
     RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,
 };
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
-pub use sqlite::{DEFAULT_BUSY_TIMEOUT, SqliteStore};
+pub use sql::SqlStore;
+pub use sqlite::{DEFAULT_BUSY_TIMEOUT, Database as SqliteDatabase, SqliteStore};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{
     Change, Entry, Erasure, Listed, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore,

@@ -8,43 +8,31 @@
 //! *In memory*, operations run where they are called, nothing reaches a disk, and the audit trail is in memory, too. Schema, statements and
 //! laws are the same.
 
-mod access_tokens;
-mod approvals;
 mod audit;
-mod budgets;
 mod database;
-mod decisions;
-mod extensions;
-mod grants;
 mod in_place;
-mod injections;
 mod lookout;
-mod memory_trail;
+pub(crate) mod memory_trail;
 mod migrations;
-mod notices;
 mod open;
 mod pages;
 mod pruning;
-mod retention;
-mod row;
-mod runs;
-mod sessions;
 #[cfg(test)]
 mod tests;
 mod texts;
-mod trail;
-mod transcript;
-mod votes;
+pub(crate) mod trail;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::database::Database;
+pub(crate) use self::audit::say;
+pub use self::database::Database;
+pub(crate) use self::in_place::PLACE as MEMORY;
 use self::in_place::SaidIn;
 use self::memory_trail::MemoryTrail;
 use self::trail::Trail;
-use crate::approvals::wait::Seats;
+use crate::sql::{AuditTrail, SqlStore};
 use crate::{AnswerStore, Store, StoreError};
 
 /// How long an operation waits for another process by default.
@@ -54,22 +42,7 @@ pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const MOST_QUESTIONS: u64 = 2_000;
 
 /// State in a SQLite file, or in memory.
-#[derive(Debug)]
-pub struct SqliteStore {
-    database: Database,
-    trail: AuditTrail,
-    /// Those who wait for answers.
-    seats: Arc<Seats>,
-    /// How many questions are kept, if they are bounded.
-    most_questions: Option<u64>,
-}
-
-/// The audit trail of a store.
-#[derive(Debug)]
-enum AuditTrail {
-    Files(Trail),
-    Memory(Arc<MemoryTrail>),
-}
+pub type SqliteStore = SqlStore<Database>;
 
 impl SqliteStore {
     /// Creates a store for the file at `path`. Nothing is opened or created before the first operation.
@@ -81,8 +54,7 @@ impl SqliteStore {
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
         let path = path.into();
         let trail = Trail::beside(&path);
-        let database = Database::new(path, wait, trail.clone());
-        Self { database, trail: AuditTrail::Files(trail), seats: Arc::default(), most_questions: None }
+        Self::over(Database::new(path, wait, trail.clone()), AuditTrail::Files(trail))
     }
 
     /// Creates an empty store in memory, for tests and for programs that want nothing on disk. It forgets everything when it is dropped.
@@ -90,7 +62,7 @@ impl SqliteStore {
     pub fn in_memory() -> Self {
         let trail = Arc::<MemoryTrail>::default();
         let database = Database::in_memory(SaidIn::Memory(Arc::clone(&trail)));
-        Self { database, trail: AuditTrail::Memory(trail), seats: Arc::default(), most_questions: None }
+        Self::over(database, AuditTrail::Memory(trail))
     }
 
     /// Creates an empty store in memory for the questions and answers of one process, so that nothing another program writes into a file
@@ -100,7 +72,7 @@ impl SqliteStore {
         let database = Database::in_memory(SaidIn::Other(trail));
         // Nobody who has only questions and answers reaches it.
         let trail = AuditTrail::Memory(Arc::default());
-        Self { database, trail, seats: Arc::default(), most_questions: Some(MOST_QUESTIONS) }
+        Self { most_questions: Some(MOST_QUESTIONS), ..Self::over(database, trail) }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.
@@ -118,14 +90,6 @@ impl SqliteStore {
     /// Returns the file; `None` in memory.
     pub fn path(&self) -> Option<&Path> {
         self.database.path()
-    }
-
-    /// Returns the folder of the audit trail; `None` in memory.
-    pub fn trail(&self) -> Option<&Path> {
-        match &self.trail {
-            AuditTrail::Files(trail) => Some(trail.folder()),
-            AuditTrail::Memory(_) => None,
-        }
     }
 
     /// Returns the folder of the audit trail of the database at `path`: beside it, with the name of the database and the extension `trail`.

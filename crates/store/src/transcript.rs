@@ -110,7 +110,8 @@ pub enum Erasure {
     /// It is wiped.
     Complete,
     /// Another process was reading, so the old text may still be in the write-ahead log. It is no longer
-    /// part of the transcript, and is wiped with the next write or at the next start.
+    /// part of the transcript, and is wiped with the next write or at the next start. Always so with a database on a server, whose files keep
+    /// what was taken out until the server vacuums, and its log and backups for as long as the server's owner has them.
     Pending,
 }
 

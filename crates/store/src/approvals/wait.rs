@@ -62,6 +62,12 @@ impl Seats {
         wanted
     }
 
+    /// Returns whether nobody waits at the moment.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn are_free(&self) -> bool {
+        self.taken().by.is_empty()
+    }
+
     /// Returns whether nobody waits any more. If so, nobody looks any more either.
     pub(crate) fn is_over(&self) -> bool {
         let mut taken = self.taken();

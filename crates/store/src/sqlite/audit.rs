@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, params};
 
 use super::trail::{Trail, head};
-use super::{AuditTrail, SqliteStore};
+use crate::sql::{AuditTrail, Driver, SqlStore};
 use crate::{
     AppendAuditError, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditHead, AuditPage, AuditPlace,
     AuditReport, AuditStore, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError,
@@ -16,19 +16,9 @@ pub(super) const SAID: &str = "CREATE TEMP TABLE said (row INTEGER PRIMARY KEY, 
                                kind TEXT NOT NULL, session TEXT, run TEXT, body TEXT NOT NULL) STRICT;";
 
 #[async_trait]
-impl AuditStore for SqliteStore {
+impl<D: Driver> AuditStore for SqlStore<D> {
     async fn check_writable(&self) -> Result<(), StoreError> {
-        self.database
-            .write(|db| {
-                // The version in the header is written anew, which takes room, a lock and the disk as any row does.
-                let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-                Ok::<_, super::database::Fault<StoreError>>(db.pragma_update(
-                    None,
-                    "user_version",
-                    version,
-                )?)
-            })
-            .await?;
+        self.database.probe().await?;
         match &self.trail {
             AuditTrail::Files(trail) => trail.probe().await,
             AuditTrail::Memory(trail) => trail.check_writable().await,
@@ -171,11 +161,11 @@ impl AuditStore for SqliteStore {
 }
 
 /// Says something in the transaction of what it is about. Its facts are bounded, so that the trail takes it.
-pub(super) fn say(db: &Connection, entry: NewAuditEntry) -> rusqlite::Result<()> {
+pub(crate) fn say(db: &Connection, entry: NewAuditEntry) -> rusqlite::Result<()> {
     let NewAuditEntry { at, kind, session, run, body } = entry;
     let sql = "INSERT INTO temp.said (at, kind, session, run, body) VALUES (?1, ?2, ?3, ?4, ?5)";
     let (session, run) = (session.as_ref().map(AsRef::<str>::as_ref), run.as_ref().map(AsRef::<str>::as_ref));
-    db.prepare_cached(sql)?.execute(params![at, kind, session, run, body.as_str()])?;
+    db.prepare_cached(sql)?.execute(params![at.as_millis(), kind, session, run, body.as_str()])?;
     Ok(())
 }
 
@@ -199,7 +189,7 @@ pub(super) fn said(db: &Transaction<'_>) -> rusqlite::Result<Vec<NewAuditEntry>>
             rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, error.into())
         })?;
         Ok(NewAuditEntry {
-            at: row.get("at")?,
+            at: Timestamp::from_millis(row.get("at")?),
             kind: row.get("kind")?,
             session: row.get::<_, Option<String>>("session")?.map(Into::into),
             run: row.get::<_, Option<String>>("run")?.map(Into::into),

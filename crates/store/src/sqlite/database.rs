@@ -1,45 +1,36 @@
-//! The thread that owns the connection to a file, and how operations reach it.
+//! The thread that owns the connection to a file, and how operations reach it or a database in memory.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::audit::{SaidError, write_said};
 use super::in_place::{InPlace, SaidIn};
 use super::trail::Trail;
-use super::{open, texts};
+use super::{lookout, open, texts};
+use crate::approvals::wait::Seats;
+use crate::sql::{Area, Db, Driver, Fault, SqlError};
 use crate::{Erasure, StoreError, StoreErrorKind};
 
 /// How many operations may wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
 
-/// What ends an operation early and undoes it.
-pub(super) enum Fault<E> {
-    /// The database failed.
-    Sql(rusqlite::Error),
-    /// The operation can't be done in this state of the data.
-    Refused(E),
-}
-
-impl<E> From<rusqlite::Error> for Fault<E> {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// A database, and how operations reach it.
 #[derive(Debug)]
-pub(super) enum Database {
+pub struct Database(pub(super) Form);
+
+#[derive(Debug)]
+pub(super) enum Form {
     File(File),
     Memory(InPlace),
 }
 
-/// The way to the thread, which is started with the first operation.
+/// The way to the thread of a file, which is started with the first operation.
 #[derive(Debug)]
 pub(super) struct File {
     path: PathBuf,
@@ -50,91 +41,49 @@ pub(super) struct File {
 
 impl Database {
     pub(super) fn new(path: PathBuf, busy_timeout: Duration, trail: Trail) -> Self {
-        Self::File(File { path, busy_timeout, trail, jobs: Mutex::new(None) })
+        Self(Form::File(File { path, busy_timeout, trail, jobs: Mutex::new(None) }))
     }
 
     pub(super) fn in_memory(said_in: SaidIn) -> Self {
-        Self::Memory(InPlace::new(said_in))
+        Self(Form::Memory(InPlace::new(said_in)))
     }
 
     /// Returns the file; `None` in memory.
     pub(super) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::File(file) => Some(&file.path),
-            Self::Memory(_) => None,
+        match &self.0 {
+            Form::File(file) => Some(&file.path),
+            Form::Memory(_) => None,
         }
-    }
-
-    /// An operation that only reads; it sees one state of the data.
-    pub(super) async fn read<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.transaction(TransactionBehavior::Deferred, work).await
-    }
-
-    /// An operation that may write; no other process writes between its beginning and its end.
-    pub(super) async fn write<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        self.transaction(TransactionBehavior::Immediate, work).await
     }
 
     async fn transaction<T, E>(
         &self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        match self {
-            Self::File(file) => file.run(move |worker| worker.transaction(behavior, work)).await,
-            Self::Memory(in_place) => in_place.transaction(behavior, work).await,
-        }
-    }
-
-    /// An operation that takes text out, which is then wiped from the files. In memory it is gone at once.
-    pub(super) async fn erase<T, E>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send + 'static,
-    ) -> Result<(T, Erasure), E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
-        match self {
-            Self::File(file) => file.run(|worker| worker.erase(work)).await,
-            Self::Memory(in_place) => {
-                let answer = in_place.transaction(TransactionBehavior::Immediate, work).await?;
-                Ok((answer, Erasure::Complete))
-            }
+        match &self.0 {
+            Form::File(file) => file.run(move |worker| worker.transaction(behavior, work)).await,
+            Form::Memory(in_place) => in_place.transaction(behavior, work).await,
         }
     }
 
     /// Gives the space of wiped texts back.
     pub(super) async fn reclaim(&self) -> Result<(), StoreError> {
-        match self {
-            Self::File(file) => file.reclaim().await,
-            Self::Memory(in_place) => in_place.reclaim().await,
+        match &self.0 {
+            Form::File(file) => file.reclaim().await,
+            Form::Memory(in_place) => in_place.reclaim().await,
         }
     }
 
     /// Moves the log into the database and empties it, unless another process is at work there.
     pub(super) async fn shorten_log(&self) -> Result<(), StoreError> {
-        match self {
-            Self::File(file) => file.shorten_log().await,
-            Self::Memory(_) => Ok(()),
+        match &self.0 {
+            Form::File(file) => file.shorten_log().await,
+            Form::Memory(_) => Ok(()),
         }
     }
 }
@@ -144,7 +93,7 @@ impl File {
         self.run(|worker| {
             let done = texts::reclaim(worker.connection()?);
             worker.wipe(worker.busy_timeout);
-            done.map_err(|error| worker.failed(&error))
+            done.map_err(|error| worker.failed(&error.into()))
         })
         .await
     }
@@ -154,7 +103,8 @@ impl File {
             let busy_timeout = worker.busy_timeout;
             let connection = worker.connection()?;
             let done = connection.busy_timeout(Duration::ZERO).and_then(|()| empty_log(connection));
-            done.and_then(|_| connection.busy_timeout(busy_timeout)).map_err(|error| worker.failed(&error))
+            done.and_then(|_| connection.busy_timeout(busy_timeout))
+                .map_err(|error| worker.failed(&error.into()))
         })
         .await
     }
@@ -205,6 +155,70 @@ impl File {
     }
 }
 
+impl Driver for Database {
+    async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.transaction(TransactionBehavior::Deferred, work).await
+    }
+
+    /// No other process writes anywhere in the file meanwhile.
+    async fn write<T, E>(
+        &self,
+        _area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.transaction(TransactionBehavior::Immediate, work).await
+    }
+
+    /// The text is wiped from the files. In memory it is gone at once.
+    async fn erase<T, E>(
+        &self,
+        _area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> Result<(T, Erasure), E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0 {
+            Form::File(file) => file.run(|worker| worker.erase(work)).await,
+            Form::Memory(in_place) => {
+                let answer = in_place.transaction(TransactionBehavior::Immediate, work).await?;
+                Ok((answer, Erasure::Complete))
+            }
+        }
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        let written = self.write(Area::Everything, |db| {
+            // The version in the header is written anew, which takes room, a lock and the disk as any row does.
+            let version: i64 = db.one("PRAGMA user_version", &[], |row| row.get(0))?;
+            db.execute(&format!("PRAGMA user_version = {version}"), &[])?;
+            Ok::<_, Fault<StoreError>>(())
+        });
+        written.await
+    }
+
+    /// Only a file has other processes: in memory, whoever answers wakes those who wait.
+    fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError> {
+        match &self.0 {
+            Form::File(file) => lookout::start(file.path.clone(), Arc::clone(seats))
+                .map_err(|error| StoreError::because(&file.place(), StoreErrorKind::Stopped, error)),
+            Form::Memory(_) => Ok(()),
+        }
+    }
+}
+
 /// What the thread owns.
 struct Worker {
     place: String,
@@ -219,7 +233,7 @@ impl Worker {
     fn transaction<T, E: From<StoreError>>(
         &mut self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
         let trail = self.trail.clone();
         let result = transact(self.connection()?, behavior, &trail, work);
@@ -234,11 +248,11 @@ impl Worker {
 
     fn erase<T, E: From<StoreError>>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<(T, Erasure), E> {
-        let answer = self.transaction(TransactionBehavior::Immediate, |transaction| {
-            let answer = work(transaction)?;
-            transaction.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", [])?;
+        let answer = self.transaction(TransactionBehavior::Immediate, |db| {
+            let answer = work(db)?;
+            db.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", &[])?;
             Ok(answer)
         })?;
         self.wipe(self.busy_timeout);
@@ -276,11 +290,12 @@ impl Worker {
 
     /// Describes a failure. Unless somebody else merely held the database, the connection is given up:
     /// the next operation starts from a fresh one.
-    fn failed(&mut self, error: &rusqlite::Error) -> StoreError {
-        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) {
+    fn failed(&mut self, error: &SqlError) -> StoreError {
+        let is_held = matches!(error, SqlError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        if !is_held {
             self.connection = None;
         }
-        open::describe(&self.place, error)
+        open::describe_sql(&self.place, error)
     }
 }
 
@@ -288,14 +303,14 @@ fn transact<T, E: From<StoreError>>(
     connection: &mut Connection,
     behavior: TransactionBehavior,
     trail: &Trail,
-    work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+    work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
 ) -> Result<T, Fault<E>> {
     let transaction = connection.transaction_with_behavior(behavior)?;
-    let answer = work(&transaction)?;
+    let answer = work(&Db::Sqlite(&transaction))?;
     if matches!(behavior, TransactionBehavior::Immediate) {
         // INVARIANT (said): what a transaction says is in the trail before the transaction counts.
         write_said(&transaction, trail).map_err(|error| match error {
-            SaidError::Sql(error) => Fault::Sql(error),
+            SaidError::Sql(error) => error.into(),
             SaidError::Trail(error) => Fault::Refused(error.into()),
         })?;
     }

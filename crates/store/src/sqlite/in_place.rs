@@ -12,17 +12,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rusqlite::{Connection, DropBehavior, Transaction, TransactionBehavior};
+use rusqlite::{Connection, DropBehavior, TransactionBehavior};
 use tokio::sync::Mutex;
 
 use super::audit::said;
-use super::database::Fault;
 use super::memory_trail::MemoryTrail;
 use super::{open, texts};
+use crate::sql::{Db, Fault};
 use crate::{AppendAuditError, Durability, NewAuditEntry, Store, StoreError, StoreErrorKind};
 
 /// What a store in memory is called where others are called by their files.
-pub(super) const PLACE: &str = "memory";
+pub(crate) const PLACE: &str = "memory";
 
 /// Where it is said what counts.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl InPlace {
     pub(super) async fn transaction<T, E>(
         &self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>> + Send,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send,
     ) -> Result<T, E>
     where
         T: Send,
@@ -108,7 +108,7 @@ fn made(connection: &mut Option<Connection>) -> Result<&mut Connection, StoreErr
 fn ended<E: From<StoreError>>(fault: Fault<E>) -> E {
     match fault {
         Fault::Refused(refused) => refused,
-        Fault::Sql(error) => E::from(open::describe(PLACE, &error)),
+        Fault::Sql(error) => E::from(open::describe_sql(PLACE, &error)),
     }
 }
 
@@ -120,11 +120,11 @@ impl Open<'_> {
     fn run<T, E>(
         &mut self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault<E>>,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<(T, Vec<NewAuditEntry>), Fault<E>> {
         let mut transaction = self.0.transaction_with_behavior(behavior)?;
         transaction.set_drop_behavior(DropBehavior::Ignore);
-        let answer = work(&transaction)?;
+        let answer = work(&Db::Sqlite(&transaction))?;
         let said = match behavior {
             TransactionBehavior::Deferred => Vec::new(),
             _ => said(&transaction)?,
@@ -154,43 +154,39 @@ mod tests {
     use backstop_hooks::conversation::Message;
 
     use super::super::SqliteStore;
-    use super::super::database::Database;
+    use super::super::database::Form;
     use super::*;
+    use crate::sql::{Area, Driver as _, SqlError, params};
     use crate::{
         Change, Erasure, LeaseHolder, NewEntry, Session, SessionStore as _, Timestamp, TranscriptStore as _,
     };
 
     async fn write(
         store: &SqliteStore,
-        work: impl FnOnce(&Transaction<'_>) -> Result<(), Fault<StoreError>> + Send + 'static,
+        work: impl FnOnce(&Db<'_>) -> Result<(), Fault<StoreError>> + Send + 'static,
     ) -> Result<(), StoreError> {
-        store.database.write(work).await
+        store.database.write(Area::Everything, work).await
     }
 
     /// A store that keeps the numbers 1 to 3.
     async fn filled() -> Arc<SqliteStore> {
         let store = Arc::new(SqliteStore::in_memory());
         let table = "CREATE TABLE kept (number INTEGER PRIMARY KEY, text TEXT NOT NULL)";
-        write(&store, move |db| Ok(db.execute_batch(table)?)).await.unwrap();
+        write(&store, move |db| Ok(db.execute(table, &[]).map(drop)?)).await.unwrap();
         for number in 1..=3 {
             write(&store, move |db| put(db, number)).await.unwrap();
         }
         store
     }
 
-    fn put(db: &Connection, number: i64) -> Result<(), Fault<StoreError>> {
-        db.execute("INSERT INTO kept VALUES (?1, ?2)", (number, "x".repeat(9_000)))?;
+    fn put(db: &Db<'_>, number: i64) -> Result<(), Fault<StoreError>> {
+        db.execute("INSERT INTO kept VALUES (?1, ?2)", params![number, "x".repeat(9_000)])?;
         Ok(())
     }
 
     async fn kept(store: &SqliteStore) -> Result<Vec<i64>, StoreError> {
-        store
-            .database
-            .read(|db| {
-                let mut numbers = db.prepare("SELECT number FROM kept ORDER BY number")?;
-                Ok(numbers.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
-            })
-            .await
+        let sql = "SELECT number FROM kept ORDER BY number";
+        store.database.read(move |db| Ok(db.all(sql, &[], |row| row.get(0))?)).await
     }
 
     #[tokio::test]
@@ -205,9 +201,14 @@ mod tests {
         assert_eq!(faulty.await.unwrap_err().kind(), StoreErrorKind::Internal);
         let unread = write(&store, |db| {
             put(db, 4)?;
-            Ok(db.query_row("SELECT 'text'", [], |row| row.get::<_, i64>(0)).map(drop)?)
+            Ok(db.one("SELECT 'text'", &[], |row| row.get::<i64>(0)).map(drop)?)
         });
         assert_eq!(unread.await.unwrap_err().kind(), StoreErrorKind::Corrupt);
+        let unwritten = write(&store, |db| {
+            put(db, 4)?;
+            Err(SqlError::Unwritable.into())
+        });
+        assert_eq!(unwritten.await.unwrap_err().kind(), StoreErrorKind::Internal);
         assert_eq!(kept(&store).await.unwrap(), [1, 2, 3]);
         write(&store, |db| put(db, 4)).await.unwrap();
         assert_eq!(kept(&store).await.unwrap(), [1, 2, 3, 4]);
@@ -218,9 +219,9 @@ mod tests {
         let store = filled().await;
         let limit = |pages: i64| {
             write(&store, move |db| {
-                let now: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+                let now: i64 = db.one("PRAGMA page_count", &[], |row| row.get(0))?;
                 let sql = format!("PRAGMA max_page_count = {}", now + pages);
-                db.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
+                db.one(&sql, &[], |row| row.get::<i64>(0))?;
                 Ok(())
             })
         };
@@ -246,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_damaged_fails_and_is_never_empty() {
         let store = filled().await;
-        let Database::Memory(in_place) = &store.database else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
         let connection = in_place.connection.lock().await;
         let sql = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = 4000 WHERE name = 'kept'";
         connection.as_ref().unwrap().execute_batch(sql).unwrap();
@@ -261,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn a_transaction_that_stays_open_refuses_every_later_one() {
         let store = filled().await;
-        let Database::Memory(in_place) = &store.database else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
         let connection = in_place.connection.lock().await;
         connection.as_ref().unwrap().execute_batch("BEGIN").unwrap();
         drop(connection);
@@ -271,7 +272,7 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_asks_is_not_made() {
         let store = SqliteStore::in_memory();
-        let Database::Memory(in_place) = &store.database else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
         assert!(in_place.connection.lock().await.is_none());
         write(&store, |_| Ok(())).await.unwrap();
         assert!(in_place.connection.lock().await.is_some());
@@ -284,7 +285,7 @@ mod tests {
             let sql = "SELECT count(*), sum(octet_length(body)) FROM texts";
             let counted: Result<(i64, i64), StoreError> = store
                 .database
-                .read(move |db| Ok(db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?))
+                .read(move |db| Ok(db.one(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))?))
                 .await;
             counted.unwrap()
         };

@@ -17,7 +17,6 @@ use backstop_hooks::ApprovalId;
 use rusqlite::Connection;
 
 use super::open;
-use super::row::id as id_column;
 use crate::approvals::wait::Seats;
 
 /// How often it is looked. Half of it passes between an answer and its notice, in the middle.
@@ -89,7 +88,7 @@ impl View {
                 seats.wake_all();
             }
             last = change;
-            seats.wake(&id_column::<ApprovalId>(row, "approval")?);
+            seats.wake(&ApprovalId::from(row.get::<_, String>("approval")?));
         }
         drop(changes);
         drop(statement);

@@ -23,7 +23,7 @@ const PROCESS: &str = "memory";
 
 /// The audit trail of a store in memory.
 #[derive(Debug, Default)]
-pub(super) struct MemoryTrail(Mutex<Trail>);
+pub(crate) struct MemoryTrail(Mutex<Trail>);
 
 impl MemoryTrail {
     /// Every operation leaves the trail whole at each of its steps, so one that panicked spoils nothing.
@@ -37,7 +37,7 @@ impl MemoryTrail {
     }
 
     /// Returns what may go.
-    pub(super) fn prunable(&self, bound: AuditBound, limit: usize) -> PrunableAudit {
+    pub(crate) fn prunable(&self, bound: AuditBound, limit: usize) -> PrunableAudit {
         self.trail().chosen(bound, limit).prunable()
     }
 }

@@ -12,6 +12,7 @@ use super::audit::{SAID, SaidError};
 use super::migrations::{migrate, newest};
 use super::texts;
 use super::trail::Trail;
+use crate::sql::SqlError;
 use crate::{StoreError, StoreErrorKind};
 
 /// Marks a database as Backstop's: `BKST`.
@@ -193,6 +194,19 @@ pub(super) fn describe(place: &str, error: &rusqlite::Error) -> StoreError {
             StoreError::because(place, StoreErrorKind::Corrupt, "a row can't be read")
         }
         _ => StoreError::because(place, StoreErrorKind::Internal, "the statement does not fit the schema"),
+    }
+}
+
+/// As [`describe`], of what a statement or a row of the store's led to.
+pub(super) fn describe_sql(place: &str, error: &SqlError) -> StoreError {
+    match error {
+        SqlError::Sqlite(error) => describe(place, error),
+        SqlError::Unreadable => StoreError::because(place, StoreErrorKind::Corrupt, "a row can't be read"),
+        #[cfg(feature = "postgres")]
+        SqlError::Postgres(_) => StoreError::new(place, StoreErrorKind::Internal),
+        SqlError::Unwritable => {
+            StoreError::because(place, StoreErrorKind::Internal, "a value can't be written")
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{AUDIT_HOOKS, StoreError, Timestamp};
 const NAMES_HOOKS: &[u8] = br#""hookSet":""#;
 
 impl Trail {
-    pub(super) async fn prunable(
+    pub(crate) async fn prunable(
         &self,
         bound: AuditBound,
         limit: usize,

@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::SqliteStore;
-use super::database::Fault;
 use super::migrations::STEPS;
 use super::open::describe;
+use crate::sql::{Area, Driver as _, Fault, params};
 use crate::{
     AUDIT_CHAIN, AccessTokenStore as _, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
     NewAccessToken, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,
@@ -17,17 +17,18 @@ use crate::{
 async fn a_full_disk_loses_nothing_that_was_kept() {
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::new(folder.path().join("state.db"));
-    let limited: Result<i64, StoreError> = store
-        .database
-        .read(|db| Ok(db.query_row("PRAGMA max_page_count = 120", [], |row| row.get(0))?))
-        .await;
+    let limited: Result<i64, StoreError> =
+        store.database.read(|db| Ok(db.one("PRAGMA max_page_count = 120", &[], |row| row.get(0))?)).await;
     assert_eq!(limited.unwrap(), 120);
     let add = async |number: usize| {
         store
             .database
-            .write(move |db| {
-                db.execute("CREATE TABLE IF NOT EXISTS filled (text TEXT)", [])?;
-                db.execute("INSERT INTO filled VALUES (?1)", [format!("{number}{}", "x".repeat(9_000))])?;
+            .write(Area::Everything, move |db| {
+                db.execute("CREATE TABLE IF NOT EXISTS filled (text TEXT)", &[])?;
+                db.execute(
+                    "INSERT INTO filled VALUES (?1)",
+                    params![format!("{number}{}", "x".repeat(9_000))],
+                )?;
                 Ok::<_, Fault<StoreError>>(())
             })
             .await
@@ -44,10 +45,8 @@ async fn a_full_disk_loses_nothing_that_was_kept() {
     assert!(kept > 0);
     // The limit went with the connection that failed: there is room again.
     add(kept).await.unwrap();
-    let rows: Result<i64, StoreError> = store
-        .database
-        .read(|db| Ok(db.query_row("SELECT count(*) FROM filled", [], |row| row.get(0))?))
-        .await;
+    let rows: Result<i64, StoreError> =
+        store.database.read(|db| Ok(db.one("SELECT count(*) FROM filled", &[], |row| row.get(0))?)).await;
     assert_eq!(usize::try_from(rows.unwrap()).unwrap(), kept + 1);
 }
 
@@ -117,15 +116,15 @@ async fn an_operation_that_is_refused_is_undone() {
     }
     let refused: Result<(), Refused> = store
         .database
-        .write(|db| {
-            db.execute("INSERT INTO pending_erasure VALUES (1)", [])?;
+        .write(Area::Everything, |db| {
+            db.execute("INSERT INTO pending_erasure VALUES (1)", &[])?;
             Err(Fault::Refused(Refused))
         })
         .await;
     assert_eq!(refused, Err(Refused));
     let left: Result<i64, StoreError> = store
         .database
-        .read(|db| Ok(db.query_row("SELECT count(*) FROM pending_erasure", [], |row| row.get(0))?))
+        .read(|db| Ok(db.one("SELECT count(*) FROM pending_erasure", &[], |row| row.get(0))?))
         .await;
     assert_eq!(left.unwrap(), 0);
 }
@@ -204,9 +203,9 @@ async fn an_unreadable_access_token_is_told_apart() {
     ];
     let written: Result<(), StoreError> = store
         .database
-        .write(move |db| {
+        .write(Area::Everything, move |db| {
             for (sql, id) in &spoilt {
-                assert_eq!(db.execute(sql, [id.as_str()])?, 1);
+                assert_eq!(db.execute(sql, params![id.as_str()])?, 1);
             }
             Ok::<_, Fault<StoreError>>(())
         })

@@ -1,24 +1,8 @@
-//! Texts that can be wiped: messages, and what approvals show.
+//! What SQLite does about texts that nobody names any more.
 //!
-//! SQLite zeroes the space it frees, but when it moves rows between pages it leaves copies of them in the
-//! gaps of the old pages, which later deletions don't reach. Texts are therefore in a table
-//! in which no row ever moves: rows are appended, never deleted, and wiped by overwriting them with zeros of
-//! the same length, which SQLite does in place. [`reclaim`] recovers the space.
+//! The law is that of [`sql::texts`](crate::sql): in a file, no row of theirs moves or is deleted before all is written anew.
 
-use rusqlite::{Connection, params};
-
-/// Keeps a text. Returns its number.
-pub(super) fn put(db: &Connection, text: &str) -> rusqlite::Result<i64> {
-    let sql = "INSERT INTO texts (body) VALUES (?1) RETURNING text_id";
-    db.prepare_cached(sql)?.query_row(params![text.as_bytes()], |row| row.get(0))
-}
-
-/// Writes zeros over the texts that a query names.
-pub(super) fn wipe(db: &Connection, query: &str, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
-    let sql = format!("UPDATE texts SET body = zeroblob(octet_length(body)) WHERE text_id IN ({query})");
-    db.prepare_cached(&sql)?.execute(values)?;
-    Ok(())
-}
+use rusqlite::Connection;
 
 /// In memory, a text is gone with the row that named it: there nothing is left behind in a file, and a process may run for long.
 pub(super) const GONE_AT_ONCE: &str = "

@@ -25,7 +25,7 @@ use crate::{
 
 /// The trail of a database.
 #[derive(Clone, Debug)]
-pub(super) struct Trail {
+pub(crate) struct Trail {
     pub(super) options: Options,
     writer: Writer,
 }
@@ -33,11 +33,15 @@ pub(super) struct Trail {
 impl Trail {
     /// Returns the trail of the database at `path`. Nothing is opened or created yet.
     pub(super) fn beside(path: &Path) -> Self {
-        let options = Options::new(folder_of(path), path.with_file_name("audit.key"));
+        Self::new(Options::new(folder_of(path), path.with_file_name("audit.key")))
+    }
+
+    /// Returns the trail with these options. Nothing is opened or created yet.
+    pub(crate) fn new(options: Options) -> Self {
         Self { writer: Writer::new(options.clone()), options }
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.options.folder
     }
 
@@ -54,7 +58,7 @@ impl Trail {
     }
 
     /// Adds entries, and keeps the thread waiting until the disk has them.
-    pub(super) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
+    pub(crate) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
         // What is too large would count without being in the trail.
         if entries.iter().any(|entry| entry.body.is_too_large()) {
             let why = "an audit entry is too large";

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use backstop_hooks::Substitute;
 use backstop_hooks::conversation::Message;
 use backstop_store::{
-    ApprovalStore as _, AuditStore as _, Change, Erasure, NewApproval, PersonsAnswer, SessionStore as _,
-    SqliteStore, TranscriptStore as _,
+    ApprovalStore as _, AuditStore as _, Change, Deletion, DeletionCause, Erasure, NewApproval,
+    PersonsAnswer, RetentionStore as _, SessionStore as _, SqliteStore, TranscriptStore as _,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -74,6 +74,19 @@ async fn what_a_person_put_in_the_place_of_a_call_is_gone_once_it_was_taken() {
     store.answer_approval(&asked.id, answer).await.unwrap();
     assert!(found_in_files(folder.path(), MARK));
     store.take_given(&asked.id, &asked.request.digest, at(1_600)).await.unwrap();
+    assert!(!found_in_files(folder.path(), MARK));
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone() {
+    let folder = TempDir::new().unwrap();
+    let store = opened(folder.path()).await;
+    store.append(&"s1".into(), &me(), vec![entry("m1", MARK)]).await.unwrap();
+    store.create_approval(question(MARK)).await.unwrap();
+    assert!(found_in_files(folder.path(), MARK));
+    let why = Deletion { cause: DeletionCause::Asked, by: "me".to_owned(), at: at(90_000) };
+    let deleted = store.delete_session(&"s1".into(), why).await.unwrap();
+    assert_eq!(deleted.erasure, Erasure::Complete);
     assert!(!found_in_files(folder.path(), MARK));
 }
 

@@ -18,10 +18,16 @@ mod in_memory;
 mod injections;
 mod notices;
 mod open_questions;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod retention;
+#[cfg(feature = "postgres")]
+mod server;
 mod sessions;
 mod substitutes;
 mod support;
 mod transcript;
 mod votes;
+#[cfg(feature = "postgres")]
+mod wire;

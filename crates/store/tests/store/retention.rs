@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    AUDIT_PRUNED, ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Erasure,
-    Expected, ExtensionKey, LeaseHolder, NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED,
-    SqliteStore, Store, TRANSCRIPT_DELETED,
+    AUDIT_PRUNED, ApprovalFilter, AuditBound, AuditFilter, DeleteError, Deletion, DeletionCause, Expected,
+    ExtensionKey, LeaseHolder, NewAuditEntry, NewInjection, PrunableAudit, SESSION_DELETED, SqliteStore,
+    Store, TRANSCRIPT_DELETED,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -68,7 +68,7 @@ async fn a_deleted_session_leaves_nothing_but_the_entry_that_says_so(store: &dyn
         ExtensionKey { session_key: "other".into(), owner: "me".into(), namespace: "state".to_owned() };
     store.put_extension(&extension, &json!(1).into(), Expected::Any, at(1)).await.unwrap();
     let deleted = store.delete_session(&"s1".into(), why(DeletionCause::Asked)).await.unwrap();
-    assert_eq!((deleted.messages, deleted.approvals, deleted.erasure), (2, 1, Erasure::Complete));
+    assert_eq!((deleted.messages, deleted.approvals), (2, 1));
     assert_eq!(deleted.session.id.as_str(), "s1");
     assert!(store.session(&"s1".into()).await.unwrap().is_none());
     assert!(store.transcript(&"s1".into()).await.unwrap().is_empty());

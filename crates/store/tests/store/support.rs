@@ -11,20 +11,43 @@ use backstop_store::{
 use serde_json::json;
 use tempfile::TempDir;
 
+#[cfg(feature = "postgres")]
+use crate::server::Server;
+
 /// A new store of one form, and what must live as long as it.
 pub(crate) struct Form {
     pub(crate) store: Arc<dyn Store>,
     _folder: Option<TempDir>,
+    #[cfg(feature = "postgres")]
+    _server: Option<Server>,
 }
 
 pub(crate) fn memory() -> Form {
-    Form { store: Arc::new(SqliteStore::in_memory()), _folder: None }
+    Form {
+        store: Arc::new(SqliteStore::in_memory()),
+        _folder: None,
+        #[cfg(feature = "postgres")]
+        _server: None,
+    }
 }
 
 pub(crate) fn sqlite() -> Form {
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::new(folder.path().join("state.db"));
-    Form { store: Arc::new(store), _folder: Some(folder) }
+    Form {
+        store: Arc::new(store),
+        _folder: Some(folder),
+        #[cfg(feature = "postgres")]
+        _server: None,
+    }
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) fn postgres() -> Form {
+    let server = Server::start();
+    let folder = TempDir::new().unwrap();
+    let store = server.store(folder.path());
+    Form { store: Arc::new(store), _folder: Some(folder), _server: Some(server) }
 }
 
 /// One test per suite and form.
@@ -41,6 +64,14 @@ macro_rules! over_all_forms {
             $(#[tokio::test]
             async fn $suite() {
                 super::$suite(&*crate::support::sqlite().store).await;
+            })*
+        }
+
+        #[cfg(feature = "postgres")]
+        mod postgres {
+            $(#[tokio::test]
+            async fn $suite() {
+                super::$suite(&*crate::support::postgres().store).await;
             })*
         }
     };

@@ -1,13 +1,14 @@
+use std::ops::ControlFlow;
+
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of};
-use super::{SqliteStore, audit};
+use super::{Area, Db, Driver, Row, SqlResult, SqlStore, params};
 use crate::answered;
 use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
 
 #[async_trait]
-impl GrantStore for SqliteStore {
+impl<D: Driver> GrantStore for SqlStore<D> {
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
         let grant = Grant {
             id: GrantId::random(),
@@ -17,13 +18,13 @@ impl GrantStore for SqliteStore {
             spent: Amount::default(),
         };
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
                 let NewGrant { agent, tool_name, .. } = &grant.granted;
                 let values =
                     params![grant.id.as_str(), agent.as_str(), tool_name.canonical(), AsJson(&grant.granted)];
-                db.prepare_cached(sql)?.execute(values)?;
-                audit::say(db, answered::granted(&grant))?;
+                db.execute(sql, values)?;
+                db.say(answered::granted(&grant))?;
                 Ok(grant)
             })
             .await
@@ -37,12 +38,12 @@ impl GrantStore for SqliteStore {
     async fn use_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError> {
         let query = query.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let Some(mut grant) = covering(db, &query, now)? else { return Ok(None) };
                 grant.count(&query);
                 let sql = "UPDATE grants SET uses = ?2, spent = ?3 WHERE id = ?1";
                 let values = params![grant.id.as_str(), Count(grant.uses), grant.spent.to_string()];
-                db.prepare_cached(sql)?.execute(values)?;
+                db.execute(sql, values)?;
                 Ok(Some(grant))
             })
             .await
@@ -51,9 +52,11 @@ impl GrantStore for SqliteStore {
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError> {
         self.database
             .read(move |db| {
-                let mut statement = db.prepare_cached("SELECT * FROM grants ORDER BY row DESC LIMIT ?1")?;
-                let grants = statement.query_map([limit_of(limit)], grant_of)?;
-                Ok(grants.collect::<Result<_, _>>()?)
+                Ok(db.all(
+                    "SELECT * FROM grants ORDER BY row DESC LIMIT ?1",
+                    params![limit_of(limit)],
+                    grant_of,
+                )?)
             })
             .await
     }
@@ -66,17 +69,16 @@ impl GrantStore for SqliteStore {
     ) -> Result<Option<Grant>, StoreError> {
         let (id, by) = (id.clone(), by.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql =
                     "UPDATE grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL RETURNING *";
-                let revoked =
-                    db.prepare_cached(sql)?.query_row(params![id.as_str(), now], grant_of).optional()?;
+                let revoked = db.optional(sql, params![id.as_str(), now], grant_of)?;
                 if let Some(grant) = revoked {
-                    audit::say(db, answered::revoked(&grant, &by, now))?;
+                    db.say(answered::revoked(&grant, &by, now))?;
                     return Ok(Some(grant));
                 }
                 let sql = "SELECT * FROM grants WHERE id = ?1";
-                Ok(db.prepare_cached(sql)?.query_row([id.as_str()], grant_of).optional()?)
+                Ok(db.optional(sql, params![id.as_str()], grant_of)?)
             })
             .await
     }
@@ -84,34 +86,42 @@ impl GrantStore for SqliteStore {
     async fn void_grants(&self, limit: usize) -> Result<Vec<VoidGrant>, StoreError> {
         self.database
             .read(move |db| {
+                if !db.had_earlier_grants() {
+                    return Ok(Vec::new());
+                }
                 let sql = "SELECT id, coalesce(granted ->> '$.title', '') AS title, \
                            coalesce(granted ->> '$.createdBy', '') AS created_by FROM void_grants \
                            WHERE revoked_at IS NULL ORDER BY row DESC LIMIT ?1";
-                let mut statement = db.prepare_cached(sql)?;
-                let grants = statement.query_map([limit_of(limit)], |row| {
+                Ok(db.all(sql, params![limit_of(limit)], |row| {
                     let title: String = row.get("title")?;
                     let (id, created_by) = (id_column(row, "id")?, row.get("created_by")?);
                     Ok(VoidGrant { id, title: title.into(), created_by })
-                })?;
-                Ok(grants.collect::<Result<_, _>>()?)
+                })?)
             })
             .await
     }
 }
 
-fn covering(db: &Connection, query: &GrantQuery, now: Timestamp) -> rusqlite::Result<Option<Grant>> {
+fn covering(db: &Db<'_>, query: &GrantQuery, now: Timestamp) -> SqlResult<Option<Grant>> {
     let sql = "SELECT * FROM grants WHERE agent = ?1 AND tool_name = ?2 AND revoked_at IS NULL ORDER BY row";
-    let mut statement = db.prepare_cached(sql)?;
-    let mut grants = statement.query_map([query.agent.as_str(), query.tool_name.canonical()], grant_of)?;
-    grants.find(|grant| grant.as_ref().map_or(true, |grant| grant.covers(query, now))).transpose()
+    let mut found = None;
+    db.each(sql, params![query.agent.as_str(), query.tool_name.canonical()], |row| {
+        let grant = grant_of(row)?;
+        if grant.covers(query, now) {
+            found = Some(grant);
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
-fn grant_of(row: &Row<'_>) -> rusqlite::Result<Grant> {
+fn grant_of(row: &Row<'_>) -> SqlResult<Grant> {
     Ok(Grant {
         id: id_column(row, "id")?,
         granted: json(row, "granted")?,
         revoked_at: row.get("revoked_at")?,
-        uses: row.get::<_, Count>("uses")?.0,
-        spent: row.get::<_, Word<Amount>>("spent")?.0,
+        uses: row.get::<Count>("uses")?.0,
+        spent: row.get::<Word<Amount>>("spent")?.0,
     })
 }

@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 use backstop_hooks::SessionId;
-use rusqlite::{Connection, Row, params};
 
-use super::database::Fault;
 use super::row::{Count, id as id_column, limit as limit_of};
-use super::{AuditTrail, SqliteStore, audit, sessions, texts};
+use super::{
+    Area, AuditTrail, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, sessions, texts,
+};
 use crate::retention::{
     AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
     StoredSession, StoredSize, TRANSCRIPT_DELETED,
@@ -14,7 +14,7 @@ use crate::{AppendAuditError, Erasure, NewAuditEntry, Session, StoreError, Times
 type Outcome<T> = Result<T, Fault<DeleteError>>;
 
 #[async_trait]
-impl RetentionStore for SqliteStore {
+impl<D: Driver> RetentionStore for SqlStore<D> {
     async fn stored_sessions(
         &self,
         before: Timestamp,
@@ -24,14 +24,12 @@ impl RetentionStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT sessions.id, sessions.agent, sessions.updated_at, count(entries.row) AS messages, \
-                           coalesce(sum(octet_length(body)), 0) AS bytes FROM sessions \
+                           CAST(coalesce(sum(octet_length(body)), 0) AS BIGINT) AS bytes FROM sessions \
                            LEFT JOIN entries ON entries.session = sessions.id \
                            LEFT JOIN texts ON text_id = entries.text WHERE sessions.updated_at < ?1 \
-                           GROUP BY sessions.row HAVING ?2 OR messages > 0 \
+                           GROUP BY sessions.row HAVING ?2 OR count(entries.row) > 0 \
                            ORDER BY sessions.updated_at, sessions.row LIMIT ?3";
-                let mut statement = db.prepare_cached(sql)?;
-                let stored = statement.query_map(params![before, empty, limit_of(limit)], stored)?;
-                Ok(stored.collect::<Result<_, _>>()?)
+                Ok(db.all(sql, params![before, empty, limit_of(limit)], stored)?)
             })
             .await
     }
@@ -40,8 +38,8 @@ impl RetentionStore for SqliteStore {
         self.database
             .read(|db| {
                 let sql = "SELECT (SELECT count(*) FROM sessions) AS sessions, \
-                           coalesce(sum(octet_length(body)), 0) AS bytes FROM entries JOIN texts ON text_id = text";
-                Ok(db.query_row(sql, [], |row| {
+                           CAST(coalesce(sum(octet_length(body)), 0) AS BIGINT) AS bytes FROM entries JOIN texts ON text_id = text";
+                Ok(db.one(sql, params![], |row| {
                     let Count(sessions) = row.get("sessions")?;
                     let Count(transcript_bytes) = row.get("bytes")?;
                     Ok(StoredSize { sessions, transcript_bytes })
@@ -54,19 +52,19 @@ impl RetentionStore for SqliteStore {
         let id = id.clone();
         let (deleted, erasure) = self
             .database
-            .erase(move |db| {
+            .erase(Area::Everything, move |db| {
                 let session = free(db, &id, why.at)?;
                 let messages = wipe_transcript(db, &id)?;
-                wipe_approvals(db, "SELECT row FROM approvals WHERE session = ?1", &[&id.as_str()])?;
+                wipe_approvals(db, "SELECT row FROM approvals WHERE session = ?1", params![id.as_str()])?;
                 let sql = "DELETE FROM approvals WHERE session = ?1";
-                let approvals = changed(db.execute(sql, [id.as_str()])?);
+                let approvals = changed(db.execute(sql, params![id.as_str()])?);
                 for sql in [
                     "DELETE FROM decisions WHERE session = ?1",
                     "DELETE FROM runs WHERE session = ?1",
                     "DELETE FROM leases WHERE session = ?1",
                     "DELETE FROM sessions WHERE id = ?1",
                 ] {
-                    db.execute(sql, [id.as_str()])?;
+                    db.execute(sql, params![id.as_str()])?;
                 }
                 for sql in [
                     "DELETE FROM injections WHERE session_key = ?1 \
@@ -74,7 +72,7 @@ impl RetentionStore for SqliteStore {
                     "DELETE FROM extensions WHERE session_key = ?1 \
                      AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = ?1)",
                 ] {
-                    db.execute(sql, [session.key.as_str()])?;
+                    db.execute(sql, params![session.key.as_str()])?;
                 }
                 let deleted = DeletedSession { session, messages, approvals, erasure: Erasure::Pending };
                 say(db, why.of_session(SESSION_DELETED, &deleted))?;
@@ -90,13 +88,13 @@ impl RetentionStore for SqliteStore {
         let id = id.clone();
         let (deleted, erasure) = self
             .database
-            .erase(move |db| {
+            .erase(Area::Everything, move |db| {
                 let session = free(db, &id, why.at)?;
                 let messages = wipe_transcript(db, &id)?;
                 let settled = "SELECT row FROM approvals WHERE session = ?1 AND status <> 'pending'";
-                wipe_approvals(db, settled, &[&id.as_str()])?;
+                wipe_approvals(db, settled, params![id.as_str()])?;
                 let sql = "DELETE FROM approvals WHERE session = ?1 AND status <> 'pending'";
-                let approvals = changed(db.execute(sql, [id.as_str()])?);
+                let approvals = changed(db.execute(sql, params![id.as_str()])?);
                 let deleted = DeletedSession { session, messages, approvals, erasure: Erasure::Pending };
                 say(db, why.of_session(TRANSCRIPT_DELETED, &deleted))?;
                 Ok(deleted)
@@ -112,21 +110,19 @@ impl RetentionStore for SqliteStore {
         limit: usize,
         why: Deletion,
     ) -> Result<u64, DeleteError> {
-        let limit = limit_of(limit);
+        let (most, limit) = (most.map(Count), limit_of(limit));
         let due = "SELECT row FROM approvals WHERE status <> 'pending' AND (expires_at < ?1 OR (?2 IS NOT NULL \
                    AND row <= (SELECT row FROM approvals ORDER BY row DESC LIMIT 1 OFFSET ?2))) ORDER BY row LIMIT ?3";
         // Looking costs less than wiping, and mostly there is nothing.
-        let found: Result<bool, DeleteError> = self
-            .database
-            .read(move |db| Ok(db.prepare_cached(due)?.exists(params![before, most.map(Count), limit])?))
-            .await;
+        let found: Result<bool, DeleteError> =
+            self.database.read(move |db| Ok(db.exists(due, params![before, most, limit])?)).await;
         if !found? {
             return Ok(0);
         }
         let (approvals, _) = self
             .database
-            .erase(move |db| {
-                let values: &[&dyn rusqlite::ToSql] = &[&before, &most.map(Count), &limit];
+            .erase(Area::Everything, move |db| {
+                let values: &[&dyn ToValue] = &[&before, &most, &limit];
                 wipe_approvals(db, due, values)?;
                 let sql = format!("DELETE FROM approvals WHERE row IN ({due})");
                 let approvals = changed(db.execute(&sql, values)?);
@@ -148,7 +144,7 @@ impl RetentionStore for SqliteStore {
 }
 
 /// Returns the session, if nobody alive works in it.
-fn free(db: &Connection, id: &SessionId, now: Timestamp) -> Outcome<Session> {
+fn free(db: &Db<'_>, id: &SessionId, now: Timestamp) -> Outcome<Session> {
     let session = sessions::find(db, id)?;
     let session = session.ok_or_else(|| Fault::Refused(DeleteError::Unknown(id.clone())))?;
     match sessions::current_lease(db, id)? {
@@ -159,35 +155,35 @@ fn free(db: &Connection, id: &SessionId, now: Timestamp) -> Outcome<Session> {
     }
 }
 
-fn wipe_transcript(db: &Connection, id: &SessionId) -> rusqlite::Result<u64> {
-    texts::wipe(db, "SELECT text FROM entries WHERE session = ?1", &[&id.as_str()])?;
-    Ok(changed(db.execute("DELETE FROM entries WHERE session = ?1", [id.as_str()])?))
+fn wipe_transcript(db: &Db<'_>, id: &SessionId) -> SqlResult<u64> {
+    texts::wipe(db, "SELECT text FROM entries WHERE session = ?1", params![id.as_str()])?;
+    Ok(changed(db.execute("DELETE FROM entries WHERE session = ?1", params![id.as_str()])?))
 }
 
 /// Wipes what the approvals in these rows show.
-fn wipe_approvals(db: &Connection, rows: &str, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
+fn wipe_approvals(db: &Db<'_>, rows: &str, values: &[&dyn ToValue]) -> SqlResult<()> {
     texts::wipe(db, &format!("SELECT text FROM approvals WHERE row IN ({rows})"), values)
 }
 
 /// INVARIANT (said): what is deleted is said before it is.
-fn say(db: &Connection, entry: NewAuditEntry) -> Outcome<()> {
+fn say(db: &Db<'_>, entry: NewAuditEntry) -> Outcome<()> {
     if entry.body.is_too_large() {
         let refused = AppendAuditError::TooLarge(entry.body.as_str().len());
         return Err(Fault::Refused(DeleteError::Unsaid(refused)));
     }
-    Ok(audit::say(db, entry)?)
+    Ok(db.say(entry)?)
 }
 
 fn changed(rows: usize) -> u64 {
     u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredSession> {
+fn stored(row: &Row<'_>) -> SqlResult<StoredSession> {
     Ok(StoredSession {
         id: id_column(row, "id")?,
         agent: id_column(row, "agent")?,
         updated_at: row.get("updated_at")?,
-        messages: row.get::<_, Count>("messages")?.0,
-        bytes: row.get::<_, Count>("bytes")?.0,
+        messages: row.get::<Count>("messages")?.0,
+        bytes: row.get::<Count>("bytes")?.0,
     })
 }

@@ -2,11 +2,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use backstop_hooks::{Json, OwnerId, RunId, SessionKey};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
-use super::database::Fault;
 use super::row::{AsJson, Count, Word, id as id_column};
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
 use crate::injections::checked;
 use crate::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_QUEUED_INJECTIONS, NewInjection, StoreError,
@@ -14,7 +12,7 @@ use crate::{
 };
 
 #[async_trait]
-impl InjectionStore for SqliteStore {
+impl<D: Driver> InjectionStore for SqlStore<D> {
     async fn enqueue_injection(
         &self,
         injection: NewInjection,
@@ -22,7 +20,7 @@ impl InjectionStore for SqliteStore {
     ) -> Result<Enqueued, EnqueueError> {
         let new = checked(injection)?;
         self.database
-            .write(move |db| {
+            .write(Area::Queues, move |db| {
                 if let Some(seq) = duplicate(db, &new, now)? {
                     return Ok(Enqueued::Duplicate(seq));
                 }
@@ -43,20 +41,19 @@ impl InjectionStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Vec<Injection>, StoreError> {
         let (key, run) = (key.clone(), run.clone());
-        let owners = serde_json::Value::from_iter(owners.iter().map(OwnerId::as_str)).to_string();
+        let owners = owners.clone();
         self.database
-            .write(move |db| {
-                db.prepare_cached("DELETE FROM injections WHERE taken_by IS NULL AND expires_at < ?1")?
-                    .execute([now])?;
-                let values = [key.as_str(), run.as_str(), owners.as_str()];
-                let sql = "UPDATE injections SET taken_by = ?2 WHERE session_key = ?1 AND taken_by IS NULL \
-                           AND owner IN (SELECT value FROM json_each(?3))";
-                db.prepare_cached(sql)?.execute(values)?;
-                let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 \
-                           AND owner IN (SELECT value FROM json_each(?3)) ORDER BY seq";
-                let mut statement = db.prepare_cached(sql)?;
-                let taken = statement.query_map(values, injection_of)?;
-                Ok(taken.collect::<Result<_, _>>()?)
+            .write(Area::Queues, move |db| {
+                let sql = "DELETE FROM injections WHERE taken_by IS NULL AND expires_at < ?1";
+                db.execute(sql, params![now])?;
+                let sql = "UPDATE injections SET taken_by = ?2 WHERE session_key = ?1 AND taken_by IS NULL AND owner = ?3";
+                for owner in &owners {
+                    db.execute(sql, params![key.as_str(), run.as_str(), owner.as_str()])?;
+                }
+                let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 ORDER BY seq";
+                let mut taken = db.all(sql, params![key.as_str(), run.as_str()], injection_of)?;
+                taken.retain(|injection| owners.contains(&injection.owner));
+                Ok(taken)
             })
             .await
     }
@@ -64,34 +61,34 @@ impl InjectionStore for SqliteStore {
     async fn confirm_injections(&self, run: &RunId) -> Result<usize, StoreError> {
         let run = run.clone();
         let sql = "DELETE FROM injections WHERE taken_by = ?1";
-        self.database.write(move |db| Ok(db.prepare_cached(sql)?.execute([run.as_str()])?)).await
+        self.database.write(Area::Queues, move |db| Ok(db.execute(sql, params![run.as_str()])?)).await
     }
 
     async fn give_back_injections(&self, run: &RunId) -> Result<usize, StoreError> {
         let run = run.clone();
         let sql = "UPDATE injections SET taken_by = NULL WHERE taken_by = ?1";
-        self.database.write(move |db| Ok(db.prepare_cached(sql)?.execute([run.as_str()])?)).await
+        self.database.write(Area::Queues, move |db| Ok(db.execute(sql, params![run.as_str()])?)).await
     }
 }
 
-fn duplicate(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<Option<u64>> {
+fn duplicate(db: &Db<'_>, new: &NewInjection, now: Timestamp) -> SqlResult<Option<u64>> {
     let Some(key) = &new.idempotency_key else { return Ok(None) };
     let sql = "SELECT seq FROM injections WHERE session_key = ?1 AND owner = ?2 AND idempotency_key = ?3 \
                AND (expires_at IS NULL OR expires_at >= ?4)";
     let values = params![new.session_key.as_str(), new.owner.as_str(), key, now];
-    let seq: Option<Count> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    let seq: Option<Count> = db.optional(sql, values, |row| row.get(0))?;
     Ok(seq.map(|seq| seq.0))
 }
 
-fn waiting(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<usize> {
+fn waiting(db: &Db<'_>, new: &NewInjection, now: Timestamp) -> SqlResult<usize> {
     let sql = "SELECT count(*) FROM injections WHERE session_key = ?1 AND owner = ?2 \
                AND (expires_at IS NULL OR expires_at >= ?3)";
     let values = params![new.session_key.as_str(), new.owner.as_str(), now];
-    let count: Count = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    let count: Count = db.one(sql, values, |row| row.get(0))?;
     Ok(usize::try_from(count.0).unwrap_or(usize::MAX))
 }
 
-fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Result<u64> {
+fn insert(db: &Db<'_>, new: &NewInjection, now: Timestamp) -> SqlResult<u64> {
     let sql = "INSERT INTO injections (session_key, owner, text, placement, idempotency_key, created_at, \
                expires_at, metadata) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING seq";
     let values = params![
@@ -104,20 +101,20 @@ fn insert(db: &Connection, new: &NewInjection, now: Timestamp) -> rusqlite::Resu
         new.ttl.map(|ttl| now.after(ttl)),
         new.metadata.as_ref().map(AsJson),
     ];
-    let seq: Count = db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    let seq: Count = db.one(sql, values, |row| row.get(0))?;
     Ok(seq.0)
 }
 
-fn injection_of(row: &Row<'_>) -> rusqlite::Result<Injection> {
+fn injection_of(row: &Row<'_>) -> SqlResult<Injection> {
     Ok(Injection {
-        seq: row.get::<_, Count>("seq")?.0,
+        seq: row.get::<Count>("seq")?.0,
         session_key: id_column(row, "session_key")?,
         owner: id_column(row, "owner")?,
         text: id_column(row, "text")?,
-        placement: row.get::<_, Word<_>>("placement")?.0,
+        placement: row.get::<Word<_>>("placement")?.0,
         idempotency_key: row.get("idempotency_key")?,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
-        metadata: row.get::<_, Option<AsJson<Json>>>("metadata")?.map(|metadata| metadata.0),
+        metadata: row.get::<Option<AsJson<Json>>>("metadata")?.map(|metadata| metadata.0),
     })
 }

@@ -1,19 +1,17 @@
 use async_trait::async_trait;
 use backstop_hooks::{RunId, SessionId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
-use super::database::Fault;
 use super::row::{Word, id as id_column};
 use super::sessions::has_session;
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
 use crate::{Run, RunEnd, RunError, RunOutcome, RunStore, StoreError, Timestamp};
 
 #[async_trait]
-impl RunStore for SqliteStore {
+impl<D: Driver> RunStore for SqlStore<D> {
     async fn start_run(&self, session: &SessionId, run: &RunId, now: Timestamp) -> Result<(), RunError> {
         let (session, run) = (session.clone(), run.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 if !has_session(db, &session)? {
                     return Err(Fault::Refused(RunError::UnknownSession(session)));
                 }
@@ -21,7 +19,7 @@ impl RunStore for SqliteStore {
                     return Err(Fault::Refused(RunError::Exists { session, run }));
                 }
                 let sql = "INSERT INTO runs (session, id, started_at) VALUES (?1, ?2, ?3)";
-                db.prepare_cached(sql)?.execute(params![session.as_str(), run.as_str(), now])?;
+                db.execute(sql, params![session.as_str(), run.as_str(), now])?;
                 Ok(())
             })
             .await
@@ -36,11 +34,11 @@ impl RunStore for SqliteStore {
     ) -> Result<bool, RunError> {
         let (session, run) = (session.clone(), run.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 let sql = "UPDATE runs SET ended_at = ?3, outcome = ?4 \
                            WHERE session = ?1 AND id = ?2 AND ended_at IS NULL";
                 let values = params![session.as_str(), run.as_str(), now, Word(outcome)];
-                let ended = db.prepare_cached(sql)?.execute(values)?;
+                let ended = db.execute(sql, values)?;
                 if ended == 0 && find(db, &session, &run)?.is_none() {
                     return Err(Fault::Refused(RunError::Unknown { session, run }));
                 }
@@ -59,20 +57,18 @@ impl RunStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM runs WHERE session = ?1 AND ended_at IS NULL ORDER BY row";
-                let mut statement = db.prepare_cached(sql)?;
-                let runs = statement.query_map([session.as_str()], run_of)?;
-                Ok(runs.collect::<Result<_, _>>()?)
+                Ok(db.all(sql, params![session.as_str()], run_of)?)
             })
             .await
     }
 }
 
-fn find(db: &Connection, session: &SessionId, run: &RunId) -> rusqlite::Result<Option<Run>> {
+fn find(db: &Db<'_>, session: &SessionId, run: &RunId) -> SqlResult<Option<Run>> {
     let sql = "SELECT * FROM runs WHERE session = ?1 AND id = ?2";
-    db.prepare_cached(sql)?.query_row([session.as_str(), run.as_str()], run_of).optional()
+    db.optional(sql, params![session.as_str(), run.as_str()], run_of)
 }
 
-fn run_of(row: &Row<'_>) -> rusqlite::Result<Run> {
+fn run_of(row: &Row<'_>) -> SqlResult<Run> {
     let at: Option<Timestamp> = row.get("ended_at")?;
     let outcome: Option<Word<RunOutcome>> = row.get("outcome")?;
     Ok(Run {

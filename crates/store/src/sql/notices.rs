@@ -1,9 +1,8 @@
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest};
-use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
 use super::row::{Word, id as id_column, limit as limit_of};
+use super::{Area, Driver, Row, SqlResult, SqlStore, params};
 use crate::notices::kept_reference;
 use crate::{ANSWERABLE, ActionHandle, Addressee, NoticeStore, SentNotice, StoreError, Timestamp};
 
@@ -12,7 +11,7 @@ const UNTOLD: &str = "status = 'pending' AND NOT EXISTS (SELECT 1 FROM notices W
                       AND surface = ?1 AND place = ?2 AND (reference IS NOT NULL OR held_until > ?3))";
 
 #[async_trait]
-impl NoticeStore for SqliteStore {
+impl<D: Driver> NoticeStore for SqlStore<D> {
     async fn untold_approvals(
         &self,
         to: &Addressee,
@@ -24,10 +23,7 @@ impl NoticeStore for SqliteStore {
             .read(move |db| {
                 let sql =
                     format!("SELECT id FROM approvals WHERE {UNTOLD} ORDER BY expires_at, row LIMIT ?4");
-                let mut statement = db.prepare_cached(&sql)?;
-                let values = params![to.surface, to.place, now, limit];
-                let approvals = statement.query_map(values, |row| id_column(row, "id"))?;
-                Ok(approvals.collect::<rusqlite::Result<_>>()?)
+                Ok(db.all(&sql, params![to.surface, to.place, now, limit], |row| id_column(row, "id"))?)
             })
             .await
     }
@@ -42,13 +38,14 @@ impl NoticeStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (approval, to, holder) = (approval.clone(), to.clone(), holder.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO notices (approval, surface, place, holder, held_until) \
                            SELECT ?1, ?2, ?3, ?4, ?5 FROM approvals WHERE id = ?1 AND status = 'pending' \
-                           ON CONFLICT DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until \
-                           WHERE reference IS NULL AND (held_until <= ?6 OR holder = excluded.holder)";
+                           ON CONFLICT (approval, surface, place) DO UPDATE \
+                           SET holder = excluded.holder, held_until = excluded.held_until WHERE notices.reference IS NULL \
+                           AND (notices.held_until <= ?6 OR notices.holder = excluded.holder)";
                 let values = params![approval.as_str(), to.surface, to.place, holder, until, now];
-                Ok(db.prepare_cached(sql)?.execute(values)? == 1)
+                Ok(db.execute(sql, values)? == 1)
             })
             .await
     }
@@ -62,11 +59,11 @@ impl NoticeStore for SqliteStore {
         let (approval, to) = (approval.clone(), to.clone());
         let reference = kept_reference(reference).to_owned();
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "UPDATE notices SET reference = ?4, held_until = 0 \
                            WHERE approval = ?1 AND surface = ?2 AND place = ?3 AND reference IS NULL";
                 let values = params![approval.as_str(), to.surface, to.place, reference];
-                db.prepare_cached(sql)?.execute(values)?;
+                db.execute(sql, values)?;
                 Ok(())
             })
             .await
@@ -84,9 +81,7 @@ impl NoticeStore for SqliteStore {
                 let sql = "SELECT approval, surface, place, reference FROM notices JOIN approvals ON id = approval \
                            WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 AND held_until <= ?2 \
                            AND status <> 'pending' LIMIT ?3";
-                let mut statement = db.prepare_cached(sql)?;
-                let found = statement.query_map(params![surface, now, limit], sent)?;
-                Ok(found.collect::<rusqlite::Result<_>>()?)
+                Ok(db.all(sql, params![surface, now, limit], sent)?)
             })
             .await
     }
@@ -100,14 +95,14 @@ impl NoticeStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (notice, holder) = (notice.clone(), holder.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "UPDATE notices SET holder = ?4, held_until = ?5 \
                            WHERE approval = ?1 AND surface = ?2 AND place = ?3 \
                            AND withdrawn = 0 AND (held_until <= ?6 OR holder = ?4)";
                 let SentNotice { approval, addressee, .. } = &notice;
                 let values =
                     params![approval.as_str(), addressee.surface, addressee.place, holder, until, now];
-                Ok(db.prepare_cached(sql)?.execute(values)? == 1)
+                Ok(db.execute(sql, values)? == 1)
             })
             .await
     }
@@ -115,12 +110,12 @@ impl NoticeStore for SqliteStore {
     async fn withdrawn_notice(&self, notice: &SentNotice) -> Result<(), StoreError> {
         let notice = notice.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql =
                     "UPDATE notices SET withdrawn = 1 WHERE approval = ?1 AND surface = ?2 AND place = ?3";
                 let SentNotice { approval, addressee, .. } = &notice;
                 let values = params![approval.as_str(), addressee.surface, addressee.place];
-                db.prepare_cached(sql)?.execute(values)?;
+                db.execute(sql, values)?;
                 Ok(())
             })
             .await
@@ -133,22 +128,21 @@ impl NoticeStore for SqliteStore {
                 let sql = "SELECT * FROM notices WHERE approval = ?1 AND surface = ?2 AND place = ?3 \
                            AND reference IS NOT NULL";
                 let values = params![approval.as_str(), to.surface, to.place];
-                Ok(db.prepare_cached(sql)?.query_row(values, sent).optional()?)
+                Ok(db.optional(sql, values, sent)?)
             })
             .await
     }
 
     async fn add_handles(&self, handles: Vec<ActionHandle>, now: Timestamp) -> Result<(), StoreError> {
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let old = now.before(ANSWERABLE);
-                db.prepare_cached("DELETE FROM action_handles WHERE expires_at < ?1")?.execute([old])?;
+                db.execute("DELETE FROM action_handles WHERE expires_at < ?1", params![old])?;
                 let sql =
                     "INSERT INTO action_handles (hash, approval, digest, decision, surface, place, expires_at) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-                let mut statement = db.prepare_cached(sql)?;
                 for handle in &handles {
-                    statement.execute(params![
+                    db.execute(sql, params![
                         handle.hash.to_string(),
                         handle.approval.as_str(),
                         handle.digest.to_string(),
@@ -168,7 +162,7 @@ impl NoticeStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM action_handles WHERE hash = ?1";
-                Ok(db.prepare_cached(sql)?.query_row([hash], known).optional()?)
+                Ok(db.optional(sql, params![hash], known)?)
             })
             .await
     }
@@ -176,12 +170,12 @@ impl NoticeStore for SqliteStore {
     async fn use_handle(&self, hash: &Digest, who: &str, now: Timestamp) -> Result<bool, StoreError> {
         let (hash, who) = (hash.to_string(), who.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO handle_uses (hash, who, used_at) SELECT hash, ?2, ?3 FROM action_handles \
                            WHERE hash = ?1 AND expires_at >= ?3 \
                            AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending') \
                            ON CONFLICT DO NOTHING";
-                Ok(db.prepare_cached(sql)?.execute(params![hash, who, now])? == 1)
+                Ok(db.execute(sql, params![hash, who, now])? == 1)
             })
             .await
     }
@@ -195,11 +189,11 @@ impl NoticeStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (surface, id) = (surface.to_owned(), id.to_owned());
         self.database
-            .write(move |db| {
-                db.prepare_cached("DELETE FROM surface_deliveries WHERE until < ?1")?.execute([now])?;
+            .write(Area::Questions, move |db| {
+                db.execute("DELETE FROM surface_deliveries WHERE until < ?1", params![now])?;
                 let sql = "INSERT INTO surface_deliveries (surface, id, until) VALUES (?1, ?2, ?3) \
                            ON CONFLICT DO NOTHING";
-                Ok(db.prepare_cached(sql)?.execute(params![surface, id, until])? == 1)
+                Ok(db.execute(sql, params![surface, id, until])? == 1)
             })
             .await
     }
@@ -213,36 +207,36 @@ impl NoticeStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (surface, holder) = (surface.to_owned(), holder.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO surface_leases (surface, holder, until) VALUES (?1, ?2, ?3) \
-                           ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until \
-                           WHERE holder = excluded.holder OR surface_leases.until <= ?4";
-                Ok(db.prepare_cached(sql)?.execute(params![surface, holder, until, now])? == 1)
+                           ON CONFLICT (surface) DO UPDATE SET holder = excluded.holder, until = excluded.until \
+                           WHERE surface_leases.holder = excluded.holder OR surface_leases.until <= ?4";
+                Ok(db.execute(sql, params![surface, holder, until, now])? == 1)
             })
             .await
     }
 }
 
-fn addressee(row: &Row<'_>) -> rusqlite::Result<Addressee> {
+fn addressee(row: &Row<'_>) -> SqlResult<Addressee> {
     Ok(Addressee { surface: row.get("surface")?, place: row.get("place")? })
 }
 
-fn sent(row: &Row<'_>) -> rusqlite::Result<SentNotice> {
+fn sent(row: &Row<'_>) -> SqlResult<SentNotice> {
     let approval = id_column(row, "approval")?;
     Ok(SentNotice { approval, addressee: addressee(row)?, reference: row.get("reference")? })
 }
 
-fn known(row: &Row<'_>) -> rusqlite::Result<ActionHandle> {
+fn known(row: &Row<'_>) -> SqlResult<ActionHandle> {
     Ok(ActionHandle {
         hash: digest(row, "hash")?,
         approval: id_column(row, "approval")?,
         digest: digest(row, "digest")?,
-        decision: row.get::<_, Word<_>>("decision")?.0,
+        decision: row.get::<Word<_>>("decision")?.0,
         addressee: addressee(row)?,
         expires_at: row.get("expires_at")?,
     })
 }
 
-fn digest(row: &Row<'_>, column: &str) -> rusqlite::Result<Digest> {
-    row.get::<_, Word<Digest>>(column).map(|digest| digest.0)
+fn digest(row: &Row<'_>, column: &str) -> SqlResult<Digest> {
+    row.get::<Word<Digest>>(column).map(|digest| digest.0)
 }

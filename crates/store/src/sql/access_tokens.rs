@@ -1,27 +1,26 @@
+use std::ops::ControlFlow;
+
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
 use serde_json::Value;
 
-use super::database::Fault;
 use super::row::{AsJson, json, limit as limit_of};
-use super::{SqliteStore, audit};
+use super::{Area, Db, Driver, Fault, Row, SqlError, SqlResult, SqlStore, ToValue, params};
 use crate::{
     AccessToken, AccessTokenId, AccessTokenList, AccessTokenStore, AddAccessTokenError, MAX_ACCESS_TOKENS,
     NewAccessToken, StoreError, Timestamp, UnreadableAccessToken, answered,
 };
 
 #[async_trait]
-impl AccessTokenStore for SqliteStore {
+impl<D: Driver> AccessTokenStore for SqlStore<D> {
     async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError> {
-        self.database.write(move |db| add(db, made)).await
+        self.database.write(Area::Tokens, move |db| add(db, made)).await
     }
 
     async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError> {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM access_tokens ORDER BY row DESC LIMIT ?1";
-                let mut statement = db.prepare_cached(sql)?;
-                Ok(listed(statement.query([limit_of(limit)])?)?)
+                Ok(listed(db, sql, params![limit_of(limit)])?)
             })
             .await
     }
@@ -30,8 +29,7 @@ impl AccessTokenStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
-                let mut statement = db.prepare_cached(sql)?;
-                Ok(listed(statement.query([now])?)?)
+                Ok(listed(db, sql, params![now])?)
             })
             .await
     }
@@ -44,13 +42,12 @@ impl AccessTokenStore for SqliteStore {
     ) -> Result<Option<AccessToken>, StoreError> {
         let (id, by) = (id.clone(), by.to_owned());
         self.database
-            .write(move |db| {
+            .write(Area::Tokens, move |db| {
                 let sql = "UPDATE access_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL \
                            RETURNING *";
-                let revoked =
-                    db.prepare_cached(sql)?.query_row(params![id.as_str(), now], token_of).optional()?;
+                let revoked = db.optional(sql, params![id.as_str(), now], token_of)?;
                 if let Some(token) = revoked {
-                    audit::say(db, answered::token_revoked(&token, &by, now))?;
+                    db.say(answered::token_revoked(&token, &by, now))?;
                     return Ok(Some(token));
                 }
                 Ok(find(db, &id)?)
@@ -60,11 +57,11 @@ impl AccessTokenStore for SqliteStore {
 
     async fn note_access_tokens(&self, used: Vec<(AccessTokenId, Timestamp)>) -> Result<(), StoreError> {
         self.database
-            .write(move |db| {
-                let sql = "UPDATE access_tokens SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1";
-                let mut statement = db.prepare_cached(sql)?;
+            .write(Area::Tokens, move |db| {
+                let sql = "UPDATE access_tokens SET last_used_at = ?2 WHERE id = ?1 \
+                           AND (last_used_at IS NULL OR last_used_at < ?2)";
                 for (id, at) in &used {
-                    statement.execute(params![id.as_str(), at])?;
+                    db.execute(sql, params![id.as_str(), at])?;
                 }
                 Ok(())
             })
@@ -72,13 +69,13 @@ impl AccessTokenStore for SqliteStore {
     }
 }
 
-fn add(db: &Connection, made: NewAccessToken) -> Result<AccessToken, Fault<AddAccessTokenError>> {
+fn add(db: &Db<'_>, made: NewAccessToken) -> Result<AccessToken, Fault<AddAccessTokenError>> {
     if !made.is_sound() {
         return Err(Fault::Refused(AddAccessTokenError::Mixed));
     }
     let now = made.created_at;
     let sql = "SELECT count(*) FROM access_tokens WHERE revoked_at IS NULL AND ends_at > ?1";
-    let counting: i64 = db.prepare_cached(sql)?.query_row([now], |row| row.get(0))?;
+    let counting: i64 = db.one(sql, params![now], |row| row.get(0))?;
     if counting >= limit_of(MAX_ACCESS_TOKENS) {
         return Err(Fault::Refused(AddAccessTokenError::TooMany));
     }
@@ -88,44 +85,45 @@ fn add(db: &Connection, made: NewAccessToken) -> Result<AccessToken, Fault<AddAc
             let (holder, id) = (made.holder(), replaced.id.clone());
             return Err(Fault::Refused(AddAccessTokenError::NothingToReplace { holder, id }));
         }
-        let sql = "UPDATE access_tokens SET ends_at = min(ends_at, ?2) WHERE id = ?1";
-        db.prepare_cached(sql)?.execute(params![replaced.id.as_str(), replaced.ends_at])?;
+        let sql = "UPDATE access_tokens SET ends_at = ?2 WHERE id = ?1 AND ends_at > ?2";
+        db.execute(sql, params![replaced.id.as_str(), replaced.ends_at])?;
     }
     let token = AccessToken::new(made);
     let sql = "INSERT INTO access_tokens (id, made, ends_at) VALUES (?1, ?2, ?3)";
     let values = params![token.made.id.as_str(), AsJson(&token.made), token.ends_at];
-    db.prepare_cached(sql)?.execute(values)?;
-    audit::say(db, answered::token_created(&token))?;
+    db.execute(sql, values)?;
+    db.say(answered::token_created(&token))?;
     Ok(token)
 }
 
-fn find(db: &Connection, id: &AccessTokenId) -> rusqlite::Result<Option<AccessToken>> {
+fn find(db: &Db<'_>, id: &AccessTokenId) -> SqlResult<Option<AccessToken>> {
     let sql = "SELECT * FROM access_tokens WHERE id = ?1";
-    db.prepare_cached(sql)?.query_row([id.as_str()], token_of).optional()
+    db.optional(sql, params![id.as_str()], token_of)
 }
 
 /// The tokens of these rows. A row that holds something else is told apart, and an error of the database is one.
-fn listed(mut rows: Rows<'_>) -> rusqlite::Result<AccessTokenList> {
+fn listed(db: &Db<'_>, sql: &str, values: &[&dyn ToValue]) -> SqlResult<AccessTokenList> {
     let mut list = AccessTokenList::default();
-    while let Some(row) = rows.next()? {
+    db.each(sql, values, |row| {
         match token_of(row) {
             Ok(token) => list.tokens.push(token),
             Err(_) => list.unreadable.push(UnreadableAccessToken {
-                id: row.get::<_, String>("id").ok().map(AccessTokenId::from),
+                id: row.get::<String>("id").ok().map(AccessTokenId::from),
                 agent: json::<Value>(row, "made")
                     .ok()
                     .and_then(|made| Some(made.get("agent")?.as_str()?.into())),
             }),
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(list)
 }
 
-fn token_of(row: &Row<'_>) -> rusqlite::Result<AccessToken> {
+fn token_of(row: &Row<'_>) -> SqlResult<AccessToken> {
     let made: NewAccessToken = json(row, "made")?;
     // What would be both an agent's and a person's was not made here.
-    if row.get_ref("id")?.as_str().ok() != Some(made.id.as_str()) || !made.is_sound() {
-        return Err(rusqlite::Error::InvalidQuery);
+    if row.get::<String>("id")? != made.id.as_str() || !made.is_sound() {
+        return Err(SqlError::Unreadable);
     }
     Ok(AccessToken {
         made,

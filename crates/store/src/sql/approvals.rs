@@ -1,20 +1,15 @@
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
-use rusqlite::{Connection, Row, ToSql, params};
 
-use super::SqliteStore;
-use super::database::Fault;
-use super::in_place::PLACE;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
-use super::votes::{self, VOTES};
-use super::{audit, lookout, texts};
+use super::votes;
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, texts};
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
+use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
     AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview,
@@ -26,7 +21,7 @@ use crate::{
 const MOST_WIPED: usize = 64;
 
 #[async_trait]
-impl ApprovalStore for SqliteStore {
+impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn file_approval(
         &self,
         request: NewApproval,
@@ -95,17 +90,14 @@ impl ApprovalStore for SqliteStore {
         self.database
             .read(move |db| {
                 let count = format!("SELECT count(*) FROM approvals WHERE {OPEN}");
-                let all: i64 = db.prepare_cached(&count)?.query_row([until], |row| row.get(0))?;
+                let all: i64 = db.one(&count, params![until], |row| row.get(0))?;
                 // By numbers alone at first: what people are shown of them is large.
                 let clause = format!(
                     "WHERE row IN (SELECT row FROM approvals WHERE {OPEN} ORDER BY {IN_ORDER} LIMIT ?2 OFFSET ?3) \
                      ORDER BY {IN_ORDER}"
                 );
-                let sql = select_sql(&clause);
-                let mut found = db.prepare_cached(&sql)?;
-                let values: &[&dyn ToSql] = &[&until, &limit, &skip];
-                let records = found.query_map(values, |row| record(row).map(ApprovalRecord::listed))?;
-                let records = records.collect::<rusqlite::Result<_>>()?;
+                let sql = select_sql(db, &clause);
+                let records = db.all(&sql, params![until, limit, skip], |row| record(row).map(ApprovalRecord::listed))?;
                 Ok(OpenApprovals { records, all: usize::try_from(all).unwrap_or_default() })
             })
             .await
@@ -117,7 +109,7 @@ impl ApprovalStore for SqliteStore {
                 let sql = "SELECT (SELECT count(*) FROM approvals WHERE status = 'pending'), \
                            (SELECT coalesce(max(row), 0) FROM approvals) \
                            + (SELECT coalesce(max(change), 0) FROM approval_changes)";
-                Ok(db.prepare_cached(sql)?.query_row([], |row| {
+                Ok(db.one(sql, params![], |row| {
                     let (waiting, mark): (i64, i64) = (row.get(0)?, row.get(1)?);
                     Ok(Overview {
                         waiting: usize::try_from(waiting).unwrap_or_default(),
@@ -133,7 +125,7 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
-        let step = move |db: &Connection, record: &ApprovalRecord| {
+        let step = move |db: &Db<'_>, record: &ApprovalRecord| {
             let answer = PersonsAnswer { by: votes::vouched(db, answer.by)?, ..answer };
             Ok(machine::resolve(record, &answer))
         };
@@ -160,7 +152,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         let (session, run) = (session.clone(), run.clone());
-        let changed = self.database.write(move |db| {
+        let changed = self.database.write(Area::Questions, move |db| {
             let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
             let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
             Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
@@ -175,7 +167,7 @@ impl ApprovalStore for SqliteStore {
         if found?.is_empty() {
             return Ok(Vec::new());
         }
-        let changed = self.database.write(move |db| {
+        let changed = self.database.write(Area::Questions, move |db| {
             let due = due(db, now)?;
             Ok(step_all(db, due, |record| machine::expire(record, now))?)
         });
@@ -199,7 +191,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
         let digest = *digest;
-        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::consume(record, &digest, now));
+        let step = move |_: &Db<'_>, record: &ApprovalRecord| Ok(machine::consume(record, &digest, now));
         let stepped: Result<_, ConsumeError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ConsumeError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -212,7 +204,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ConsumeError> {
         let (of, digest) = (id.clone(), *digest);
-        let taken = self.database.erase::<_, StoreError>(move |db| {
+        let taken = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
             let Step { next, answer, .. } = machine::take_given(&record, &digest, now);
             let mut taken = record.clone();
@@ -236,7 +228,7 @@ impl ApprovalStore for SqliteStore {
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
         let by = by.clone();
-        let step = move |db: &Connection, record: &ApprovalRecord| {
+        let step = move |db: &Db<'_>, record: &ApprovalRecord| {
             Ok(machine::allow_later(record, &votes::vouched(db, by)?, ttl, now))
         };
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
@@ -250,7 +242,7 @@ impl ApprovalStore for SqliteStore {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<ApprovalRecord, ResolveError> {
-        let step = move |_: &Connection, record: &ApprovalRecord| Ok(machine::keep(record, ttl, now));
+        let step = move |_: &Db<'_>, record: &ApprovalRecord| Ok(machine::keep(record, ttl, now));
         let stepped: Result<_, ResolveError> = self.step(id, step).await;
         let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         answer.map(|()| record)
@@ -263,7 +255,7 @@ impl ApprovalStore for SqliteStore {
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let scope = scope.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 let clause = "WHERE status = 'allowed' AND digest = ?1 ORDER BY row";
                 for mut record in select(db, clause, &[&scope.digest.to_string()])? {
                     let Step { next, answer, .. } = machine::take(&record, &scope, now);
@@ -282,9 +274,9 @@ impl ApprovalStore for SqliteStore {
         id: &ApprovalId,
         until: Timestamp,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
-        let watch = || match self.path() {
-            Some(path) if self.seats.wants_watch() => self.look_out(path),
-            _ => Ok(()),
+        let watch = || match self.seats.wants_watch() {
+            true => self.database.watch(&self.seats).inspect_err(|_| self.seats.lose_watch()),
+            false => Ok(()),
         };
         wait::wait_answered(self, &self.seats, id, Timestamp::now().until(until), watch).await
     }
@@ -308,24 +300,19 @@ const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'd
                               OR (status IN ('unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
                               AND expires_at < ?1)) LIMIT ?2";
 
-impl SqliteStore {
+#[expect(private_bounds, reason = "there are no drivers but our own")]
+impl<D: Driver> SqlStore<D> {
     /// Wipes arguments that nobody needs to be shown any more.
     async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
         let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
         let sql = format!("SELECT id FROM approvals {PAST_ANSWERING}");
-        let past: Result<Vec<String>, StoreError> = self
-            .database
-            .read(move |db| {
-                let mut statement = db.prepare_cached(&sql)?;
-                let ids = statement.query_map(params![before, most], |row| row.get(0))?;
-                Ok(ids.collect::<Result<_, _>>()?)
-            })
-            .await;
+        let past: Result<Vec<String>, StoreError> =
+            self.database.read(move |db| Ok(db.all(&sql, params![before, most], |row| row.get(0))?)).await;
         let past = past?;
         if past.is_empty() {
             return Ok(());
         }
-        let wiped = self.database.erase::<_, StoreError>(move |db| {
+        let wiped = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             for id in past {
                 let Some(mut record) = find(db, &id.into())? else { continue };
                 if machine::is_past_answering(&record, now) {
@@ -345,7 +332,7 @@ impl SqliteStore {
         change: impl FnOnce(&mut NewApproval) + Send + 'static,
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let id = id.clone();
-        let rewritten = self.database.erase::<_, StoreError>(move |db| {
+        let rewritten = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
             let Some(mut record) = find(db, &id)? else { return Ok(None) };
             change(&mut record.request);
             rewrite(db, &record)?;
@@ -364,7 +351,7 @@ impl SqliteStore {
         let (agent, most) = (request.agent.clone(), self.most_questions);
         let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
             .database
-            .write(move |db| {
+            .write(Area::Questions, move |db| {
                 if let ApprovalState::Unattended { .. } = state {
                     let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
                     let (digest, session) = (request.digest.to_string(), request.session.as_str());
@@ -379,7 +366,7 @@ impl SqliteStore {
                 if let Some(most) = most
                     && !make_room(db, most)?
                 {
-                    let full = StoreError::because(PLACE, StoreErrorKind::Full, "too many questions wait: answer or cancel some");
+                    let full = StoreError::because(MEMORY, StoreErrorKind::Full, "too many questions wait: answer or cancel some");
                     return Err(Fault::Refused(full.into()));
                 }
                 let (id, code) = (code::random_id(), free_code(db)?);
@@ -395,14 +382,14 @@ impl SqliteStore {
     async fn step<T, E>(
         &self,
         id: &ApprovalId,
-        step: impl FnOnce(&Connection, &ApprovalRecord) -> rusqlite::Result<Step<T>> + Send + 'static,
+        step: impl FnOnce(&Db<'_>, &ApprovalRecord) -> SqlResult<Step<T>> + Send + 'static,
     ) -> Result<Option<(ApprovalRecord, T)>, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let of = id.clone();
-        let stepped = self.database.write(move |db| {
+        let stepped = self.database.write(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
             let Step { vote, next, given, answer } = step(db, &record)?;
             if let Some(voted) = vote {
@@ -429,49 +416,40 @@ impl SqliteStore {
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         changed.inspect(|changed| changed.iter().for_each(|record| self.seats.wake(&record.id)))
     }
-
-    /// Looks for answers of other processes from now on, as long as somebody waits. Only a file has other processes.
-    fn look_out(&self, path: &Path) -> Result<(), StoreError> {
-        lookout::start(path.to_path_buf(), Arc::clone(&self.seats)).map_err(|error| {
-            self.seats.lose_watch();
-            StoreError::because(&path.display().to_string(), StoreErrorKind::Stopped, error)
-        })
-    }
 }
 
 /// Writes the request of a record anew, and wipes what it said before.
-fn rewrite(db: &Connection, record: &ApprovalRecord) -> rusqlite::Result<()> {
+fn rewrite(db: &Db<'_>, record: &ApprovalRecord) -> SqlResult<()> {
     texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&record.id.as_str()])?;
     let json = to_json(&record.request)?;
     let sql = "UPDATE approvals SET text = ?2, has_arguments = ?3 WHERE id = ?1";
-    let has_arguments = record.request.has_arguments();
-    db.prepare_cached(sql)?.execute(params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
+    let has_arguments = i64::from(record.request.has_arguments());
+    db.execute(sql, params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
     Ok(())
 }
 
 /// Forgets the oldest question that is over, if there are as many as may be. Returns whether there is room for one more.
-fn make_room(db: &Connection, most: u64) -> rusqlite::Result<bool> {
-    let count: Count =
-        db.prepare_cached("SELECT count(*) FROM approvals")?.query_row([], |row| row.get(0))?;
+fn make_room(db: &Db<'_>, most: u64) -> SqlResult<bool> {
+    let count: Count = db.one("SELECT count(*) FROM approvals", &[], |row| row.get(0))?;
     if count.0 < most {
         return Ok(true);
     }
     let sql = "DELETE FROM approvals WHERE row = \
                (SELECT row FROM approvals WHERE status NOT IN ('pending', 'allowed') ORDER BY row LIMIT 1)";
-    Ok(db.prepare_cached(sql)?.execute([])? > 0)
+    Ok(db.execute(sql, &[])? > 0)
 }
 
-fn free_code(db: &Connection) -> rusqlite::Result<String> {
+fn free_code(db: &Db<'_>) -> SqlResult<String> {
     loop {
         let code = code::random_code();
-        if !db.prepare_cached("SELECT 1 FROM approvals WHERE code = ?1")?.exists([&code])? {
+        if !db.exists("SELECT 1 FROM approvals WHERE code = ?1", params![&code])? {
             return Ok(code);
         }
     }
 }
 
 /// The questions whose last moment has passed, by [`NewApproval::is_over`].
-fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>> {
+fn due(db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<ApprovalRecord>> {
     let uptime = Uptime::now();
     let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
     let clause = "WHERE status = 'pending' \
@@ -479,56 +457,59 @@ fn due(db: &Connection, now: Timestamp) -> rusqlite::Result<Vec<ApprovalRecord>>
     select(db, clause, &[&now, &boot, &at.map(Count)])
 }
 
-fn insert(db: &Connection, record: &ApprovalRecord, request: &str) -> rusqlite::Result<()> {
+fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> {
     let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state, \
                deadline_boot, deadline_at, agent, created_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let (boot, at) = record.request.deadline.as_ref().map(Uptime::parts).unzip();
-    db.prepare_cached(sql)?.execute(params![
-        record.id.as_str(),
-        record.code,
-        record.request.session.as_str(),
-        record.request.run.as_ref().map(RunId::as_str),
-        record.request.digest.to_string(),
-        record.request.expires_at,
-        Word(record.state.status()),
-        texts::put(db, request)?,
-        AsJson(&record.state),
-        boot,
-        at.map(Count),
-        record.request.agent.as_str(),
-        record.request.created_at,
-    ])?;
+    db.execute(
+        sql,
+        params![
+            record.id.as_str(),
+            record.code,
+            record.request.session.as_str(),
+            record.request.run.as_ref().map(RunId::as_str),
+            record.request.digest.to_string(),
+            record.request.expires_at,
+            Word(record.state.status()),
+            texts::put(db, request)?,
+            AsJson(&record.state),
+            boot,
+            at.map(Count),
+            record.request.agent.as_str(),
+            record.request.created_at,
+        ],
+    )?;
     Ok(())
 }
 
-fn find(db: &Connection, id: &ApprovalId) -> rusqlite::Result<Option<ApprovalRecord>> {
+fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
     Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
 }
 
-fn select(db: &Connection, clause: &str, values: &[&dyn ToSql]) -> rusqlite::Result<Vec<ApprovalRecord>> {
-    db.prepare_cached(&select_sql(clause))?.query_map(values, record)?.collect()
+fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
+    db.all(&select_sql(db, clause), values, record)
 }
 
-fn select_sql(clause: &str) -> String {
-    format!("SELECT *, {VOTES} AS votes FROM approvals JOIN texts ON text_id = text {clause}")
+fn select_sql(db: &Db<'_>, clause: &str) -> String {
+    format!("SELECT *, {} AS votes FROM approvals JOIN texts ON text_id = text {clause}", db.votes())
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<ApprovalRecord> {
+fn record(row: &Row<'_>) -> SqlResult<ApprovalRecord> {
     Ok(ApprovalRecord {
         id: id_column(row, "id")?,
         code: row.get("code")?,
         request: json(row, "body")?,
         state: json(row, "state")?,
-        votes: json(row, "votes")?,
+        votes: votes::of(row)?,
     })
 }
 
 fn step_all(
-    db: &Connection,
+    db: &Db<'_>,
     records: Vec<ApprovalRecord>,
     step: impl Fn(&ApprovalRecord) -> Step<()>,
-) -> rusqlite::Result<Vec<ApprovalRecord>> {
+) -> SqlResult<Vec<ApprovalRecord>> {
     let mut changed = Vec::new();
     for mut record in records {
         if let Some(next) = step(&record).next {
@@ -539,13 +520,13 @@ fn step_all(
     Ok(changed)
 }
 
-fn change(db: &Connection, record: &mut ApprovalRecord, next: ApprovalState) -> rusqlite::Result<()> {
+fn change(db: &Db<'_>, record: &mut ApprovalRecord, next: ApprovalState) -> SqlResult<()> {
     let status = next.status();
     if let Some(entry) = answered::answer(record, &next) {
-        audit::say(db, entry)?;
+        db.say(entry)?;
     }
     let sql = "UPDATE approvals SET status = ?2, state = ?3 WHERE id = ?1";
-    db.prepare_cached(sql)?.execute(params![record.id.as_str(), Word(status), AsJson(&next)])?;
+    db.execute(sql, params![record.id.as_str(), Word(status), AsJson(&next)])?;
     record.state = next;
     Ok(())
 }

@@ -1,13 +1,12 @@
 use async_trait::async_trait;
 use backstop_hooks::{RunId, SessionId, ToolCallId};
-use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::SqliteStore;
 use super::row::{AsJson, json};
+use super::{Area, Db, Driver, SqlResult, SqlStore, params};
 use crate::{DecisionStore, StoreError, Timestamp, ToolDecision};
 
 #[async_trait]
-impl DecisionStore for SqliteStore {
+impl<D: Driver> DecisionStore for SqlStore<D> {
     async fn put_decisions(
         &self,
         session: &SessionId,
@@ -17,14 +16,15 @@ impl DecisionStore for SqliteStore {
     ) -> Result<(), StoreError> {
         let (session, run) = (session.clone(), run.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Decisions, move |db| {
                 for (call, decision) in decisions {
                     if find(db, &session, &run, &call)?.is_none_or(|known| known.yields_to(&decision)) {
-                        let sql = "INSERT OR REPLACE INTO decisions (session, run, call, decision, decided_at) \
-                                   VALUES (?1, ?2, ?3, ?4, ?5)";
+                        let sql = "INSERT INTO decisions (session, run, call, decision, decided_at) \
+                                   VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (session, run, call) DO UPDATE \
+                                   SET decision = excluded.decision, decided_at = excluded.decided_at";
                         let values =
                             params![session.as_str(), run.as_str(), call.as_str(), AsJson(&decision), now];
-                        db.prepare_cached(sql)?.execute(values)?;
+                        db.execute(sql, values)?;
                     }
                 }
                 Ok(())
@@ -54,19 +54,16 @@ impl DecisionStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT decision FROM decisions WHERE call = ?1 AND decided_at >= ?2 \
-                           ORDER BY json_extract(decision, '$.decision') = 'deny' DESC LIMIT 1";
-                let found = db
-                    .prepare_cached(sql)?
-                    .query_row(params![call.as_str(), since], |row| json(row, "decision"));
-                Ok(found.optional()?)
+                           ORDER BY decision ->> 'decision' = 'deny' DESC LIMIT 1";
+                Ok(db.optional(sql, params![call.as_str(), since], |row| json(row, "decision"))?)
             })
             .await
     }
 
     async fn prune_decisions(&self, before: Timestamp) -> Result<usize, StoreError> {
         self.database
-            .write(move |db| {
-                Ok(db.prepare_cached("DELETE FROM decisions WHERE decided_at < ?1")?.execute([before])?)
+            .write(Area::Decisions, move |db| {
+                Ok(db.execute("DELETE FROM decisions WHERE decided_at < ?1", params![before])?)
             })
             .await
     }
@@ -74,22 +71,17 @@ impl DecisionStore for SqliteStore {
     async fn clear_decisions(&self, session: &SessionId, run: &RunId) -> Result<(), StoreError> {
         let (session, run) = (session.clone(), run.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Decisions, move |db| {
                 let sql = "DELETE FROM decisions WHERE session = ?1 AND run = ?2";
-                db.prepare_cached(sql)?.execute([session.as_str(), run.as_str()])?;
+                db.execute(sql, params![session.as_str(), run.as_str()])?;
                 Ok(())
             })
             .await
     }
 }
 
-fn find(
-    db: &Connection,
-    session: &SessionId,
-    run: &RunId,
-    call: &ToolCallId,
-) -> rusqlite::Result<Option<ToolDecision>> {
+fn find(db: &Db<'_>, session: &SessionId, run: &RunId, call: &ToolCallId) -> SqlResult<Option<ToolDecision>> {
     let sql = "SELECT decision FROM decisions WHERE session = ?1 AND run = ?2 AND call = ?3";
-    let values = [session.as_str(), run.as_str(), call.as_str()];
-    db.prepare_cached(sql)?.query_row(values, |row| json(row, "decision")).optional()
+    let values = params![session.as_str(), run.as_str(), call.as_str()];
+    db.optional(sql, values, |row| json(row, "decision"))
 }

@@ -1,13 +1,10 @@
 use async_trait::async_trait;
 use backstop_hooks::conversation::Message;
 use backstop_hooks::{MessageId, RunId, SessionId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
-use super::database::Fault;
 use super::row::{AsJson, Count, id as id_column, json, limit as limit_of, optional_id};
 use super::sessions::is_leased_to;
-use super::texts;
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params, texts};
 use crate::transcript::{encoded, stamped};
 use crate::{
     Change, Entry, Erasure, LeaseHolder, Listed, NewEntry, StoreError, TranscriptError, TranscriptStore,
@@ -16,7 +13,7 @@ use crate::{
 type Outcome<T> = Result<T, Fault<TranscriptError>>;
 
 #[async_trait]
-impl TranscriptStore for SqliteStore {
+impl<D: Driver> TranscriptStore for SqlStore<D> {
     async fn append(
         &self,
         session: &SessionId,
@@ -25,7 +22,7 @@ impl TranscriptStore for SqliteStore {
     ) -> Result<Vec<u64>, TranscriptError> {
         let (session, holder) = (session.clone(), holder.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 let mut editor = Editor::open(db, session, &holder)?;
                 let numbers =
                     entries.into_iter().map(|entry| editor.append(entry)).collect::<Outcome<_>>()?;
@@ -41,9 +38,7 @@ impl TranscriptStore for SqliteStore {
             .read(move |db| {
                 let sql =
                     "SELECT * FROM entries JOIN texts ON text_id = text WHERE session = ?1 ORDER BY seq";
-                let mut statement = db.prepare_cached(sql)?;
-                let entries = statement.query_map([session.as_str()], entry)?;
-                Ok(entries.collect::<Result<_, _>>()?)
+                Ok(db.all(sql, params![session.as_str()], entry)?)
             })
             .await
     }
@@ -61,9 +56,7 @@ impl TranscriptStore for SqliteStore {
             .read(move |db| {
                 let sql = "SELECT seq, run, at, length(body) AS bytes, CASE WHEN length(body) <= ?4 THEN body END AS body \
                            FROM entries JOIN texts ON text_id = text WHERE session = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
-                let mut statement = db.prepare_cached(sql)?;
-                let found = statement.query_map(params![session.as_str(), before, limit, most], listed)?;
-                let mut found: Vec<_> = found.collect::<Result<_, _>>()?;
+                let mut found = db.all(sql, params![session.as_str(), before, limit, most], listed)?;
                 found.reverse();
                 Ok(found)
             })
@@ -78,23 +71,23 @@ impl TranscriptStore for SqliteStore {
     ) -> Result<Erasure, TranscriptError> {
         let (session, holder) = (session.clone(), holder.clone());
         let erases = changes.iter().any(|change| !matches!(change, Change::Append(_)));
-        let work = move |db: &rusqlite::Transaction<'_>| {
+        let work = move |db: &Db<'_>| {
             let mut editor = Editor::open(db, session, &holder)?;
             changes.into_iter().try_for_each(|change| editor.change(change))?;
             editor.close()
         };
         if erases {
-            let ((), erasure) = self.database.erase(work).await?;
+            let ((), erasure) = self.database.erase(Area::Conversations, work).await?;
             return Ok(erasure);
         }
-        self.database.write(work).await?;
+        self.database.write(Area::Conversations, work).await?;
         Ok(Erasure::Complete)
     }
 }
 
 /// Changes one transcript within a transaction.
 struct Editor<'a> {
-    db: &'a Connection,
+    db: &'a Db<'a>,
     session: SessionId,
     last_seq: u64,
 }
@@ -102,9 +95,9 @@ struct Editor<'a> {
 impl<'a> Editor<'a> {
     /// INVARIANT (fencing): the lease is looked at in the transaction that writes, so that nobody can take it over in
     /// between.
-    fn open(db: &'a Connection, session: SessionId, holder: &LeaseHolder) -> Outcome<Self> {
+    fn open(db: &'a Db<'a>, session: SessionId, holder: &LeaseHolder) -> Outcome<Self> {
         let sql = "SELECT last_seq FROM sessions WHERE id = ?1";
-        let last_seq = db.prepare_cached(sql)?.query_row([session.as_str()], |row| row.get(0)).optional()?;
+        let last_seq = db.optional(sql, params![session.as_str()], |row| row.get(0))?;
         match last_seq {
             Some(Count(_)) if !is_leased_to(db, &session, holder)? => {
                 Err(Fault::Refused(TranscriptError::LeaseLost(session)))
@@ -116,7 +109,7 @@ impl<'a> Editor<'a> {
 
     fn close(self) -> Outcome<()> {
         let sql = "UPDATE sessions SET last_seq = ?2 WHERE id = ?1";
-        self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), Count(self.last_seq)])?;
+        self.db.execute(sql, params![self.session.as_str(), Count(self.last_seq)])?;
         Ok(())
     }
 
@@ -130,13 +123,13 @@ impl<'a> Editor<'a> {
                 self.wipe(&id)?;
                 let sql = "UPDATE entries SET text = ?3, tokens = NULL WHERE session = ?1 AND id = ?2";
                 let text = texts::put(self.db, &json)?;
-                self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), id.as_str(), text])?;
+                self.db.execute(sql, params![self.session.as_str(), id.as_str(), text])?;
                 Ok(())
             }
             Change::Remove { id } => {
                 self.wipe(&id)?;
                 let sql = "DELETE FROM entries WHERE session = ?1 AND id = ?2";
-                match self.db.prepare_cached(sql)?.execute([self.session.as_str(), id.as_str()])? {
+                match self.db.execute(sql, params![self.session.as_str(), id.as_str()])? {
                     0 => Err(self.unknown(&id)),
                     _ => Ok(()),
                 }
@@ -153,9 +146,9 @@ impl<'a> Editor<'a> {
 
     fn compact(&self, through: u64, summary: NewEntry) -> Outcome<()> {
         let old = "SELECT text FROM entries WHERE session = ?1 AND seq <= ?2";
-        texts::wipe(self.db, old, &[&self.session.as_str(), &Count(through)])?;
+        texts::wipe(self.db, old, params![self.session.as_str(), Count(through)])?;
         let sql = "DELETE FROM entries WHERE session = ?1 AND seq <= ?2";
-        let removed = self.db.prepare_cached(sql)?.execute(params![self.session.as_str(), Count(through)])?;
+        let removed = self.db.execute(sql, params![self.session.as_str(), Count(through)])?;
         if removed == 0 || through > self.last_seq {
             let session = self.session.clone();
             return Err(Fault::Refused(TranscriptError::NothingToCompact { session, through }));
@@ -165,7 +158,7 @@ impl<'a> Editor<'a> {
 
     fn insert(&self, seq: u64, new: NewEntry) -> Outcome<()> {
         let taken = "SELECT 1 FROM entries WHERE session = ?1 AND id = ?2";
-        if self.db.prepare_cached(taken)?.exists([self.session.as_str(), new.id.as_str()])? {
+        if self.db.exists(taken, params![self.session.as_str(), new.id.as_str()])? {
             let session = self.session.clone();
             return Err(Fault::Refused(TranscriptError::DuplicateMessage { session, message: new.id }));
         }
@@ -173,30 +166,34 @@ impl<'a> Editor<'a> {
         let json = encoded(&entry.id, &entry.message).map_err(Fault::Refused)?;
         let sql = "INSERT INTO entries (session, seq, id, run, at, tokens, text) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        self.db.prepare_cached(sql)?.execute(params![
-            self.session.as_str(),
-            Count(seq),
-            entry.id.as_str(),
-            entry.run.as_ref().map(RunId::as_str),
-            entry.at,
-            entry.tokens.map(Count),
-            texts::put(self.db, &json)?,
-        ])?;
+        self.db.execute(
+            sql,
+            params![
+                self.session.as_str(),
+                Count(seq),
+                entry.id.as_str(),
+                entry.run.as_ref().map(RunId::as_str),
+                entry.at,
+                entry.tokens.map(Count),
+                texts::put(self.db, &json)?,
+            ],
+        )?;
         Ok(())
     }
 
     /// Wipes an entry's text.
-    fn wipe(&self, id: &MessageId) -> rusqlite::Result<()> {
+    fn wipe(&self, id: &MessageId) -> SqlResult<()> {
         let old = "SELECT text FROM entries WHERE session = ?1 AND id = ?2";
-        texts::wipe(self.db, old, &[&self.session.as_str(), &id.as_str()])
+        texts::wipe(self.db, old, params![self.session.as_str(), id.as_str()])
     }
 
     /// Returns the run of an entry that must exist.
     fn run_of(&self, id: &MessageId) -> Outcome<Option<RunId>> {
         let sql = "SELECT run FROM entries WHERE session = ?1 AND id = ?2";
-        let mut statement = self.db.prepare_cached(sql)?;
-        let found = statement.query_row([self.session.as_str(), id.as_str()], |row| optional_id(row, "run"));
-        found.optional()?.ok_or_else(|| self.unknown(id))
+        let found = self
+            .db
+            .optional(sql, params![self.session.as_str(), id.as_str()], |row| optional_id(row, "run"))?;
+        found.ok_or_else(|| self.unknown(id))
     }
 
     fn unknown(&self, id: &MessageId) -> Fault<TranscriptError> {
@@ -204,24 +201,24 @@ impl<'a> Editor<'a> {
     }
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
-    let message = row.get::<_, Option<AsJson<Message>>>("body")?.map(|message| message.0);
+fn listed(row: &Row<'_>) -> SqlResult<Listed> {
+    let message = row.get::<Option<AsJson<Message>>>("body")?.map(|message| message.0);
     let Count(bytes) = row.get("bytes")?;
     Ok(Listed {
-        seq: row.get::<_, Count>("seq")?.0,
+        seq: row.get::<Count>("seq")?.0,
         run: optional_id(row, "run")?,
         at: row.get("at")?,
         message: message.ok_or(bytes),
     })
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> SqlResult<Entry> {
     Ok(Entry {
-        seq: row.get::<_, Count>("seq")?.0,
+        seq: row.get::<Count>("seq")?.0,
         id: id_column(row, "id")?,
         run: optional_id(row, "run")?,
         message: json(row, "body")?,
         at: row.get("at")?,
-        tokens: row.get::<_, Option<Count>>("tokens")?.map(|tokens| tokens.0),
+        tokens: row.get::<Option<Count>>("tokens")?.map(|tokens| tokens.0),
     })
 }

@@ -3,20 +3,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{SessionId, SessionKey};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
-use super::database::Fault;
 use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, optional_id};
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
 use crate::{
     Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError, Timestamp,
 };
 
 #[async_trait]
-impl SessionStore for SqliteStore {
+impl<D: Driver> SessionStore for SqlStore<D> {
     async fn create_session(&self, session: Session) -> Result<(), SessionError> {
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 if has_session(db, &session.id)? {
                     return Err(Fault::Refused(SessionError::Exists(session.id)));
                 }
@@ -35,7 +33,7 @@ impl SessionStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM sessions WHERE key = ?1 ORDER BY created_at DESC, row DESC LIMIT 1";
-                Ok(db.prepare_cached(sql)?.query_row([key.as_str()], session).optional()?)
+                Ok(db.optional(sql, params![key.as_str()], session)?)
             })
             .await
     }
@@ -44,9 +42,7 @@ impl SessionStore for SqliteStore {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM sessions ORDER BY updated_at DESC, row DESC LIMIT ?1";
-                let mut statement = db.prepare_cached(sql)?;
-                let sessions = statement.query_map([limit_of(limit)], session)?;
-                Ok(sessions.collect::<Result<_, _>>()?)
+                Ok(db.all(sql, params![limit_of(limit)], session)?)
             })
             .await
     }
@@ -59,10 +55,10 @@ impl SessionStore for SqliteStore {
     ) -> Result<bool, SessionError> {
         let id = id.clone();
         self.database
-            .write(move |db| {
-                let sql = "UPDATE sessions SET ended_at = ?2, end_reason = ?3, updated_at = max(updated_at, ?2) \
+            .write(Area::Conversations, move |db| {
+                let sql = "UPDATE sessions SET ended_at = ?2, end_reason = ?3, updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END \
                            WHERE id = ?1 AND ended_at IS NULL";
-                let ended = db.prepare_cached(sql)?.execute(params![id.as_str(), now, Word(reason)])?;
+                let ended = db.execute(sql, params![id.as_str(), now, Word(reason)])?;
                 if ended == 0 && !has_session(db, &id)? {
                     return Err(Fault::Refused(SessionError::Unknown(id)));
                 }
@@ -74,9 +70,9 @@ impl SessionStore for SqliteStore {
     async fn touch_session(&self, id: &SessionId, now: Timestamp) -> Result<(), SessionError> {
         let id = id.clone();
         self.database
-            .write(move |db| {
-                let sql = "UPDATE sessions SET updated_at = max(updated_at, ?2) WHERE id = ?1";
-                match db.prepare_cached(sql)?.execute(params![id.as_str(), now])? {
+            .write(Area::Conversations, move |db| {
+                let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1";
+                match db.execute(sql, params![id.as_str(), now])? {
                     0 => Err(Fault::Refused(SessionError::Unknown(id))),
                     _ => Ok(()),
                 }
@@ -93,7 +89,7 @@ impl SessionStore for SqliteStore {
     ) -> Result<Lease, LeaseError> {
         let wanted = Lease { session: id.clone(), holder: holder.clone(), until: now.after(ttl) };
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 if !has_session(db, &wanted.session)? {
                     return Err(Fault::Refused(LeaseError::Unknown(wanted.session)));
                 }
@@ -118,7 +114,7 @@ impl SessionStore for SqliteStore {
     ) -> Result<Lease, LeaseError> {
         let wanted = Lease { session: id.clone(), holder: holder.clone(), until: now.after(ttl) };
         self.database
-            .write(move |db| match current_lease(db, &wanted.session)? {
+            .write(Area::Conversations, move |db| match current_lease(db, &wanted.session)? {
                 Some(lease) if lease.holder == wanted.holder => Ok(put_lease(db, wanted)?),
                 _ => Err(Fault::Refused(LeaseError::Lost(wanted.session))),
             })
@@ -128,43 +124,46 @@ impl SessionStore for SqliteStore {
     async fn release_lease(&self, id: &SessionId, holder: &LeaseHolder) -> Result<(), StoreError> {
         let (id, holder) = (id.clone(), holder.clone());
         self.database
-            .write(move |db| {
+            .write(Area::Conversations, move |db| {
                 let sql = "DELETE FROM leases WHERE session = ?1 AND holder = ?2";
-                db.prepare_cached(sql)?.execute([id.as_str(), holder.as_str()])?;
+                db.execute(sql, params![id.as_str(), holder.as_str()])?;
                 Ok(())
             })
             .await
     }
 }
 
-pub(super) fn find(db: &Connection, id: &SessionId) -> rusqlite::Result<Option<Session>> {
+pub(super) fn find(db: &Db<'_>, id: &SessionId) -> SqlResult<Option<Session>> {
     let sql = "SELECT * FROM sessions WHERE id = ?1";
-    db.prepare_cached(sql)?.query_row([id.as_str()], session).optional()
+    db.optional(sql, params![id.as_str()], session)
 }
 
-pub(super) fn has_session(db: &Connection, id: &SessionId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([id.as_str()])
+pub(super) fn has_session(db: &Db<'_>, id: &SessionId) -> SqlResult<bool> {
+    db.exists("SELECT 1 FROM sessions WHERE id = ?1", params![id.as_str()])
 }
 
-fn insert(db: &Connection, session: &Session) -> rusqlite::Result<()> {
+fn insert(db: &Db<'_>, session: &Session) -> SqlResult<()> {
     let sql = "INSERT INTO sessions (id, key, agent, workspace, created_at, updated_at, ended_at, end_reason, \
                resumed_from, meta) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    db.prepare_cached(sql)?.execute(params![
-        session.id.as_str(),
-        session.key.as_str(),
-        session.agent.as_str(),
-        session.workspace,
-        session.created_at,
-        session.updated_at,
-        session.ended.map(|end| end.at),
-        session.ended.map(|end| Word(end.reason)),
-        session.resumed_from.as_ref().map(SessionId::as_str),
-        AsJson(&session.meta),
-    ])?;
+    db.execute(
+        sql,
+        params![
+            session.id.as_str(),
+            session.key.as_str(),
+            session.agent.as_str(),
+            session.workspace,
+            session.created_at,
+            session.updated_at,
+            session.ended.map(|end| end.at),
+            session.ended.map(|end| Word(end.reason)),
+            session.resumed_from.as_ref().map(SessionId::as_str),
+            AsJson(&session.meta),
+        ],
+    )?;
     Ok(())
 }
 
-fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+fn session(row: &Row<'_>) -> SqlResult<Session> {
     let at: Option<Timestamp> = row.get("ended_at")?;
     let reason: Option<Word<SessionEndReason>> = row.get("end_reason")?;
     Ok(Session {
@@ -180,26 +179,22 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-pub(super) fn is_leased_to(
-    db: &Connection,
-    session: &SessionId,
-    holder: &LeaseHolder,
-) -> rusqlite::Result<bool> {
+pub(super) fn is_leased_to(db: &Db<'_>, session: &SessionId, holder: &LeaseHolder) -> SqlResult<bool> {
     Ok(current_lease(db, session)?.is_some_and(|lease| lease.holder == *holder))
 }
 
-pub(super) fn current_lease(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<Lease>> {
+pub(super) fn current_lease(db: &Db<'_>, session: &SessionId) -> SqlResult<Option<Lease>> {
     let sql = "SELECT holder, until FROM leases WHERE session = ?1";
     let lease = |row: &Row<'_>| {
-        let holder = LeaseHolder::new(row.get::<_, String>("holder")?);
+        let holder = LeaseHolder::new(row.get::<String>("holder")?);
         Ok(Lease { session: session.clone(), holder, until: row.get("until")? })
     };
-    db.prepare_cached(sql)?.query_row([session.as_str()], lease).optional()
+    db.optional(sql, params![session.as_str()], lease)
 }
 
-fn put_lease(db: &Connection, lease: Lease) -> rusqlite::Result<Lease> {
+fn put_lease(db: &Db<'_>, lease: Lease) -> SqlResult<Lease> {
     let sql = "INSERT INTO leases (session, holder, until) VALUES (?1, ?2, ?3) \
                ON CONFLICT (session) DO UPDATE SET holder = excluded.holder, until = excluded.until";
-    db.prepare_cached(sql)?.execute(params![lease.session.as_str(), lease.holder.as_str(), lease.until])?;
+    db.execute(sql, params![lease.session.as_str(), lease.holder.as_str(), lease.until])?;
     Ok(lease)
 }

@@ -1,24 +1,22 @@
 use async_trait::async_trait;
 use backstop_hooks::Text;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::SqliteStore;
-use super::database::Fault;
 use super::row::{Count, limit as limit_of};
+use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
 use crate::budgets::later;
 use crate::{
     BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError, StoreError, Timestamp,
 };
 
 #[async_trait]
-impl BudgetStore for SqliteStore {
+impl<D: Driver> BudgetStore for SqlStore<D> {
     async fn reserve(&self, id: &ReservationId, charges: Vec<Charge>) -> Result<(), ReserveError> {
         if charges.len() > MAX_CHARGES {
             return Err(ReserveError::TooMany(charges.len()));
         }
         let id = id.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Budgets, move |db| {
                 give_back(db, &id)?;
                 for (place, charge) in charges.iter().enumerate() {
                     take(db, &id, place, charge)?;
@@ -31,7 +29,7 @@ impl BudgetStore for SqliteStore {
     async fn settle(&self, id: &ReservationId, costs: Vec<(Text, u64)>) -> Result<bool, StoreError> {
         let id = id.clone();
         self.database
-            .write(move |db| {
+            .write(Area::Budgets, move |db| {
                 let reserved = give_back(db, &id)?;
                 for (counter, since, amount) in &reserved {
                     let cost = costs.iter().find(|(named, _)| named == counter.as_str());
@@ -46,24 +44,22 @@ impl BudgetStore for SqliteStore {
     async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError> {
         self.database
             .read(move |db| {
-                let sql = "SELECT *, (SELECT CAST(min(total(amount), 9.2e18) AS INTEGER) FROM reservations r \
-                           WHERE r.counter = b.counter AND r.since = b.since) AS reserved \
-                           FROM budgets b ORDER BY since DESC, counter DESC LIMIT ?1";
-                let mut statement = db.prepare_cached(sql)?;
-                let uses = statement.query_map([limit_of(limit)], use_of)?;
-                Ok(uses.collect::<Result<_, _>>()?)
+                let sql = "SELECT *, CAST(CASE WHEN sum > 9.2e18 THEN 9.2e18 ELSE sum END AS BIGINT) AS reserved FROM \
+                           (SELECT *, (SELECT coalesce(sum(CAST(amount AS DOUBLE PRECISION)), 0) FROM reservations r \
+                           WHERE r.counter = b.counter AND r.since = b.since) AS sum FROM budgets b) AS known ORDER BY since DESC, counter DESC LIMIT ?1";
+                Ok(db.all(sql, params![limit_of(limit)], use_of)?)
             })
             .await
     }
 
     async fn prune_budgets(&self, before: Timestamp) -> Result<usize, StoreError> {
         self.database
-            .write(move |db| {
-                let pruned = db.prepare_cached("DELETE FROM budgets WHERE until < ?1")?.execute([before])?;
+            .write(Area::Budgets, move |db| {
+                let pruned = db.execute("DELETE FROM budgets WHERE until < ?1", params![before])?;
                 if pruned > 0 {
                     let sql = "DELETE FROM reservations WHERE NOT EXISTS (SELECT 1 FROM budgets b \
                                WHERE b.counter = reservations.counter AND b.since = reservations.since)";
-                    db.prepare_cached(sql)?.execute([])?;
+                    db.execute(sql, params![])?;
                 }
                 Ok(pruned)
             })
@@ -72,31 +68,22 @@ impl BudgetStore for SqliteStore {
 }
 
 /// Undoes a reservation. Returns what it had charged.
-fn give_back(db: &Connection, id: &ReservationId) -> rusqlite::Result<Vec<(String, Timestamp, u64)>> {
+fn give_back(db: &Db<'_>, id: &ReservationId) -> SqlResult<Vec<(String, Timestamp, u64)>> {
     let sql = "DELETE FROM reservations WHERE id = ?1 RETURNING counter, since, amount";
-    let mut statement = db.prepare_cached(sql)?;
-    let rows = statement
-        .query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, Count>(2)?.0)))?;
-    let reserved: Vec<(String, Timestamp, u64)> = rows.collect::<Result<_, _>>()?;
+    let reserved: Vec<(String, Timestamp, u64)> =
+        db.all(sql, params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get::<Count>(2)?.0)))?;
     for (counter, since, amount) in &reserved {
-        let sql = "UPDATE budgets SET spent = max(0, spent - ?3) WHERE counter = ?1 AND since = ?2";
-        db.prepare_cached(sql)?.execute(params![counter, since, Count(*amount)])?;
+        let sql = "UPDATE budgets SET spent = CASE WHEN spent > ?3 THEN spent - ?3 ELSE 0 END WHERE counter = ?1 AND since = ?2";
+        db.execute(sql, params![counter, since, Count(*amount)])?;
     }
     Ok(reserved)
 }
 
-fn take(
-    db: &Connection,
-    id: &ReservationId,
-    place: usize,
-    charge: &Charge,
-) -> Result<(), Fault<ReserveError>> {
+fn take(db: &Db<'_>, id: &ReservationId, place: usize, charge: &Charge) -> Result<(), Fault<ReserveError>> {
     let counter = charge.counter.as_str();
     let sql = "SELECT spent, until FROM budgets WHERE counter = ?1 AND since = ?2";
-    let known: Option<(Count, Option<Timestamp>)> = db
-        .prepare_cached(sql)?
-        .query_row(params![counter, charge.since], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let known: Option<(Count, Option<Timestamp>)> =
+        db.optional(sql, params![counter, charge.since], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let (spent, until) = match known {
         Some((Count(spent), until)) => (spent, later(until, charge.until)),
         None => (0, charge.until),
@@ -105,33 +92,35 @@ fn take(
         let exceeded = Exceeded { charge: place, spent, amount: charge.amount, limit: charge.limit };
         return Err(Fault::Refused(ReserveError::Exceeded(exceeded)));
     }
-    let sql = "INSERT OR IGNORE INTO budgets (counter, since, until, spent) VALUES (?1, ?2, ?3, 0)";
-    db.prepare_cached(sql)?.execute(params![counter, charge.since, until])?;
+    let sql =
+        "INSERT INTO budgets (counter, since, until, spent) VALUES (?1, ?2, ?3, 0) ON CONFLICT DO NOTHING";
+    db.execute(sql, params![counter, charge.since, until])?;
     let sql = "UPDATE budgets SET until = ?3 WHERE counter = ?1 AND since = ?2";
-    db.prepare_cached(sql)?.execute(params![counter, charge.since, until])?;
+    db.execute(sql, params![counter, charge.since, until])?;
     add(db, counter, charge.since, charge.amount)?;
     let sql = "INSERT INTO reservations (id, counter, since, amount) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (id, counter, since) DO UPDATE \
-               SET amount = amount + min(excluded.amount, 9223372036854775807 - amount)";
+               SET amount = CASE WHEN excluded.amount > 9223372036854775807 - reservations.amount \
+               THEN 9223372036854775807 ELSE reservations.amount + excluded.amount END";
     let values = params![id.as_str(), counter, charge.since, Count(charge.amount)];
-    db.prepare_cached(sql)?.execute(values)?;
+    db.execute(sql, values)?;
     Ok(())
 }
 
-/// Adds to a counter, which stops at the largest number that SQLite has.
-fn add(db: &Connection, counter: &str, since: Timestamp, amount: u64) -> rusqlite::Result<()> {
-    let sql = "UPDATE budgets SET spent = spent + min(?3, 9223372036854775807 - spent) \
+/// Adds to a counter, which stops at the largest number that a column holds.
+fn add(db: &Db<'_>, counter: &str, since: Timestamp, amount: u64) -> SqlResult<()> {
+    let sql = "UPDATE budgets SET spent = CASE WHEN ?3 > 9223372036854775807 - spent THEN 9223372036854775807 ELSE spent + ?3 END \
                WHERE counter = ?1 AND since = ?2";
-    db.prepare_cached(sql)?.execute(params![counter, since, Count(amount)])?;
+    db.execute(sql, params![counter, since, Count(amount)])?;
     Ok(())
 }
 
-fn use_of(row: &Row<'_>) -> rusqlite::Result<BudgetUse> {
+fn use_of(row: &Row<'_>) -> SqlResult<BudgetUse> {
     Ok(BudgetUse {
-        counter: row.get::<_, String>("counter")?.into(),
+        counter: row.get::<String>("counter")?.into(),
         since: row.get("since")?,
         until: row.get("until")?,
-        spent: row.get::<_, Count>("spent")?.0,
-        reserved: row.get::<_, Count>("reserved")?.0,
+        spent: row.get::<Count>("spent")?.0,
+        reserved: row.get::<Count>("reserved")?.0,
     })
 }

@@ -1,0 +1,70 @@
+//! State in a database that speaks SQL: what the stores in a file, in memory and on a server have in common.
+//!
+//! Each operation is a function of a [`Db`], which is one transaction of either. Both databases read the same statements: parameters are
+//! numbered (`?1`), and where the two differ, [`Db`] has a word for it. What differs otherwise is a [`Driver`]: how a transaction is
+//! begun, what keeps others out meanwhile, how those who wait hear of answers that come from elsewhere.
+//!
+//! The audit trail is not in the database, but an [`AuditTrail`]: a log in files of this process's machine, or in memory where all is.
+
+mod access_tokens;
+mod approvals;
+mod budgets;
+mod db;
+mod decisions;
+mod driver;
+mod extensions;
+mod grants;
+mod injections;
+mod notices;
+mod retention;
+mod row;
+mod runs;
+mod sessions;
+mod texts;
+mod transcript;
+mod votes;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) use self::db::{Db, Fault, SqlError, SqlResult};
+pub(crate) use self::driver::{Area, Driver};
+#[cfg(feature = "postgres")]
+pub(crate) use self::row::{Cell, Kind};
+pub(crate) use self::row::{Row, ToValue, Value, params};
+use crate::approvals::wait::Seats;
+use crate::sqlite::memory_trail::MemoryTrail;
+use crate::sqlite::trail::Trail;
+
+/// State in a database that speaks SQL, of which there are two forms: [`SqliteStore`](crate::SqliteStore), in a file or in memory, and
+/// `PostgresStore`, on a server.
+#[derive(Debug)]
+pub struct SqlStore<D> {
+    pub(crate) database: D,
+    pub(crate) trail: AuditTrail,
+    /// Those who wait for answers.
+    pub(crate) seats: Arc<Seats>,
+    /// How many questions are kept, if they are bounded.
+    pub(crate) most_questions: Option<u64>,
+}
+
+/// The audit trail of a store.
+#[derive(Debug)]
+pub(crate) enum AuditTrail {
+    Files(Trail),
+    Memory(Arc<MemoryTrail>),
+}
+
+impl<D> SqlStore<D> {
+    pub(crate) fn over(database: D, trail: AuditTrail) -> Self {
+        Self { database, trail, seats: Arc::default(), most_questions: None }
+    }
+
+    /// Returns the folder of the audit trail; `None` in memory.
+    pub fn trail(&self) -> Option<&Path> {
+        match &self.trail {
+            AuditTrail::Files(trail) => Some(trail.folder()),
+            AuditTrail::Memory(_) => None,
+        }
+    }
+}

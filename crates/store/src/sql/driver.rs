@@ -1,0 +1,68 @@
+//! What the two databases do differently.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::{Db, Fault};
+use crate::approvals::wait::Seats;
+use crate::{Erasure, StoreError};
+
+/// What an operation that may write keeps others from changing until it is done.
+///
+/// The law: *agreement*. All tables that an operation reads in order to decide what it writes are of its area, but for the access tokens of
+/// those who answer: an answer that is given while its token is revoked came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// Questions, votes, grants, notices and handles.
+    Questions,
+    /// Sessions, leases, runs and transcripts.
+    Conversations,
+    /// Budgets and reservations.
+    Budgets,
+    /// What was decided about calls.
+    Decisions,
+    /// Injections and extensions.
+    Queues,
+    /// Access tokens.
+    Tokens,
+    /// All of them.
+    Everything,
+}
+
+/// One of the databases.
+pub(crate) trait Driver: Debug + Send + Sync + 'static {
+    /// An operation that only reads; it sees one state of the data.
+    fn read<T, E>(
+        &self,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static;
+
+    /// An operation that may write; nobody else writes in this area between its beginning and its end.
+    fn write<T, E>(
+        &self,
+        area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static;
+
+    /// An operation that takes text out, as [`write`](Self::write); the text is then wiped as far as this database lets one.
+    fn erase<T, E>(
+        &self,
+        area: Area,
+        work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
+    ) -> impl Future<Output = Result<(T, Erasure), E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static;
+
+    /// Finds out by writing whether the database can be written. Nothing is changed by it.
+    fn probe(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Looks for answers that come from elsewhere from now on, as long as somebody waits.
+    fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError>;
+}
