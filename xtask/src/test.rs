@@ -16,7 +16,8 @@ const FEATURES: &str = "backstop-store/postgres";
 pub(crate) fn run() -> Result<(), Error> {
     let mut docs = cargo(["doc", "--workspace", "--features", FEATURES, "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
-    let lints = cargo(["clippy", "--workspace", "--features", FEATURES, "--all-targets", "--", "-D", "warnings"]);
+    let lints =
+        cargo(["clippy", "--workspace", "--features", FEATURES, "--all-targets", "--", "-D", "warnings"]);
     let mut engine = cargo(["clippy", "-p", "backstop", "--no-default-features", "--lib", "--examples"]);
     engine.args(["--", "-D", "warnings"]);
     run_all(vec![
@@ -32,7 +33,10 @@ pub(crate) fn run() -> Result<(), Error> {
         Step::command("documentation", docs),
         Step::new("the SDK for Python", hook_sdks::python),
         Step::new("the SDK for Node and Bun", hook_sdks::typescript),
-        Step::command("doc tests", cargo(["test", "--workspace", "--features", FEATURES, "--doc", "--quiet"])),
+        Step::command(
+            "doc tests",
+            cargo(["test", "--workspace", "--features", FEATURES, "--doc", "--quiet"]),
+        ),
         Step::command("tests", cargo(tests())),
     ])
 }

@@ -102,6 +102,8 @@ mod providers;
 #[cfg(feature = "config")]
 mod retention;
 #[cfg(feature = "config")]
+mod state;
+#[cfg(feature = "config")]
 pub mod tape;
 #[cfg(feature = "config")]
 mod traces;
@@ -156,6 +158,8 @@ pub use pin::{Pin, PinChange, PinDifference, PinError};
 pub use providers::Providers;
 #[cfg(feature = "config")]
 pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
+#[cfg(feature = "config")]
+pub use state::{OpenStoreError, StoreFiles, StorePlace, open_store, store_files};
 #[cfg(feature = "config")]
 pub use traces::Traces;
 #[cfg(feature = "witness")]

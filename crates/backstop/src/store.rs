@@ -31,7 +31,7 @@ pub use backstop_store::{
     AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditLate,
     AuditPage, AuditPlace, AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE,
     Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey,
-    VerifyAuditError, audit_id,
+    VerifyAuditError, audit_id, audit_in,
 };
 
 // Sessions, runs and transcripts.
@@ -60,6 +60,9 @@ pub use backstop_store::{
     APPROVALS_DELETED, AuditBound, DeleteError, DeletedSession, Deletion, DeletionCause, PrunableAudit,
     RetentionStore, SESSION_DELETED, StoredSession, StoredSize, TRANSCRIPT_DELETED, is_decision,
 };
+
+// Checkpoints of audit trails that gateways leave for each other.
+pub use backstop_store::{CheckpointStore, LeftCheckpoint, MOST_LEFT_CHECKPOINTS, PEER_CHECKPOINT};
 
 // What was decided about tool calls, and what was spent.
 pub use backstop_store::{

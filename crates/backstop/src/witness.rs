@@ -3,10 +3,12 @@
 //! Whatever runs as the user who writes the trail can read its key, cut the trail off or write it anew. That shows against what others have
 //! kept, so each witness is told the newest checkpoint, and is asked what it has when the trail is verified. A folder takes copies
 //! ([`Copies`]); a server is asked by [tlog-witness](https://c2sp.org/tlog-witness) and proves what it says with its own signature; a Git
-//! repository gets a commit for each; an authority stamps them with its time, which shows when they were there, and keeps nothing itself.
+//! repository gets a commit for each; an authority stamps them with its time, which shows when they were there, and keeps nothing itself. Gateways
+//! that share a database keep each other's.
 //!
 //! The law: *a witness that is silent is told, and holds up nothing*. Nobody's request waits for one.
 
+mod gateways;
 mod git;
 mod stamps;
 
@@ -26,6 +28,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
 
+use self::gateways::Gateways;
 use self::git::Repository;
 use self::stamps::Authority;
 pub use self::stamps::Stamps;
@@ -133,6 +136,17 @@ pub enum WitnessError {
     /// The branch of the repository has more commits than are compared.
     #[error("its branch has more commits than the newest {0}, and older ones were not compared")]
     TooLong(usize),
+    /// The database, where gateways leave checkpoints for each other, can't be used.
+    #[error(transparent)]
+    Store(backstop_store::StoreError),
+    /// What other gateways left can't be written into the trail.
+    #[error("the checkpoints of other gateways can't be written into the trail: {0}")]
+    Written(backstop_store::AppendAuditError),
+    /// The trail of another gateway has no checkpoint of this one.
+    #[error(
+        "it says nothing of this trail\nhint: gateways on one PostgreSQL database take each other's checkpoints in, every ten minutes while both serve"
+    )]
+    NoWord,
     /// The authority has not stamped what it was asked.
     #[error(transparent)]
     Stamp(#[from] StampError),
@@ -160,6 +174,10 @@ enum Witness {
     Server(Box<Server>),
     Git(Repository),
     Stamps(Box<Authority>),
+    /// The database that gateways share.
+    Gateways(Gateways),
+    /// The folder of another gateway's trail, which is read and told nothing.
+    Peer(PathBuf),
 }
 
 #[derive(Debug)]
@@ -186,7 +204,17 @@ impl Witnesses {
                 WitnessKind::Stamps(url) => Witness::Stamps(Box::new(Authority::of(loaded, witness, url)?)),
             })
         });
-        witnesses.collect::<Result<_, ConfigError>>().map(Self)
+        // Gateways that share a database are witnesses of each other, without being asked for it.
+        let shared =
+            loaded.config.store.postgres.url.as_ref().map(|_| Ok(Witness::Gateways(Gateways::default())));
+        witnesses.chain(shared).collect::<Result<_, ConfigError>>().map(Self)
+    }
+
+    /// Adds what the trail of another gateway, in this folder, says of this one.
+    #[must_use]
+    pub fn and_peer(mut self, folder: PathBuf) -> Self {
+        self.0.push(Witness::Peer(folder));
+        self
     }
 
     /// Returns a witness that is a folder.
@@ -210,7 +238,11 @@ impl Witnesses {
         for witness in &self.0 {
             let found = match witness {
                 Witness::Folder(folder) => Some(reached(store, folder).await),
-                Witness::Server(_) | Witness::Git(_) | Witness::Stamps(_) => None,
+                Witness::Server(_)
+                | Witness::Git(_)
+                | Witness::Stamps(_)
+                | Witness::Gateways(_)
+                | Witness::Peer(_) => None,
             };
             all.push((witness.name(), found));
         }
@@ -225,10 +257,13 @@ impl Witnesses {
             let found = match witness {
                 Witness::Git(repository) if !repository.is_due() => continue,
                 Witness::Stamps(authority) if !authority.is_due() => continue,
+                Witness::Gateways(gateways) if !gateways.is_due() => continue,
+                Witness::Peer(_) => continue,
                 Witness::Folder(folder) => copy(store, folder).await,
                 Witness::Server(server) => server.ask(store).await,
                 Witness::Git(repository) => repository.tell(store).await,
                 Witness::Stamps(authority) => authority.tell(store).await,
+                Witness::Gateways(gateways) => gateways.tell(store).await,
             };
             told.push((witness.name(), found));
         }
@@ -252,6 +287,8 @@ impl Witnesses {
                     }
                     Err(why) => Err(why),
                 },
+                Witness::Gateways(gateways) => gateways.kept(store).await,
+                Witness::Peer(folder) => gateways::read(store, folder).await,
                 Witness::Stamps(_) => continue,
             };
             kept.push((witness.name(), found));
@@ -278,6 +315,8 @@ impl Witness {
             Self::Server(server) => server.key.name().to_owned(),
             Self::Git(repository) => repository.name(),
             Self::Stamps(authority) => authority.name(),
+            Self::Gateways(_) => "the shared database".to_owned(),
+            Self::Peer(folder) => folder.display().to_string(),
         }
     }
 }

@@ -16,7 +16,7 @@ use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls
 use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
 use backstop::surfaces::{surface_secrets, web_push_folder};
-use backstop::{audit_key, credential_places, hook_places, program_places, store_path};
+use backstop::{audit_key, credential_places, hook_places, program_places, store_files, store_path};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -367,6 +367,10 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     // Whoever read them would answer as people do, on surfaces.
     hidden.extend(surface_secrets(loaded));
     hidden.insert(made(web_push_folder(loaded, &variable)?));
+    // Whoever could log in to the server would answer there, and whoever is trusted to say which one it is would be it.
+    let of_server = store_files(loaded);
+    hidden.extend(of_server.password.into_iter().chain(of_server.socket));
+    read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
     hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));

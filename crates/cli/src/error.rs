@@ -13,8 +13,8 @@ use backstop::store::{
     StoreError, VerifyAuditError,
 };
 use backstop::{
-    BuildError, GatewayConfigError, HeadError, NoDataFolder, PinDifference, PinError, ProofError,
-    ProviderError, WitnessError,
+    BuildError, GatewayConfigError, HeadError, NoDataFolder, OpenStoreError, PinDifference, PinError,
+    ProofError, ProviderError, WitnessError,
 };
 
 use crate::daemon::ListenError;
@@ -215,6 +215,15 @@ impl Error {
 pub(crate) fn different(differences: &[PinDifference]) -> String {
     let one = |found: &PinDifference| format!("`{}` is {}", plain(&found.path), found.change.name());
     differences.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+impl From<OpenStoreError> for Error {
+    fn from(error: OpenStoreError) -> Self {
+        match error {
+            OpenStoreError::Place(error) => error.into(),
+            OpenStoreError::Config(error) => error.into(),
+        }
+    }
 }
 
 impl From<BuildError> for Error {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use backstop::config::{LayerKind, Loaded, Locations, Source, account};
 use backstop::hooks::{AgentId, CallContext, ToolName};
-use backstop::store::{SqliteStore, Store};
+use backstop::store::Store;
 use backstop::{
-    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
+    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, open_store,
 };
 use rustix::process::getuid;
 
@@ -315,9 +315,9 @@ impl Surroundings {
         })
     }
 
-    /// The database. It is created when something is first written or read.
+    /// The database. A file is created, and a server connected, when something is first written or read.
     pub(crate) fn store(&self, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(SqliteStore::new(store_path(loaded, &|name| self.variable(name))?)))
+        Ok(open_store(loaded, &|name| self.variable(name))?)
     }
 
     /// The recording of tool calls.

@@ -78,8 +78,8 @@ pub use sections::{
     KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops,
     ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
     PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets,
-    SensitiveFiles, SlackSurface, Store, Surfaces, Tape, TelegramSurface, Telemetry, ToolCallHooks, Traces,
-    WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
+    SensitiveFiles, SlackSurface, Store, StorePostgres, Surfaces, Tape, TelegramSurface, Telemetry,
+    ToolCallHooks, Traces, WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};

@@ -186,6 +186,12 @@ impl AccessTokens {
         Some(held)
     }
 
+    /// Returns whether this may be a token that counts, and whether it does can't be known now.
+    pub(crate) fn may_be_one(&self, given: &[u8]) -> bool {
+        let read_at = self.read_at();
+        AccessTokenId::in_token(given).is_some() && !matches!(read_at, ReadAt::Nobody) && !read_at.is_fresh()
+    }
+
     /// Returns whether an agent of this name has a token, or has had one, or whether that can't be known: whose token is
     /// revoked is not free for others.
     pub(crate) fn may_know(&self, agent: &str) -> bool {

@@ -23,6 +23,7 @@ mod approvals;
 mod audit;
 mod audit_filter;
 mod budgets;
+mod checkpoints;
 mod decisions;
 mod error;
 mod extensions;
@@ -69,6 +70,7 @@ pub use audit::{
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
+pub use checkpoints::{CheckpointStore, LeftCheckpoint, MOST_LEFT_CHECKPOINTS, PEER_CHECKPOINT};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
 pub use extensions::{
@@ -95,7 +97,7 @@ pub use retention::{
 pub use runs::{Run, RunEnd, RunError, RunOutcome, RunStore};
 pub use sessions::{Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore};
 pub use sql::SqlStore;
-pub use sqlite::{DEFAULT_BUSY_TIMEOUT, Database as SqliteDatabase, SqliteStore};
+pub use sqlite::{DEFAULT_BUSY_TIMEOUT, Database as SqliteDatabase, SqliteStore, audit_in};
 pub use time::{Timestamp, Uptime};
 pub use transcript::{
     Change, Entry, Erasure, Listed, MAX_MESSAGE_BYTES, NewEntry, TranscriptError, TranscriptStore,
@@ -120,6 +122,7 @@ pub trait Store:
     + AuditStore
     + RetentionStore
     + AccessTokenStore
+    + CheckpointStore
 {
 }
 
@@ -137,6 +140,7 @@ impl<T> Store for T where
         + AuditStore
         + RetentionStore
         + AccessTokenStore
+        + CheckpointStore
         + std::fmt::Debug
         + Send
         + Sync

@@ -9,6 +9,7 @@
 mod access_tokens;
 mod approvals;
 mod budgets;
+mod checkpoints;
 mod db;
 mod decisions;
 mod driver;

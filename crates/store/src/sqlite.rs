@@ -32,6 +32,7 @@ pub(crate) use self::in_place::PLACE as MEMORY;
 use self::in_place::SaidIn;
 use self::memory_trail::MemoryTrail;
 use self::trail::Trail;
+pub use self::trail::audit_in;
 use crate::sql::{AuditTrail, SqlStore};
 use crate::{AnswerStore, Store, StoreError};
 

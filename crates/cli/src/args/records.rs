@@ -104,6 +104,10 @@ enum AuditCommand {
         /// Compare with the checkpoints that a witness keeps in this folder [default: `audit.witness` in the configuration]
         #[arg(long, value_name = "FOLDER")]
         witness: Option<PathBuf>,
+        /// Compare with the checkpoints of this trail that another gateway of the same database took into its own, in this folder (a copy of its
+        /// `backstop.trail`). Can be given several times
+        #[arg(long, value_name = "FOLDER")]
+        peer: Vec<PathBuf>,
         /// Check the signatures of checkpoints with this key of the trail, as `audit verify` prints it [default: that of the key in the data
         /// folder, if it can be read]
         #[arg(long, value_name = "KEY")]
@@ -146,9 +150,9 @@ enum AuditCommand {
 impl AuditArgs {
     pub(super) fn lower(self) -> audit::Settings {
         match self.command {
-            AuditCommand::Verify { head, key, public_key, witness, trail_key, strict } => {
+            AuditCommand::Verify { head, key, public_key, witness, peer, trail_key, strict } => {
                 let signer = audit::Signer::of(key, public_key);
-                audit::Settings::Verify { head, signer, witness, trail_key, strict }
+                audit::Settings::Verify { head, signer, witness, peers: peer, trail_key, strict }
             }
             AuditCommand::Witness => audit::Settings::Witness,
             AuditCommand::Head { key } => audit::Settings::Head { key },

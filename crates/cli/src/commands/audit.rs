@@ -27,11 +27,12 @@ const MOST_PRUNED: usize = 1_000_000;
 #[derive(Debug)]
 pub(crate) enum Settings {
     /// Whether the trail is whole, and is the one whose head was kept, and that witnesses know: those in this folder, or those of the
-    /// configuration. Whether entries that were signed late count as not proved.
+    /// configuration, and the trails of other gateways in these folders. Whether entries that were signed late count as not proved.
     Verify {
         head: Option<PathBuf>,
         signer: Signer,
         witness: Option<PathBuf>,
+        peers: Vec<PathBuf>,
         trail_key: Option<String>,
         strict: bool,
     },
@@ -91,7 +92,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let loaded = surroundings.load()?;
     let store = surroundings.store(&loaded)?;
     match settings {
-        Settings::Verify { head, signer, witness, trail_key, strict } => {
+        Settings::Verify { head, signer, witness, peers, trail_key, strict } => {
             let known = match head {
                 Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
                 None => None,
@@ -100,6 +101,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
                 Some(folder) => Witnesses::folder(&folder),
                 None => Witnesses::of(&loaded, &environment)?,
             };
+            let witnesses = peers.into_iter().fold(witnesses, Witnesses::and_peer);
             let heard = Heard::from(&witnesses, store.as_ref()).await?;
             let key = trail_key.as_deref();
             let report = store.verify_audit_with(known, &heard.kept, key).await?;

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use backstop::clients::{Attended, Client, ClientEvent};
 use backstop::config::account::Account;
-use backstop::config::{LayerKind, Source};
+use backstop::config::{LayerKind, Loaded, Source};
 use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
-use backstop::store::{AnswerStore, SqliteStore, Store};
-use backstop::{Backstop, Pin, Traces};
+use backstop::store::{AnswerStore, Store};
+use backstop::{Backstop, Pin, StorePlace, Traces};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -118,7 +118,7 @@ pub(crate) struct Policies {
     /// The one used last stands last.
     kept: Mutex<Vec<Policy>>,
     /// Databases by their path, the one used last at the end.
-    stores: Mutex<Vec<(PathBuf, Arc<dyn Store>)>>,
+    stores: Mutex<Vec<(StorePlace, Arc<dyn Store>)>>,
     twins: Twins,
     heard: Arc<Heard>,
     /// The one client whose events count for that.
@@ -261,15 +261,14 @@ impl Policies {
             return Ok(found);
         }
         let loaded = surroundings.load_sources(&sources)?;
-        if self.surroundings.is_fixed() && loaded.config.store.path.is_some() {
+        if self.surroundings.is_fixed() && system::names_database(&loaded) {
             return Err(system::one_database_for_all());
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
         let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));
-        let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
-        let store = self.store(path, loaded.config.audit.enabled.value).await;
+        let store = self.store(&loaded, surroundings).await?;
         let watch = Arc::clone(&self.watch);
         let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
@@ -312,16 +311,18 @@ impl Policies {
         if self.is_run { "hooks of run" } else { "daemon" }
     }
 
-    async fn store(&self, path: PathBuf, is_audited: bool) -> Arc<dyn Store> {
+    async fn store(&self, loaded: &Loaded, surroundings: &Surroundings) -> Result<Arc<dyn Store>, Error> {
+        let place = StorePlace::of(loaded, &|name| surroundings.variable(name))?;
         let mut stores = self.stores.lock().await;
-        let found = match stores.iter().position(|(known, _)| *known == path) {
-            Some(place) => stores.remove(place),
+        let found = match stores.iter().position(|(known, _)| *known == place) {
+            Some(found) => stores.remove(found),
             None => {
-                let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path.clone()));
+                let store = surroundings.store(loaded)?;
+                let is_audited = loaded.config.audit.enabled.value;
                 if is_audited && store.announce_audit(self.program()).await.is_err() {
                     tracing::warn!("the audit trail does not say that this process began");
                 }
-                (path, store)
+                (place, store)
             }
         };
         let surplus = (stores.len() + 1).saturating_sub(MOST_KEPT);
@@ -329,7 +330,7 @@ impl Policies {
         stores.drain(..surplus);
         let store = Arc::clone(&found.1);
         stores.push(found);
-        store
+        Ok(store)
     }
 
     /// Takes every policy down. Answers whether the audit trail is complete.

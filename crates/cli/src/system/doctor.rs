@@ -128,7 +128,7 @@ fn configuration(checks: &mut Checks, surroundings: &Surroundings) {
         pinned: false,
     };
     match surroundings.fixed(folders).load_operators() {
-        Ok(operators) if operators.loaded.config.store.path.is_some() => {
+        Ok(operators) if super::names_database(&operators.loaded) => {
             checks.failed(
                 None,
                 super::one_database_for_all().to_string(),

@@ -13,6 +13,7 @@ mod units;
 use std::path::{Path, PathBuf};
 
 use backstop::clients::install::Machine;
+use backstop::config::Loaded;
 use backstop::config::account::{Account, by_name, by_uid};
 
 use crate::error::Error;
@@ -54,10 +55,16 @@ pub(crate) fn folders_of_named(user: &str) -> Result<OperatorFolders, Error> {
     Ok(folders_in(&account, PathBuf::from(CONFIGURATION), Path::new(DATA)))
 }
 
+/// Whether a configuration names a database.
+pub(crate) fn names_database(loaded: &Loaded) -> bool {
+    let store = &loaded.config.store;
+    store.path.is_some() || store.postgres.url.is_some()
+}
+
 /// Why a service does not judge by a file that names a database.
 pub(crate) fn one_database_for_all() -> Error {
     Error::Usage(
-        "`store.path` would be one database for all users, so that one user's grants would count for the others\nhint: take it out of the operator's file; each user has a database below the service's own folder".to_owned(),
+        "`store` would be one database for all users, so that one user's grants would count for the others\nhint: take it out of the operator's file; each user has a database below the service's own folder".to_owned(),
     )
 }
 

@@ -118,7 +118,7 @@ async fn serve(places: &Places, listener: UnixListener, surroundings: &Surroundi
     let surroundings = surroundings.fixed(folders);
     // What is wrong with it is better said now than at every call.
     let operators = surroundings.load_operators()?;
-    if operators.loaded.config.store.path.is_some() {
+    if super::names_database(&operators.loaded) {
         return Err(super::one_database_for_all());
     }
     let policies = Policies::new(&surroundings, Arc::new(Unwatched), None, false);

@@ -10,7 +10,7 @@ use super::reload::clients::response;
 use super::support::{ModelServer, User, done, interrupt, until};
 
 /// Asks the API with a token, and gives status and body.
-fn ask(server: &Value, token: &str, (method, path): (&str, &str), body: &Value) -> (u16, Value) {
+pub(super) fn ask(server: &Value, token: &str, (method, path): (&str, &str), body: &Value) -> (u16, Value) {
     let address = text(server, "address").strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };

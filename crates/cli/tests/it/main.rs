@@ -37,6 +37,10 @@ mod plugin_sessions;
 mod plugin_tools;
 mod plugin_uses;
 mod plugins;
+mod postgres;
+#[path = "../../../store/tests/store/server.rs"]
+#[expect(dead_code, reason = "the tests of the store use more of it")]
+mod postgres_server;
 mod records;
 mod reload;
 mod retention;

@@ -76,7 +76,7 @@ fn a_trail_that_was_cut_off_or_rewritten_shows_against_a_signed_head() {
 }
 
 /// Copies the files of a folder and of the folders in it.
-fn copy_all(from: &Path, to: &Path) {
+pub(super) fn copy_all(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let (kind, to) = (file.file_type().unwrap(), to.join(file.file_name()));

@@ -296,3 +296,8 @@ macro_rules! snapshot {
     };
 }
 pub(crate) use snapshot;
+
+/// Runs async code in a test that is not async.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}

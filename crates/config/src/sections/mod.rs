@@ -14,6 +14,7 @@ mod plugins;
 mod providers;
 mod retention;
 mod sandbox;
+mod store;
 mod surfaces;
 mod tape;
 mod telemetry;
@@ -35,9 +36,10 @@ pub use hooks::{Chain, ChainedHook, HookEntry, Hooks, LlmCallHooks, ToolCallHook
 pub use identity::{ClaimValue, GatewayIdentity, GatewayIssuer};
 pub use limits::{Budget, Budgets, GatewayHooks, Loops, ModelAccess, Price};
 pub use plugins::{PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins};
-pub use providers::{Audit, Provider, Store};
+pub use providers::{Audit, Provider};
 pub use retention::{Days, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Most, Retention};
 pub use sandbox::Sandbox;
+pub use store::{Store, StorePostgres};
 pub use surfaces::{
     ChatId, EmailSurface, NtfySurface, QuietHours, SlackSurface, Surfaces, TelegramSurface, WEB_PUSH,
     WebPushSurface, WebhookSurface,
@@ -102,6 +104,7 @@ impl Config {
         self.gateway.check(&self.providers, cx);
         self.budgets.check(cx);
         self.audit.check(cx);
+        self.store.check(cx);
         cx.in_key("approvals", |cx| self.approvals.check(cx));
         cx.in_key("telemetry", |cx| self.telemetry.check(cx));
         let Some(provider) = &self.agent.provider else { return };

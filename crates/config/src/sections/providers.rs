@@ -1,4 +1,4 @@
-//! `providers`, `store` and `audit`: where data goes. Only the operator can set these.
+//! `providers` and `audit`: where data goes. Only the operator can set these.
 
 use http::Uri;
 
@@ -62,14 +62,6 @@ item! {
         max_retries ("max_retries"): Setting<Whole<0, 10>> = Whole::clamped(3), OperatorOnly;
     }
     check: check;
-}
-
-section! {
-    /// Where sessions, approvals and receipts are kept.
-    pub struct Store {
-        /// The database file. Without it, a file in the user's data folder.
-        path ("path"): Option<Spanned<Text>>, OperatorOnly;
-    }
 }
 
 section! {

@@ -18,8 +18,6 @@ const STATEMENT: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(5);
 /// The most characters of a schema's name.
 const MOST_NAME: usize = 40;
-/// The largest file with a password or certificates that is read, in bytes.
-const MOST_FILE: u64 = 1 << 20;
 
 /// A database on a PostgreSQL server.
 #[derive(Clone)]
@@ -31,6 +29,7 @@ pub struct PostgresOptions {
     pub(super) connections: usize,
     pub(super) statement: Duration,
     pub(super) place: String,
+    socket: Option<PathBuf>,
 }
 
 /// Why options can't be used. No password is in it.
@@ -40,25 +39,13 @@ pub enum PostgresOptionsError {
     #[error("not an address of a PostgreSQL database: {0}\nhint: postgres://USER@HOST:PORT/DATABASE")]
     Address(&'static str),
     /// A key after the `?` is not known.
-    #[error(
-        "`{0}` can't be set in the address of a PostgreSQL database\nhint: sslmode, sslrootcert, passfile, host, port, user"
-    )]
+    #[error("`{0}` can't be set in the address of a PostgreSQL database\nhint: sslmode, host, port, user")]
     Key(String),
     /// The mode does not prove who answers.
-    #[error(
-        "sslmode `{0}` does not prove which server answers\nhint: verify-full, with sslrootcert for an authority of your own; disable encrypts nothing"
-    )]
+    #[error("sslmode `{0}` does not prove which server answers\nhint: verify-full; disable encrypts nothing")]
     Mode(String),
-    /// A file can't be read or used.
-    #[error("{}: {cause}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// The system's certificates can't be used.
-    #[error("the system's certificate authorities can't be used: {0}")]
+    /// The system's certificates, or those of the caller, can't be used.
+    #[error("the certificate authorities can't be used: {0}")]
     Authorities(String),
     /// The schema has no plain name.
     #[error(
@@ -68,15 +55,28 @@ pub enum PostgresOptionsError {
 }
 
 impl PostgresOptions {
-    /// Reads `postgres://user:password@host:port/database?key=value`. Keys: `sslmode` (`verify-full`, `disable`), `sslrootcert` (a PEM file with the
-    /// only authorities that are trusted), `passfile` (a file whose first line is the password), and `host` (the folder of a Unix socket, as in
-    /// `postgres:///database?host=/run/postgresql&user=name`) with `user` and `port`. Unless a mode
-    /// is said, connections are encrypted and the server proves its name, but to addresses of this machine.
+    /// Reads `postgres://user:password@host:port/database?key=value`. Keys: `sslmode` (`verify-full`, `disable`), and `host` (the folder of a Unix
+    /// socket, as in `postgres:///database?host=/run/postgresql&user=name`) with `user` and `port`. Unless a mode is said, connections are encrypted
+    /// and the server proves its name to the system's authorities, but to addresses of this machine. Neither files nor the environment are read.
     ///
     /// # Errors
     ///
     /// [`PostgresOptionsError`], which names the part and never the password.
     pub fn from_url(address: &str) -> Result<Self, PostgresOptionsError> {
+        Self::of(address, None)
+    }
+
+    /// As [`from_url`](Self::from_url), with the certificates in this PEM text as the only authorities that are trusted. Unless the address says
+    /// `sslmode=disable`, connections are encrypted, to wherever.
+    ///
+    /// # Errors
+    ///
+    /// [`PostgresOptionsError`], which names the part and never the password.
+    pub fn from_url_trusting(address: &str, authorities: &[u8]) -> Result<Self, PostgresOptionsError> {
+        Self::of(address, Some(authorities))
+    }
+
+    fn of(address: &str, authorities: Option<&[u8]>) -> Result<Self, PostgresOptionsError> {
         let url = Url::parse(address).map_err(|_| PostgresOptionsError::Address("it is no URL"))?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err(PostgresOptionsError::Address("its scheme is not postgres"));
@@ -91,11 +91,9 @@ impl PostgresOptions {
             return Err(PostgresOptionsError::Address("it names no user"));
         }
         config.user(user);
-        match (told.passfile, url.password()) {
-            (Some(path), _) => config.password(first_line(&path)?),
-            (None, Some(password)) => config.password(decoded(password)?),
-            (None, None) => &mut config,
-        };
+        if let Some(password) = url.password() {
+            config.password(decoded(password)?);
+        }
         let name = decoded(url.path().trim_start_matches('/'))?;
         if name.is_empty() {
             return Err(PostgresOptionsError::Address("it names no database"));
@@ -105,10 +103,13 @@ impl PostgresOptions {
             Some("verify-full") => true,
             Some("disable") => false,
             Some(other) => return Err(PostgresOptionsError::Mode(other.to_owned())),
-            None => !is_here || told.authorities.is_some(),
+            None => !is_here || authorities.is_some(),
         };
-        let encryption =
-            if is_encrypted { encryption(told.authorities.as_deref())? } else { Encryption::none() };
+        let encryption = if is_encrypted {
+            Encryption::verified(authorities).map_err(PostgresOptionsError::Authorities)?
+        } else {
+            Encryption::none()
+        };
         config
             .ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable })
             .application_name("backstop")
@@ -126,7 +127,20 @@ impl PostgresOptions {
             connections: 4,
             statement: STATEMENT,
             place,
+            socket: told.socket.map(PathBuf::from),
         })
+    }
+
+    /// Returns the folder of the server's socket, where it is reached by one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// Gives the server this password, whatever the address has.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.config.password(password);
+        self
     }
 
     /// Keeps the tables in this schema, which is created if there is none.
@@ -169,8 +183,6 @@ impl fmt::Debug for PostgresOptions {
 #[derive(Default)]
 struct Told {
     mode: Option<String>,
-    authorities: Option<PathBuf>,
-    passfile: Option<PathBuf>,
     socket: Option<String>,
     user: Option<String>,
     port: Option<u16>,
@@ -182,8 +194,6 @@ impl Told {
         for (key, value) in url.query_pairs() {
             match &*key {
                 "sslmode" => told.mode = Some(value.into_owned()),
-                "sslrootcert" => told.authorities = Some(PathBuf::from(&*value)),
-                "passfile" => told.passfile = Some(PathBuf::from(&*value)),
                 "port" => {
                     let no_port = PostgresOptionsError::Address("its port is no number");
                     told.port = Some(value.parse().map_err(|_| no_port)?);
@@ -227,35 +237,6 @@ fn decoded(text: &str) -> Result<String, PostgresOptionsError> {
     let bytes = percent_encoding::percent_decode_str(text);
     let text = bytes.decode_utf8().map_err(|_| PostgresOptionsError::Address("it is not UTF-8"))?;
     Ok(text.into_owned())
-}
-
-fn encryption(authorities: Option<&Path>) -> Result<Encryption, PostgresOptionsError> {
-    let Some(path) = authorities else {
-        return Encryption::verified(None).map_err(PostgresOptionsError::Authorities);
-    };
-    let pem = read(path)?;
-    let unfit = |cause| PostgresOptionsError::File { path: path.to_owned(), cause };
-    Encryption::verified(Some(&pem)).map_err(unfit)
-}
-
-fn first_line(path: &Path) -> Result<String, PostgresOptionsError> {
-    let unfit = |cause: &str| PostgresOptionsError::File { path: path.to_owned(), cause: cause.to_owned() };
-    let text = String::from_utf8(read(path)?).map_err(|_| unfit("it is not UTF-8"))?;
-    let line = text.lines().next().unwrap_or_default();
-    if line.is_empty() { Err(unfit("its first line is empty")) } else { Ok(line.to_owned()) }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, PostgresOptionsError> {
-    let failed = |error: std::io::Error| PostgresOptionsError::File {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    };
-    let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > MOST_FILE {
-        let cause = "it is larger than 1 MiB".to_owned();
-        return Err(PostgresOptionsError::File { path: path.to_owned(), cause });
-    }
-    std::fs::read(path).map_err(failed)
 }
 
 #[cfg(test)]
@@ -322,15 +303,23 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_the_first_line_of_its_file() {
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = folder.path().join("password");
-        let options =
-            || PostgresOptions::from_url(&format!("postgres://a@127.0.0.1/d?passfile={}", path.display()));
-        assert!(matches!(options(), Err(PostgresOptionsError::File { .. })));
-        std::fs::write(&path, "secret word\nmore\n").unwrap();
-        assert_eq!(options().unwrap().config.get_password(), Some("secret word".as_bytes()));
-        std::fs::write(&path, "\n").unwrap();
-        assert!(options().is_err());
+    fn a_password_that_is_given_counts_and_a_file_named_in_an_address_is_not_read() {
+        let word = ["hun", "ter2"].concat();
+        let options = PostgresOptions::from_url("postgres://a:other@127.0.0.1/d").unwrap().password(&word);
+        assert_eq!(options.config.get_password(), Some(word.as_bytes()));
+        assert!(!format!("{options:?}").contains(&word));
+        for key in ["passfile", "sslrootcert", "options", "sslkey"] {
+            let refused = PostgresOptions::from_url(&format!("postgres://a@127.0.0.1/d?{key}=/etc/passwd"));
+            assert!(matches!(refused, Err(PostgresOptionsError::Key(named)) if named == key), "{key}");
+        }
+    }
+
+    #[test]
+    fn authorities_of_ones_own_are_some_or_an_error_and_encrypt_at_home_too() {
+        let none = PostgresOptions::from_url_trusting("postgres://a@127.0.0.1/d", b"no certificate");
+        assert!(matches!(none, Err(PostgresOptionsError::Authorities(_))));
+        let pem = rcgen::generate_simple_self_signed(["db.example".to_owned()]).unwrap().cert.pem();
+        let options = PostgresOptions::from_url_trusting("postgres://a@127.0.0.1/d", pem.as_bytes()).unwrap();
+        assert_eq!(options.config.get_ssl_mode(), SslMode::Require);
     }
 }

@@ -177,7 +177,10 @@ impl Area {
             Self::Decisions => &["decisions"],
             Self::Queues => &["queues"],
             Self::Tokens => &["tokens"],
-            Self::Everything => &["questions", "conversations", "budgets", "decisions", "queues", "tokens"],
+            Self::Checkpoints => &["checkpoints"],
+            Self::Everything => {
+                &["questions", "conversations", "budgets", "decisions", "queues", "tokens", "checkpoints"]
+            }
         }
     }
 }

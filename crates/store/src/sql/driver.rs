@@ -25,6 +25,8 @@ pub(crate) enum Area {
     Queues,
     /// Access tokens.
     Tokens,
+    /// Checkpoints that gateways leave.
+    Checkpoints,
     /// All of them.
     Everything,
 }

@@ -19,6 +19,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/0010_grant_sums.sql"),
     include_str!("migrations/0011_votes.sql"),
     include_str!("migrations/0012_notices.sql"),
+    include_str!("migrations/0013_checkpoints.sql"),
 ];
 
 /// The version from which grants are bound to a place.

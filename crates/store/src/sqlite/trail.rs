@@ -381,6 +381,23 @@ fn late(Late { index, entries, processes, others }: Late) -> AuditLate {
 }
 
 /// Returns the folder of the trail of the database at `path`.
+/// Returns at most `limit` entries after number `after` of the audit trail in a folder, without a database: for the trail of another machine. Nothing
+/// is checked; that is what verifying it there is for.
+///
+/// # Errors
+///
+/// If the trail can't be read.
+pub async fn audit_in(
+    folder: &Path,
+    filter: &AuditFilter,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<AuditEntry>, StoreError> {
+    // Only its writer needs the key.
+    let trail = Trail::new(Options::new(folder.to_path_buf(), folder.with_file_name("audit.key")));
+    trail.list(filter.clone(), after, limit).await
+}
+
 pub(super) fn folder_of(path: &Path) -> PathBuf {
     let folder = path.with_extension("trail");
     // The database itself may be named so.

@@ -9,6 +9,7 @@ mod access_tokens;
 mod approvals;
 mod audit;
 mod budgets;
+mod checkpoints;
 mod decisions;
 mod erasure;
 mod extensions;

@@ -386,17 +386,14 @@ async fn a_damaged_row_is_an_error_and_not_shown() {
 /// The server proves its name to who connects, by the authority that was named and no other.
 #[tokio::test]
 async fn an_encrypted_connection_is_one_to_the_server_that_was_meant() {
-    let folder = TempDir::new().unwrap();
-    let authority = |name: &str| {
+    let authority = || {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).unwrap().pem();
-        let path = folder.path().join(name);
-        std::fs::write(&path, pem).unwrap();
-        (Issuer::new(params, key), path)
+        (Issuer::new(params, key), pem)
     };
-    let ((issuer, ours), (_, other)) = (authority("ours.pem"), authority("other.pem"));
+    let ((issuer, ours), (_, other)) = (authority(), authority());
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap();
@@ -423,21 +420,24 @@ async fn an_encrypted_connection_is_one_to_the_server_that_was_meant() {
         "-c",
         &format!("port={port}"),
     ]);
-    let open = async |host: &str, more: String| {
+    let open = async |host: &str, more: &str, authorities: Option<&str>| {
         let address = format!("postgres://backstop@{host}:{port}/postgres?{more}");
-        let options = PostgresOptions::from_url(&address).unwrap();
+        let options = match authorities {
+            Some(pem) => PostgresOptions::from_url_trusting(&address, pem.as_bytes()),
+            None => PostgresOptions::from_url(&address),
+        };
         let trail = TempDir::new().unwrap();
-        let store = server.store_with(options, trail.path());
+        let store = server.store_with(options.unwrap(), trail.path());
         store.sessions(1).await.map(drop)
     };
-    open("127.0.0.1", format!("sslrootcert={}", ours.display())).await.unwrap();
-    for (host, more) in [
-        ("127.0.0.1", format!("sslrootcert={}", other.display())),
-        ("127.0.0.1", "sslmode=verify-full".to_owned()),
-        ("localhost", format!("sslrootcert={}", ours.display())),
-        ("127.0.0.1", "sslmode=disable".to_owned()),
+    open("127.0.0.1", "", Some(&ours)).await.unwrap();
+    for (host, more, authorities) in [
+        ("127.0.0.1", "", Some(&*other)),
+        ("127.0.0.1", "sslmode=verify-full", None),
+        ("localhost", "", Some(&*ours)),
+        ("127.0.0.1", "sslmode=disable", Some(&*ours)),
     ] {
-        let error = open(host, more.clone()).await.unwrap_err();
+        let error = open(host, more, authorities).await.unwrap_err();
         told(&error);
         assert_eq!(error.kind(), StoreErrorKind::CannotOpen, "{host} {more}: {error}");
     }

@@ -66,6 +66,11 @@ impl Server {
         self.own.as_ref().unwrap().folder.path().join(".s.PGSQL.5432")
     }
 
+    /// The lines of a configuration that keeps state there.
+    pub(crate) fn configured(&self) -> String {
+        format!("store: {{ postgres: {{ url: '{}', schema: {} }} }}\n", self.url, self.schema)
+    }
+
     pub(crate) fn options(&self) -> PostgresOptions {
         PostgresOptions::from_url(&self.url).unwrap().schema(&self.schema).unwrap()
     }

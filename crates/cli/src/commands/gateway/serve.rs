@@ -7,7 +7,7 @@ use std::sync::Arc;
 use backstop::config::{LayerKind, Loaded};
 use backstop::gateway::{Configuration, ReloadedConfiguration};
 use backstop::hooks::Secret;
-use backstop::{Cause, daemon_socket, gateway_settings, store_path};
+use backstop::{Cause, StorePlace, daemon_socket, gateway_settings};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,7 +35,7 @@ struct FromStart {
     keeps_answers: bool,
     has_trail: bool,
     /// The database, where access tokens are looked up as long as the server runs.
-    store: Option<PathBuf>,
+    store: Option<StorePlace>,
     /// Whether a configuration of the operator's was ever in force: without one, built-in defaults would be.
     has_operator: bool,
     /// The token that was made at the start, which programs know; none once the operator has chosen one.
@@ -51,7 +51,7 @@ impl FromStart {
             socket: daemon_socket(loaded, &environment).ok(),
             keeps_answers: config.agent.approvals.strict.value,
             has_trail: config.audit.enabled.value,
-            store: store_path(loaded, &environment).ok(),
+            store: StorePlace::of(loaded, &environment).ok(),
             has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
             made: config.gateway.token.is_none().then(|| token.clone()),
         }
@@ -66,7 +66,7 @@ impl FromStart {
             ),
             (
                 self.store != now.store,
-                "`store.path` can't change while the server runs: access tokens are looked up there\nhint: start it anew",
+                "`store` can't change while the server runs: access tokens are looked up there\nhint: start it anew",
             ),
             (
                 self.keeps_answers != now.keeps_answers,

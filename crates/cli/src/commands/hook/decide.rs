@@ -10,7 +10,7 @@ use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{Trace, TraceParent};
 use backstop::store::{SqliteStore, Store};
-use backstop::{Traces, daemon_socket, store_path};
+use backstop::{StorePlace, Traces, daemon_socket};
 
 use super::speak::remark;
 use crate::commands::notify::Notifier;
@@ -148,15 +148,7 @@ async fn decide_here(
     loaded: Loaded,
     surroundings: &Surroundings,
 ) -> Result<Said, Unjudged> {
-    let path = store_path(&loaded, &|name| surroundings.variable(name))?;
-    // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
-    let shared = path.try_exists().unwrap_or(true);
-    let log = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
-    let store = Arc::new(SqliteStore::new(path));
-    // The last one to close the database moves its log, and its process can't end before the disk has that. One that
-    // ends without closing leaves the log to the next one; nothing in it is lost.
-    std::mem::forget(Arc::clone(&store));
-    let shared_store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&store);
+    let Opened { store, file, is_there: shared } = open(&loaded, surroundings)?;
     let is_strict = loaded.config.agent.approvals.strict.value;
     // The policy is the one by which a server would judge, so that it makes no difference which of them does.
     let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
@@ -166,9 +158,9 @@ async fn decide_here(
         builder(loaded, surroundings).agents_environment().only_points(points(heard.event).iter().copied());
     if is_strict {
         // Nothing that lies somewhere is an answer, and nobody could give one before this process ends.
-        policy = policy.answer_store(Arc::new(SqliteStore::for_answers(Arc::clone(&shared_store))));
+        policy = policy.answer_store(Arc::new(SqliteStore::for_answers(Arc::clone(&store))));
     }
-    let built = policy.home(home).hosts(hosts).store(shared_store).shared_decisions(shared).build().await;
+    let built = policy.home(home).hosts(hosts).store(store).shared_decisions(shared).build().await;
     let mut backstop = built.map_err(Error::from)?;
     if let Some(traces) = backstop.take_over_traces() {
         // There is one judge in this process.
@@ -182,11 +174,36 @@ async fn decide_here(
         None => true,
     };
     let complete = tokio::time::timeout(ENDING, backstop.shut_down()).await.unwrap_or(complete) && complete;
-    if log > LONG_LOG_BYTES {
+    if let Some(file) = file {
         // Where this fails, the next one tries; what is in the log counts wherever it is.
-        let _ = store.shorten_log().await;
+        let _ = file.shorten_log().await;
     }
     recorded(heard.client, reply, complete)
+}
+
+/// The state that an event is judged with.
+struct Opened {
+    store: Arc<dyn Store>,
+    /// The same where it is a file whose log has become long.
+    file: Option<Arc<SqliteStore>>,
+    /// Whether there may be what others decided.
+    is_there: bool,
+}
+
+fn open(loaded: &Loaded, surroundings: &Surroundings) -> Result<Opened, Error> {
+    let place = StorePlace::of(loaded, &|name| surroundings.variable(name))?;
+    let Some(path) = place.file() else {
+        return Ok(Opened { store: surroundings.store(loaded)?, file: None, is_there: true });
+    };
+    // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
+    let is_there = path.try_exists().unwrap_or(true);
+    let log = std::fs::metadata(log_of(path)).map_or(0, |log| log.len());
+    let file = Arc::new(SqliteStore::new(path));
+    // The last one to close the database moves its log, and its process can't end before the disk has that. One that
+    // ends without closing leaves the log to the next one; nothing in it is lost.
+    std::mem::forget(Arc::clone(&file));
+    let store: Arc<dyn Store> = Arc::<SqliteStore>::clone(&file);
+    Ok(Opened { store, file: Some(file).filter(|_| log > LONG_LOG_BYTES), is_there })
 }
 
 /// The log that SQLite keeps beside a database.

@@ -1,6 +1,7 @@
 //! An entry as a line for people.
 
 use backstop::CONFIGURATION_READ;
+use backstop::store::PEER_CHECKPOINT;
 use backstop::store::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -160,6 +161,13 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         }
         "tombstone" => vec![format!("{} entries were pruned ({})", number("/count"), text("/policy"))],
         "rotated" => vec!["another key signs from here on".to_owned()],
+        PEER_CHECKPOINT => {
+            vec![format!(
+                "the trail {} of another gateway has {} entries",
+                text("/origin"),
+                number("/entries")
+            )]
+        }
         "chain" => vec!["the chain of an earlier version ends".to_owned()],
         _ => facts.tool().map(|tool| format!("about {tool}")).into_iter().collect(),
     }
@@ -244,6 +252,8 @@ mod tests {
         let read = words(CONFIGURATION_READ, json!({ "digest": hash, "cause": "SIGHUP" }));
         assert!(read.contains("the configuration 0123456789ab… holds: SIGHUP"), "{read}");
         assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
+        let peer = words(PEER_CHECKPOINT, json!({ "origin": "backstop/b", "entries": 7 }));
+        assert!(peer.contains("the trail backstop/b of another gateway has 7 entries"), "{peer}");
         let installed = words("plugin.installed", json!({ "plugin": "p", "hash": hash, "by": "ann" }));
         assert!(installed.contains(&format!("the plugin p as {hash}; by ann")), "{installed}");
     }

@@ -239,6 +239,10 @@ fn caller(shared: &Shared, head: &Parts) -> Result<Caller, Problem> {
     if let Some(holder) = shared.access_tokens.api_holder(given) {
         return Ok(Caller::Holder(Arc::new(holder)));
     }
+    if shared.access_tokens.may_be_one(given) {
+        // Whoever is told that its token is wrong does not ask again.
+        return Err(Problem::tokens());
+    }
     // The same problem, whoever is an operator here, and whether anybody is.
     shared.access.check(&head.headers).map(|()| Caller::Operator).map_err(|_| Problem::api_token())
 }

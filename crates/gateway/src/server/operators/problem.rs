@@ -291,6 +291,14 @@ impl Problem {
         )
     }
 
+    pub(in crate::server) const fn tokens() -> Self {
+        Self::of(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store",
+            "access tokens can't be looked up now, so that none counts: ask again later",
+        )
+    }
+
     pub(in crate::server) const fn failed() -> Self {
         Self::of(
             StatusCode::INTERNAL_SERVER_ERROR,
