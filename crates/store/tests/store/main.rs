@@ -12,6 +12,8 @@ mod budgets;
 mod decisions;
 mod erasure;
 mod extensions;
+#[cfg(feature = "postgres")]
+mod failover;
 mod faults;
 mod grants;
 mod in_memory;
