@@ -42,8 +42,6 @@ pub(super) struct Connection {
     patience: Duration,
     /// The server's process for it.
     pub(super) process: i32,
-    /// Which server it is, and which of its histories: another one after it was replaced by its standby. `None` if it does not say.
-    server: Option<String>,
     /// The name of the history that its data go on in.
     pub(super) history: String,
 }
@@ -100,7 +98,6 @@ impl Connection {
             statements,
             patience,
             process: 0,
-            server: None,
             history: String::new(),
         };
         opened.set_up(options)?;
@@ -138,25 +135,7 @@ impl Connection {
             // A commit that was reported has to survive the server, and to be where the server says it always is.
             self.batch("SET synchronous_commit = on")?;
         }
-        self.begin("")?;
-        let sql = "SELECT (SELECT system_identifier FROM pg_control_system())::text || ' ' \
-                   || left(pg_walfile_name(pg_current_wal_lsn()), 8)";
-        self.server = match self.wait_for(self.client.query_one(sql, &[])) {
-            Ok(row) => row.try_get(0).ok(),
-            Err(failure) if failure.is_lost => return Err(failure),
-            Err(_) => None,
-        };
-        Ok(())
-    }
-
-    /// Returns which server it is, and which of its histories.
-    pub(super) fn server(&self) -> &str {
-        self.server.as_deref().unwrap_or(UNNAMED)
-    }
-
-    /// Returns whether it says which server it is.
-    pub(super) fn is_named(&self) -> bool {
-        self.server.is_some()
+        self.begin("").map(drop)
     }
 
     /// Begins a transaction with these statements, or none, and compares the clocks.
@@ -231,9 +210,6 @@ impl Connection {
         Ok(statement)
     }
 }
-
-/// What a server is called that does not say which it is.
-const UNNAMED: &str = "unnamed";
 
 /// By how much a clock that was read between two moments of ours differs from ours at least.
 fn apart(before: Timestamp, clock: Timestamp, after: Timestamp) -> Duration {

@@ -3,9 +3,9 @@
 //! When a standby takes the place of its server, the data go on with what the standby had of them; where it had been sent less than was kept, what is
 //! missing is gone. When the old server comes back, its data go on beside the others. Neither is told to those who connect.
 //!
-//! So whoever first connects to a server of another timeline, before anything can be written there, puts a random name in the list of the data's
-//! *histories*, with how many transactions had written in each area by then. Each process remembers the history that it used last, and the newest of its
-//! own transactions in each area that was kept.
+//! So whoever first connects to a server that has crashed or taken over, before anything can be written there, puts a random name in the list of the
+//! data's *histories*, with how many transactions had written in each area by then. That it has is told by a table that is not in the server's log, and is empty
+//! by then. Each process remembers the history that it used last, and the newest of its own transactions in each area that was kept.
 //!
 //! The law: *never behind*. A process uses no server that lacks the history it used last, or one of its own transactions that were kept; not even by
 //! a connection that it already has. It says so ([`StoreErrorKind::SetBack`]) until the server has them, or the process is started again.
@@ -97,7 +97,7 @@ impl Seen {
     }
 }
 
-/// Puts the server's history in the list if it is not the newest there.
+/// Puts the server's history in the list if it has none.
 fn enlist(connection: &Connection, schema: &str) -> Result<(), Failure> {
     if is_enlisted(connection)? {
         return Ok(());
@@ -107,20 +107,19 @@ fn enlist(connection: &Connection, schema: &str) -> Result<(), Failure> {
          SELECT pg_advisory_xact_lock(hashtextextended('backstop/{schema}', 0))"
     ))?;
     if !is_enlisted(connection)? {
-        let sql = "INSERT INTO histories (name, server, began) \
-                   VALUES (gen_random_uuid()::text, $1, (SELECT json_object_agg(area, written) FROM areas))";
-        connection.wait_for(connection.client.execute(sql, &[&connection.server()]))?;
-        let sql = "DELETE FROM histories WHERE history <= (SELECT max(history) FROM histories) - $1";
-        connection.wait_for(connection.client.execute(sql, &[&MOST_HISTORIES]))?;
+        connection.batch(&format!(
+            "INSERT INTO histories (name, began) \
+             VALUES (gen_random_uuid()::text, (SELECT json_object_agg(area, written) FROM areas)); \
+             DELETE FROM histories WHERE history <= (SELECT max(history) FROM histories) - {MOST_HISTORIES}; \
+             INSERT INTO current_history SELECT max(history) FROM histories"
+        ))?;
     }
     connection.batch("COMMIT")
 }
 
 fn is_enlisted(connection: &Connection) -> Result<bool, Failure> {
-    let sql = "SELECT server FROM histories ORDER BY history DESC LIMIT 1";
-    let newest = connection.wait_for(connection.client.query_opt(sql, &[]))?;
-    let server: Option<String> = newest.map(|row| row.try_get(0)).transpose()?;
-    Ok(server.as_deref() == Some(connection.server()))
+    let sql = "SELECT EXISTS (SELECT 1 FROM current_history)";
+    Ok(connection.wait_for(connection.client.query_one(sql, &[]))?.try_get(0)?)
 }
 
 /// Returns the known history and those after it; only the newest if none is known.

@@ -325,8 +325,8 @@ impl Worker {
         let mut pause = FIRST_PAUSE;
         while start.elapsed() < MOST_FINDING {
             if let Ok(connection) = self.shared.open() {
-                if lost.server.as_deref() != Some(connection.server()) {
-                    // Another server, or the same one set back, has other transactions under this number.
+                if lost.history != connection.history {
+                    // A server that has crashed or taken over may have other transactions under this number.
                     return Err(self.uncertain());
                 }
                 match lost.status(&connection) {
@@ -367,15 +367,14 @@ struct Lost {
     number: String,
     /// The server's process that was at it.
     process: i32,
-    /// `None` if it does not say which it is.
-    server: Option<String>,
+    history: String,
     failure: Failure,
 }
 
 impl Lost {
     fn of(connection: &Connection, begun: Begun, failure: Failure) -> Self {
-        let server = connection.is_named().then(|| connection.server().to_owned());
-        Self { number: begun.number, process: connection.process, server, failure }
+        let (process, history) = (connection.process, connection.history.clone());
+        Self { number: begun.number, process, history, failure }
     }
 
     /// Returns what became of it: `committed`, `aborted` or `in progress`, which it is not left; nothing if it is too long ago.

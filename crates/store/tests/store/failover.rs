@@ -382,7 +382,7 @@ async fn who_was_told_that_something_was_kept_uses_no_server_that_lacks_it() {
 /// Two servers take writes: whoever has used the new one writes nothing to the old one, neither by new connections nor by those it had.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_place_was_taken_is_not_used_again() {
-    let primary = Server::own(&[]);
+    let mut primary = Server::own(&[]);
     let standby = primary.standby();
     let gateway = Gateway::at(&primary);
     let store = &gateway.store;
@@ -415,6 +415,13 @@ async fn a_server_whose_place_was_taken_is_not_used_again() {
     let error = store.sessions(9).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::SetBack, "{error}");
     assert!(told(&error).contains("took its place"));
+    // It has begun a history of its own since, of the same number.
+    primary.kill();
+    primary.start_again();
+    assert!(Gateway::at(&primary).store.sessions(9).await.is_ok(), "who knows of nothing");
+    assert_eq!(primary.run("SELECT max(history) FROM histories").await.as_deref(), Some("2"));
+    gateway.move_to(&primary);
+    assert_eq!(store.sessions(9).await.unwrap_err().kind(), StoreErrorKind::SetBack);
     gateway.move_to(&standby);
     until(async || store.sessions(99).await.ok()).await;
 }
@@ -469,4 +476,39 @@ async fn a_gateway_that_is_cut_off_keeps_nobody_else_from_working() {
         work.goes_on(20).await;
     }
     settle(works, &here.store).await;
+}
+
+/// A crash takes with it what is not on disk, and the server gives the number of the transaction to another one, which is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_a_crash_took_is_not_mistaken_for_another_one() {
+    let mut server = Server::own(&["-c", "wal_writer_delay=10s"]);
+    let gateway = Gateway::at(&server);
+    gateway.store.create_session(session("s", "chat", 1)).await.unwrap();
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$; \
+                CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sessions DEFERRABLE INITIALLY DEFERRED \
+                FOR EACH ROW EXECUTE FUNCTION slow()";
+    server.run(slow).await;
+    // What is on disk by then is up to the server: its number is given to nobody, and this proves nothing.
+    for n in 0.. {
+        let (store, name) = (Arc::clone(&gateway.store), format!("s{n}"));
+        let writing = tokio::spawn(async move { store.create_session(session(&name, "chat", 1)).await });
+        let committing =
+            "SELECT backend_xid FROM pg_stat_activity WHERE query LIKE '%COMMIT' AND wait_event = 'PgSleep'";
+        let number: u64 = until(async || server.run(committing).await).await.parse().unwrap();
+        gateway.wire.lead_to("/nowhere".into());
+        server.kill();
+        server.start_again();
+        let mut other = 0;
+        while other < number {
+            other = server.run("SELECT pg_current_xact_id()").await.unwrap().parse().unwrap();
+        }
+        gateway.wire.lead_to(server.socket());
+        let Err(SessionError::Store(error)) = writing.await.unwrap() else { panic!("it was not kept") };
+        assert!(matches!(error.kind(), StoreErrorKind::Uncertain | StoreErrorKind::Unreachable), "{error}");
+        let there = until(async || gateway.store.sessions(9).await.ok()).await;
+        assert_eq!(there.len(), 1);
+        if other == number {
+            return;
+        }
+    }
 }
