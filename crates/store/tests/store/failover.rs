@@ -9,7 +9,7 @@ use backstop_hooks::{ApprovalId, Decision, Severity};
 use backstop_store::{
     ApprovalFilter, ApprovalStatus, ApprovalStore as _, Asked, BudgetStore as _, Charge, ConsumeError,
     CreateApprovalError, Grant, GrantPlace, GrantQuery, GrantStore as _, GrantTarget, NewGrant,
-    PersonsAnswer, PostgresOptions, PostgresStore, ReservationId, ReserveError, ResolveError,
+    PersonsAnswer, PostgresOptions, PostgresStore, ReservationId, ReserveError, ResolveError, SessionError,
     SessionStore as _, StoreError, StoreErrorKind, Timestamp,
 };
 use tempfile::TempDir;
