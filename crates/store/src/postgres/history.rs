@@ -108,8 +108,8 @@ fn enlist(connection: &Connection, schema: &str) -> Result<(), Failure> {
     ))?;
     if !is_enlisted(connection)? {
         connection.batch(&format!(
-            "INSERT INTO histories (name, began) \
-             VALUES (gen_random_uuid()::text, (SELECT json_object_agg(area, written) FROM areas)); \
+            "INSERT INTO histories (history, name, began) SELECT coalesce(max(history), 0) + 1, gen_random_uuid()::text, \
+             (SELECT json_object_agg(area, written) FROM areas) FROM histories; \
              DELETE FROM histories WHERE history <= (SELECT max(history) FROM histories) - {MOST_HISTORIES}; \
              INSERT INTO current_history SELECT max(history) FROM histories"
         ))?;

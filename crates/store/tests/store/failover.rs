@@ -415,11 +415,12 @@ async fn a_server_whose_place_was_taken_is_not_used_again() {
     let error = store.sessions(9).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::SetBack, "{error}");
     assert!(told(&error).contains("took its place"));
-    // It has begun a history of its own since, of the same number.
+    // It has begun a history of its own since, of the same number, and others have done much there.
     primary.kill();
     primary.start_again();
     assert!(Gateway::at(&primary).store.sessions(9).await.is_ok(), "who knows of nothing");
     assert_eq!(primary.run("SELECT max(history) FROM histories").await.as_deref(), Some("2"));
+    primary.run("UPDATE areas SET written = written + 100").await;
     gateway.move_to(&primary);
     assert_eq!(store.sessions(9).await.unwrap_err().kind(), StoreErrorKind::SetBack);
     gateway.move_to(&standby);
