@@ -7,9 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use backstop_hooks::{Decision, Digest, Severity, TimeoutBehavior};
-use backstop_store::{
-    ApprovalFilter, ApprovalStore as _, GrantPlace, NewApproval, SqliteStore, Store, Timestamp, preview,
-};
+use backstop_store::{ApprovalFilter, GrantPlace, NewApproval, SqliteStore, Store, Timestamp, preview};
 use divan::Bencher;
 use serde_json::json;
 use tempfile::TempDir;
@@ -174,7 +172,8 @@ fn heard(what: &str, here: Arc<dyn Store>, there: Arc<dyn Store>) {
         times
     });
     times.sort_unstable();
-    let (median, most) = (times.get(ANSWERS / 2), times.last());
+    let (median, most) =
+        (times.get(ANSWERS / 2).copied().unwrap_or_default(), times.last().copied().unwrap_or_default());
     println!(
         "{what}: whoever waits hears {median:?} after an answer was written elsewhere, at most {most:?}"
     );
