@@ -1,5 +1,5 @@
 //! What listing ten thousand questions that wait costs, and how soon whoever waits hears of an answer that was written elsewhere: in memory, in a file, and, with
-//! the feature `postgres`, on the server that `BACKSTOP_TEST_POSTGRES` names, in a schema that is dropped before.
+//! the feature `postgres`, on the server that `BACKSTOP_TEST_POSTGRES` names, in a schema `bench_…` that it leaves there.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails and tells loudly")]
 
@@ -107,8 +107,6 @@ fn the_first_fifty_in_a_file(bencher: Bencher<'_, '_>) {
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use std::process::Command;
-
     use backstop_store::{PostgresOptions, PostgresStore};
 
     use super::{Arc, Bencher, FOLDER, LazyLock, Store, filled, first_page, heard, listed};
@@ -142,13 +140,6 @@ mod postgres {
         if let (Some(here), Some(there)) = (store("here"), store("there")) {
             heard("on a server", here, there);
         }
-    }
-
-    /// Takes the schema away again.
-    pub(super) fn clean() {
-        let Ok(url) = std::env::var("BACKSTOP_TEST_POSTGRES") else { return };
-        let drop = format!("DROP SCHEMA IF EXISTS bench_{} CASCADE", std::process::id());
-        let _ = Command::new("psql").args(["-Xq", "-d", &url, "-c", &drop]).status();
     }
 }
 
@@ -189,6 +180,4 @@ fn main() {
     #[cfg(feature = "postgres")]
     postgres::answers();
     divan::main();
-    #[cfg(feature = "postgres")]
-    postgres::clean();
 }
