@@ -45,6 +45,8 @@ pub enum StoreErrorKind {
     Unreachable,
     /// The server went away while it was told to keep what was written, and it can't be found out whether it did.
     Uncertain,
+    /// The server lacks what it had kept, or is one whose place another one has taken. Nothing is done with it.
+    SetBack,
     /// The storage refused a statement. This is a bug in Backstop.
     Internal,
 }
@@ -92,6 +94,7 @@ impl StoreError {
             StoreErrorKind::Io => "is the disk full, a quota reached, or the device gone?",
             StoreErrorKind::Unreachable => UNREACHABLE,
             StoreErrorKind::Uncertain => UNCERTAIN,
+            StoreErrorKind::SetBack => SET_BACK,
             StoreErrorKind::Stopped | StoreErrorKind::Internal => "please report this, with the text above",
         }
     }
@@ -109,14 +112,24 @@ impl StoreError {
             StoreErrorKind::Corrupt => "restore the database from a backup",
             StoreErrorKind::Unreachable => UNREACHABLE,
             StoreErrorKind::Uncertain => UNCERTAIN,
+            StoreErrorKind::SetBack => SET_BACK,
             StoreErrorKind::Stopped | StoreErrorKind::Internal => "please report this, with the text above",
         }
+    }
+}
+
+impl StoreErrorKind {
+    /// Returns whether it is what a server that is restarted, or replaced by its standby, leads to meanwhile.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::Unreachable | Self::ReadOnly)
     }
 }
 
 const UNREACHABLE: &str =
     "does the server run, and does the network let one to it? the next operation connects again";
 const UNCERTAIN: &str = "look whether it took effect before doing it again";
+const SET_BACK: &str = "connect to the server that took its place, or restore what is missing; if that can't be, revoke the grants that must not count \
+                        twice, and start this program again";
 
 /// What is wrong with a database, as the rest of a sentence that begins with its name: `is locked`. It has no place in it, so it may be told to anybody.
 impl fmt::Display for StoreErrorKind {
@@ -138,6 +151,7 @@ impl fmt::Display for StoreErrorKind {
             Self::Uncertain => {
                 f.write_str("may or may not hold what was being written when its server went away")
             }
+            Self::SetBack => f.write_str("was set back"),
             Self::Internal => f.write_str("refused a statement"),
         }
     }

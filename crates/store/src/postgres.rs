@@ -9,16 +9,19 @@
 //! - *Agreement.* An operation that may write takes an advisory lock for its [area](crate::sql::Area) first and holds it until its transaction has ended, so
 //!   that writers of an area are one after the other on all machines. An operation that reads sees one snapshot.
 //! - *Whole or absent.* If the connection is lost while a transaction is being committed, nobody has told whether it was. The server is asked
-//!   then, by the number of the transaction. Only if it can't be asked, or is no longer the same server, the operation fails with
+//!   then, by the number of the transaction. Only if it can't be asked, has crashed, or is no longer the same server, the operation fails with
 //!   [`StoreErrorKind::Uncertain`](crate::StoreErrorKind::Uncertain), and is not repeated.
+//! - *Kept.* What was reported as kept is in the server's log, and with the standbys that the server waits for. A process uses no server that lacks what it
+//!   was told was kept, see [`history`].
 //! - *Bounded.* Connecting, each statement, each lock and each answer have a deadline, here and on the server.
 //!
-//! The limits: callers supply the time, so that the clocks of all machines have to agree; a connection is refused if this machine's differs from
+//! The limits: callers supply the time, so that the clocks of all machines have to agree; nothing is done while this machine's differs from
 //! the server's by more than [`MOST_CLOCK_DIFFERENCE`]. Wiped text stays in the server's files, its log and its backups until the server lets go of it.
 //! Text with a null character can't be kept. Poolers that give each transaction another connection can't be in between.
 
 mod connection;
 mod failure;
+mod history;
 mod lookout;
 mod migrations;
 mod options;

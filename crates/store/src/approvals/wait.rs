@@ -5,11 +5,12 @@
 //!
 //! The laws: *a seat is taken before the row is read*, so that no answer falls between the two; *a notice says nothing but
 //! that it is time to read the row*, so that one too many does no harm; *how long to wait is measured once*, so that a clock
-//! that is set meanwhile neither ends the waiting nor prolongs it.
+//! that is set meanwhile neither ends the waiting nor prolongs it; *a server that is away for a moment ends no waiting*, since that is how it is
+//! restarted and replaced.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backstop_hooks::ApprovalId;
 use tokio::sync::watch;
@@ -109,21 +110,48 @@ impl Drop for Seat<'_> {
     }
 }
 
+/// How long is waited.
+pub(crate) struct Patience {
+    /// For an answer.
+    pub(crate) answer: Duration,
+    /// For a database that can't be reached.
+    pub(crate) outage: Duration,
+}
+
+/// How long a database that could not be reached is left alone.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Reads the approval, and again with each notice, until it is answered or otherwise ended, or `patience` is over. `watch`
 /// sees to it that somebody looks for answers that come from elsewhere.
 pub(crate) async fn wait_answered(
     store: &(impl ApprovalStore + Sync),
     seats: &Seats,
     id: &ApprovalId,
-    patience: Duration,
+    patience: Patience,
     watch: impl Fn() -> Result<(), StoreError> + Send,
 ) -> Result<Option<ApprovalRecord>, StoreError> {
-    let mut end = std::pin::pin!(sleep(patience));
+    let mut end = std::pin::pin!(sleep(patience.answer));
     let mut seat = seats.take(id);
+    let mut away: Option<Instant> = None;
     loop {
         watch()?;
         seat.notices.mark_unchanged();
-        let record = store.approval(id).await?;
+        let record = match store.approval(id).await {
+            Ok(record) => record,
+            Err(error) => {
+                let since = *away.get_or_insert_with(Instant::now);
+                if end.is_elapsed() || !error.kind().may_pass() || since.elapsed() >= patience.outage {
+                    return Err(error);
+                }
+                tokio::select! {
+                    _ = seat.notices.changed() => {}
+                    () = sleep(AGAIN.min(patience.outage)) => {}
+                    () = &mut end => {}
+                }
+                continue;
+            }
+        };
+        away = None;
         if end.is_elapsed() || record.as_ref().is_none_or(|record| record.state != ApprovalState::Pending) {
             return Ok(record);
         }

@@ -5,7 +5,9 @@
 //! their numbers.
 //!
 //! The law: *nothing is missed*. It listens, and only then reads what the last change was, and has everybody who waits read their row. So it is again after
-//! each connection that was lost. Since a message may get lost with its network, it also looks once a second.
+//! each connection that was lost. Since a message may get lost with its network, it also looks now and then ([`PostgresOptions::look_every`]).
+//!
+//! [`PostgresOptions::look_every`]: super::PostgresOptions::look_every
 
 use std::sync::Arc;
 use std::thread;
@@ -18,8 +20,6 @@ use super::connection::Connection;
 use super::pool::Shared;
 use crate::approvals::wait::Seats;
 
-/// How long it is waited for a message before looking.
-const LOOK: Duration = Duration::from_secs(1);
 /// How long a server that can't be reached is left alone. Those who wait read their rows then, and fail.
 const BROKEN: Duration = Duration::from_secs(1);
 /// How long the connection is kept when nobody waits any more.
@@ -58,7 +58,7 @@ fn look(shared: &Shared, seats: &Seats) {
             seats.wake_all();
         }
         match &view {
-            Some(view) => view.connection.listen(LOOK),
+            Some(view) => view.connection.listen(shared.options.look),
             None => thread::sleep(BROKEN),
         }
     }
@@ -72,7 +72,7 @@ struct View {
 
 impl View {
     fn open(shared: &Shared) -> Result<Self, Failure> {
-        let connection = Connection::open(&shared.options)?;
+        let connection = shared.open()?;
         connection.batch(&format!("LISTEN \"backstop_{}\"", shared.options.schema))?;
         let sql = "SELECT coalesce(max(change), 0) FROM approval_changes";
         let last = connection.wait_for(connection.client.query_one(sql, &[]))?.try_get(0)?;

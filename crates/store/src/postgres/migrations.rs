@@ -4,7 +4,8 @@ use super::Failure;
 use super::connection::Connection;
 use crate::StoreErrorKind;
 
-const STEPS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+const STEPS: &[&str] =
+    &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_histories.sql")];
 
 fn newest() -> i64 {
     i64::try_from(STEPS.len()).unwrap_or(i64::MAX)

@@ -16,6 +16,12 @@ pub const DEFAULT_SCHEMA: &str = "backstop";
 /// How long a statement, or waiting for another writer, may take, if nothing else is said.
 const STATEMENT: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(5);
+/// How often it is looked for answers of other machines, besides being told of them.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many times as long as a statement a server is waited for that is away, and the least and the most of that.
+const OUTAGE: u32 = 6;
+const LEAST_OUTAGE: Duration = Duration::from_secs(1);
+const MOST_OUTAGE: Duration = Duration::from_secs(30);
 /// The most characters of a schema's name.
 const MOST_NAME: usize = 40;
 
@@ -28,6 +34,7 @@ pub struct PostgresOptions {
     /// How many connections operations share.
     pub(super) connections: usize,
     pub(super) statement: Duration,
+    pub(super) look: Duration,
     pub(super) place: String,
     socket: Option<PathBuf>,
 }
@@ -126,6 +133,7 @@ impl PostgresOptions {
             schema: DEFAULT_SCHEMA.to_owned(),
             connections: 4,
             statement: STATEMENT,
+            look: LOOK,
             place,
             socket: told.socket.map(PathBuf::from),
         })
@@ -167,6 +175,18 @@ impl PostgresOptions {
     #[must_use]
     pub fn statement_timeout(self, most: Duration) -> Self {
         Self { statement: most.clamp(Duration::from_millis(10), Duration::from_mins(10)), ..self }
+    }
+
+    /// Looks this often for answers that other machines write, besides being told of each by the server: a message may get lost with its network.
+    #[must_use]
+    pub fn look_every(self, interval: Duration) -> Self {
+        Self { look: interval.clamp(Duration::from_millis(10), Duration::from_hours(1)), ..self }
+    }
+
+    /// How long who waits for an answer waits on while the server is away, and how long the server waits for the next statement of a
+    /// transaction, which holds its locks. The trail is written in this time.
+    pub(super) fn outage(&self) -> Duration {
+        self.statement.saturating_mul(OUTAGE).clamp(LEAST_OUTAGE, MOST_OUTAGE)
     }
 }
 

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::SimpleQueryMessage;
 
-use super::connection::Connection;
+use super::connection::{Begun, Connection};
+use super::history::{self, Seen};
 use super::options::PostgresOptions;
 use super::{Failure, Session, lookout};
 use crate::approvals::wait::Seats;
@@ -38,6 +38,13 @@ pub(super) struct Shared {
     place: String,
     trail: Trail,
     pause: Mutex<Option<Pause>>,
+    seen: Seen,
+}
+
+impl Shared {
+    pub(super) fn open(&self) -> Result<Connection, Failure> {
+        Connection::open(&self.options, &self.seen)
+    }
 }
 
 /// A server that could not be reached.
@@ -57,7 +64,7 @@ impl fmt::Debug for Server {
 impl Server {
     pub(super) fn new(options: PostgresOptions, trail: Trail) -> Self {
         let place = format!("{}, schema {}", options.place, options.schema);
-        let shared = Shared { options, place, trail, pause: Mutex::new(None) };
+        let shared = Shared { options, place, trail, pause: Mutex::new(None), seen: Seen::default() };
         Self { shared: Arc::new(shared), jobs: Mutex::new(None) }
     }
 
@@ -161,6 +168,10 @@ impl Driver for Server {
         written.await
     }
 
+    fn outage(&self) -> Duration {
+        self.shared.options.outage()
+    }
+
     fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError> {
         lookout::start(Arc::clone(&self.shared), Arc::clone(seats))
             .map_err(|error| StoreError::because(self.place(), StoreErrorKind::Stopped, error))
@@ -196,7 +207,7 @@ impl Worker {
         &mut self,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
-        let (connection, _) = self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+        let (connection, _) = self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; ")?;
         let session = Session::new(&connection);
         let answer = work(&Db::Postgres(&session));
         let ended = connection.batch("COMMIT");
@@ -218,8 +229,8 @@ impl Worker {
                 "; SELECT pg_advisory_xact_lock(hashtextextended('backstop/{schema}/{lock}', 0))::text"
             );
         }
-        sql += "; SELECT pg_current_xact_id()::text";
-        let (connection, number) = self.begin(&sql)?;
+        sql += "; SELECT pg_current_xact_id()::text; ";
+        let (connection, begun) = self.begin(&sql)?;
         let session = Session::new(&connection);
         let answer = match work(&Db::Postgres(&session)) {
             Ok(answer) => answer,
@@ -229,6 +240,7 @@ impl Worker {
                 return Err(self.told(fault));
             }
         };
+        let has_written = session.has_written();
         // INVARIANT (said): what a transaction says is in the trail before the transaction counts.
         let said = session.said().map_or_else(
             || Err(Failure::new(StoreErrorKind::Internal, "a statement failed").told(&self.shared.place)),
@@ -238,30 +250,44 @@ impl Worker {
             self.connection = connection.batch("ROLLBACK").is_ok().then_some(connection);
             return Err(error.into());
         }
-        match connection.batch("COMMIT") {
-            Ok(()) => self.connection = Some(connection),
+        match history::commit(&connection, area.locks(), has_written) {
+            Ok(written) => {
+                // INVARIANT (kept): where it was told to wait no longer for the standby, the server reports a commit all the same.
+                let is_kept = !connection.is_warned() || connection.settle().is_ok();
+                if !is_kept || !self.shared.seen.keep(&connection.history, written) {
+                    return Err(self.uncertain().into());
+                }
+                self.connection = Some(connection);
+            }
             Err(failure) if !failure.is_lost => return Err(failure.told(&self.shared.place).into()),
             Err(failure) => {
-                let (process, server) = (connection.process, connection.server.clone());
+                let lost = Lost::of(&connection, begun, failure);
                 drop(connection);
-                self.find_out(&number, process, server.as_deref(), failure)?;
+                self.find_out(lost)?;
             }
         }
         Ok(answer)
     }
 
+    fn uncertain(&self) -> StoreError {
+        StoreError::new(&self.shared.place, StoreErrorKind::Uncertain).of_server()
+    }
+
     /// Begins a transaction. A connection that has been idle may be gone: nothing has happened by then, so it is begun on another one.
-    fn begin(&mut self, sql: &str) -> Result<(Connection, String), StoreError> {
-        if let Some(connection) = self.connection.take() {
-            match begun(&connection, sql) {
-                Ok(number) => return Ok((connection, number)),
+    fn begin(&mut self, sql: &str) -> Result<(Connection, Begun), StoreError> {
+        // The server of an older history may still be there, and take what it is told.
+        if let Some(connection) = self.connection.take()
+            && self.shared.seen.is_current(&connection.history)
+        {
+            match connection.begin(sql) {
+                Ok(begun) => return Ok((connection, begun)),
                 Err(failure) if failure.is_lost && !failure.is_silent => {}
                 Err(failure) => return Err(self.not_begun(connection, failure)),
             }
         }
         let connection = self.connect()?;
-        match begun(&connection, sql) {
-            Ok(number) => Ok((connection, number)),
+        match connection.begin(sql) {
+            Ok(begun) => Ok((connection, begun)),
             Err(failure) => Err(self.not_begun(connection, failure)),
         }
     }
@@ -282,7 +308,7 @@ impl Worker {
         }
         let length =
             pause.as_ref().map_or(FIRST_PAUSE, |pause| pause.length.saturating_mul(2).min(MOST_PAUSE));
-        match Connection::open(&self.shared.options) {
+        match self.shared.open() {
             Ok(connection) => {
                 *pause = None;
                 Ok(connection)
@@ -297,33 +323,31 @@ impl Worker {
     }
 
     /// Finds out what became of a transaction whose connection was lost while it was being committed.
-    fn find_out(
-        &self,
-        number: &str,
-        process: i32,
-        server: Option<&str>,
-        lost: Failure,
-    ) -> Result<(), StoreError> {
-        let (place, start) = (&self.shared.place, Instant::now());
-        let unknown = || StoreError::new(place, StoreErrorKind::Uncertain).of_server();
+    fn find_out(&self, lost: Lost) -> Result<(), StoreError> {
+        let start = Instant::now();
         let mut pause = FIRST_PAUSE;
         while start.elapsed() < MOST_FINDING {
-            if let Ok(connection) = Connection::open(&self.shared.options) {
-                if server.is_none() || connection.server.as_deref() != server {
-                    // Another server, or the same one set back, has other transactions under this number.
-                    return Err(unknown());
+            if let Ok(connection) = self.shared.open() {
+                if lost.history != connection.history {
+                    // A server that has crashed or taken over may have other transactions under this number.
+                    return Err(self.uncertain());
                 }
-                match status(&connection, number, process) {
-                    Ok(Some(status)) if status == "committed" => return Ok(()),
-                    Ok(Some(status)) if status == "aborted" => return Err(lost.told(place)),
-                    Ok(None) => return Err(unknown()),
+                match lost.status(&connection) {
+                    // INVARIANT (kept): a server that was waiting for its standby, or that was started again meanwhile, has committed what the standby may lack.
+                    Ok(Some(status)) if status == "committed" => {
+                        return connection.settle().map_err(|_| self.uncertain());
+                    }
+                    Ok(Some(status)) if status == "aborted" => {
+                        return Err(lost.failure.told(&self.shared.place));
+                    }
+                    Ok(None) => return Err(self.uncertain()),
                     Ok(Some(_)) | Err(_) => {}
                 }
             }
             thread::sleep(pause);
             pause = pause.saturating_mul(2).min(MOST_PAUSE);
         }
-        Err(unknown())
+        Err(self.uncertain())
     }
 
     fn told<E: From<StoreError>>(&self, fault: Fault<E>) -> E {
@@ -341,25 +365,32 @@ impl Worker {
     }
 }
 
-/// Begins, and returns the last word of it: the number of the transaction, of one that may write.
-fn begun(connection: &Connection, sql: &str) -> Result<String, Failure> {
-    let messages = connection.wait_for(connection.client.simple_query(sql))?;
-    let last = messages.iter().rev().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    Ok(last.unwrap_or_default())
+/// A transaction whose connection was lost while it was being committed.
+struct Lost {
+    number: String,
+    /// The server's process that was at it.
+    process: i32,
+    history: String,
+    failure: Failure,
 }
 
-/// Returns what became of a transaction: `committed`, `aborted` or `in progress`, which it is not left; nothing if it is too long ago.
-fn status(connection: &Connection, number: &str, process: i32) -> Result<Option<String>, Failure> {
-    let client = &connection.client;
-    // Whoever is at it is ended, if it is still at it.
-    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 \
-               AND backend_xid::text::bigint = $2::text::bigint % 4294967296";
-    connection.wait_for(client.query(sql, &[&process, &number]))?;
-    let row = connection.wait_for(client.query_one("SELECT pg_xact_status($1::text::xid8)", &[&number]))?;
-    Ok(row.try_get(0)?)
+impl Lost {
+    fn of(connection: &Connection, begun: Begun, failure: Failure) -> Self {
+        let (process, history) = (connection.process, connection.history.clone());
+        Self { number: begun.number, process, history, failure }
+    }
+
+    /// Returns what became of it: `committed`, `aborted` or `in progress`, which it is not left; nothing if it is too long ago.
+    fn status(&self, connection: &Connection) -> Result<Option<String>, Failure> {
+        let client = &connection.client;
+        // Whoever is at it is ended, if it is still at it.
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 \
+                   AND backend_xid::text::bigint = $2::text::bigint % 4294967296";
+        connection.wait_for(client.query(sql, &[&self.process, &self.number]))?;
+        let row = connection
+            .wait_for(client.query_one("SELECT pg_xact_status($1::text::xid8)", &[&self.number]))?;
+        Ok(row.try_get(0)?)
+    }
 }
 
 /// Returns whether an operation ended because the connection is of no use any more.

@@ -16,11 +16,17 @@ pub(crate) struct Session<'c> {
     said: RefCell<Vec<NewAuditEntry>>,
     /// A statement failed. The server ends such a transaction without an error and without effect, even if it is told to commit it.
     has_failed: Cell<bool>,
+    has_written: Cell<bool>,
 }
 
 impl<'c> Session<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, said: RefCell::default(), has_failed: Cell::new(false) }
+        Self {
+            connection,
+            said: RefCell::default(),
+            has_failed: Cell::new(false),
+            has_written: Cell::new(false),
+        }
     }
 
     pub(crate) fn execute(&self, sql: &str, values: &[&dyn ToValue]) -> SqlResult<usize> {
@@ -42,6 +48,7 @@ impl<'c> Session<'c> {
         values: &[&dyn ToValue],
         run: impl FnOnce(&Connection, &tokio_postgres::Statement, &[&(dyn ToSql + Sync)]) -> Result<T, Failure>,
     ) -> SqlResult<T> {
+        self.has_written.set(self.has_written.get() || !sql.starts_with("SELECT"));
         let values: Vec<Value<'_>> =
             values.iter().copied().map(ToValue::to_value).collect::<SqlResult<_>>()?;
         let done = sendable(&values).and_then(|()| {
@@ -59,6 +66,11 @@ impl<'c> Session<'c> {
     /// Says something in the trail, before the transaction counts.
     pub(crate) fn say(&self, entry: NewAuditEntry) {
         self.said.borrow_mut().push(entry);
+    }
+
+    /// Returns whether there was a statement that may have changed something.
+    pub(super) fn has_written(&self) -> bool {
+        self.has_written.get()
     }
 
     /// Returns what was said; `None` if the transaction can't count any more.

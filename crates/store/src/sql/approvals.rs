@@ -278,7 +278,9 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
             true => self.database.watch(&self.seats).inspect_err(|_| self.seats.lose_watch()),
             false => Ok(()),
         };
-        wait::wait_answered(self, &self.seats, id, Timestamp::now().until(until), watch).await
+        let patience =
+            wait::Patience { answer: Timestamp::now().until(until), outage: self.database.outage() };
+        wait::wait_answered(self, &self.seats, id, patience, watch).await
     }
 
     async fn erase_preview(&self, id: &ApprovalId) -> Result<bool, StoreError> {

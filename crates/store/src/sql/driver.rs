@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Db, Fault};
 use crate::approvals::wait::Seats;
@@ -64,6 +65,9 @@ pub(crate) trait Driver: Debug + Send + Sync + 'static {
 
     /// Finds out by writing whether the database can be written. Nothing is changed by it.
     fn probe(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// How long the database may be out of reach without anybody ceasing to wait for an answer.
+    fn outage(&self) -> Duration;
 
     /// Looks for answers that come from elsewhere from now on, as long as somebody waits.
     fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError>;

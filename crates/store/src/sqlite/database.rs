@@ -210,6 +210,11 @@ impl Driver for Database {
     }
 
     /// Only a file has other processes: in memory, whoever answers wakes those who wait.
+    /// Its file is there, or it is not.
+    fn outage(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn watch(&self, seats: &Arc<Seats>) -> Result<(), StoreError> {
         match &self.0 {
             Form::File(file) => lookout::start(file.path.clone(), Arc::clone(seats))

@@ -13,6 +13,8 @@ mod checkpoints;
 mod decisions;
 mod erasure;
 mod extensions;
+#[cfg(feature = "postgres")]
+mod failover;
 mod faults;
 mod grants;
 mod in_memory;

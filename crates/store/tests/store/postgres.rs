@@ -18,10 +18,10 @@ use crate::server::{Server, free_port, give};
 use crate::support::{at, begun, block_on, entry, me, question, session};
 use crate::wire::Wire;
 
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for what comes of itself, for as long as a slow machine may take.
-async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
     tokio::time::timeout(LONG, async {
         loop {
             if let Some(found) = found().await {
@@ -34,7 +34,7 @@ async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
     .unwrap()
 }
 
-fn told(error: &StoreError) -> String {
+pub(crate) fn told(error: &StoreError) -> String {
     let text = error.to_string();
     assert!(text.contains("schema") && text.contains("\nhint: "), "{text}");
     text
@@ -122,7 +122,7 @@ async fn an_answer_at_one_gateway_wakes_who_waits_at_another() {
 
 #[tokio::test]
 async fn who_waits_hears_of_an_answer_though_the_listening_connection_was_cut() {
-    let (server, folders) = (Server::start(), [TempDir::new().unwrap(), TempDir::new().unwrap()]);
+    let (server, folders) = (Server::own(&[]), [TempDir::new().unwrap(), TempDir::new().unwrap()]);
     let [here, there] = folders.each_ref().map(|folder| Arc::new(server.store(folder.path())));
     let asked = here.create_approval(question("ls")).await.unwrap();
     let (store, id) = (Arc::clone(&here), asked.id.clone());
@@ -136,10 +136,72 @@ async fn who_waits_hears_of_an_answer_though_the_listening_connection_was_cut() 
     assert_eq!(answered.state.status(), ApprovalStatus::Allowed);
 }
 
+/// It would look by itself only after an hour.
+#[tokio::test]
+async fn what_the_server_says_of_an_answer_is_enough() {
+    let (server, folders) = (Server::own(&[]), [TempDir::new().unwrap(), TempDir::new().unwrap()]);
+    let here =
+        Arc::new(server.store_with(server.options().look_every(Duration::from_hours(1)), folders[0].path()));
+    let there = server.store(folders[1].path());
+    let wait = async |question| {
+        let asked = here.create_approval(question).await.unwrap();
+        let (store, id) = (Arc::clone(&here), asked.id.clone());
+        let wait = async move { store.wait_approval(&id, Timestamp::now().after(LONG * 10)).await };
+        (asked.id, tokio::spawn(wait))
+    };
+    let (_, never) = wait(question("never")).await;
+    // Whoever begins to listen looks as well, so that is over first: it looks again only if it is told.
+    let looked = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%approval_changes WHERE change > %' AND pid <> pg_backend_pid()";
+    until(async || {
+        let other = there.create_approval(question("other")).await.unwrap();
+        there.resolve_approval(&other.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+        server.run(looked).await
+    })
+    .await;
+    for n in 0..3 {
+        let (asked, waiting) = wait(question(&format!("ls {n}"))).await;
+        there.resolve_approval(&asked, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+        let answered = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap().unwrap().unwrap();
+        assert_eq!(answered.state.status(), ApprovalStatus::Allowed);
+    }
+    never.abort();
+}
+
+/// As when the server's machine, or this one, is set to another time.
+#[tokio::test]
+async fn nothing_is_done_while_the_clocks_disagree() {
+    const FAR: i64 = 3_600_000;
+    let (server, folder) = (Server::own(&[]), TempDir::new().unwrap());
+    let wire = Wire::to(server.socket());
+    let store = server.store_with(wire.options(), folder.path());
+    let s1 = begun(&store).await;
+    for ahead in [FAR, -FAR] {
+        for is_connected in [true, false] {
+            wire.set_clock(ahead);
+            if !is_connected {
+                wire.cut();
+            }
+            for _ in 0..2 {
+                let error = store.append(&s1, &me(), vec![entry("m1", "one")]).await.unwrap_err();
+                let TranscriptError::Store(error) = error else { panic!("{error}") };
+                assert_eq!(error.kind(), StoreErrorKind::CannotOpen, "{error}");
+                assert!(told(&error).contains("clocks"), "{error}");
+                assert_eq!(store.sessions(9).await.unwrap_err().kind(), StoreErrorKind::CannotOpen);
+            }
+            wire.set_clock(0);
+            until(async || store.sessions(9).await.ok()).await;
+            assert_eq!(store.transcript(&s1).await.unwrap().len(), 0);
+        }
+    }
+    wire.set_clock(20_000);
+    store.append(&s1, &me(), vec![entry("m1", "one")]).await.unwrap();
+}
+
 #[tokio::test]
 async fn without_its_server_it_fails_and_recovers_by_itself() {
     let (mut server, folder) = (Server::own(&[]), TempDir::new().unwrap());
-    let store = server.store(folder.path());
+    let options = server.options().statement_timeout(Duration::from_millis(500));
+    let store = server.store_with(options, folder.path());
     let s1 = begun(&store).await;
     store.append(&s1, &me(), vec![entry("m1", "one")]).await.unwrap();
     let asked = store.create_approval(question("ls")).await.unwrap();
@@ -151,8 +213,10 @@ async fn without_its_server_it_fails_and_recovers_by_itself() {
         assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
         told(&error);
     }
-    let waited = store.wait_approval(&asked.id, Timestamp::now().after(LONG)).await;
+    let waited = store.wait_approval(&asked.id, Timestamp::now().after(LONG * 10)).await;
     assert_eq!(waited.unwrap_err().kind(), StoreErrorKind::Unreachable, "who waits is not left waiting");
+    let waited = store.wait_approval(&asked.id, Timestamp::now().after(Duration::from_millis(100))).await;
+    assert_eq!(waited.unwrap_err().kind(), StoreErrorKind::Unreachable, "nor told that nobody has answered");
     assert!(store.consume_approval(&asked.id, &asked.request.digest, at(1_500)).await.is_err());
     server.start_again();
     until(async || store.create_session(session("s3", "chat", 1)).await.ok()).await;
@@ -188,7 +252,7 @@ async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
 /// A transaction whose connection ends before it is committed has changed nothing.
 #[tokio::test]
 async fn a_connection_that_is_cut_in_an_operation_leaves_nothing_of_it() {
-    let (server, folder) = (Server::start(), TempDir::new().unwrap());
+    let (server, folder) = (Server::own(&[]), TempDir::new().unwrap());
     let store = Arc::new(server.store(folder.path()));
     store.create_session(session("s0", "chat", 1)).await.unwrap();
     // The operation is held in its middle by a trigger, and its process is ended there.

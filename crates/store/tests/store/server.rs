@@ -1,9 +1,10 @@
 //! A PostgreSQL server for one test: one of its own, started from Debian's package in a folder of its own, or a schema of its own on the server that
-//! `BACKSTOP_TEST_POSTGRES` names.
+//! `BACKSTOP_TEST_POSTGRES` names, which may want a password and encryption as the store's own addresses do. It is administered with Debian's `psql`.
 //!
 //! The server refuses to run as root, so as root it is started as `nobody`. What it starts from is made once and copied.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use backstop_store::{PostgresOptions, PostgresStore};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use tokio_postgres::NoTls;
+use url::Url;
 
 const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,6 +112,61 @@ impl Server {
         own.run(&url);
     }
 
+    /// A standby of this server, which is sent what is written here and takes no writes itself until it is [promoted](Self::promote).
+    pub(crate) fn standby(&self) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        give(folder.path());
+        let mut copy = as_nobody(&bin().join("pg_basebackup"), folder.path());
+        copy.arg("-D").arg(folder.path().join("data")).arg("-h").arg(self.socket().parent().unwrap());
+        copy.args(["-U", "backstop", "-R", "-C", "-S", "standby", "--checkpoint=fast", "--no-sync"]);
+        let output = copy.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let url = format!("postgres:///postgres?host={}&user=backstop", folder.path().display());
+        let mut own = Own { folder, child: None, more: Vec::new() };
+        own.run(&url);
+        Self { own: Some(own), url, schema: self.schema.clone() }
+    }
+
+    /// Has this server report no commit before its standby has it.
+    pub(crate) async fn wait_for_standby(&self) {
+        let mut settings = File::options().append(true).open(self.data().join("postgresql.conf")).unwrap();
+        settings.write_all(b"synchronous_standby_names = '*'\n").unwrap();
+        admin(&self.url, "SELECT pg_reload_conf()").await.unwrap();
+        let waits = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while admin(&self.url, waits).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Has a standby take the place of its server.
+    pub(crate) async fn promote(&self) {
+        assert_eq!(admin(&self.url, "SELECT pg_promote()").await.unwrap().as_deref(), Some("t"));
+    }
+
+    /// Sends the standby nothing any more. Returns once the standby has all that was written before.
+    pub(crate) async fn send_nothing_more(&self) {
+        let has_all = "SELECT pid FROM pg_stat_replication WHERE flush_lsn = pg_current_wal_lsn()";
+        let sender = loop {
+            if let Some(sender) = admin(&self.url, has_all).await.unwrap() {
+                break sender.parse().unwrap();
+            }
+        };
+        let own = self.own.as_ref().unwrap();
+        assert!(children(own.child.as_ref().unwrap().id()).contains(&sender));
+        signal(sender, Signal::STOP);
+    }
+
+    /// Ends the server's processes where they are, as a machine does that loses its power.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.own.as_mut().unwrap().child.take().unwrap();
+        let helpers = children(child.id());
+        for pid in std::iter::once(child.id()).chain(helpers) {
+            signal(pid, Signal::KILL);
+        }
+        child.wait().unwrap();
+    }
+
     /// Lets the server's process run no further, or on again. Its machine still answers for it.
     pub(crate) fn hold(&self, held: bool) {
         let own = self.own.as_ref().unwrap();
@@ -131,15 +187,38 @@ impl Drop for Server {
     }
 }
 
-async fn admin(url: &str, sql: &str) -> Result<Option<String>, tokio_postgres::Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    let driven = tokio::spawn(connection);
-    let messages = client.simple_query(sql).await;
-    driven.abort();
-    Ok(messages?.iter().find_map(|message| match message {
-        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    }))
+async fn admin(url: &str, sql: &str) -> Result<Option<String>, String> {
+    let (address, password) = for_psql(url);
+    let mut psql = tokio::process::Command::new(bin().join("psql"));
+    psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", &address, "-c", sql]).env_clear().env("LC_ALL", "C");
+    if let Some(password) = password {
+        psql.env("PGPASSWORD", password);
+    }
+    let output = psql.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    Ok(text
+        .lines()
+        .map(|line| line.split('|').next().unwrap_or(line))
+        .find(|first| !first.is_empty())
+        .map(str::to_owned))
+}
+
+/// An address of the store's as `psql` reads it, and the password: it looks for that in another kind of file, and does not insist on the server's name
+/// where an authority is named.
+fn for_psql(url: &str) -> (String, Option<String>) {
+    let mut url = Url::parse(url).unwrap();
+    let mut pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let file = pairs.iter().position(|(key, _)| key == "passfile").map(|place| pairs.remove(place).1);
+    let has = |name: &str| pairs.iter().any(|(key, _)| key == name);
+    if has("sslrootcert") && !has("sslmode") {
+        pairs.push(("sslmode".to_owned(), "verify-full".to_owned()));
+    }
+    url.query_pairs_mut().clear().extend_pairs(pairs);
+    let password = file.map(|path| fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned());
+    (url.into(), password)
 }
 
 impl Own {
