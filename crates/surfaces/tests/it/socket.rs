@@ -359,17 +359,16 @@ async fn a_command_that_comes_over_a_connection_is_of_who_slack_says_wrote_it() 
     let _running = stage.desk(app(&service.url, pace())).run();
     let mut peer = service.peer().await;
     let (id, ..) = told(&stage, &service, 1).await;
-    let typed = |app: &str, user: &str, trigger: &str| {
+    let typed = |what: &str, app: &str, user: &str, trigger: &str| {
         json!({
-            "command": "/approve", "text": format!("deny {id}"), "api_app_id": app, "team_id": "T1", "user_id": user, "user_name": "ann",
+            "command": "/approve", "text": format!("{what} {id}"), "api_app_id": app, "team_id": "T1", "user_id": user, "user_name": "ann",
             "channel_id": "C1", "trigger_id": trigger,
         })
     };
-    peer.delivered("e1", "slash_commands", &typed("A1", "U2", "c1")).await;
-    peer.delivered("e2", "slash_commands", &typed("A2", "U1", "c2")).await;
+    peer.delivered("e1", "slash_commands", &typed("allow", "A1", "U2", "c1")).await;
+    peer.delivered("e2", "slash_commands", &typed("allow", "A2", "U1", "c2")).await;
     service.until("chat.postEphemeral", 1).await;
-    assert_eq!(stage.state(&id).await, ApprovalState::Pending);
-    peer.delivered("e3", "slash_commands", &typed("A1", "U1", "c3")).await;
+    peer.delivered("e3", "slash_commands", &typed("deny", "A1", "U1", "c3")).await;
     assert_eq!(stage.answered(&id).await, (Decision::Deny, ANN.to_owned()));
 }
 
