@@ -9,6 +9,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, response};
 use http_body_util::Full;
 use hyper::body::Body as _;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use url::{Position, Url};
@@ -53,6 +55,9 @@ struct Kept {
     used: Instant,
 }
 
+/// A request as it is sent, and the pool for its address.
+type Asked = (Arc<Pool<Full<Bytes>>>, http::Request<Full<Bytes>>);
+
 /// A request.
 pub struct Request<'a> {
     /// Its method.
@@ -71,6 +76,9 @@ pub struct Response {
     body: ResponseBody<Full<Bytes>>,
     end: Option<End>,
 }
+
+/// A connection on which something else than HTTP is spoken.
+pub type Socket = TokioIo<Upgraded>;
 
 /// When an answer must be complete, and how long that was at the beginning.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +149,32 @@ impl Client {
     ///
     /// [`enum@Error`] if none arrives.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, Error> {
-        let end = self.settings.timeout.map(|timeout| End(Instant::now() + timeout, timeout));
+        let end = self.end();
+        let (pool, asked) = self.asked(request)?;
+        // The future that connects is large; callers do not embed it in theirs.
+        let (head, body) = by(end, Box::pin(pool.send(asked))).await??.into_parts();
+        Ok(Response { head, body, end })
+    }
+
+    /// Sends a request to go on with another protocol, on a connection of its own. Returns the head of the answer, and the
+    /// connection if the server agreed: how long that may then last is up to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`enum@Error`] if no head of an answer arrives.
+    pub async fn open(&self, request: Request<'_>) -> Result<(response::Parts, Option<Socket>), Error> {
+        let end = self.end();
+        let (pool, asked) = self.asked(request)?;
+        let (head, socket) = by(end, Box::pin(pool.open(asked))).await??;
+        Ok((head, socket.map(TokioIo::new)))
+    }
+
+    fn end(&self) -> Option<End> {
+        self.settings.timeout.map(|timeout| End(Instant::now() + timeout, timeout))
+    }
+
+    /// Returns a request as it is sent, and the pool for its address.
+    fn asked(&self, request: Request<'_>) -> Result<Asked, Error> {
         let Request { method, url, mut headers, body } = request;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::Address("it holds credentials"));
@@ -154,9 +187,7 @@ impl Client {
         *asked.method_mut() = method;
         *asked.uri_mut() = target.map_err(|_| Error::Address("its path is malformed"))?;
         *asked.headers_mut() = headers;
-        // The future that connects is large; callers do not embed it in theirs.
-        let (head, body) = by(end, Box::pin(pool.send(asked))).await??.into_parts();
-        Ok(Response { head, body, end })
+        Ok((pool, asked))
     }
 
     /// Returns the pool for an address.

@@ -32,7 +32,7 @@ mod proxies;
 pub mod tls;
 
 pub use body::ResponseBody;
-pub use client::{Client, Error, Request, Response, Settings};
+pub use client::{Client, Error, Request, Response, Settings, Socket};
 pub use connect::{ConnectError, Connector, Egress, Route, SetupError};
 pub use origin::Origin;
 pub use pool::{Pool, RequestBody, SendError};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstop_address::is_public;
 use backstop_http_client::tls::Trust;
-use backstop_http_client::{BoxError, Client, Error, Proxies, Request, Route, Settings};
+use backstop_http_client::{BoxError, Client, Error, Proxies, Request, Route, Settings, Socket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
@@ -134,6 +134,25 @@ impl Asker {
         let after = after.and_then(|after| after.trim().parse().ok()).map(bounded);
         let body = response.whole(self.most).await.map_err(|error| failed(&error))?;
         Ok(Answer { status, after, body })
+    }
+}
+
+impl Asker {
+    /// Asks to go on with another protocol. Returns the headers of the answer, and the connection.
+    pub(crate) async fn open(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+    ) -> Result<(HeaderMap, Socket), SurfaceError> {
+        headers.insert(header::USER_AGENT, HeaderValue::from_static("backstop"));
+        let request = Request { method: Method::GET, url, headers, body: Bytes::new() };
+        match self.client.open(request).await.map_err(|error| failed(&error))? {
+            (head, Some(socket)) => Ok((head.headers, socket)),
+            (head, None) => {
+                let status = head.status.as_u16();
+                Err(SurfaceError::later(format!("the service opens no connection, and answered {status}")))
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Message as Mail, Tokio1Executor};
 
 use crate::shown::{line, more_waits, severity, until};
-use crate::surface::{Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
+use crate::surface::{AnsweredOn, Ceiling, Message, Outcome, Surface, SurfaceError, SurfaceName, TEST};
 
 /// The longest that one command to the server may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -176,7 +176,14 @@ impl Surface for Email {
         let mut text =
             format!("{agent} wants to use {tool}, and waits until {}.\n\n", until(request.expires_at));
         if let Some(link) = message.link {
-            text.push_str(&format!("Look at the call and answer on the console:\n{link}\n\n"));
+            let what = match message.answered_on {
+                AnsweredOn::Console => "Look at the call and answer on the console",
+                AnsweredOn::Machine => "Look at the call on the console",
+            };
+            text.push_str(&format!("{what}:\n{link}\n\n"));
+        }
+        if message.answered_on == AnsweredOn::Machine {
+            text.push_str(&format!("{}\n\n", message.answered_on.words()));
         }
         if let Some(more) = more_waits(message.more) {
             text.push_str(&format!("{more}\n\n"));

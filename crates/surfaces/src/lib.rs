@@ -15,12 +15,13 @@
 //! - *Answers count by the rules of `backstop approvals`*: the first one counts, and where answers are kept apart from the database
 //!   (`agent.approvals.strict`) none is taken here.
 //! - *No secret is shown*: tokens are in no log, error or `Debug` output, and addresses that hold one are not either.
-//! - *Everything is bounded*: bodies, texts, messages in a time, and what waits.
+//! - *Everything is bounded*: bodies, texts, messages in a time, connections, and what waits.
 //!
 //! Limits: a message whose sending broke off may be sent again. Whoever can write the database can write handles, as they can write answers:
 //! `strict` is against that.
 
 mod asking;
+mod backoff;
 pub mod command;
 mod counts;
 mod desk;
@@ -38,17 +39,18 @@ mod webhook;
 
 pub use asking::Egress;
 pub use backstop_http_client::tls::Trust;
-pub use counts::{Became, Counts};
-pub use desk::{Answered, Desk, Given, Holder, Running};
+pub use counts::{Became, Came, Counts};
+pub use desk::{Answered, Desk, Ear, Given, Holder, Running, Stands};
 pub use email::{Email, EmailSettings, Encryption};
 pub use ntfy::Ntfy;
 pub use push::devices::{Added, DeviceError, NewDevice};
 pub use push::{BadEndpoint, WebPush, WebPushSettings};
 pub use quiet::QuietHours;
 pub use shown::{Shown, shown};
-pub use slack::{Slack, SlackSettings};
+pub use slack::{Pace, Slack, SlackAnswers, SlackSettings};
 pub use surface::{
-    Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
+    AnsweredOn, Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError,
+    SurfaceName,
 };
 pub use telegram::Telegram;
 pub use webhook::{Webhook, WebhookSettings};

@@ -89,10 +89,11 @@ impl Surface for Ntfy {
     async fn send(&self, message: &Message<'_>) -> Result<String, SurfaceError> {
         let request = &message.record.request;
         let (tool, agent) = (line(&request.tool_name.in_full(), 80), line(request.agent.as_str(), 80));
+        let answer = message.answered_on.words();
         let more = more_waits(message.more).map(|more| format!(" {more}")).unwrap_or_default();
         let mut notice = json!({
             "title": format!("Approval wanted: {tool}"),
-            "message": format!("{agent} waits until {}. Answer on the console.{more}", until(request.expires_at)),
+            "message": format!("{agent} waits until {}. {answer}{more}", until(request.expires_at)),
             "priority": match request.severity {
                 Severity::Info => 3,
                 Severity::Warning => 4,

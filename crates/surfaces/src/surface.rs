@@ -11,6 +11,7 @@ use http::HeaderMap;
 use thiserror::Error;
 use url::Url;
 
+use crate::desk::Ear;
 use crate::handle::Handle;
 use crate::push::WebPush;
 use crate::shown::Shown;
@@ -77,6 +78,25 @@ pub struct Offer {
     pub handle: Handle,
 }
 
+/// Where a question is answered that can't be answered on a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweredOn {
+    /// On the console.
+    Console,
+    /// On the machine itself: answers are kept apart from the database (`agent.approvals.strict`), and the console only shows.
+    Machine,
+}
+
+impl AnsweredOn {
+    /// Returns what people are told of it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Console => "Answer on the console.",
+            Self::Machine => "Answer on the machine itself: `backstop approvals`.",
+        }
+    }
+}
+
 /// A question to be told to one addressee.
 #[derive(Debug)]
 pub struct Message<'a> {
@@ -88,8 +108,10 @@ pub struct Message<'a> {
     pub place: &'a str,
     /// What can be answered there.
     pub offers: &'a [Offer],
-    /// Where it can be answered on the console.
+    /// Where it is shown on the console.
     pub link: Option<&'a Url>,
+    /// Where it can be answered, if not here.
+    pub answered_on: AnsweredOn,
     /// How many more questions of the same agent wait until it is their turn to be told there; 0 if it is soon.
     pub more: usize,
     /// Whether nothing of the call is to be sent, since the service did not take it.
@@ -312,6 +334,14 @@ pub trait Surface: fmt::Debug + Send + Sync {
     async fn fetch(&self) -> Result<Vec<Heard>, SurfaceError> {
         std::future::pending().await
     }
+
+    /// Returns whether people are heard over connections that it makes ([`listen`](Self::listen)).
+    fn is_listened_to(&self) -> bool {
+        false
+    }
+
+    /// Hears what people did over connections that it makes, until the ear is told to stop. Several processes may do so at once.
+    async fn listen(&self, _ear: Ear) {}
 
     /// Returns whether a request could be the service's by its headers alone: whoever can't be is refused before the body is read.
     ///

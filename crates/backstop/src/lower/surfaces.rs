@@ -12,8 +12,9 @@ use backstop_gateway::Proxies;
 use backstop_hooks::{Secret, Severity};
 use backstop_surfaces::signature::SigningSecret;
 use backstop_surfaces::{
-    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, QuietHours, SLACK_API, Slack, SlackSettings,
-    Surface, SurfaceName, TELEGRAM_API, Telegram, Trust, WebPush, WebPushSettings, Webhook, WebhookSettings,
+    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, Pace, QuietHours, SLACK_API, Slack,
+    SlackAnswers, SlackSettings, Surface, SurfaceName, TELEGRAM_API, Telegram, Trust, WebPush,
+    WebPushSettings, Webhook, WebhookSettings,
 };
 use jiff::tz::TimeZone;
 use url::Url;
@@ -24,6 +25,8 @@ use crate::locations::{from_operator, store_path};
 
 /// The longest secret, in bytes.
 const LONGEST: u64 = 4_096;
+/// What tokens of apps at Slack begin with (docs.slack.dev, "Tokens"); those of bots begin with `xoxb-`.
+const APP_TOKEN: &str = "xapp-";
 
 /// Why a surface can't be used. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -166,6 +169,7 @@ fn telegram(of: &Of<'_>, bot: &TelegramSurface, egress: &Egress) -> MadeSurface 
 
 fn slack<'a>(of: &Of<'a>, app: &SlackSurface, egress: &Egress, known: &mut Vec<Signing<'a>>) -> MadeSurface {
     let signing_secret = of.optional(app.signing_secret.as_ref(), app.signing_secret_file.as_ref())?;
+    let app_token = of.optional(app.app_token.as_ref(), app.app_token_file.as_ref())?;
     // One that is too short for a webhook is none of a webhook's.
     let read = signing_secret.as_ref().and_then(|secret| SigningSecret::read(secret.expose()));
     known.extend(read.map(|secret| Signing {
@@ -179,7 +183,16 @@ fn slack<'a>(of: &Of<'a>, app: &SlackSurface, egress: &Egress, known: &mut Vec<S
         api: of.url("api", app.api.as_ref(), SLACK_API)?,
         app: app.app_id.value.as_str().to_owned(),
         token: of.secret("token", app.token.as_ref(), app.token_file.as_ref())?,
-        signing_secret,
+        answers: match (app_token, signing_secret) {
+            (Some(token), _) if !token.expose().starts_with(APP_TOKEN) => {
+                return Err(of.wrong(format!(
+                    "`app_token` is no token of the app: those begin with `{APP_TOKEN}`\nhint: make one under *Basic Information*, *App-Level Tokens*, with the scope `connections:write`"
+                )));
+            }
+            (Some(token), _) => SlackAnswers::Connected(token, Pace::default()),
+            (None, Some(secret)) => SlackAnswers::Posted(secret),
+            (None, None) => SlackAnswers::None,
+        },
         channels: app.channels.value.iter().map(|channel| channel.value.as_str().to_owned()).collect(),
         ceiling: ceiling(app.answers.value),
         egress: egress.clone(),
@@ -274,7 +287,10 @@ impl Signing<'_> {
 pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
     let config = &loaded.config.approvals.surfaces;
     let telegram = config.telegram.iter().map(|(_, bot)| &bot.token_file);
-    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token_file, &app.signing_secret_file]);
+    let slack = config
+        .slack
+        .iter()
+        .flat_map(|(_, app)| [&app.token_file, &app.app_token_file, &app.signing_secret_file]);
     let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token_file);
     let email = config.email.iter().map(|(_, mail)| &mail.password_file);
     let webhook =
@@ -288,7 +304,7 @@ pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
 pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
     let config = &loaded.config.approvals.surfaces;
     let telegram = config.telegram.iter().map(|(_, bot)| &bot.token);
-    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token, &app.signing_secret]);
+    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token, &app.app_token, &app.signing_secret]);
     let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token);
     let email = config.email.iter().map(|(_, mail)| &mail.password);
     let webhook = config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret, &webhook.answer_secret]);
@@ -470,6 +486,32 @@ mod tests {
         assert!(utc.lets_through(Severity::Critical) && !utc.lets_through(Severity::Warning));
         let never = quiet("from: '22:00', to: '07:00', zone: UTC, unless: never").unwrap();
         assert!(!never.lets_through(Severity::Critical));
+    }
+
+    #[test]
+    fn an_app_has_a_token_of_the_app_and_whoever_runs_has_neither_its_variable_nor_its_file() {
+        let loaded = |slack: &str| {
+            let text = format!(
+                "approvals:\n  surfaces:\n    slack:\n      ops: {{token: '${{B}}', app_id: A1, channels: [C1], {slack}}}\n"
+            );
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap()
+        };
+        let token = |start: &str| [start, "1-A1-sesame"].concat();
+        let told = |app_token: &str| surfaces(&loaded(&format!("app_token: {app_token}")), &environment);
+        let one = told(&token("xapp-")).unwrap().all.remove(0);
+        assert_eq!((one.ceiling(), one.is_listened_to()), (Ceiling::Once, true));
+        for start in ["xoxb-", "xoxp-", ""] {
+            let error = told(&token(start)).unwrap_err().to_string();
+            assert!(error.contains("slack.ops") && error.contains("begin with `xapp-`"), "{error}");
+            assert!(!error.contains("sesame"), "{error}");
+        }
+        let none = surfaces(&loaded("answers: none"), &environment).unwrap().all.remove(0);
+        assert_eq!((none.ceiling(), none.is_listened_to()), (Ceiling::Notice, false));
+        let variables = surface_variables(&loaded("app_token: '${A}'"));
+        assert_eq!(variables.iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
+        let files = surface_secrets(&loaded("app_token_file: /keys/app"));
+        assert!(files.iter().any(|file| file.ends_with("keys/app")), "{files:?}");
     }
 
     #[test]

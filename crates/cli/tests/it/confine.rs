@@ -240,7 +240,9 @@ approvals:
   surfaces:
     console: 'https://gate.example.com'
     telegram: {phone: {token_file: ../../keys/telegram, chats: [1]}}
-    slack: {ops: {token_file: ../../keys/slack, signing_secret_file: ../../keys/signing, app_id: A1, channels: [C1]}}
+    slack:
+      ops: {token_file: ../../keys/slack, signing_secret_file: ../../keys/signing, app_id: A1, channels: [C1]}
+      desk: {token_file: ../../keys/slack, app_token_file: ../../keys/app, app_id: A2, channels: [C1]}
     ntfy: {alarm: {server: 'https://ntfy.example.com', topic: t, token_file: ../../keys/ntfy}}
     email: {mail: {server: smtp.example.com, user: u, password_file: ../../keys/mail, from: a@example.com, to: [b@example.com]}}
     webhook: {pager: {url: 'https://pager.example.com', secret_file: ../../keys/out, answer_secret_file: ../../keys/back}}
@@ -248,7 +250,7 @@ approvals:
     );
     let keys = user.path().join("keys");
     std::fs::create_dir(&keys).unwrap();
-    let names = ["telegram", "slack", "signing", "ntfy", "mail", "out", "back"];
+    let names = ["telegram", "slack", "signing", "app", "ntfy", "mail", "out", "back"];
     for name in names {
         std::fs::write(keys.join(name), format!("hush-{name}")).unwrap();
     }
@@ -268,11 +270,13 @@ fn a_run_has_no_variable_with_a_secret_of_a_surface() {
 approvals:
   surfaces:
     console: 'https://gate.example.com'
-    slack: {ops: {token: '${BOT}', signing_secret: '${SIGNING}', app_id: A1, channels: [C1]}}
+    slack:
+      ops: {token: '${BOT}', signing_secret: '${SIGNING}', app_id: A1, channels: [C1]}
+      desk: {token: '${BOT}', app_token: '${APP}', app_id: A2, channels: [C1]}
     webhook: {pager: {url: 'https://pager.example.com', secret: '${OUT}', answer_secret: '${BACK}'}}
 ",
     );
-    let names = ["BOT", "SIGNING", "OUT", "BACK", "OTHER"];
+    let names = ["BOT", "SIGNING", "APP", "OUT", "BACK", "OTHER"];
     let arguments = ["run", "--hooks-only", "--no-sandbox", "--", "env"];
     let mut command = user.command(&arguments);
     command.envs(names.map(|name| (name, format!("hush-{name}"))));

@@ -82,7 +82,11 @@ item! {
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `token`.
         token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
-        /// The secret with which Slack signs what it posts, usually `${VAR}`. Without it, nothing is answered there.
+        /// The app-level token (`xapp-...`, scope `connections:write`) that opens connections over which presses come (Socket Mode), usually `${VAR}`. Without it and `signing_secret`, nothing is answered there.
+        app_token ("app_token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `app_token`.
+        app_token_file ("app_token_file"): Option<Spanned<Text>>, OperatorOnly;
+        /// The secret with which Slack signs what it posts, usually `${VAR}`, in place of `app_token` where Slack can reach this server.
         signing_secret ("signing_secret"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `signing_secret`.
         signing_secret_file ("signing_secret_file"): Option<Spanned<Text>>, OperatorOnly;
@@ -234,14 +238,13 @@ fn no_origin(key: &str, address: &Spanned<Text>) -> Option<Problem> {
     })
 }
 
-/// Why what can be answered means nothing: without the secret that proves who answers, nothing is.
-fn unproved(answers: &Setting<SurfaceAnswers>, secret: Keys<'_>) -> Option<Problem> {
-    let [(key, secret, file_key, file)] = secret;
+/// Why what can be answered means nothing: without a secret (of `keys`) that proves who answers, nothing is.
+fn unproved(answers: &Setting<SurfaceAnswers>, is_proved: bool, keys: &str, hint: &str) -> Option<Problem> {
     let at = answers.at.as_ref()?;
-    let is_proved = secret.is_some() || file.is_some() || answers.value == SurfaceAnswers::None;
-    (!is_proved).then(|| {
-        let message = format!("`answers` means nothing without `{key}`: nothing is answered there");
-        let hint = format!("add `{key}: ${{VAR}}` or `{file_key}`, or leave `answers` out");
+    let is_fine = is_proved || answers.value == SurfaceAnswers::None;
+    (!is_fine).then(|| {
+        let message = format!("`answers` means nothing without {keys}: nothing is answered there");
+        let hint = format!("add {hint}, or leave `answers` out");
         Problem::new(ProblemKind::Conflict, at.clone(), message).with_hint(hint)
     })
 }
@@ -264,14 +267,46 @@ impl SlackSurface {
     fn check(&self, cx: &mut Reader<'_>) -> Option<()> {
         let at = &self.app_id.at;
         let token = [("token", &self.token, "token_file", &self.token_file)];
+        let app_token = [("app_token", &self.app_token, "app_token_file", &self.app_token_file)];
         let signing =
             [("signing_secret", &self.signing_secret, "signing_secret_file", &self.signing_secret_file)];
         let problem = empty("channels", &self.channels)
             .or_else(|| not_once(token, at, true))
+            .or_else(|| not_once(app_token, at, false))
             .or_else(|| not_once(signing, at, false))
-            .or_else(|| unproved(&self.answers, signing))
+            .or_else(|| self.in_two_ways())
+            .or_else(|| {
+                let keys = "`app_token` and `signing_secret`";
+                let hint = "`app_token: ${VAR}` (Socket Mode) or `signing_secret: ${VAR}`, or one of them with `_file`";
+                unproved(&self.answers, self.is_answered(), keys, hint)
+            })
             .or_else(|| unusable("api", self.api.as_ref()));
         report(problem, cx)
+    }
+}
+
+impl SlackSurface {
+    /// Returns where the token stands by which presses come over connections.
+    fn is_connected(&self) -> Option<&Place> {
+        let token = self.app_token.as_ref().map(|token| &token.at);
+        token.or(self.app_token_file.as_ref().map(|file| &file.at))
+    }
+
+    /// Returns whether there is what proves who answers.
+    fn is_answered(&self) -> bool {
+        self.is_connected().is_some() || self.signing_secret.is_some() || self.signing_secret_file.is_some()
+    }
+
+    /// Why presses can't come: Slack says them over connections, or posts them, by a switch of the app.
+    fn in_two_ways(&self) -> Option<Problem> {
+        let signing = self.signing_secret.as_ref().map(|secret| &secret.at);
+        let signing = signing.or(self.signing_secret_file.as_ref().map(|file| &file.at))?;
+        let connected = self.is_connected()?;
+        let message = format!(
+            "`app_token` ({connected}) and `signing_secret` are both there: Slack says what people press over connections, or posts it, and never both"
+        );
+        let hint = "with Socket Mode switched on at Slack leave `signing_secret` out, otherwise `app_token`";
+        Some(Problem::new(ProblemKind::Conflict, signing.clone(), message).with_hint(hint))
     }
 }
 
@@ -314,7 +349,11 @@ impl WebhookSurface {
         let answer = [("answer_secret", &self.answer_secret, "answer_secret_file", &self.answer_secret_file)];
         let problem = not_once(secret, at, true)
             .or_else(|| not_once(answer, at, false))
-            .or_else(|| unproved(&self.answers, answer))
+            .or_else(|| {
+                let is_proved = self.answer_secret.is_some() || self.answer_secret_file.is_some();
+                let hint = "`answer_secret: ${VAR}` or `answer_secret_file`";
+                unproved(&self.answers, is_proved, "`answer_secret`", hint)
+            })
             .or_else(|| unusable("url", Some(&self.url)));
         report(problem, cx)
     }
@@ -394,9 +433,32 @@ impl Surfaces {
         telegram.chain(slack).chain(ntfy).chain(email).chain(self.webhook.iter().map(|(name, _)| name))
     }
 
+    /// Checks that each press comes to the surface that told of it: Slack says it over one of the connections of the app, whichever that is.
+    fn check_apps(&self, cx: &mut Reader<'_>) {
+        let answered: Vec<_> = self.slack.iter().filter(|(_, app)| app.is_answered()).collect();
+        for (at, (name, app)) in answered.iter().enumerate() {
+            let is_same = |(_, other): &&(&Spanned<Name>, &SlackSurface)| {
+                let is_connected = app.is_connected().is_some() || other.is_connected().is_some();
+                is_connected && other.app_id.value.as_str() == app.app_id.value.as_str()
+            };
+            let Some((other, _)) = answered.iter().take(at).find(is_same) else { continue };
+            let message = format!(
+                "`{}` ({}) is the same app, so a press could come to the one that did not tell of it",
+                other.value.as_str(),
+                other.at
+            );
+            let hint = format!(
+                "name its channels in one of them, or make another app at Slack for `{}`",
+                name.value.as_str()
+            );
+            cx.report(Problem::new(ProblemKind::Conflict, app.app_id.at.clone(), message).with_hint(hint));
+        }
+    }
+
     /// Checks what looks at several keys together.
     pub(super) fn check(&self, cx: &mut Reader<'_>) {
         self.quiet_hours.check(cx);
+        self.check_apps(cx);
         let mut known: Vec<&str> = Vec::new();
         for name in self.names() {
             let text = name.value.as_str();

@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use backstop_store::Timestamp;
-use backstop_surfaces::{Became, Counts, SurfaceName};
+use backstop_surfaces::{Became, Came, Counts, SurfaceName};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 
 use super::family::Bounded;
-use super::labels::{Surface, SurfaceLabels, Witness, WitnessLabels};
+use super::labels::{ListenerLabels, Surface, SurfaceLabels, Witness, WitnessLabels};
 use super::{Metrics, Registering};
 
 /// The families.
 pub(super) struct Elsewhere {
     messages: Bounded<SurfaceLabels, Counter>,
     answers: Bounded<SurfaceLabels, Counter>,
+    received: Bounded<SurfaceLabels, Counter>,
+    connections: Bounded<ListenerLabels, Gauge>,
     witness_failures: Bounded<WitnessLabels, Counter>,
     witness_success: Bounded<WitnessLabels, Gauge>,
     /// The witnesses that are told.
@@ -27,13 +29,29 @@ impl Elsewhere {
     pub(super) fn registered(all: &mut Registering) -> Self {
         let messages = all.counters("surface_messages", "Messages about questions, by surface");
         let answers = all.counters("surface_answers", "Answers of people, by surface");
+        let received = all.counters("surface_received", "What came over connections of surfaces");
+        let name = "surface_connections";
+        let connections: Bounded<ListenerLabels, Gauge> = Bounded::new(name, 1, &all.dropped, Gauge::default);
+        all.registry.register(
+            name,
+            "Connections that stand, over which a surface hears people",
+            connections.family(),
+        );
         let witness_failures = all.counters("witness_failures", "How often a witness was told in vain");
         let name = "witness_last_success_timestamp";
         let witness_success: Bounded<WitnessLabels, Gauge> =
             Bounded::new(name, 1, &all.dropped, Gauge::default);
         let help = "When a witness last took a checkpoint of the audit trail; 0 before the first";
         all.registry.register_with_unit(name, help, Unit::Seconds, witness_success.family());
-        Self { messages, answers, witness_failures, witness_success, witnesses: Mutex::default() }
+        Self {
+            messages,
+            answers,
+            received,
+            connections,
+            witness_failures,
+            witness_success,
+            witnesses: Mutex::default(),
+        }
     }
 }
 
@@ -66,6 +84,27 @@ impl Counts for Metrics {
     fn answer(&self, surface: &SurfaceName, does_count: bool) {
         let result = if does_count { COUNTED } else { REFUSED };
         self.0.elsewhere.answers.with(&of(surface, result), |counter| {
+            counter.inc();
+        });
+    }
+
+    fn listens(&self, surface: &SurfaceName) {
+        let Elsewhere { received, connections, .. } = &self.0.elsewhere;
+        for came in Came::ALL {
+            received.with(&of(surface, came.as_str()), |_| ());
+        }
+        connections.with(&ListenerLabels { surface: Surface(surface.clone()) }, |_| ());
+    }
+
+    fn connected(&self, surface: &SurfaceName, stands: bool) {
+        let by = if stands { 1 } else { -1 };
+        self.0.elsewhere.connections.with(&ListenerLabels { surface: Surface(surface.clone()) }, |gauge| {
+            gauge.inc_by(by);
+        });
+    }
+
+    fn came(&self, surface: &SurfaceName, came: Came) {
+        self.0.elsewhere.received.with(&of(surface, came.as_str()), |counter| {
             counter.inc();
         });
     }

@@ -70,6 +70,11 @@ pub(super) struct SurfaceLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ListenerLabels {
+    pub(super) surface: Surface,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct WitnessLabels {
     pub(super) witness: Witness,
 }

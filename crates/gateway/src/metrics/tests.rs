@@ -4,7 +4,7 @@ use backstop_engine::{Engine, HookOptions, Said};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop_hooks::{AgentId, CallContext, HookId, OwnerId, Params, Reason, Secret, ToolName, hook_fn};
-use backstop_surfaces::{Became, Counts, SurfaceName};
+use backstop_surfaces::{Became, Came, Counts, SurfaceName};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use proptest::prelude::*;
@@ -235,6 +235,11 @@ async fn surfaces_and_witnesses_are_counted_and_one_that_is_told_no_longer_is_no
         counts.message(&chat, became);
     }
     counts.answer(&chat, true);
+    counts.listens(&chat);
+    for stands in [true, true, false] {
+        counts.connected(&chat, stands);
+    }
+    counts.came(&chat, Came::Heard);
     metrics.witnesses(["far".to_owned(), "/mnt/\"near\"".to_owned()]);
     metrics.witness("far", false);
     metrics.witness("never named", false);
@@ -245,6 +250,9 @@ async fn surfaces_and_witnesses_are_counted_and_one_that_is_told_no_longer_is_no
         "surface_messages_total{surface=\"chat\",result=\"failed\"} 2",
         "surface_answers_total{surface=\"chat\",result=\"counted\"} 1",
         "surface_answers_total{surface=\"chat\",result=\"refused\"} 0",
+        "surface_connections{surface=\"chat\"} 1",
+        "surface_received_total{surface=\"chat\",result=\"heard\"} 1",
+        "surface_received_total{surface=\"chat\",result=\"unread\"} 0",
         "witness_failures_total{witness=\"far\"} 1",
         "witness_failures_total{witness=\"/mnt/\\\"near\\\"\"} 0",
         "witness_last_success_timestamp_seconds{witness=\"far\"} 0",

@@ -87,7 +87,7 @@ fn outcome(answered: &Answered) -> Response<AnswerBody> {
         Answered::Stranger => (StatusCode::FORBIDDEN, "stranger"),
         Answered::Nothing => (StatusCode::NOT_FOUND, "nothing"),
         Answered::Spent { .. } => (StatusCode::CONFLICT, "spent"),
-        Answered::NotHere => (StatusCode::CONFLICT, "not-here"),
+        Answered::NotHere | Answered::OnMachine => (StatusCode::CONFLICT, "not-here"),
         Answered::Refused(_) => (StatusCode::CONFLICT, "refused"),
         Answered::Unclear(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unclear"),
         Answered::Store => (StatusCode::SERVICE_UNAVAILABLE, "store"),

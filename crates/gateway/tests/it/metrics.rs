@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use crate::support::*;
 
 /// Every family, as it is called in Prometheus.
-const FAMILIES: [&str; 23] = [
+const FAMILIES: [&str; 25] = [
     "backstop_requests_total",
     "backstop_first_byte_seconds_bucket",
     "backstop_added_seconds_bucket",
@@ -41,6 +41,8 @@ const FAMILIES: [&str; 23] = [
     "backstop_audit_signed_late_total",
     "backstop_surface_messages_total",
     "backstop_surface_answers_total",
+    "backstop_surface_connections",
+    "backstop_surface_received_total",
     "backstop_witness_failures_total",
     "backstop_witness_last_success_timestamp_seconds",
     "backstop_series_dropped_total",
@@ -117,6 +119,7 @@ async fn watched(upstream: &Upstream) -> Gateway {
     settings.pricing = Some(Arc::new(Penny));
     metrics.ask(Arc::new(Quiet));
     metrics.stands(&SurfaceName::new("chat").unwrap());
+    metrics.listens(&SurfaceName::new("chat").unwrap());
     metrics.witnesses(["far".to_owned()]);
     let hooks = Hooks::new(engine, HookSettings::default()).unwrap();
     let observers = Observers { metrics: Some(metrics), ..Observers::default() };

@@ -12,13 +12,14 @@ use backstop_store::{
     Addressee, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError, Identity,
     PersonsAnswer, ResolveError, StoreError, Timestamp,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 
-use super::telling::Backoff;
 use super::{Desk, SHORT};
+use crate::backoff::Backoff;
 use crate::handle::Handle;
 use crate::shown::line;
-use crate::surface::{Asks, Heard, Posted, Refused, Surface};
+use crate::surface::{AnsweredOn, Asks, Heard, Posted, Refused, Surface};
 
 /// How long this process alone hears a surface: longer than one request for updates takes.
 const LEASE: Duration = Duration::from_secs(80);
@@ -55,6 +56,8 @@ pub enum Answered {
     },
     /// Such an answer is not taken here.
     NotHere,
+    /// No answer is taken but on the machine itself (`agent.approvals.strict`).
+    OnMachine,
     /// The answer does not count, for this reason.
     Refused(String),
     /// What was written is not understood.
@@ -91,6 +94,7 @@ impl Answered {
                 format!("Your answer does not count: the question is {status}.")
             }
             Self::NotHere => "This can't be answered here. Answer on the console.".to_owned(),
+            Self::OnMachine => format!("This can't be answered here. {}", AnsweredOn::Machine.words()),
             Self::Refused(why) => format!("Your answer does not count: {why}."),
             Self::Unclear(why) => (*why).to_owned(),
             Self::Again => "This came before.".to_owned(),
@@ -165,6 +169,20 @@ pub(super) async fn posted(
         }
         return Ok(Given::Now(given));
     }
+    after(desk, surface, all, place);
+    Ok(Given::Later)
+}
+
+/// Decides about what came over a connection, apart from whoever waits for more of it. Returns whether it will be: it is not where too much is
+/// under way.
+pub(super) fn later(desk: &Arc<Desk>, surface: &Arc<dyn Surface>, all: Vec<Heard>) -> bool {
+    let Ok(place) = Arc::clone(&desk.posted).try_acquire_owned() else { return false };
+    after(desk, surface, all, place);
+    true
+}
+
+/// Decides, and tells each person what came of it.
+fn after(desk: &Arc<Desk>, surface: &Arc<dyn Surface>, all: Vec<Heard>, place: OwnedSemaphorePermit) {
     let (desk, surface) = (Arc::clone(desk), Arc::clone(surface));
     tokio::spawn(async move {
         let _place = place;
@@ -173,7 +191,6 @@ pub(super) async fn posted(
             tell_back(surface.as_ref(), heard, &answered).await;
         }
     });
-    Ok(Given::Later)
 }
 
 /// Decides about something that a person did.
@@ -230,7 +247,7 @@ async fn act(
     answerer: Answerer,
 ) -> Result<Answered, StoreError> {
     if desk.is_strict() {
-        return Ok(Answered::NotHere);
+        return Ok(Answered::OnMachine);
     }
     match &heard.asks {
         Asks::Unclear(why) => Ok(Answered::Unclear(why)),

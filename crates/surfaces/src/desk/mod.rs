@@ -1,8 +1,9 @@
 //! The desk: what all surfaces have in common.
 //!
 //! It tells questions, in [`turns`], and withdraws them ([`telling`]), and decides about what people do ([`hearing`]). Each surface has a task of its own for the
-//! first, and one more where answers are fetched; what one of them waits for holds up no other.
+//! first, and one more where answers are fetched, or come over a connection ([`ear`]); what one of them waits for holds up no other.
 
+mod ear;
 mod hearing;
 mod telling;
 mod turns;
@@ -16,20 +17,25 @@ use backstop_store::{AnswerStore, ApprovalRecord, Timestamp};
 use http::HeaderMap;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 
+pub use self::ear::{Ear, Stands};
 pub use self::hearing::{Answered, Given};
 use crate::counts::Counts;
 use crate::push::WebPush;
 use crate::quiet::QuietHours;
 use crate::shown::{Shown, more_waits, shown, shown_in_short};
-use crate::surface::{Posted, Refused, Surface};
+use crate::surface::{AnsweredOn, Posted, Refused, Surface};
 
 /// How often it is looked whether there are new questions.
 const LOOK: Duration = Duration::from_millis(200);
 /// How much that was posted is decided at once.
 const MOST_POSTED: usize = 32;
+
+/// How long surfaces may take to close their connections at the end.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What is said where nothing can be answered, and the most characters of that and of how many more wait.
 const ON_MACHINE: &str = "Answers are given on the machine alone: `backstop approvals`.";
@@ -92,11 +98,15 @@ pub struct Desk {
 pub struct Running {
     desk: Arc<Desk>,
     tasks: Vec<JoinHandle<()>>,
+    /// Those that have connections to close.
+    listening: Vec<JoinHandle<()>>,
+    /// Dropped when nothing is to be heard any more.
+    hears: Option<watch::Sender<()>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().chain(&self.listening).for_each(JoinHandle::abort);
     }
 }
 
@@ -106,9 +116,18 @@ impl Running {
         &self.desk
     }
 
-    /// Ends, and leaves the surfaces to other processes at once.
-    pub async fn stop(self) {
+    /// Ends: closes connections, and leaves the surfaces to other processes at once.
+    pub async fn stop(mut self) {
         let desk = Arc::clone(&self.desk);
+        drop(self.hears.take());
+        let listening = &mut self.listening;
+        // Whoever takes longer is cut off.
+        let _ = timeout(GOODBYE, async {
+            for task in listening {
+                let _ = task.await;
+            }
+        })
+        .await;
         drop(self);
         for surface in desk.surfaces.iter().filter(|surface| surface.is_fetched()) {
             let now = Timestamp::now();
@@ -138,6 +157,8 @@ impl Desk {
     /// Tells and hears from now on.
     pub fn run(self: &Arc<Self>) -> Running {
         let (mark, marks) = watch::channel(0);
+        let (hears, stopped) = watch::channel(());
+        let mut listening = Vec::new();
         let mut tasks = vec![tokio::spawn(telling::look_out(Arc::clone(self), mark))];
         for surface in &self.surfaces {
             self.holder.count(|counts| counts.stands(surface.name()));
@@ -145,8 +166,14 @@ impl Desk {
             if surface.is_fetched() && !self.is_strict() {
                 tasks.push(tokio::spawn(hearing::fetch(Arc::clone(self), Arc::clone(surface))));
             }
+            if surface.is_listened_to() && !self.is_strict() {
+                self.holder.count(|counts| counts.listens(surface.name()));
+                let ear = Ear::new(Arc::clone(self), Arc::clone(surface), stopped.clone());
+                let surface = Arc::clone(surface);
+                listening.push(tokio::spawn(async move { surface.listen(ear).await }));
+            }
         }
-        Running { desk: Arc::clone(self), tasks }
+        Running { desk: Arc::clone(self), tasks, listening, hears: Some(hears) }
     }
 
     /// Returns whether a request to the surface of this name is worth reading, by its headers.
@@ -181,7 +208,12 @@ impl Desk {
         self.engine.keeps_answers_apart()
     }
 
-    /// Returns where a question can be answered.
+    /// Returns where a question can be answered that can't be answered on a surface.
+    fn answered_on(&self) -> AnsweredOn {
+        if self.is_strict() { AnsweredOn::Machine } else { AnsweredOn::Console }
+    }
+
+    /// Returns where a question is shown.
     fn link(&self, approval: &ApprovalId) -> Option<Url> {
         let mut link = self.console.clone()?;
         let mut path = link.path_segments_mut().ok()?;

@@ -9,7 +9,7 @@
 //!
 //! What a service does not take for its size or its content is told in short, once, and can't be allowed there.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +20,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::turns::{Next, Turns};
 use super::{Desk, LOOK, SHORT};
-use crate::asking::LONGEST_WAIT;
+use crate::backoff::Backoff;
 use crate::counts::Became;
 use crate::handle::Handle;
-use crate::push::devices::DeviceError;
 use crate::surface::{Message, Offer, Outcome, Surface, SurfaceError};
 
 /// How long a notice is claimed: longer than sending it takes.
@@ -35,9 +34,6 @@ const LISTED: usize = 1_000;
 const ROUND: usize = 8;
 /// How many messages of what is over are looked at in one round.
 const STALE: usize = 32;
-/// How long after a failure it is tried again, at first and at most.
-const FIRST: Duration = Duration::from_secs(1);
-const LAST: Duration = Duration::from_secs(120);
 /// How long after the end of its question a message is still withdrawn, if that fails. Its buttons stand for nothing by then.
 const WITHDRAWING: Duration = Duration::from_secs(3_600);
 /// How many messages are known at most that failed.
@@ -90,8 +86,6 @@ enum Failed {
     Store(#[from] StoreError),
     #[error("the system has no randomness to give")]
     Random,
-    #[error(transparent)]
-    Devices(#[from] DeviceError),
 }
 
 /// Tells one surface.
@@ -104,6 +98,10 @@ struct Teller<'a> {
     rests: Rests,
     /// How long nothing is anybody's turn.
     pause: Duration,
+    /// Devices whose people can't sign in any more by their tokens, and that can't be deleted.
+    barred: BTreeSet<String>,
+    /// How long it is not tried to delete them.
+    deleting: Rest,
 }
 
 impl<'a> Teller<'a> {
@@ -115,6 +113,8 @@ impl<'a> Teller<'a> {
             agents: HashMap::new(),
             rests: Rests::default(),
             pause: IDLE,
+            barred: BTreeSet::new(),
+            deleting: Rest::default(),
         }
     }
 
@@ -132,6 +132,10 @@ impl<'a> Teller<'a> {
         let places = surface.places();
         self.turns.retain(|place, _| places.contains(place));
         for place in places.iter() {
+            // INVARIANT (whoever may no longer sign in is told nothing more): also where its device can't be deleted.
+            if self.barred.contains(place) {
+                continue;
+            }
             let to = Addressee { surface: surface.name().as_str().to_owned(), place: place.clone() };
             did |= self.tell_place(&to).await?;
             // A service may have taken long: a token may have ended meanwhile.
@@ -144,17 +148,32 @@ impl<'a> Teller<'a> {
         Ok(did)
     }
 
-    /// Tells devices no longer whose people can't sign in any more by the token by which they had them told.
-    async fn forget_devices(&self) -> Result<(), Failed> {
-        let Some(push) = self.surface.web_push() else { return Ok(()) };
+    /// Tells devices no longer whose people can't sign in any more by the token by which they had them told. What can't be deleted keeps no
+    /// other device from being told.
+    async fn forget_devices(&mut self) -> Result<(), Failed> {
+        let (surface, Some(push)) = (self.surface.name(), self.surface.web_push()) else { return Ok(()) };
         if push.places().is_empty() {
             return Ok(());
         }
         let counting = self.desk.engine.store().counting_access_tokens(Timestamp::now()).await?;
         let tokens = counting.tokens.iter().map(|token| token.made.id.as_str().to_owned()).collect();
-        let count = push.keep(tokens).await?;
-        if count > 0 {
-            tracing::info!(surface = %self.surface.name(), count, "devices are told no longer: their tokens have ended");
+        let ended = push.ended(&tokens);
+        if !ended.is_empty() && self.deleting.left().is_some() {
+            self.barred = ended;
+            return Ok(());
+        }
+        match push.keep(tokens).await {
+            Ok(count) => {
+                if count > 0 {
+                    tracing::info!(%surface, count, "devices are told no longer: their tokens have ended");
+                }
+                (self.barred, self.deleting) = (BTreeSet::new(), Rest::default());
+            }
+            Err(error) => {
+                let wait = self.deleting.failed(None);
+                tracing::warn!(%surface, count = ended.len(), %error, wait_s = wait.as_secs(), "devices whose tokens have ended can't be deleted: they are told nothing, and the others are");
+                self.barred = ended;
+            }
         }
         Ok(())
     }
@@ -269,6 +288,7 @@ impl<'a> Teller<'a> {
             place: &to.place,
             offers: &offers,
             link: link.as_ref(),
+            answered_on: desk.answered_on(),
             more,
             is_short: false,
             now,
@@ -324,7 +344,7 @@ impl<'a> Teller<'a> {
             store.claim_withdrawal(notice, holder, now.after(left), now).await?;
             return Ok(true);
         }
-        let is_told = surface.places().contains(&notice.addressee.place);
+        let is_told = surface.places().contains(&notice.addressee.place) && !self.barred.contains(place);
         let turns = self.turns.entry(place.to_owned()).or_insert_with(|| Turns::new(Instant::now()));
         if let (true, Err(wait)) = (is_told, turns.take_aside(Instant::now())) {
             self.pause = self.pause.min(wait);
@@ -389,6 +409,13 @@ impl Default for Rest {
 }
 
 impl Rest {
+    /// Something failed. Returns how long it is left alone.
+    fn failed(&mut self, said: Option<Duration>) -> Duration {
+        let wait = self.backoff.next(said);
+        self.until = Instant::now() + wait;
+        wait
+    }
+
     fn left(&self) -> Option<Duration> {
         Some(self.until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
@@ -417,8 +444,7 @@ impl Rests {
             self.messages.clear();
         }
         let of_place = self.places.entry(place.to_owned()).or_default();
-        let rest = of_place.backoff.next(said);
-        of_place.until = Instant::now() + rest;
+        let rest = of_place.failed(said);
         let message = self.messages.entry((place.to_owned(), approval.clone())).or_default();
         let wait = rest.saturating_add(message.backoff.next(None));
         message.until = Instant::now() + wait;
@@ -428,17 +454,4 @@ impl Rests {
 
 async fn patiently<T>(work: impl Future<Output = Result<T, SurfaceError>>) -> Result<T, SurfaceError> {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(SurfaceError::later("the service took too long")))
-}
-
-/// How long it is waited after failures that follow each other.
-#[derive(Debug, Default)]
-pub(super) struct Backoff(u32);
-
-impl Backoff {
-    /// Returns how long it is waited now; longer if the service says so, up to a bound. That it says `0` hurries nobody.
-    pub(super) fn next(&mut self, said: Option<Duration>) -> Duration {
-        let doubled = FIRST.saturating_mul(1_u32.checked_shl(self.0).unwrap_or(u32::MAX)).min(LAST);
-        self.0 = self.0.saturating_add(1).min(16);
-        said.unwrap_or_default().min(LONGEST_WAIT).max(doubled)
-    }
 }

@@ -167,6 +167,12 @@ impl WebPush {
         }
     }
 
+    /// Returns the devices whose tokens are not among these, as places.
+    pub(crate) fn ended(&self, tokens: &BTreeSet<String>) -> BTreeSet<String> {
+        let all = self.all();
+        all.iter().filter(|one| !tokens.contains(&one.token)).map(|one| one.place.clone()).collect()
+    }
+
     /// Tells devices no longer whose tokens are not among these. Returns how many there were.
     pub(crate) async fn keep(&self, tokens: BTreeSet<String>) -> Result<usize, DeviceError> {
         self.devices.keep(tokens, self.public_key()?.to_owned()).await
@@ -286,11 +292,12 @@ impl Surface for WebPush {
     async fn send(&self, message: &Message<'_>) -> Result<String, SurfaceError> {
         let request = &message.record.request;
         let (tool, agent) = (line(&request.tool_name.in_full(), 80), line(request.agent.as_str(), 80));
+        let answer = message.answered_on.words();
         let more = more_waits(message.more).map(|more| format!(" {more}")).unwrap_or_default();
         let text = json!({
             "kind": "question", "tag": topic(&message.record.id), "link": path(&message.record.id),
             "title": format!("{}: approval wanted for {tool}", severity(request.severity)),
-            "body": format!("{agent} waits until {}. Answer on the console.{more}", until(request.expires_at)),
+            "body": format!("{agent} waits until {}. {answer}{more}", until(request.expires_at)),
         });
         let how = How {
             ttl: message.now.until(request.expires_at),

@@ -16,6 +16,7 @@ mod server;
 mod short;
 mod shown;
 mod slack;
+mod socket;
 mod stage;
 mod telegram;
 mod turns;

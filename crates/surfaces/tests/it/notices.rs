@@ -1,5 +1,7 @@
 //! Surfaces that name nobody.
 
+use std::sync::Arc;
+
 use backstop_hooks::{Decision, Secret};
 use backstop_store::Timestamp;
 use backstop_surfaces::{Ceiling, Ntfy, Posted, Refused, Surface as _};
@@ -7,7 +9,7 @@ use http::HeaderMap;
 use serde_json::json;
 
 use crate::server::{Server, ok};
-use crate::stage::{Stage, anywhere, name, token};
+use crate::stage::{Stage, anywhere, desk, name, question, token};
 
 #[tokio::test]
 async fn a_topic_is_told_that_something_waits_and_nothing_of_what() {
@@ -43,4 +45,22 @@ async fn a_topic_is_told_that_something_waits_and_nothing_of_what() {
         over["message"].as_str().unwrap().contains("was answered") && !over.to_string().contains("joe"),
         "{over}"
     );
+}
+
+#[tokio::test]
+async fn a_notice_says_where_an_answer_really_counts() {
+    let stage = Stage::new();
+    for (engine, here, elsewhere) in [
+        (stage.engine(), "Answer on the console.", "on the machine"),
+        (stage.strict(), "Answer on the machine itself: `backstop approvals`.", "on the console"),
+    ] {
+        let server = Server::start(|_| ok(json!({ "id": "n1", "time": 1 }))).await;
+        let topic = Ntfy::new(name("topic"), server.url.clone(), "ops".to_owned(), None, anywhere());
+        let answers = Arc::clone(engine.answer_store());
+        let _running = desk(engine, topic).run();
+        answers.create_approval(question(&json!({ "command": "ls" }))).await.unwrap();
+        let notice = server.until("", 1).await.remove(0);
+        let text = notice["message"].as_str().unwrap();
+        assert!(text.contains(here) && !text.contains(elsewhere), "{text}");
+    }
 }

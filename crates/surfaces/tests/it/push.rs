@@ -199,6 +199,33 @@ async fn a_device_is_told_as_long_as_the_token_counts_by_which_its_person_signed
 }
 
 #[tokio::test]
+async fn a_device_that_can_not_be_deleted_is_told_nothing_and_keeps_no_other_from_being_told() {
+    let (stage, folder) = (Stage::new(), TempDir::new().unwrap());
+    let (server, trust) = Server::start_tls(|_| TAKEN).await;
+    let (desk, _, ann) = told(&stage, folder.path(), &server, &trust).await;
+    let (bob, browser) = (token(&stage, "bob").await, Browser::new());
+    let endpoint = server.url.join("push/bob").unwrap();
+    desk.web_push().unwrap().add(device("bob", &bob.made.id, endpoint.as_str(), &browser)).await.unwrap();
+    // No change of the list can be made.
+    let lock = folder.path().join("web-push/lock");
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    stage.store.revoke_access_token(&ann.made.id, "joe", Timestamp::now()).await.unwrap();
+    let _running = desk.run();
+    let record = stage.ask("ls").await;
+    asked(&server, 1).await;
+    stage.store.resolve_approval(&record.id, Decision::Deny, "joe", Timestamp::now()).await.unwrap();
+    asked(&server, 2).await;
+    let kept = || fs::read_to_string(folder.path().join("web-push/devices.json")).unwrap();
+    assert!(kept().contains("push/ann"));
+    fs::remove_dir(&lock).unwrap();
+    until(|| (!kept().contains("push/ann")).then_some(())).await;
+    stage.ask("ls").await;
+    let paths: Vec<String> = asked(&server, 3).await.into_iter().map(|asked| asked.path).collect();
+    assert_eq!(paths, ["/push/bob"; 3]);
+}
+
+#[tokio::test]
 async fn a_service_that_is_slow_or_dead_holds_up_no_question_and_is_tried_again() {
     let (stage, folder) = (Stage::new(), TempDir::new().unwrap());
     let is_dead = Arc::new(AtomicBool::new(true));

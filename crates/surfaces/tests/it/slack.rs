@@ -4,7 +4,7 @@ use std::time::Duration;
 use backstop_hooks::{Decision, Secret};
 use backstop_store::{ApprovalState, Timestamp};
 use backstop_surfaces::{
-    Ceiling, Desk, Given, Posted, Refused, Slack, SlackSettings, Surface as _, SurfaceError,
+    Ceiling, Desk, Given, Posted, Refused, Slack, SlackAnswers, SlackSettings, Surface as _, SurfaceError,
 };
 use http::HeaderMap;
 use ring::hmac;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 use crate::server::{Server, ok};
-use crate::stage::{Stage, anywhere, name, question, token};
+use crate::stage::{Stage, anywhere, desk, name, question, token};
 
 const SIGNING: &str = "8f742231b10e8888";
 
@@ -22,7 +22,7 @@ fn app(url: &Url) -> Slack {
         api: url.join("/api/").unwrap(),
         app: "A1".to_owned(),
         token: Secret::new(token()),
-        signing_secret: Some(Secret::new(SIGNING.to_owned())),
+        answers: SlackAnswers::Posted(Secret::new(SIGNING.to_owned())),
         channels: vec!["C1".to_owned()],
         ceiling: Ceiling::Once,
         egress: anywhere(),
@@ -63,7 +63,7 @@ async fn post(desk: &Arc<Desk>, body: &[u8]) -> Result<Given, Refused> {
     desk.posted("ops", &Posted { headers: &signed(SIGNING, now, body), body, now }).await
 }
 
-fn handle(message: &Value, action: &str) -> String {
+pub(crate) fn handle(message: &Value, action: &str) -> String {
     let blocks = message["blocks"].as_array().unwrap();
     let elements = blocks.iter().filter_map(|block| block["elements"].as_array()).flatten();
     let mut found = elements
@@ -196,6 +196,15 @@ async fn a_command_is_read_of_who_slack_says_wrote_it() {
         stage.answered(&record.id).await,
         (Decision::AllowOnce, "ann: member T1/U1 of Slack, by surface ops".to_owned())
     );
+}
+
+#[tokio::test]
+async fn whoever_presses_where_answers_are_kept_apart_is_told_where_to_answer() {
+    let (stage, server) = (Stage::new(), service().await);
+    let desk = desk(stage.strict(), app(&server.url));
+    assert_eq!(post(&desk, &press(|_| ())).await, Ok(Given::Later));
+    let told = server.until("chat.postEphemeral", 1).await.remove(0);
+    assert!(told["text"].as_str().unwrap().contains("on the machine itself"), "{told}");
 }
 
 #[tokio::test]

@@ -127,13 +127,30 @@ pub(crate) fn desk_with(
     Desk::new(engine, vec![Arc::new(surface)], console, quiet, Holder::default())
 }
 
-/// What became of messages, in order.
+/// What became of messages and what came over connections, in order, and how many of these stand.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Became(Arc<Mutex<Vec<&'static str>>>);
+pub(crate) struct Became(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    messages: Vec<&'static str>,
+    came: Vec<&'static str>,
+    connections: Option<i64>,
+}
 
 impl Became {
     pub(crate) fn all(&self) -> Vec<&'static str> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().unwrap().messages.clone()
+    }
+
+    /// How often this came over connections.
+    pub(crate) fn came(&self, what: &str) -> usize {
+        self.0.lock().unwrap().came.iter().filter(|came| **came == what).count()
+    }
+
+    /// How many connections stand; `None` where nobody makes any.
+    pub(crate) fn connections(&self) -> Option<i64> {
+        self.0.lock().unwrap().connections
     }
 }
 
@@ -141,10 +158,22 @@ impl Counts for Became {
     fn stands(&self, _surface: &SurfaceName) {}
 
     fn message(&self, _surface: &SurfaceName, became: backstop_surfaces::Became) {
-        self.0.lock().unwrap().push(became.as_str());
+        self.0.lock().unwrap().messages.push(became.as_str());
     }
 
     fn answer(&self, _surface: &SurfaceName, _does_count: bool) {}
+
+    fn listens(&self, _surface: &SurfaceName) {
+        self.0.lock().unwrap().connections = Some(0);
+    }
+
+    fn connected(&self, _surface: &SurfaceName, stands: bool) {
+        *self.0.lock().unwrap().connections.as_mut().unwrap() += if stands { 1 } else { -1 };
+    }
+
+    fn came(&self, _surface: &SurfaceName, came: backstop_surfaces::Came) {
+        self.0.lock().unwrap().came.push(came.as_str());
+    }
 }
 
 /// A desk, and what becomes of its messages.

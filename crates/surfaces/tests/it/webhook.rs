@@ -7,8 +7,8 @@ use backstop_store::{ApprovalRecord, ApprovalState, AskedPeople, NewApproval, Pe
 use backstop_surfaces::handle::Handle;
 use backstop_surfaces::signature::{SigningSecret, verified};
 use backstop_surfaces::{
-    Answered, Became, Ceiling, Counts, Desk, Egress, Given, Holder, Posted, Refused, Surface, SurfaceError,
-    SurfaceName, Webhook, WebhookSettings,
+    Answered, Became, Came, Ceiling, Counts, Desk, Egress, Given, Holder, Posted, Refused, Surface,
+    SurfaceError, SurfaceName, Webhook, WebhookSettings,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -171,6 +171,18 @@ impl Counts for Tally {
 
     fn answer(&self, surface: &SurfaceName, does_count: bool) {
         self.add(surface, if does_count { "counted" } else { "refused" });
+    }
+
+    fn listens(&self, surface: &SurfaceName) {
+        self.add(surface, "listens");
+    }
+
+    fn connected(&self, surface: &SurfaceName, _stands: bool) {
+        self.add(surface, "connected");
+    }
+
+    fn came(&self, surface: &SurfaceName, came: Came) {
+        self.add(surface, came.as_str());
     }
 }
 

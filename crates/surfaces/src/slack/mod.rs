@@ -1,43 +1,62 @@
 //! Slack: messages of an app with buttons (docs.slack.dev).
 //!
-//! The person is the workspace and the member that Slack names in what it signs (`user.team_id` or `team.id`, and `user.id`); names that people
-//! choose count for nothing. Requests are signed with the secret of the app ([`is_slacks`]), and acknowledged at once: what came of a press is told
-//! afterwards, to whoever pressed. Arguments are sent as plain text, which Slack reads nothing into.
+//! The person is the workspace and the member that Slack [names](reading) by their ids; names that people choose count for nothing. What people do
+//! comes in one of two ways, and is judged in the same one:
+//!
+//! - Slack posts it, signed with the secret of the app ([`is_slacks`]), to an address that it can reach;
+//! - or it comes over a [connection](socket) that we open (Socket Mode), so that nothing of ours has to be reachable.
+//!
+//! Either is acknowledged at once: what came of a press is told afterwards, to whoever pressed. Arguments are sent as plain text, which Slack reads
+//! nothing into.
+
+mod api;
+mod envelope;
+mod reading;
+mod socket;
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use backstop_hooks::{Decision, Secret};
-use backstop_store::{Identity, Timestamp};
+use backstop_store::Timestamp;
 use http::HeaderMap;
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
-use crate::asking::{Asker, Egress, bearer};
-use crate::command::{self, Typed};
-use crate::handle::Handle;
+use self::api::Api;
+use self::socket::Line;
+use crate::asking::Egress;
+use crate::desk::Ear;
 use crate::shown::{head, line};
-use crate::signature::{LONGEST_ID, REMEMBERED, is_plausibly_slacks, is_slacks};
+use crate::signature::{REMEMBERED, is_plausibly_slacks, is_slacks};
 use crate::surface::{
-    Asks, Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName,
-    TEST,
+    Back, Ceiling, Heard, Message, Offer, Outcome, Posted, Refused, Surface, SurfaceError, SurfaceName, TEST,
 };
+
+pub use self::socket::Pace;
 
 /// Where the service is.
 pub(crate) const API: &str = "https://slack.com/api/";
 /// The most characters of a section of a message.
 const MOST_SECTION: usize = 3_000;
-const PATIENCE: Duration = Duration::from_secs(20);
-const MOST_BYTES: usize = 1 << 20;
-/// How long it is waited after a token was refused.
-const REFUSED: Duration = Duration::from_secs(300);
 
 /// An app at Slack.
 #[derive(Debug)]
 pub struct Slack {
     settings: SlackSettings,
-    asker: Asker,
+    api: Arc<Api>,
+}
+
+/// How Slack says what people do.
+#[derive(Clone, Debug)]
+pub enum SlackAnswers {
+    /// Not at all: nothing is answered.
+    None,
+    /// It posts it, signed with this secret.
+    Posted(Secret),
+    /// It says it over connections that this token of the app (`xapp-…`, scope `connections:write`) opens.
+    Connected(Secret, Pace),
 }
 
 /// What an app is made of.
@@ -51,8 +70,8 @@ pub struct SlackSettings {
     pub app: String,
     /// The token of its bot (`xoxb-…`).
     pub token: Secret,
-    /// The secret with which Slack signs what it posts; without one, nothing is answered.
-    pub signing_secret: Option<Secret>,
+    /// How it says what people do.
+    pub answers: SlackAnswers,
     /// The channels that are told, by id.
     pub channels: Vec<String>,
     /// The most that can be answered.
@@ -64,38 +83,20 @@ pub struct SlackSettings {
 impl Slack {
     /// Returns the app.
     pub fn new(settings: SlackSettings) -> Self {
-        let asker = Asker::new(settings.egress.clone(), PATIENCE, MOST_BYTES);
-        Self { settings, asker }
+        let api = Arc::new(Api::new(settings.api.clone(), settings.egress.clone()));
+        Self { settings, api }
     }
 
     async fn call(&self, method: &str, body: &Value) -> Result<Value, SurfaceError> {
-        let url = self.settings.api.join(method).map_err(|_| SurfaceError::never("`api` is no address"))?;
-        let token = bearer(self.settings.token.expose());
-        let token = token.ok_or_else(|| SurfaceError::never("the token can't stand in a header"))?;
-        let answer = self.asker.post(&url, [token], body.to_string().into_bytes()).await?;
-        if !answer.status.is_success() {
-            return Err(answer.refusal());
+        self.api.call(&self.settings.token, method, body).await
+    }
+
+    /// Returns the secret with which Slack signs what it posts, if it posts anything.
+    fn signing_secret(&self) -> Result<&Secret, Refused> {
+        match &self.settings.answers {
+            SlackAnswers::Posted(secret) => Ok(secret),
+            SlackAnswers::None | SlackAnswers::Connected(..) => Err(Refused::NotHere),
         }
-        // A success of HTTP says nothing yet.
-        let said = answer.json().ok_or_else(|| SurfaceError::later("the service did not answer JSON"))?;
-        if said.get("ok") == Some(&Value::Bool(true)) {
-            return Ok(said);
-        }
-        let error = line(said.get("error").and_then(Value::as_str).unwrap_or("no error"), 60);
-        let why = format!("{method} was answered `{error}`");
-        Err(match error.as_str() {
-            "ratelimited" | "rate_limited" => SurfaceError::Later { why, after: answer.after },
-            "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" => {
-                SurfaceError::later(why)
-            }
-            "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" => {
-                SurfaceError::Later { why, after: Some(REFUSED) }
-            }
-            "msg_too_long" | "msg_blocks_too_long" | "invalid_blocks" | "invalid_blocks_format" => {
-                SurfaceError::content(why)
-            }
-            _ => SurfaceError::never(why),
-        })
     }
 
     fn blocks(title: &str, text: &str, offers: &[Offer], link: Option<&Url>) -> Value {
@@ -147,59 +148,14 @@ impl Slack {
                 fields.iter().filter(|(field, _)| field == name).map(|(_, value)| value.as_str());
             values.next().filter(|_| values.next().is_none())
         };
-        let until = posted.now.after(REMEMBERED);
+        let (app, until) = (self.settings.app.as_str(), posted.now.after(REMEMBERED));
         if let Some(payload) = field("payload") {
             let payload: Value =
                 serde_json::from_str(payload).map_err(|_| Refused::Malformed("`payload` is not JSON"))?;
-            return self.pressed(&payload, until);
+            return reading::pressed(app, &payload, until);
         }
-        let (Some(_), Some(text)) = (field("command"), field("text")) else {
-            return Err(Refused::Malformed("it has neither `payload` nor `command`"));
-        };
-        let ids = (field("team_id"), field("user_id"), field("channel_id"), field("trigger_id"));
-        let (Some(team), Some(user), Some(channel), Some(trigger)) = ids else {
-            return Err(Refused::Malformed("it does not say who wrote it, and where"));
-        };
-        if field("api_app_id") != Some(&self.settings.app) {
-            return Err(Refused::Malformed("it is about another app"));
-        }
-        let asks = match command::read(&format!("/approve {text}")) {
-            Typed::Answer { approval, decision } => Asks::Command { approval, decision },
-            Typed::Unclear(why) => Asks::Unclear(why),
-            Typed::Other => return Ok(None),
-        };
-        let (team, user, channel) = (short(team)?, short(user)?, short(channel)?);
-        let back = Back::Message { place: channel.clone(), to: user.clone() };
-        let delivery = Some((short(trigger)?, until));
-        Ok(Some(Heard { person: Identity::Slack { team, user }, asks, place: Some(channel), delivery, back }))
+        reading::typed(app, field, until)
     }
-
-    fn pressed(&self, payload: &Value, until: Timestamp) -> Result<Option<Heard>, Refused> {
-        let text = |path: &str| payload.pointer(path).and_then(Value::as_str);
-        if text("/type") != Some("block_actions") {
-            return Ok(None);
-        }
-        if text("/api_app_id") != Some(&self.settings.app) {
-            return Err(Refused::Malformed("it is about another app"));
-        }
-        // A button that opens a page decides nothing.
-        let Some(value) = text("/actions/0/value") else { return Ok(None) };
-        let team = text("/user/team_id").or_else(|| text("/team/id"));
-        let ids = (team, text("/user/id"), text("/channel/id"), text("/trigger_id"));
-        let (Some(team), Some(user), Some(channel), Some(trigger)) = ids else {
-            return Err(Refused::Malformed("it does not say who pressed, and where"));
-        };
-        let (team, user, channel) = (short(team)?, short(user)?, short(channel)?);
-        let asks = Handle::read(value).map_or(Asks::Unclear("This button is none of ours."), Asks::Press);
-        let back = Back::Message { place: channel.clone(), to: user.clone() };
-        let delivery = Some((short(trigger)?, until));
-        Ok(Some(Heard { person: Identity::Slack { team, user }, asks, place: Some(channel), delivery, back }))
-    }
-}
-
-fn short(id: &str) -> Result<String, Refused> {
-    let fits = !id.is_empty() && id.len() <= LONGEST_ID;
-    if fits { Ok(id.to_owned()) } else { Err(Refused::Malformed("one of its ids is empty, or too long")) }
 }
 
 fn section(text: &str) -> Value {
@@ -222,9 +178,9 @@ impl Surface for Slack {
     }
 
     fn ceiling(&self) -> Ceiling {
-        match self.settings.signing_secret {
-            Some(_) => self.settings.ceiling,
-            None => Ceiling::Notice,
+        match self.settings.answers {
+            SlackAnswers::Posted(_) | SlackAnswers::Connected(..) => self.settings.ceiling,
+            SlackAnswers::None => Ceiling::Notice,
         }
     }
 
@@ -260,14 +216,24 @@ impl Surface for Slack {
         Ok(format!("message {ts}"))
     }
 
+    fn is_listened_to(&self) -> bool {
+        matches!(self.settings.answers, SlackAnswers::Connected(..))
+            && self.settings.ceiling > Ceiling::Notice
+    }
+
+    async fn listen(&self, ear: Ear) {
+        let SlackAnswers::Connected(token, pace) = &self.settings.answers else { return };
+        let line = Line::new(Arc::clone(&self.api), token.clone(), self.settings.app.clone(), *pace);
+        Box::pin(line.listen(ear)).await;
+    }
+
     fn expects(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), Refused> {
-        self.settings.signing_secret.as_ref().ok_or(Refused::NotHere)?;
+        self.signing_secret()?;
         if is_plausibly_slacks(headers, now) { Ok(()) } else { Err(Refused::Unsigned) }
     }
 
     fn posted(&self, posted: &Posted<'_>) -> Result<Vec<Heard>, Refused> {
-        let secret = self.settings.signing_secret.as_ref().ok_or(Refused::NotHere)?;
-        if !is_slacks(secret, posted.headers, posted.body, posted.now) {
+        if !is_slacks(self.signing_secret()?, posted.headers, posted.body, posted.now) {
             return Err(Refused::Unsigned);
         }
         Ok(self.read(posted.body, posted)?.into_iter().collect())
