@@ -16,6 +16,8 @@ pub const DEFAULT_SCHEMA: &str = "backstop";
 /// How long a statement, or waiting for another writer, may take, if nothing else is said.
 const STATEMENT: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(5);
+/// How often it is looked for answers though the server told of none, if nothing else is said.
+const LOOK: Duration = Duration::from_secs(1);
 /// The most characters of a schema's name.
 const MOST_NAME: usize = 40;
 /// The largest file with a password or certificates that is read, in bytes.
@@ -30,6 +32,7 @@ pub struct PostgresOptions {
     /// How many connections operations share.
     pub(super) connections: usize,
     pub(super) statement: Duration,
+    pub(super) look: Duration,
     pub(super) place: String,
 }
 
@@ -125,6 +128,7 @@ impl PostgresOptions {
             schema: DEFAULT_SCHEMA.to_owned(),
             connections: 4,
             statement: STATEMENT,
+            look: LOOK,
             place,
         })
     }
@@ -153,6 +157,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn statement_timeout(self, most: Duration) -> Self {
         Self { statement: most.clamp(Duration::from_millis(10), Duration::from_mins(10)), ..self }
+    }
+
+    /// Looks this often for answers of other machines though the server told of none, as long as somebody waits: its message may get lost
+    /// with the network. A second unless it is said, ten milliseconds to an hour.
+    #[must_use]
+    pub fn look_every(self, pace: Duration) -> Self {
+        Self { look: pace.clamp(Duration::from_millis(10), Duration::from_hours(1)), ..self }
     }
 }
 
