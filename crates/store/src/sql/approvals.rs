@@ -9,6 +9,7 @@ use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, 
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
+use crate::asked::{self, Ended, Unanswered};
 use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
@@ -140,7 +141,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
 
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
         let stepped: Result<_, ResolveError> =
-            self.step(id, move |_, record| Ok(machine::cancel(record, now))).await;
+            self.step(id, move |_, record| Ok(machine::cancel(record, Unanswered::Withdrawn, now))).await;
         let (record, ()) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         Ok(record)
     }
@@ -155,7 +156,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         let changed = self.database.write(Area::Questions, move |db| {
             let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
             let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
-            Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
+            Ok(step_all(db, waiting, |record| machine::cancel(record, Unanswered::RunEnded, now))?)
         });
         self.told_all(changed.await)
     }
@@ -372,6 +373,8 @@ impl<D: Driver> SqlStore<D> {
                 let (id, code) = (code::random_id(), free_code(db)?);
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
+                // INVARIANT (said): a question that can't be recorded is none.
+                db.say(asked::asked(&record))?;
                 Ok(Ok(record))
             })
             .await;
@@ -391,7 +394,10 @@ impl<D: Driver> SqlStore<D> {
         let of = id.clone();
         let stepped = self.database.write(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
-            let Step { vote, next, given, answer } = step(db, &record)?;
+            let Step { vote, next, ended, given, answer } = step(db, &record)?;
+            if let Some(ended) = ended {
+                db.say(asked::ended(&record, ended))?;
+            }
             if let Some(voted) = vote {
                 votes::put(db, &mut record, voted)?;
             }
@@ -487,6 +493,15 @@ fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
     Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
 }
 
+/// Says that the questions of a session that wait end with it.
+pub(super) fn end_with_session(db: &Db<'_>, session: &SessionId, at: Timestamp) -> SqlResult<()> {
+    let clause = "WHERE status = 'pending' AND session = ?1 ORDER BY row";
+    for record in select(db, clause, &[&session.as_str()])? {
+        db.say(asked::ended(&record, Ended { why: Unanswered::SessionDeleted, at }))?;
+    }
+    Ok(())
+}
+
 fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
     db.all(&select_sql(db, clause), values, record)
 }
@@ -512,7 +527,11 @@ fn step_all(
 ) -> SqlResult<Vec<ApprovalRecord>> {
     let mut changed = Vec::new();
     for mut record in records {
-        if let Some(next) = step(&record).next {
+        let Step { next, ended, .. } = step(&record);
+        if let Some(ended) = ended {
+            db.say(asked::ended(&record, ended))?;
+        }
+        if let Some(next) = next {
             change(db, &mut record, next)?;
             changed.push(record);
         }
