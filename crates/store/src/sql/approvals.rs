@@ -20,6 +20,8 @@ use crate::{
 
 /// The most questions of which the arguments are wiped at once.
 const MOST_WIPED: usize = 64;
+/// The most questions that end in one transaction because their time has passed.
+const MOST_ENDED: usize = 256;
 
 #[async_trait]
 impl<D: Driver> ApprovalStore for SqlStore<D> {
@@ -164,15 +166,19 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
         self.wipe_arguments(now).await?;
         // Looking costs less than writing, and mostly there is nothing.
-        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now)?)).await;
-        if found?.is_empty() {
-            return Ok(Vec::new());
+        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now, 1)?)).await;
+        let (mut ended, mut is_more) = (Vec::new(), !found?.is_empty());
+        // Some at a time: each is said in the trail before its transaction counts.
+        while is_more {
+            let changed = self.database.write(Area::Questions, move |db| {
+                let due = due(db, now, MOST_ENDED)?;
+                Ok(step_all(db, due, |record| machine::expire(record, now))?)
+            });
+            let changed = self.told_all(changed.await)?;
+            is_more = changed.len() == MOST_ENDED;
+            ended.extend(changed);
         }
-        let changed = self.database.write(Area::Questions, move |db| {
-            let due = due(db, now)?;
-            Ok(step_all(db, due, |record| machine::expire(record, now))?)
-        });
-        self.told_all(changed.await)
+        Ok(ended)
     }
 
     async fn end_waiting(
@@ -454,13 +460,13 @@ fn free_code(db: &Db<'_>) -> SqlResult<String> {
     }
 }
 
-/// The questions whose last moment has passed, by [`NewApproval::is_over`].
-fn due(db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<ApprovalRecord>> {
+/// The first questions whose last moment has passed, by [`NewApproval::is_over`].
+fn due(db: &Db<'_>, now: Timestamp, most: usize) -> SqlResult<Vec<ApprovalRecord>> {
     let uptime = Uptime::now();
     let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
     let clause = "WHERE status = 'pending' \
-                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row";
-    select(db, clause, &[&now, &boot, &at.map(Count)])
+                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row LIMIT ?4";
+    select(db, clause, &[&now, &boot, &at.map(Count), &limit_of(most)])
 }
 
 fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> {

@@ -1,5 +1,6 @@
 //! Questions in the trail: each that is filed, and each that ends without an answer.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -316,6 +317,20 @@ async fn what_is_kept_in_memory_alone_is_on_record_elsewhere_from_beginning_to_e
     let asked = store.create_approval(question("ls")).await.unwrap();
     store.expire_approvals(at(3_000)).await.unwrap();
     assert_eq!(kinds(&*trail, &asked.id).await, [APPROVAL_ASKED, APPROVAL_ENDED]);
+}
+
+#[tokio::test]
+async fn however_many_are_due_each_ends_and_says_so() {
+    let store = SqliteStore::in_memory();
+    for number in 0..600 {
+        store.create_approval(question(&number.to_string())).await.unwrap();
+    }
+    let ended = store.expire_approvals(at(3_000)).await.unwrap();
+    assert_eq!(ended.len(), 600);
+    assert_eq!(store.overview().await.unwrap().waiting, 0);
+    let said = told(&store).await.into_iter().filter(|entry| entry.kind == APPROVAL_ENDED);
+    let said: BTreeSet<String> = said.map(|entry| entry.body["approval"].to_string()).collect();
+    assert_eq!(said.len(), 600, "each once");
 }
 
 /// What somebody does with the questions.
