@@ -13,7 +13,7 @@ pub use backstop_store::{
 
 // Approvals and grants.
 pub use backstop_store::{
-    ANSWERABLE, APPROVAL_ANSWERED, APPROVAL_VOTED, Allowance, AllowanceScope, Always, AlwaysError,
+    ANSWERABLE, APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, APPROVAL_VOTED, Allowance, AllowanceScope, Always, AlwaysError,
     AlwaysScope, Amount, AmountArgument, Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord,
     ApprovalState, ApprovalStatus, ApprovalStore, Asked, AskedPeople, AskingLimits, ConsumeError,
     CreateApprovalError, EditedFrom, Escalation, FindApprovalError, GRANT_GIVEN, GRANT_REVOKED, GRANT_TTL,

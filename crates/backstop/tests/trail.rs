@@ -1,6 +1,6 @@
 //! The audit trail under the worst of ends. The other process is this test binary, run for the one test [`task`].
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -71,6 +71,8 @@ fn a_block_is_in_the_trail_of_a_process_that_is_killed_when_its_answer_is_seen()
 #[test]
 fn an_ask_is_in_the_trail_of_a_process_that_is_killed_when_its_answer_is_seen() {
     let entries = killed_at_its_answer("ask");
-    let resolutions: Vec<_> = entries.iter().map(|body| &body["approval"]["resolution"]).collect();
-    assert_eq!(resolutions, ["cancelled"]);
+    let [question, receipt] = entries.as_slice() else { panic!("{entries:?}") };
+    assert_eq!(question["unattended"], true);
+    assert_eq!(receipt["approval"]["resolution"], "cancelled");
+    assert_eq!(question["approval"], receipt["approval"]["id"]);
 }

@@ -20,6 +20,7 @@ mod always;
 mod amount;
 mod answered;
 mod approvals;
+mod asked;
 mod audit;
 mod audit_filter;
 mod budgets;
@@ -62,6 +63,7 @@ pub use approvals::{
     RefusedQuestions, ResolveError, Resolved, Route, Standing, StartedProcess, Starts, Substitution, TooMany,
     TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
 };
+pub use asked::{APPROVAL_ASKED, APPROVAL_ENDED};
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,
     AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditGap, AuditHead, AuditLate, AuditProcess,

@@ -55,7 +55,8 @@ pub struct ActionHandle {
 /// Notices, handles and deliveries.
 #[async_trait]
 pub trait NoticeStore {
-    /// Returns at most `limit` questions that wait, and that nobody tells this addressee of now or has told it, by their last moment.
+    /// Returns at most `limit` questions that wait, and that nobody tells this addressee of now or has told it: of each agent the one that ends
+    /// first, then of each agent the next one, and so on. Agents are in the order in which they began to wait.
     async fn untold_approvals(
         &self,
         to: &Addressee,

@@ -33,6 +33,7 @@ pub(crate) use self::driver::{Area, Driver};
 #[cfg(feature = "postgres")]
 pub(crate) use self::row::{Cell, Kind};
 pub(crate) use self::row::{Row, ToValue, Value, params};
+use crate::AuditStore;
 use crate::approvals::wait::Seats;
 use crate::sqlite::memory_trail::MemoryTrail;
 use crate::sqlite::trail::Trail;
@@ -54,6 +55,16 @@ pub struct SqlStore<D> {
 pub(crate) enum AuditTrail {
     Files(Trail),
     Memory(Arc<MemoryTrail>),
+}
+
+impl AuditTrail {
+    /// Returns it as what both forms are.
+    pub(crate) fn log(&self) -> &(dyn AuditStore + Send + Sync) {
+        match self {
+            Self::Files(trail) => trail,
+            Self::Memory(trail) => &**trail,
+        }
+    }
 }
 
 impl<D> SqlStore<D> {

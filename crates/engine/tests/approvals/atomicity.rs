@@ -1,11 +1,12 @@
 //! First answer wins, an allowance is used once, and nothing allows by failing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use backstop_engine::{Attendance, tool_call_digest};
+use backstop_engine::{AskFuture, Asker, Attendance, tool_call_digest};
 use backstop_hooks::{Decision, Resolution, TimeoutBehavior};
-use backstop_store::{ApprovalFilter, ConsumeError, SqliteStore, Store, Timestamp};
+use backstop_store::{ApprovalFilter, ApprovalRecord, ConsumeError, SqliteStore, Store, Timestamp};
 
 use crate::support::*;
 
@@ -97,6 +98,35 @@ async fn a_store_that_fails_denies() {
         assert!(verdict.permit.unwrap_err().is_unavailable(), "that is no decision");
         assert_eq!(told(&heard), [Resolution::Cancelled]);
     }
+}
+
+#[tokio::test]
+async fn a_question_that_can_not_be_recorded_is_asked_of_nobody() {
+    struct Asked(AtomicBool);
+    impl Asker for Asked {
+        fn ask<'a>(&'a self, _: &'a ApprovalRecord) -> AskFuture<'a> {
+            self.0.store(true, Ordering::Release);
+            Box::pin(std::future::ready(Some(Decision::AllowAlways)))
+        }
+        fn name(&self) -> &str {
+            "asked"
+        }
+    }
+    // A file where the folder of the trail should be.
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("state.db");
+    std::fs::write(SqliteStore::trail_of(&path), "no folder").unwrap();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path));
+    let asker = Arc::new(Asked(AtomicBool::new(false)));
+    let here = Attendance::Present(Arc::clone(&asker) as Arc<dyn Asker>);
+    for attendance in [Attendance::Nobody, Attendance::Queue, here] {
+        let (engine, heard) = asking(Arc::clone(&store), waiting(20, TimeoutBehavior::Allow));
+        let verdict = permit(&engine, "ls", &attendance).await;
+        assert!(reason(&verdict).contains("could not be asked for"), "{}", reason(&verdict));
+        assert!(verdict.permit.unwrap_err().is_unavailable(), "that is no decision");
+        assert_eq!(told(&heard), [Resolution::Cancelled]);
+    }
+    assert!(!asker.0.load(Ordering::Acquire) && rows(&store).await.is_empty());
 }
 
 #[tokio::test]

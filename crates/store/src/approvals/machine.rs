@@ -12,11 +12,14 @@ use super::{
     CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
 };
 use crate::Timestamp;
+use crate::asked::{Ended, Unanswered};
 
 /// What an operation does to a record: the vote that it adds, the state that it gets, if it changes, and the answer.
 pub(crate) struct Step<T> {
     pub(crate) vote: Option<Voted>,
     pub(crate) next: Option<ApprovalState>,
+    /// That it ended without an answer, if it waited and now does not any more.
+    pub(crate) ended: Option<Ended>,
     /// What a human puts in the place of the call, to be kept with the question.
     pub(crate) given: Option<Given>,
     pub(crate) answer: T,
@@ -32,11 +35,15 @@ pub(crate) struct Voted {
 
 impl<T> Step<T> {
     fn stay(answer: T) -> Self {
-        Self { vote: None, next: None, given: None, answer }
+        Self { vote: None, next: None, ended: None, given: None, answer }
     }
 
     fn become_(next: ApprovalState, answer: T) -> Self {
-        Self { vote: None, next: Some(next), given: None, answer }
+        Self { next: Some(next), ..Self::stay(answer) }
+    }
+
+    fn end(next: ApprovalState, why: Unanswered, at: Timestamp, answer: T) -> Self {
+        Self { ended: Some(Ended { why, at }), ..Self::become_(next, answer) }
     }
 }
 
@@ -61,7 +68,12 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
         return Step::stay(if repeated { Ok(false) } else { Err(already(record)) });
     }
     if record.request.is_over(now) {
-        return Step::become_(ApprovalState::TimedOut { at: now }, Err(expired(record)));
+        return Step::end(
+            ApprovalState::TimedOut { at: now },
+            Unanswered::Deadline,
+            now,
+            Err(expired(record)),
+        );
     }
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
@@ -85,14 +97,14 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
             ApprovalState::Allowed(Allowance { has_grants: answer.has_grants, ..allowance })
         }
         (Decision::AllowOnce | Decision::AllowAlways, None) => {
-            return Step { vote, next: None, given: None, answer: Ok(is_new) };
+            return Step { vote, ..Step::stay(Ok(is_new)) };
         }
     };
     if let Some(given) = &answer.given {
         let state = substituted(given, by, now);
-        return Step { vote, next: Some(state), given: Some(given.clone()), answer: Ok(true) };
+        return Step { vote, given: Some(given.clone()), ..Step::become_(state, Ok(true)) };
     }
-    Step { vote, next: Some(state), given: None, answer: Ok(true) }
+    Step { vote, ..Step::become_(state, Ok(true)) }
 }
 
 fn substituted(given: &Given, by: &Answerer, at: Timestamp) -> ApprovalState {
@@ -183,10 +195,10 @@ fn tally(record: &ApprovalRecord, answer: &PersonsAnswer) -> Result<Tally, Resol
     Ok(Tally { vote, is_new, carried: carried_by.map(|by| Carried { by, people }) })
 }
 
-/// The run that asked is over.
-pub(crate) fn cancel(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
+/// Nobody waits for the answer any more.
+pub(crate) fn cancel(record: &ApprovalRecord, why: Unanswered, now: Timestamp) -> Step<()> {
     match record.state {
-        ApprovalState::Pending => Step::become_(ApprovalState::Cancelled { at: now }, ()),
+        ApprovalState::Pending => Step::end(ApprovalState::Cancelled { at: now }, why, now, ()),
         _ => Step::stay(()),
     }
 }
@@ -195,7 +207,7 @@ pub(crate) fn cancel(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
 pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     match record.state {
         ApprovalState::Pending if record.request.is_over(now) => {
-            Step::become_(ApprovalState::TimedOut { at: now }, ())
+            Step::end(ApprovalState::TimedOut { at: now }, Unanswered::Deadline, now, ())
         }
         _ => Step::stay(()),
     }
@@ -217,7 +229,9 @@ pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool
 /// Whoever asked does not wait any longer.
 pub(crate) fn end_waiting(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     match record.state {
-        ApprovalState::Pending => Step::become_(ApprovalState::TimedOut { at: now }, ()),
+        ApprovalState::Pending => {
+            Step::end(ApprovalState::TimedOut { at: now }, Unanswered::Deadline, now, ())
+        }
         _ => Step::stay(()),
     }
 }
@@ -292,7 +306,9 @@ pub(crate) fn allow_later(
     };
     let allowed =
         carried.map(|carried| ApprovalState::Allowed(carried.allowance(Decision::AllowOnce, now, reach)));
-    Step { vote, next: allowed.or(ended.map(|ended| ended.state)), given: None, answer: Ok(()) }
+    let end = is_over.then_some(Ended { why: Unanswered::Deadline, at: now });
+    let next = allowed.or(ended.map(|ended| ended.state));
+    Step { vote, next, ended: end, ..Step::stay(Ok(())) }
 }
 
 /// The call that waited is gone with its process: what a human allowed and nobody used counts for one later call.

@@ -188,9 +188,9 @@ impl Connection {
         Ok(answered.map_err(|_| Failure::silent())??)
     }
 
-    /// Waits until the server says that something changed, the connection ends, or `most` has passed.
-    pub(super) fn listen(&self, most: Duration) {
-        let _ = self.runtime.block_on(async { timeout(most, self.heard.notified()).await });
+    /// Waits until the server says that something changed, the connection ends, or `most` has passed. Returns whether it was none but the last.
+    pub(super) fn listen(&self, most: Duration) -> bool {
+        self.runtime.block_on(async { timeout(most, self.heard.notified()).await.is_ok() })
     }
 
     /// Runs statements without parameters.

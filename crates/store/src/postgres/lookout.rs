@@ -5,9 +5,8 @@
 //! their numbers.
 //!
 //! The law: *nothing is missed*. It listens, and only then reads what the last change was, and has everybody who waits read their row. So it is again after
-//! each connection that was lost. Since a message may get lost with its network, it also looks now and then ([`PostgresOptions::look_every`]).
-//!
-//! [`PostgresOptions::look_every`]: super::PostgresOptions::look_every
+//! each connection that was lost. Since a message may get lost with its network, it also
+//! looks from time to time ([`PostgresOptions::look_every`](super::PostgresOptions::look_every)).
 
 use std::sync::Arc;
 use std::thread;
@@ -51,15 +50,19 @@ fn look(shared: &Shared, seats: &Seats) {
         } else if waited.elapsed() > LINGER && seats.is_over() {
             return;
         }
+        if let Some(view) = &view
+            && !view.is_due(shared.options.look)
+        {
+            continue;
+        }
         let known = view.take();
         let is_new = known.is_none();
         view = known.map_or_else(|| View::open(shared), |known| known.look(seats)).ok();
         if is_new || view.is_none() {
             seats.wake_all();
         }
-        match &view {
-            Some(view) => view.connection.listen(shared.options.look),
-            None => thread::sleep(BROKEN),
+        if view.is_none() {
+            thread::sleep(BROKEN);
         }
     }
 }
@@ -68,6 +71,7 @@ fn look(shared: &Shared, seats: &Seats) {
 struct View {
     connection: Connection,
     last: i64,
+    looked: Instant,
 }
 
 impl View {
@@ -76,11 +80,18 @@ impl View {
         connection.batch(&format!("LISTEN \"backstop_{}\"", shared.options.schema))?;
         let sql = "SELECT coalesce(max(change), 0) FROM approval_changes";
         let last = connection.wait_for(connection.client.query_one(sql, &[]))?.try_get(0)?;
-        Ok(Self { connection, last })
+        Ok(Self { connection, last, looked: Instant::now() })
+    }
+
+    /// Waits for a message, for a while. Returns whether there was one, or it is time to look without.
+    fn is_due(&self, pace: Duration) -> bool {
+        let left = pace.saturating_sub(self.looked.elapsed());
+        self.connection.listen(left.min(LINGER)) || self.looked.elapsed() >= pace
     }
 
     /// Wakes those who wait for what has changed.
     fn look(mut self, seats: &Seats) -> Result<Self, Failure> {
+        self.looked = Instant::now();
         let sql = "SELECT change, approval FROM approval_changes WHERE change > $1 ORDER BY change";
         let changes = self.connection.wait_for(self.connection.client.query(sql, &[&self.last]))?;
         for row in changes {

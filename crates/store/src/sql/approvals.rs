@@ -9,6 +9,7 @@ use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, 
 use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
+use crate::asked::{self, Ended, Unanswered};
 use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
@@ -19,6 +20,8 @@ use crate::{
 
 /// The most questions of which the arguments are wiped at once.
 const MOST_WIPED: usize = 64;
+/// The most questions that end in one transaction because their time has passed.
+const MOST_ENDED: usize = 256;
 
 #[async_trait]
 impl<D: Driver> ApprovalStore for SqlStore<D> {
@@ -140,7 +143,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
 
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
         let stepped: Result<_, ResolveError> =
-            self.step(id, move |_, record| Ok(machine::cancel(record, now))).await;
+            self.step(id, move |_, record| Ok(machine::cancel(record, Unanswered::Withdrawn, now))).await;
         let (record, ()) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
         Ok(record)
     }
@@ -155,7 +158,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         let changed = self.database.write(Area::Questions, move |db| {
             let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
             let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
-            Ok(step_all(db, waiting, |record| machine::cancel(record, now))?)
+            Ok(step_all(db, waiting, |record| machine::cancel(record, Unanswered::RunEnded, now))?)
         });
         self.told_all(changed.await)
     }
@@ -163,15 +166,19 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
         self.wipe_arguments(now).await?;
         // Looking costs less than writing, and mostly there is nothing.
-        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now)?)).await;
-        if found?.is_empty() {
-            return Ok(Vec::new());
+        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now, 1)?)).await;
+        let (mut ended, mut is_more) = (Vec::new(), !found?.is_empty());
+        // Some at a time: each is said in the trail before its transaction counts.
+        while is_more {
+            let changed = self.database.write(Area::Questions, move |db| {
+                let due = due(db, now, MOST_ENDED)?;
+                Ok(step_all(db, due, |record| machine::expire(record, now))?)
+            });
+            let changed = self.told_all(changed.await)?;
+            is_more = changed.len() == MOST_ENDED;
+            ended.extend(changed);
         }
-        let changed = self.database.write(Area::Questions, move |db| {
-            let due = due(db, now)?;
-            Ok(step_all(db, due, |record| machine::expire(record, now))?)
-        });
-        self.told_all(changed.await)
+        Ok(ended)
     }
 
     async fn end_waiting(
@@ -374,6 +381,8 @@ impl<D: Driver> SqlStore<D> {
                 let (id, code) = (code::random_id(), free_code(db)?);
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
+                // INVARIANT (said): a question that can't be recorded is none.
+                db.say(asked::asked(&record))?;
                 Ok(Ok(record))
             })
             .await;
@@ -393,7 +402,10 @@ impl<D: Driver> SqlStore<D> {
         let of = id.clone();
         let stepped = self.database.write(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
-            let Step { vote, next, given, answer } = step(db, &record)?;
+            let Step { vote, next, ended, given, answer } = step(db, &record)?;
+            if let Some(ended) = ended {
+                db.say(asked::ended(&record, ended))?;
+            }
             if let Some(voted) = vote {
                 votes::put(db, &mut record, voted)?;
             }
@@ -450,13 +462,13 @@ fn free_code(db: &Db<'_>) -> SqlResult<String> {
     }
 }
 
-/// The questions whose last moment has passed, by [`NewApproval::is_over`].
-fn due(db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<ApprovalRecord>> {
+/// The first questions whose last moment has passed, by [`NewApproval::is_over`].
+fn due(db: &Db<'_>, now: Timestamp, most: usize) -> SqlResult<Vec<ApprovalRecord>> {
     let uptime = Uptime::now();
     let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
     let clause = "WHERE status = 'pending' \
-                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row";
-    select(db, clause, &[&now, &boot, &at.map(Count)])
+                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row LIMIT ?4";
+    select(db, clause, &[&now, &boot, &at.map(Count), &limit_of(most)])
 }
 
 fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> {
@@ -489,6 +501,15 @@ fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
     Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
 }
 
+/// Says that the questions of a session that wait end with it.
+pub(super) fn end_with_session(db: &Db<'_>, session: &SessionId, at: Timestamp) -> SqlResult<()> {
+    let clause = "WHERE status = 'pending' AND session = ?1 ORDER BY row";
+    for record in select(db, clause, &[&session.as_str()])? {
+        db.say(asked::ended(&record, Ended { why: Unanswered::SessionDeleted, at }))?;
+    }
+    Ok(())
+}
+
 fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
     db.all(&select_sql(db, clause), values, record)
 }
@@ -514,7 +535,11 @@ fn step_all(
 ) -> SqlResult<Vec<ApprovalRecord>> {
     let mut changed = Vec::new();
     for mut record in records {
-        if let Some(next) = step(&record).next {
+        let Step { next, ended, .. } = step(&record);
+        if let Some(ended) = ended {
+            db.say(asked::ended(&record, ended))?;
+        }
+        if let Some(next) = next {
             change(db, &mut record, next)?;
             changed.push(record);
         }

@@ -21,8 +21,12 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         let (to, limit) = (to.clone(), limit_of(limit));
         self.database
             .read(move |db| {
-                let sql =
-                    format!("SELECT id FROM approvals WHERE {UNTOLD} ORDER BY expires_at, row LIMIT ?4");
+                // INVARIANT (turns): what one agent asks keeps no other one's first question out of the list, nor does an agent that comes later.
+                let sql = format!(
+                    "SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY agent ORDER BY expires_at, row) AS turn, \
+                     min(row) OVER (PARTITION BY agent) AS since FROM approvals WHERE {UNTOLD}) AS untold \
+                     ORDER BY turn, since LIMIT ?4"
+                );
                 Ok(db.all(&sql, params![to.surface, to.place, now, limit], |row| id_column(row, "id"))?)
             })
             .await

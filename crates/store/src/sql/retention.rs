@@ -3,7 +3,8 @@ use backstop_hooks::SessionId;
 
 use super::row::{Count, id as id_column, limit as limit_of};
 use super::{
-    Area, AuditTrail, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, sessions, texts,
+    Area, AuditTrail, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, approvals, params, sessions,
+    texts,
 };
 use crate::retention::{
     AuditBound, DeleteError, DeletedSession, Deletion, PrunableAudit, RetentionStore, SESSION_DELETED,
@@ -55,6 +56,7 @@ impl<D: Driver> RetentionStore for SqlStore<D> {
             .erase(Area::Everything, move |db| {
                 let session = free(db, &id, why.at)?;
                 let messages = wipe_transcript(db, &id)?;
+                approvals::end_with_session(db, &id, why.at)?;
                 wipe_approvals(db, "SELECT row FROM approvals WHERE session = ?1", params![id.as_str()])?;
                 let sql = "DELETE FROM approvals WHERE session = ?1";
                 let approvals = changed(db.execute(sql, params![id.as_str()])?);

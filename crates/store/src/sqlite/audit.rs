@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, params};
 
 use super::trail::{Trail, head};
-use crate::sql::{AuditTrail, Driver, SqlStore};
+use crate::sql::{Driver, SqlStore};
 use crate::{
     AppendAuditError, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditHead, AuditPage, AuditPlace,
     AuditReport, AuditStore, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError,
@@ -15,24 +15,16 @@ use crate::{
 pub(super) const SAID: &str = "CREATE TEMP TABLE said (row INTEGER PRIMARY KEY, at INTEGER NOT NULL, \
                                kind TEXT NOT NULL, session TEXT, run TEXT, body TEXT NOT NULL) STRICT;";
 
+/// The trail of the store, whatever its form.
 #[async_trait]
 impl<D: Driver> AuditStore for SqlStore<D> {
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.database.probe().await?;
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.probe().await,
-            AuditTrail::Memory(trail) => trail.check_writable().await,
-        }
+        self.trail.log().check_writable().await
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => {
-                let written = trail.append(vec![entry], Durability::Soon).await?;
-                Ok(trail.entry(written.first).await?)
-            }
-            AuditTrail::Memory(trail) => trail.append_audit(entry).await,
-        }
+        self.trail.log().append_audit(entry).await
     }
 
     async fn append_audit_all(
@@ -40,31 +32,19 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<AuditHead, AppendAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => Ok(head(trail.append(entries, durability).await?.extent)),
-            AuditTrail::Memory(trail) => trail.append_audit_all(entries, durability).await,
-        }
+        self.trail.log().append_audit_all(entries, durability).await
     }
 
     async fn announce_audit(&self, program: &str) -> Result<(), AppendAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.announce(program),
-            AuditTrail::Memory(trail) => trail.announce_audit(program).await,
-        }
+        self.trail.log().announce_audit(program).await
     }
 
     async fn conclude_audit(&self) -> Result<(), StoreError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.conclude().await,
-            AuditTrail::Memory(trail) => trail.conclude_audit().await,
-        }
+        self.trail.log().conclude_audit().await
     }
 
     fn audit_late(&self) -> u64 {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.late(),
-            AuditTrail::Memory(_) => 0,
-        }
+        self.trail.log().audit_late()
     }
 
     async fn audit(
@@ -73,10 +53,7 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.list(filter.clone(), after, limit).await,
-            AuditTrail::Memory(trail) => trail.audit(filter, after, limit).await,
-        }
+        self.trail.log().audit(filter, after, limit).await
     }
 
     async fn audit_page(
@@ -85,24 +62,15 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         from: AuditPlace,
         limit: usize,
     ) -> Result<AuditPage, StoreError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.page(filter.clone(), from, limit).await,
-            AuditTrail::Memory(trail) => trail.audit_page(filter, from, limit).await,
-        }
+        self.trail.log().audit_page(filter, from, limit).await
     }
 
     async fn audit_head(&self) -> Result<AuditHead, StoreError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.head().await,
-            AuditTrail::Memory(trail) => trail.audit_head().await,
-        }
+        self.trail.log().audit_head().await
     }
 
     async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.verify(known, &[], None).await,
-            AuditTrail::Memory(trail) => trail.verify_audit(known).await,
-        }
+        self.trail.log().verify_audit(known).await
     }
 
     async fn verify_audit_with(
@@ -111,52 +79,123 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         kept: &[String],
         key: Option<&str>,
     ) -> Result<AuditReport, VerifyAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.verify(known, kept, key).await,
-            AuditTrail::Memory(trail) => trail.verify_audit_with(known, kept, key).await,
-        }
+        self.trail.log().verify_audit_with(known, kept, key).await
     }
 
     async fn audit_origin(&self) -> Result<String, ProveAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.origin().await,
-            AuditTrail::Memory(trail) => trail.audit_origin().await,
-        }
+        self.trail.log().audit_origin().await
     }
 
     async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.keys().await,
-            AuditTrail::Memory(trail) => trail.audit_keys().await,
-        }
+        self.trail.log().audit_keys().await
     }
 
     async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.offer(old).await,
-            AuditTrail::Memory(trail) => trail.offer_audit(old).await,
-        }
+        self.trail.log().offer_audit(old).await
     }
 
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.prove(seq).await,
-            AuditTrail::Memory(trail) => trail.prove_audit(seq).await,
-        }
+        self.trail.log().prove_audit(seq).await
     }
 
     async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.rotate(now).await,
-            AuditTrail::Memory(trail) => trail.rotate_audit_key(now).await,
-        }
+        self.trail.log().rotate_audit_key(now).await
     }
 
     async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.prune(bound, limit, now).await,
-            AuditTrail::Memory(trail) => trail.prune_audit(bound, limit, now).await,
-        }
+        self.trail.log().prune_audit(bound, limit, now).await
+    }
+}
+
+/// The trail in files.
+#[async_trait]
+impl AuditStore for Trail {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.probe().await
+    }
+
+    async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
+        let written = self.append(vec![entry], Durability::Soon).await?;
+        Ok(self.entry(written.first).await?)
+    }
+
+    async fn append_audit_all(
+        &self,
+        entries: Vec<NewAuditEntry>,
+        durability: Durability,
+    ) -> Result<AuditHead, AppendAuditError> {
+        Ok(head(self.append(entries, durability).await?.extent))
+    }
+
+    async fn announce_audit(&self, program: &str) -> Result<(), AppendAuditError> {
+        self.announce(program)
+    }
+
+    async fn conclude_audit(&self) -> Result<(), StoreError> {
+        self.conclude().await
+    }
+
+    fn audit_late(&self) -> u64 {
+        self.late()
+    }
+
+    async fn audit(
+        &self,
+        filter: &AuditFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.list(filter.clone(), after, limit).await
+    }
+
+    async fn audit_page(
+        &self,
+        filter: &AuditFilter,
+        from: AuditPlace,
+        limit: usize,
+    ) -> Result<AuditPage, StoreError> {
+        self.page(filter.clone(), from, limit).await
+    }
+
+    async fn audit_head(&self) -> Result<AuditHead, StoreError> {
+        self.head().await
+    }
+
+    async fn verify_audit(&self, known: Option<AuditHead>) -> Result<AuditReport, VerifyAuditError> {
+        self.verify(known, &[], None).await
+    }
+
+    async fn verify_audit_with(
+        &self,
+        known: Option<AuditHead>,
+        kept: &[String],
+        key: Option<&str>,
+    ) -> Result<AuditReport, VerifyAuditError> {
+        self.verify(known, kept, key).await
+    }
+
+    async fn audit_origin(&self) -> Result<String, ProveAuditError> {
+        self.origin().await
+    }
+
+    async fn audit_keys(&self) -> Result<Vec<String>, ProveAuditError> {
+        self.keys().await
+    }
+
+    async fn offer_audit(&self, old: u64) -> Result<String, ProveAuditError> {
+        self.offer(old).await
+    }
+
+    async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError> {
+        self.prove(seq).await
+    }
+
+    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.rotate(now).await
+    }
+
+    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
+        self.prune(bound, limit, now).await
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod access_tokens;
 mod approvals;
+mod asked;
 mod audit;
 mod budgets;
 mod checkpoints;

@@ -5,6 +5,7 @@ use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
     one_process_at_a_time_tells_a_question_and_nobody_tells_it_twice,
+    what_one_agent_asks_crowds_no_other_out,
     what_was_told_is_withdrawn_once_its_question_is_over,
     a_handle_is_used_once_and_only_while_its_question_waits,
     a_delivery_counts_once_as_long_as_it_is_remembered,
@@ -51,6 +52,37 @@ async fn one_process_at_a_time_tells_a_question_and_nobody_tells_it_twice(store:
     store.resolve_approval(&later, Decision::Deny, "joe", at(1_200)).await.unwrap();
     assert!(!claim(store, &later, "a", 1_300).await, "nobody is told of what is answered");
     assert!(untold(store, "1", 1_300).await.is_empty());
+}
+
+async fn what_one_agent_asks_crowds_no_other_out(store: &dyn Store) {
+    let ask = async |agent: &str, session: &str, expires: i64| {
+        let command = format!("{agent} {session} {expires}");
+        let request = NewApproval { agent: agent.into(), session: session.into(), ..question(&command) };
+        let request = NewApproval { session_key: session.into(), expires_at: at(expires), ..request };
+        store.create_approval(request).await.unwrap().id
+    };
+    let mut loud = Vec::new();
+    for number in 0..5 {
+        loud.push(ask("loud", &format!("s{number}"), 2_000 + number).await);
+    }
+    let (quiet, quieter) = (ask("quiet", "s", 9_000).await, ask("quiet", "s", 8_000).await);
+    let last = ask("last", "s", 1_500).await;
+    let list = async |limit: usize| store.untold_approvals(&chat("1"), at(1_000), limit).await.unwrap();
+    // Of each agent the one that ends first; who began to wait later comes later, whatever it says of its end.
+    let firsts = [&loud[0], &quieter, &last].map(ApprovalId::clone);
+    assert_eq!(list(3).await, firsts);
+    assert_eq!(list(2).await, firsts[..2]);
+    let seconds = [&loud[1], &quiet].map(ApprovalId::clone);
+    assert_eq!(list(5).await, [&firsts[..], &seconds[..]].concat());
+    assert_eq!(list(99).await, [&firsts[..], &seconds[..], &loud[2..]].concat(), "none is left out");
+    // Agents that come later, however soon what they ask ends, push nobody out either.
+    for number in 0..20 {
+        ask(&format!("invented {number}"), "s", 1_100).await;
+    }
+    assert_eq!(list(3).await, firsts);
+    // What was told makes room for the next of the same agent, at its turn.
+    assert!(claim(store, &loud[0], "a", 1_000).await);
+    assert_eq!(list(2).await, [loud[1].clone(), quieter]);
 }
 
 async fn what_was_told_is_withdrawn_once_its_question_is_over(store: &dyn Store) {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::Decision;
 use backstop_hooks::conversation::Message;
+use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
-    ApprovalStatus, ApprovalStore as _, AuditFilter, AuditStore as _, BudgetStore as _, Change, Charge,
-    Erasure, GrantStore as _, PersonsAnswer, PostgresOptions, ReservationId, ReserveError, SessionError,
-    SessionStore as _, Store, StoreError, StoreErrorKind, Timestamp, TranscriptError, TranscriptStore as _,
+    APPROVAL_ANSWERED, ApprovalStatus, ApprovalStore as _, AuditFilter, AuditStore as _, BudgetStore as _,
+    Change, Charge, Erasure, GrantStore as _, PersonsAnswer, PostgresOptions, ReservationId, ReserveError,
+    SessionError, SessionStore as _, Store, StoreError, StoreErrorKind, Timestamp, TranscriptError,
+    TranscriptStore as _,
 };
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -64,7 +65,8 @@ async fn two_gateways_answer_a_question_at_once_and_one_was_first() {
     }
     let mut said = 0;
     for store in [one, other] {
-        said += store.audit(&AuditFilter::default(), 0, 99).await.unwrap().len();
+        let answers = AuditFilter { kind: Some(APPROVAL_ANSWERED.to_owned()), ..AuditFilter::default() };
+        said += store.audit(&answers, 0, 99).await.unwrap().len();
         store.verify_audit(None).await.unwrap();
     }
     assert_eq!(said, 20, "whoever answers says so in the trail of their machine");
@@ -118,6 +120,40 @@ async fn an_answer_at_one_gateway_wakes_who_waits_at_another() {
         let answered = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap().unwrap().unwrap();
         assert_eq!(answered.state.status(), ApprovalStatus::Allowed);
     }
+}
+
+/// Nobody looks here but who was told: what one gateway answers, another one hears from the server.
+#[tokio::test]
+async fn the_server_tells_of_answers_so_that_nobody_has_to_look() {
+    let (server, folders) = (Server::start(), [TempDir::new().unwrap(), TempDir::new().unwrap()]);
+    let [here, there] = folders.each_ref().map(|folder| {
+        let options = server.options().look_every(Duration::from_hours(1));
+        Arc::new(server.store_with(options, folder.path()))
+    });
+    let wait = |id: ApprovalId| {
+        let store = Arc::clone(&here);
+        tokio::spawn(async move { store.wait_approval(&id, Timestamp::now().after(LONG * 10)).await })
+    };
+    // As long as this one waits, the same connection listens.
+    let kept = here.create_approval(question("kept")).await.unwrap();
+    let keeping = wait(kept.id.clone());
+    // Whoever begins to listen looks once. That is over by then.
+    let listening =
+        "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'SELECT coalesce(max(change)%'";
+    until(async || server.run(listening).await).await;
+    for n in 0..3 {
+        let asked = here.create_approval(question(&format!("ls {n}"))).await.unwrap();
+        let waiting = wait(asked.id.clone());
+        // It has read its row, and waits.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        there.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+        let answered = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap().unwrap().unwrap();
+        assert_eq!(answered.state.status(), ApprovalStatus::Allowed);
+    }
+    assert!(!keeping.is_finished());
+    there.resolve_approval(&kept.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    let ended = tokio::time::timeout(LONG, keeping).await.unwrap().unwrap().unwrap().unwrap();
+    assert_eq!(ended.state.status(), ApprovalStatus::Denied);
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    APPROVAL_ANSWERED, APPROVAL_VOTED, AccessTokenId, AllowanceScope, Always, AlwaysScope, Answerer,
-    ApprovalRecord, ApprovalState, ApprovalStatus, AskedPeople, AskingLimits, AuditFilter,
+    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_VOTED, AccessTokenId, AllowanceScope, Always, AlwaysScope,
+    Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, AskedPeople, AskingLimits, AuditFilter,
     CreateApprovalError, Escalation, Identity, KnownBy, NewAccessToken, NewApproval, People, PersonName,
     PersonsAnswer, ResolveError, Route, Scope, Store, Timestamp, TooMany, WhyNot, allow_always,
 };
@@ -362,11 +362,11 @@ async fn each_vote_is_in_the_trail(store: &dyn Store) {
     let said = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
     let said: Vec<_> = said.iter().map(|entry| (entry.kind.as_str(), entry.body.to_value())).collect();
     let kinds: Vec<_> = said.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds, [APPROVAL_VOTED, APPROVAL_VOTED, APPROVAL_ANSWERED]);
-    let (_, vote) = &said[1];
+    assert_eq!(kinds, [APPROVAL_ASKED, APPROVAL_VOTED, APPROVAL_VOTED, APPROVAL_ANSWERED]);
+    let (_, vote) = &said[2];
     assert_eq!((&vote["person"], &vote["allowed"], &vote["needed"]), (&"bob".into(), &2.into(), &2.into()));
     assert_eq!(
-        (&vote["digest"], &said[2].1["by"]),
+        (&vote["digest"], &said[3].1["by"]),
         (&serde_json::json!(digest("ls")), &"ann and bob".into())
     );
 }

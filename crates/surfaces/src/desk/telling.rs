@@ -202,7 +202,8 @@ impl<'a> Teller<'a> {
         Ok(did)
     }
 
-    /// Returns what a place is to be told of, by agents: those first whose first question ends first.
+    /// Returns what a place is to be told of, by agents: those first that began to wait first. What is beyond the bound of a round is of agents
+    /// that have others before it, or that began to wait behind a thousand others.
     async fn waiting(&mut self, to: &Addressee) -> Result<Vec<(AgentId, VecDeque<ApprovalId>)>, Failed> {
         let store = self.desk.store();
         let mut all: Vec<(AgentId, VecDeque<ApprovalId>)> = Vec::new();

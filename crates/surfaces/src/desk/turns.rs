@@ -7,7 +7,8 @@
 //! The law: *an agent that asks a lot takes no turn of another*. Where `n` agents wait when another one begins to, its first question is told
 //! with the `n + 1`st message from then on at the latest, however much they ask.
 //!
-//! Limits: what counts is what this process tells. An agent is who it says it is where the host does not prove it.
+//! Limits: what counts is what this process tells. An agent is who it says it is where the host does not prove it; one that takes many names is
+//! many agents, though none of them comes before those that began to wait before it.
 
 use std::collections::HashMap;
 use std::time::Duration;

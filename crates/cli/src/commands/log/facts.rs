@@ -26,6 +26,10 @@ impl<'e> Facts<'e> {
         self.entry.body.pointer(pointer).and_then(Value::as_u64)
     }
 
+    pub(super) fn flag(&self, pointer: &str) -> bool {
+        self.entry.body.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+    }
+
     fn first(&self, pointers: &[&str]) -> Option<&'e str> {
         pointers.iter().find_map(|pointer| self.text(pointer))
     }

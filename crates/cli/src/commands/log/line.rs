@@ -1,8 +1,7 @@
 //! An entry as a line for people.
 
 use backstop::CONFIGURATION_READ;
-use backstop::store::PEER_CHECKPOINT;
-use backstop::store::Timestamp;
+use backstop::store::{APPROVAL_ASKED, APPROVAL_ENDED, PEER_CHECKPOINT, Timestamp};
 use jiff::tz::TimeZone;
 
 use super::facts::Facts;
@@ -109,6 +108,24 @@ fn short(digest: &str) -> String {
     if begin.len() == digest.len() { begin } else { format!("{begin}…") }
 }
 
+/// What became of a question until now.
+fn waited(facts: &Facts<'_>) -> String {
+    let until =
+        facts.number("/until").and_then(|until| i64::try_from(until).ok()).map(Timestamp::from_millis);
+    match facts.text("/why") {
+        None if facts.flag("/unattended") => "nobody could be asked".to_owned(),
+        None => format!("waits until {}", until.map_or_else(|| "-".to_owned(), local)),
+        Some("deadline") if facts.flag("/silenceAllows") => {
+            "nobody answered in time, so it passes".to_owned()
+        }
+        Some("deadline") => "nobody answered in time".to_owned(),
+        Some("withdrawn") => "whoever asked does not wait any more".to_owned(),
+        Some("run-ended") => "the run that asked is over".to_owned(),
+        Some("session-deleted") => "its session was deleted".to_owned(),
+        Some(other) => other.to_owned(),
+    }
+}
+
 /// What other entries tell, in words where they have some.
 fn told(facts: &Facts<'_>) -> Vec<String> {
     let number = |pointer: &str| facts.number(pointer).unwrap_or_default();
@@ -121,6 +138,7 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
         }
+        APPROVAL_ASKED | APPROVAL_ENDED => vec![format!("about {}: {}", text("/tool"), waited(facts))],
         "stop" => vec![format!("process {} ended", facts.entry.process)],
         "gap" => vec![format!("{} receipts are missing here", number("/lost"))],
         "hooks" => {
@@ -243,6 +261,31 @@ mod tests {
         assert!(words("receipt", edited).contains("exec asked: edit"));
         let answer = json!({ "tool": "exec", "decision": "deny", "by": "ann@tty1" });
         assert_eq!(words("approval.answered", answer), "deny - approval.answered about exec; by ann@tty1");
+        let asked = json!({
+            "tool": "exec", "calledAs": "Bash", "agent": "claude", "host": "hooks", "rules": ["net.send"],
+            "until": 1_772_359_500_000_u64,
+        });
+        let until = local(Timestamp::from_millis(1_772_359_500_000));
+        assert_eq!(
+            words(APPROVAL_ASKED, asked),
+            format!(
+                "- hooks/claude approval.asked about exec: waits until {until} by net.send; called as Bash"
+            )
+        );
+        assert_eq!(
+            words(APPROVAL_ASKED, json!({ "tool": "exec", "unattended": true })),
+            "- - approval.asked about exec: nobody could be asked"
+        );
+        for (why, more, told) in [
+            ("deadline", false, "nobody answered in time"),
+            ("deadline", true, "nobody answered in time, so it passes"),
+            ("withdrawn", false, "whoever asked does not wait any more"),
+            ("run-ended", false, "the run that asked is over"),
+            ("session-deleted", false, "its session was deleted"),
+        ] {
+            let ended = words(APPROVAL_ENDED, json!({ "tool": "exec", "why": why, "silenceAllows": more }));
+            assert_eq!(ended, format!("- - approval.ended about exec: {told}"));
+        }
         assert_eq!(words("gap", json!({ "lost": 3 })), "- - gap 3 receipts are missing here");
     }
 
@@ -264,9 +307,18 @@ mod tests {
         let body = json!({
             "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
-            "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile },
+            "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile }, "why": hostile, "until": hostile,
         });
-        for kind in ["receipt", hostile, "start", "recovered", "unsigned", "tombstone"] {
+        for kind in [
+            "receipt",
+            hostile,
+            "start",
+            "recovered",
+            "unsigned",
+            "tombstone",
+            APPROVAL_ASKED,
+            APPROVAL_ENDED,
+        ] {
             let mut entry = entry(kind, body.clone());
             entry.process = hostile.to_owned();
             let line = of(&Facts::of(&entry), Paint::new(false));

@@ -1,13 +1,14 @@
 //! Entries as events of the Open Cybersecurity Schema Framework, <https://schema.ocsf.io>, version [`VERSION`].
 //!
 //! Each is an *API Activity* (class 6003): an agent (`actor`) asks for an operation (`api`), and what was decided about it is said by the
-//! profile `security_control`. Entries that judge nothing (answers, grants, starts) are of the same class with the activity *Other*, and their
+//! profile `security_control`. Entries that judge nothing (questions, answers, grants, starts) are of the same class with the activity *Other*, and their
 //! kind is `metadata.event_code`. `metadata.sequence` is the number of the entry, as `backstop audit proof` takes it. What the schema has no
 //! name for is in `unmapped`.
 //!
 //! Source: `events/application/api_activity.json`, `events/base_event.json`, `profiles/security_control.json`, `objects/{actor,api,metadata,
 //! network_endpoint,policy,product,trace}.json` and `dictionary.json` of <https://github.com/ocsf/ocsf-schema> at 1.8.0.
 
+use backstop::store::{APPROVAL_ASKED, APPROVAL_ENDED};
 use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
@@ -132,6 +133,7 @@ fn severity(facts: &Facts<'_>) -> u32 {
         _ if ["gap", "omitted", "impaired", "unsigned"].contains(&facts.entry.kind.as_str()) => 3,
         _ if facts.is_blocked() => 3,
         Some("ask" | "modify" | "edit" | "respond" | "dropped") => 2,
+        _ if [APPROVAL_ASKED, APPROVAL_ENDED].contains(&facts.entry.kind.as_str()) => 2,
         _ => 1,
     }
 }
@@ -261,8 +263,16 @@ pub(super) mod tests {
             entry("receipt", json!({ "verdict": "dropped", "approval": { "resolution": "aborted" } }));
         let given_up = event(&Facts::of(&given_up));
         assert_eq!((&given_up["action"], given_up.get("disposition")), (&json!("dropped"), None));
-        let severities =
-            [("recovered", 4), ("gap", 3), ("omitted", 3), ("impaired", 3), ("unsigned", 3), ("start", 1)];
+        let severities = [
+            ("recovered", 4),
+            ("gap", 3),
+            ("omitted", 3),
+            ("impaired", 3),
+            ("unsigned", 3),
+            (APPROVAL_ASKED, 2),
+            (APPROVAL_ENDED, 2),
+            ("start", 1),
+        ];
         for (kind, severity) in severities {
             let entry = entry(kind, json!({}));
             assert_eq!(event(&Facts::of(&entry))["severity_id"], severity, "{kind}");
@@ -283,6 +293,11 @@ pub(super) mod tests {
         for decision in ["deny", "edit", "respond"] {
             entries.push(entry("approval.answered", json!({ "decision": decision })));
         }
+        entries.push(entry(
+            APPROVAL_ASKED,
+            json!({ "tool": "exec", "agent": "a", "hooks": ["h"], "rules": ["r"] }),
+        ));
+        entries.push(entry(APPROVAL_ENDED, json!({ "tool": "exec", "why": "deadline" })));
         entries.push(entry("start", json!(null)));
         entries.push(AuditEntry { session: None, run: None, ..entry("gap", json!([])) });
         for entry in &entries {

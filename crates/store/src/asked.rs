@@ -1,0 +1,213 @@
+//! What the audit trail records about questions: that they were filed, and that they ended without an answer.
+//!
+//! The laws: *a question is recorded in the transaction that files it*, so that nobody is asked one that can't be recorded; *a question that
+//! waited has one end on record*: the answer, or the entry that says why there was none. Both contain ids, digests, hooks and rules, and neither
+//! the words of the question nor anything of the arguments. What makes an entry too large is left out, and named as left out.
+//!
+//! Limits: what ended because its time had passed is recorded once somebody looks, with the time of that look. A question that a process
+//! keeps in its memory ends with the process, and has no end on record if that is killed.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, Severity};
+use serde::Serialize;
+
+use crate::{
+    ApprovalRecord, ApprovalState, AuditBody, NewApproval, NewAuditEntry, PersonName, Route, Timestamp,
+    audit_id,
+};
+
+/// The kind of the entry for a question that was filed.
+pub const APPROVAL_ASKED: &str = "approval.asked";
+/// The kind of the entry for a question that waited and ended without an answer.
+pub const APPROVAL_ENDED: &str = "approval.ended";
+
+/// The longest folder that an entry names, in bytes: as long as a path can be on Linux.
+const MOST_FOLDER_BYTES: usize = 4096;
+
+/// Why a question ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unanswered {
+    /// Nobody answered in time.
+    Deadline,
+    /// Whoever asked does not wait any more: the call was given up, or its process or connection is gone.
+    Withdrawn,
+    /// The run that asked is over.
+    RunEnded,
+    /// Its session was deleted.
+    SessionDeleted,
+}
+
+/// That a question ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) why: Unanswered,
+    pub(crate) at: Timestamp,
+}
+
+/// What both entries say.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct About<'a> {
+    approval: &'a ApprovalId,
+    digest: &'a Digest,
+    tool: Cow<'a, str>,
+    severity: Severity,
+    agent: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<Cow<'a, str>>,
+    /// The last moment at which an answer counts.
+    until: Timestamp,
+    /// Whether the call runs if nobody answers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    silence_allows: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AskedBody<'a> {
+    #[serde(flatten)]
+    about: About<'a>,
+    /// Whether nobody could be asked, so that nothing waits for an answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unattended: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    called_as: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    tool_call_id: Cow<'a, str>,
+    session_key: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    hooks: BTreeSet<&'a HookId>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    rules: BTreeSet<&'a RuleId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<Routed<'a>>,
+    /// The question of which the call came, if a person changed another one into it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited_from: Option<&'a ApprovalId>,
+    /// What would have made the entry too large.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    omitted: Vec<&'static str>,
+}
+
+/// Who may answer, and how many must.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Routed<'a> {
+    people: &'a BTreeSet<PersonName>,
+    needed: NonZeroU32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later: Option<&'a BTreeSet<PersonName>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later_from: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    barred: Option<&'a PersonName>,
+}
+
+#[derive(Serialize)]
+struct EndedBody<'a> {
+    #[serde(flatten)]
+    about: About<'a>,
+    why: Unanswered,
+}
+
+/// Returns the entry about a question that is being filed.
+pub(crate) fn asked(record: &ApprovalRecord) -> NewAuditEntry {
+    let request = &record.request;
+    let folder = request.workspace.as_ref().or(request.place.workspace.as_ref()).map(String::as_str);
+    let workspace = folder.filter(|folder| folder.len() <= MOST_FOLDER_BYTES);
+    let unattended = matches!(record.state, ApprovalState::Unattended { .. });
+    let mut about = About::of(record);
+    about.silence_allows &= !unattended;
+    let body = AskedBody {
+        about,
+        unattended,
+        called_as: request.tool_name.called_as().map(audit_id),
+        tool_call_id: audit_id(request.call.as_str()),
+        session_key: audit_id(request.session_key.as_str()),
+        workspace,
+        hooks: request.reasons.iter().map(|reason| &reason.hook).collect(),
+        rules: request.reasons.iter().flat_map(|reason| &reason.rules).collect(),
+        route: request.route.as_ref().map(Routed::of),
+        edited_from: request.edited_from.as_ref().map(|from| &from.approval),
+        omitted: if folder == workspace { Vec::new() } else { vec!["workspace"] },
+    };
+    entry(request, APPROVAL_ASKED, request.created_at, body.fitting())
+}
+
+/// Returns the entry about a question that waited, and ended without an answer.
+pub(crate) fn ended(record: &ApprovalRecord, ended: Ended) -> NewAuditEntry {
+    let mut about = About::of(record);
+    // Only silence allows it.
+    about.silence_allows &= ended.why == Unanswered::Deadline;
+    let body = EndedBody { about, why: ended.why };
+    entry(&record.request, APPROVAL_ENDED, ended.at, AuditBody::of(&body))
+}
+
+fn entry(request: &NewApproval, kind: &str, at: Timestamp, body: AuditBody) -> NewAuditEntry {
+    let (session, run) = (Some(request.session.clone()), request.run.clone());
+    NewAuditEntry { at, kind: kind.to_owned(), session, run, body }
+}
+
+impl<'a> About<'a> {
+    fn of(record: &'a ApprovalRecord) -> Self {
+        let request = &record.request;
+        Self {
+            approval: &record.id,
+            digest: &request.digest,
+            tool: audit_id(request.tool_name.canonical()),
+            severity: request.severity,
+            agent: audit_id(request.agent.as_str()),
+            host: request.host.as_deref().map(audit_id),
+            client: request.client.as_deref().map(audit_id),
+            until: request.expires_at,
+            silence_allows: request.silence_allows(),
+        }
+    }
+}
+
+impl<'a> Routed<'a> {
+    fn of(route: &'a Route) -> Self {
+        Self {
+            people: &route.asked.people,
+            needed: route.votes,
+            later: route.escalation.as_ref().map(|escalation| &escalation.to.people),
+            later_from: route.escalation.as_ref().map(|escalation| escalation.at),
+            barred: route.barred.as_ref(),
+        }
+    }
+}
+
+impl AskedBody<'_> {
+    /// Leaves out what has no bound of its own until the trail takes the rest, which is bounded.
+    fn fitting(mut self) -> AuditBody {
+        let mut body = AuditBody::of(&self);
+        for part in ["route", "workspace", "rules", "hooks"] {
+            if !body.is_too_large() {
+                break;
+            }
+            if self.leave_out(part) {
+                self.omitted.push(part);
+            }
+            body = AuditBody::of(&self);
+        }
+        body
+    }
+
+    /// Returns whether there was anything of it.
+    fn leave_out(&mut self, part: &str) -> bool {
+        match part {
+            "route" => self.route.take().is_some(),
+            "workspace" => self.workspace.take().is_some(),
+            "rules" => !std::mem::take(&mut self.rules).is_empty(),
+            _ => !std::mem::take(&mut self.hooks).is_empty(),
+        }
+    }
+}
