@@ -70,24 +70,24 @@ pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Answering, ApprovalRoute, ApprovalWhen, Approvals, AskWhom, AskingLimits,
-    Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook, ChatId, ClaimValue,
-    CommandSafety, Compaction, Config, Daemon, Days, EmailSurface, Escalate, Expiry, Gateway, GatewayAgent,
-    GatewayHooks, GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOperation, GatewayOperators,
-    GatewayProviders, GatewayQuotas, GatewayRoute, GatewayTimeouts, GatewayTls, GatewayUser,
-    GatewayWebSockets, GatewayWitness, Guards, HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt,
-    KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops,
-    ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants,
-    PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets,
-    SensitiveFiles, SlackSurface, Store, StorePostgres, Surfaces, Tape, TelegramSurface, Telemetry,
-    ToolCallHooks, Traces, WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
+    Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook, ChatId, ClaimText,
+    ClaimValue, CommandSafety, Compaction, Config, Daemon, Days, EmailSurface, Escalate, Expiry, Gateway,
+    GatewayAgent, GatewayConsole, GatewayHooks, GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOidc,
+    GatewayOperation, GatewayOperators, GatewayProviders, GatewayQuotas, GatewayRoute, GatewayTimeouts,
+    GatewayTls, GatewayUser, GatewayWebSockets, GatewayWitness, Guards, HiddenText, HookAuthorization,
+    HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere,
+    LlmCallHooks, Loops, ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry,
+    PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours,
+    Retention, Sandbox, Secrets, SensitiveFiles, SlackSurface, Store, StorePostgres, Surfaces, Tape,
+    TelegramSurface, Telemetry, ToolCallHooks, Traces, WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};
 pub use values::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
-    CommandDialect, CriticalAt, DaemonFailure, ExpiryDate, FolderName, GoogleSource, HiddenAction, HookMode,
-    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Millis,
-    Money, Name, Notify, OnFailure, Outside, PluginRuntime, Priority, Profile, QuietUnless, Ratio,
-    RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers, Temperature, Thinking, TimeOfDay,
-    ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole, Zone,
+    CommandDialect, ConsoleScope, CriticalAt, DaemonFailure, ExpiryDate, FolderName, GoogleSource,
+    HiddenAction, HookMode, IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction,
+    MailEncryption, Millis, Money, Name, Notify, OnFailure, Outside, PersonClaim, PluginRuntime, Priority,
+    Profile, QuietUnless, Ratio, RewriteChoice, SandboxMode, SandboxWrite, SpanAction, SurfaceAnswers,
+    Temperature, Thinking, TimeOfDay, ToolPattern, ToolSet, UnjudgedMedia, Unknown, Verbose, Whole, Zone,
 };

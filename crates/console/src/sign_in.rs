@@ -3,6 +3,7 @@
 use maud::html;
 
 use crate::page::whole;
+use crate::provider::{IdentityProvider, way};
 use crate::sessions::encoded;
 
 /// What whoever is not signed in sees.
@@ -12,6 +13,8 @@ pub struct SignIn<'a> {
     pub to: &'a str,
     /// What went wrong, if anything did.
     pub problem: Option<NotSignedIn>,
+    /// Where a person can sign in instead of by a token.
+    pub provider: Option<IdentityProvider<'a>>,
     /// Whether a link of another site led here. Browsers then send no cookie, so that the person may be signed in.
     pub from_elsewhere: bool,
 }
@@ -72,6 +75,10 @@ pub fn sign_in(sign_in: &SignIn<'_>) -> String {
                 }
                 @if let Some(problem) = sign_in.problem {
                     p.alert #problem role="alert" { (problem.text()) }
+                }
+                @if let Some(provider) = &sign_in.provider {
+                    (way(provider, sign_in.to))
+                    p { "Or by a token:" }
                 }
                 form method="post" action="/-/console/sign-in" {
                     input type="hidden" name="to" value=(sign_in.to);

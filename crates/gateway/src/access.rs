@@ -85,18 +85,36 @@ pub(crate) struct Holder {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) scopes: Arc<[Scope]>,
     pub(crate) life: TokenLife,
+    /// Who vouches for the person, where there is no token: `id` is then no token's, and says the same person by the same word.
+    pub(crate) vouched: Option<Arc<Vouched>>,
+}
+
+/// A person for whom an issuer vouches.
+#[derive(Debug)]
+pub(crate) struct Vouched {
+    /// Its name.
+    pub(crate) issuer: String,
+    /// Who that is there, and nobody else ever.
+    pub(crate) subject: String,
 }
 
 impl Holder {
+    /// Returns who this is, for whoever asks what a person may do or asked for: `None`, if it is no person.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let user = self.user.as_ref().filter(|_| self.agent.is_none())?.as_ref().to_owned();
+        // INVARIANT (a name is one issuer's): whoever has the name of a token's user elsewhere is not that user.
+        Some(match &self.vouched {
+            None => Identity::User(user),
+            Some(vouched) => Identity::SignedIn { issuer: vouched.issuer.clone(), name: user },
+        })
+    }
+
     /// Returns who answers with this token: the person of its user. `by` is what the record says of it.
     pub(crate) fn answerer(&self, people: &Arc<People>, by: String) -> Answerer {
-        match (&self.agent, &self.user) {
-            (None, Some(user)) => {
-                people.answerer(&Identity::User(user.as_ref().to_owned()), by).with_token(self.id.clone())
-            }
-            // INVARIANT (nobody who is judged answers): a token of an agent is no person's.
-            _ => by.into(),
-        }
+        // INVARIANT (nobody who is judged answers): a token of an agent is no person's.
+        let Some(identity) = self.identity() else { return by.into() };
+        let answerer = people.answerer(&identity, by);
+        if self.vouched.is_some() { answerer } else { answerer.with_token(self.id.clone()) }
     }
 }
 
@@ -118,6 +136,8 @@ enum Life {
     Told(watch::Receiver<bool>),
     /// The token says when.
     Until(jiff::Timestamp),
+    /// Somebody says when, and then at the latest.
+    ToldUntil(watch::Receiver<bool>, jiff::Timestamp),
 }
 
 impl TokenLife {
@@ -126,12 +146,19 @@ impl TokenLife {
         Self(Life::Until(end))
     }
 
+    /// The life of what ends when it is told so, and by then at the latest.
+    pub(crate) const fn told_until(told: watch::Receiver<bool>, end: jiff::Timestamp) -> Self {
+        Self(Life::ToldUntil(told, end))
+    }
+
     /// Returns whether the token has ended.
     pub(crate) fn is_over(&self) -> bool {
+        // Whoever is gone can't say that it still counts.
+        let is_told = |told: &watch::Receiver<bool>| *told.borrow() || told.has_changed().is_err();
         match &self.0 {
-            // Whoever is gone can't say that it still counts.
-            Life::Told(told) => *told.borrow() || told.has_changed().is_err(),
+            Life::Told(told) => is_told(told),
             Life::Until(end) => jiff::Timestamp::now() >= *end,
+            Life::ToldUntil(told, end) => is_told(told) || jiff::Timestamp::now() >= *end,
         }
     }
 
@@ -140,15 +167,21 @@ impl TokenLife {
         match self.0 {
             // Whoever is gone can't say that it still counts.
             Life::Told(mut told) => drop(told.wait_for(|ended| *ended).await),
-            // The clock may be set, and a machine may sleep: it is looked at again and again.
-            Life::Until(end) => {
-                while let Ok(left) = Duration::try_from(end.duration_since(jiff::Timestamp::now()))
-                    && !left.is_zero()
-                {
-                    sleep(left.min(CLOCK)).await;
-                }
-            }
+            Life::Until(end) => past(end).await,
+            Life::ToldUntil(mut told, end) => tokio::select! {
+                _ = told.wait_for(|ended| *ended) => {}
+                () = past(end) => {}
+            },
         }
+    }
+}
+
+/// Waits for a moment. The clock may be set, and a machine may sleep: it is looked at again and again.
+async fn past(end: jiff::Timestamp) {
+    while let Ok(left) = Duration::try_from(end.duration_since(jiff::Timestamp::now()))
+        && !left.is_zero()
+    {
+        sleep(left.min(CLOCK)).await;
     }
 }
 
@@ -180,7 +213,7 @@ impl AccessTokens {
             }
             let life = TokenLife(Life::Told(token.ended.subscribe()));
             let (agent, user, scopes) = (token.agent.clone(), token.user.clone(), Arc::clone(&token.scopes));
-            Holder { id: id.clone(), agent, user, scopes, life }
+            Holder { id: id.clone(), agent, user, scopes, life, vouched: None }
         };
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
         Some(held)

@@ -109,6 +109,14 @@ pub enum StartError {
         /// What is wrong.
         problem: &'static str,
     },
+    /// People are to sign in at an issuer, and can't.
+    #[error("the issuer `{issuer}` in `gateway.console.oidc` {problem}")]
+    SignIn {
+        /// Its name.
+        issuer: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// Two agents can't be told apart, or one can be guessed.
     #[error(
         "the token of agent `{agent}` {problem}\nhint: give each of `gateway.agents` a long random one of its own, for example by `openssl rand -hex 32`"

@@ -71,7 +71,7 @@ pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, Toke
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};
 pub use error::StartError;
 pub use exchange::{Exchange, Interceptor, NotReady, Plan, Readiness, Transparent};
-pub use identity::{TokenAlgorithm, TokenIssuer};
+pub use identity::{PersonClaim, PersonIssuer, TokenAlgorithm, TokenIssuer};
 pub use metrics::{AuditLag, Metrics, Waiting};
 pub use operations::{AllowedOperation, Permission};
 pub use quota::{Quota, Quotas};

@@ -16,7 +16,7 @@ pub use backstop_http_client::Proxies;
 use crate::configuration::Configuration;
 use crate::credentials::Renewed;
 use crate::endpoint::Family;
-use crate::identity::TokenIssuer;
+use crate::identity::{PersonIssuer, TokenIssuer};
 use crate::operations::AllowedOperation;
 use crate::quota::Quotas;
 
@@ -33,6 +33,8 @@ pub struct Settings {
     pub agents: BTreeMap<AgentId, Secret>,
     /// Who vouches for callers by signed tokens.
     pub issuers: Vec<TokenIssuer>,
+    /// At whom people sign in to the console, besides by tokens.
+    pub sign_in: Option<PersonIssuer>,
     /// Agents and users that are known by name, and how much callers may ask.
     pub quotas: Quotas,
     /// Where access tokens of agents are kept, each of which ends some day. It is read twice a second.
@@ -87,6 +89,7 @@ impl Settings {
             token,
             agents: BTreeMap::new(),
             issuers: Vec::new(),
+            sign_in: None,
             quotas: Quotas::default(),
             store: None,
             operator_token: None,

@@ -306,7 +306,10 @@ pub trait Surface: fmt::Debug + Send + Sync {
         let who = match person {
             Identity::Telegram(account) => format!("account {account}"),
             Identity::Slack { team, user } => format!("member {team}/{user}"),
-            Identity::User(_) | Identity::Account { .. } | Identity::Vouched(_) => "somebody".to_owned(),
+            Identity::User(_)
+            | Identity::Account { .. }
+            | Identity::Vouched(_)
+            | Identity::SignedIn { .. } => "somebody".to_owned(),
         };
         format!("{who} of {}, by surface {}", self.kind(), self.name())
     }

@@ -17,7 +17,8 @@ use super::{problem, tool_matcher};
 /// Returns the people whom the configuration names, who are known by name wherever they answer.
 pub fn people(loaded: &Loaded) -> Arc<People> {
     let config = &loaded.config.approvals;
-    let of = |name: &Spanned<Name>, person: &Person| (person_of(name), ways(person));
+    let issuer = loaded.config.gateway.console.oidc.issuer.as_ref().map(|issuer| issuer.value.expose());
+    let of = |name: &Spanned<Name>, person: &Person| (person_of(name), ways(person, issuer));
     let people = People::new(config.people.iter().map(|(name, person)| of(name, person)));
     let groups = config
         .groups
@@ -30,7 +31,8 @@ fn person_of(name: &Spanned<Name>) -> PersonName {
     PersonName::new(name.value.as_str())
 }
 
-fn ways(person: &Person) -> Vec<KnownBy> {
+/// `issuer` is the one identity provider at which people sign in.
+fn ways(person: &Person, issuer: Option<&str>) -> Vec<KnownBy> {
     let text = |name: &Spanned<Name>| name.value.as_str().to_owned();
     let user = person.user.as_ref().map(|user| KnownBy::User(text(user)));
     let account = person.account.as_ref().map(|account| KnownBy::Account(text(account)));
@@ -38,7 +40,10 @@ fn ways(person: &Person) -> Vec<KnownBy> {
     let telegram = telegram.map(KnownBy::Telegram);
     let slack = person.slack.as_ref().map(|member| KnownBy::Slack(text(member)));
     let webhook = person.webhook.as_ref().map(|name| KnownBy::Webhook(text(name)));
-    [user, account, telegram, slack, webhook].into_iter().flatten().collect()
+    let signed_in = person.oidc.as_ref().zip(issuer);
+    let signed_in =
+        signed_in.map(|(name, issuer)| KnownBy::SignedIn { issuer: issuer.to_owned(), name: text(name) });
+    [user, account, telegram, slack, webhook, signed_in].into_iter().flatten().collect()
 }
 
 /// How approvals are kept, as the configuration has it.

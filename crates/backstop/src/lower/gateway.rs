@@ -77,6 +77,16 @@ pub enum GatewayConfigError {
         /// Why not.
         reason: String,
     },
+    /// A file with authorities of the identity provider can't be read.
+    #[error(
+        "`{file}`, the `ca_file` of `gateway.console.oidc`, can't be read: {reason}\nhint: it is a PEM file with the authorities that vouch for the identity provider; paths are relative to the configuration's folder"
+    )]
+    SignInAuthorities {
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
     /// It can't be a witness.
     #[error("`gateway.witness` can't be used: {0}")]
     Witness(String),
@@ -136,6 +146,7 @@ pub fn gateway_settings(
         tls: tls(loaded)?,
         agents: agents.collect(),
         issuers: issuers(loaded)?,
+        sign_in: super::console::sign_in(loaded)?,
         quotas: quotas(loaded),
         known_models: known_models(loaded),
         pricing: pricing(loaded),

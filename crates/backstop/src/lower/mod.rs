@@ -10,6 +10,7 @@ pub(crate) mod approvals;
 #[cfg(feature = "plugins")]
 pub(crate) mod at;
 mod callers;
+mod console;
 #[cfg(feature = "gateway")]
 pub(crate) mod credentials;
 #[cfg(feature = "gateway")]

@@ -44,6 +44,9 @@ item! {
         slack ("slack"): Option<Spanned<Name>>, OperatorOnly;
         /// The name by which webhooks that answer vouch for this person.
         webhook ("webhook"): Option<Spanned<Name>>, OperatorOnly;
+        /// Who this person is at the identity provider of `gateway.console.oidc`: the address, or what its `user_claim` says. A token whose
+        /// user has the same name is not this person by that.
+        oidc ("oidc"): Option<Spanned<Name>>, OperatorOnly;
     }
 }
 
@@ -144,6 +147,7 @@ impl Person {
             ("account", &self.account),
             ("slack", &self.slack),
             ("webhook", &self.webhook),
+            ("oidc", &self.oidc),
         ];
         let names = names.into_iter().filter_map(|(key, way)| {
             let way = way.as_ref()?;
@@ -225,8 +229,9 @@ impl ApprovalRoute {
 impl Answering {
     /// Checks that each person is known by something, and nobody by what somebody else is known by; that names are those of somebody; and that
     /// each route can be met.
-    pub(crate) fn check(&self, cx: &mut Reader<'_>) {
+    pub(crate) fn check(&self, has_oidc: bool, cx: &mut Reader<'_>) {
         cx.in_key("people", |cx| self.check_people(cx));
+        cx.in_key("people", |cx| self.check_signed_in(has_oidc, cx));
         cx.in_key("surfaces", |cx| self.surfaces.check(cx));
         for (group, members) in self.groups.iter() {
             let name = group.value.as_str();
@@ -296,6 +301,34 @@ impl Answering {
                     }
                     None => known.push((key, value, name_of)),
                 }
+            }
+        }
+    }
+}
+
+impl Answering {
+    /// Checks that people who are known to an identity provider can sign in there, and that nobody is two of them: as the user of a token,
+    /// and by the same name at the provider. INVARIANT (one human is one vote).
+    fn check_signed_in(&self, has_oidc: bool, cx: &mut Reader<'_>) {
+        for (name, person) in self.people.iter() {
+            let Some(oidc) = &person.oidc else { continue };
+            if !has_oidc {
+                let message = "`oidc` counts for nothing without `gateway.console.oidc`".to_owned();
+                cx.report(problem(&oidc.at, message));
+            }
+            let is_same =
+                |user: &Spanned<Name>| user.value.as_str().eq_ignore_ascii_case(oidc.value.as_str());
+            let other = self
+                .people
+                .iter()
+                .find(|(other, one)| other.value != name.value && one.user.as_ref().is_some_and(is_same));
+            if let Some((other, _)) = other {
+                let (other, name) = (other.value.as_str(), name.value.as_str());
+                let message = format!(
+                    "what `{name}` is to the identity provider, `{other}` is by token: one human would be two people"
+                );
+                let hint = "a person has both, `user` and `oidc`";
+                cx.report(problem(&oidc.at, message).with_hint(hint));
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::values::{Millis, Name, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
 use super::callers::{GatewayAgent, GatewayQuotas, GatewayUser};
+use super::console::GatewayConsole;
 use super::identity::GatewayIdentity;
 use super::{GatewayHooks, Provider, callers};
 
@@ -39,6 +40,8 @@ section! {
         quotas ("quotas"): GatewayQuotas, OperatorOnly;
         /// What those may see who run it.
         operators ("operators"): GatewayOperators, OperatorOnly;
+        /// Where people open the console, and how they sign in there besides by tokens.
+        console ("console"): GatewayConsole, OperatorOnly;
         /// Whose audit trails it is a witness for, so that cutting one off or writing it anew shows.
         witness ("witness"): GatewayWitness, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
@@ -316,6 +319,7 @@ impl Gateway {
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
         self.tls.check(cx);
         self.identity.check(&self.agents, cx);
+        self.console.check(&self.hosts, cx);
         callers::check(&self.agents, &self.users, cx);
         let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
         let routed = self.routes.iter().map(|route| &route.providers.value);

@@ -76,7 +76,7 @@ impl GatewayIssuer {
 }
 
 /// Why keys can't be read at an address.
-fn unusable(key: &str, address: &Spanned<Text>) -> Option<Problem> {
+pub(super) fn unusable(key: &str, address: &Spanned<Text>) -> Option<Problem> {
     let (message, hint) = match Address::parse(address.value.expose()) {
         None => ("must be an address", "for example `https://login.example.com`"),
         Some(found) if found.has_user => ("must not hold a user or a password", "keys of issuers are public"),

@@ -4,6 +4,7 @@ mod agent;
 mod approvals;
 mod at;
 mod callers;
+mod console;
 mod daemon;
 mod gateway;
 mod guards;
@@ -24,6 +25,7 @@ pub use agent::{Agent, Approvals, Compaction, Expiry};
 pub use approvals::{Answering, ApprovalRoute, ApprovalWhen, AskWhom, AskingLimits, Escalate, Person};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, GatewayUser};
+pub use console::{ClaimText, GatewayConsole, GatewayOidc};
 pub use daemon::Daemon;
 pub use gateway::{
     Gateway, GatewayLimits, GatewayOperation, GatewayOperators, GatewayProviders, GatewayRoute,
@@ -105,7 +107,7 @@ impl Config {
         self.budgets.check(cx);
         self.audit.check(cx);
         self.store.check(cx);
-        cx.in_key("approvals", |cx| self.approvals.check(cx));
+        cx.in_key("approvals", |cx| self.approvals.check(self.gateway.console.oidc.issuer.is_some(), cx));
         cx.in_key("telemetry", |cx| self.telemetry.check(cx));
         let Some(provider) = &self.agent.provider else { return };
         if self.providers.get(provider.value.as_str()).is_none() {

@@ -13,8 +13,8 @@ pub(crate) use texts::plain_text;
 pub use texts::{ExpiryDate, TimeOfDay, Zone};
 pub use words::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,
-    CommandDialect, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode, IssuerAlgorithm,
-    LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Notify, OnFailure, Outside,
-    PluginRuntime, Profile, QuietUnless, RewriteChoice, SandboxMode, SandboxWrite, SpanAction,
-    SurfaceAnswers, Thinking, UnjudgedMedia, Unknown, Verbose,
+    CommandDialect, ConsoleScope, CriticalAt, DaemonFailure, GoogleSource, HiddenAction, HookMode,
+    IssuerAlgorithm, LiveApprovals, LiveBlock, LiveCalls, LiveText, LoopAction, MailEncryption, Notify,
+    OnFailure, Outside, PersonClaim, PluginRuntime, Profile, QuietUnless, RewriteChoice, SandboxMode,
+    SandboxWrite, SpanAction, SurfaceAnswers, Thinking, UnjudgedMedia, Unknown, Verbose,
 };

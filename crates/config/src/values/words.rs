@@ -154,6 +154,28 @@ choice! {
 }
 
 choice! {
+    /// By which claim of an identity provider a person is known.
+    pub enum PersonClaim {
+        /// The address, where the provider says that it is this person's (`email_verified`).
+        Email = "email",
+        /// The name that the provider gives nobody else, ever.
+        Sub = "sub",
+    }
+}
+
+choice! {
+    /// What a person may do at the console.
+    pub enum ConsoleScope {
+        /// See what there is.
+        Read = "read",
+        /// Answer questions, and revoke grants.
+        Approve = "approve",
+        /// Administer.
+        Admin = "admin",
+    }
+}
+
+choice! {
     /// What a hook is that is not in this process.
     pub enum Outside {
         /// A program that is started for each event.

@@ -17,7 +17,9 @@
 //! Limits: tokens are not asked about at their issuer (no introspection), so one that was revoked there counts until it ends.
 //! Encrypted and nested tokens, `x5c`, `jku` and the like are not read.
 
+mod endpoints;
 mod keys;
+mod people;
 mod settings;
 mod source;
 mod token;
@@ -28,7 +30,8 @@ use backstop_hooks::AgentId;
 use jiff::Timestamp;
 
 use self::keys::Unfit;
-pub use self::settings::{TokenAlgorithm, TokenIssuer};
+pub(crate) use self::people::{Asked, Known, Login, Unknown};
+pub use self::settings::{PersonClaim, PersonIssuer, TokenAlgorithm, TokenIssuer};
 pub(crate) use self::source::KeyState;
 use self::source::Source;
 use self::token::{Said, Token};
@@ -118,7 +121,10 @@ impl Issuers {
             let known = known.into_iter().find(|known| known.is_of(issuer, &settings.proxies));
             sources.push(match known {
                 Some(known) => Arc::clone(known),
-                None => Source::follow(issuer.clone(), settings.proxies.clone())?,
+                None => match Source::follow(issuer.clone(), settings.proxies.clone()) {
+                    Ok(source) => source,
+                    Err(problem) => return wrong(problem),
+                },
             });
         }
         Ok(Self(sources))
@@ -187,6 +193,13 @@ impl Issuers {
 }
 
 fn checked(token: &Token<'_>, source: &Source, now: i64) -> Result<Verified, Refused> {
+    let Said { agent, user, ends_at } = authentic(token, source, now)?;
+    let ends_at = Timestamp::from_second(ends_at).unwrap_or(Timestamp::MAX);
+    Ok(Verified { agent, user, life: TokenLife::until(ends_at) })
+}
+
+/// Checks the signature of a token, and what every token has to say. Returns what follows from it.
+fn authentic(token: &Token<'_>, source: &Source, now: i64) -> Result<Said, Refused> {
     let issuer = &source.issuer;
     let algorithm = token.algorithm.filter(|algorithm| issuer.algorithms.contains(algorithm));
     let algorithm = algorithm.ok_or(Refused::Algorithm)?;
@@ -197,7 +210,5 @@ fn checked(token: &Token<'_>, source: &Source, now: i64) -> Result<Verified, Ref
         Unfit::Algorithm => Refused::Algorithm,
         Unfit::Signature => Refused::Signature,
     })?;
-    let Said { agent, user, ends_at } = token.said(issuer, now)?;
-    let ends_at = Timestamp::from_second(ends_at).unwrap_or(Timestamp::MAX);
-    Ok(Verified { agent, user, life: TokenLife::until(ends_at) })
+    token.said(issuer, now)
 }

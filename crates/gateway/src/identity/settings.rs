@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstop_hooks::AgentId;
+use backstop_hooks::{AgentId, Secret};
+use backstop_store::Scope;
 use serde_json::Value;
 
 use crate::settings::Trust;
@@ -89,4 +90,45 @@ impl TokenIssuer {
             leeway: Self::LEEWAY,
         }
     }
+}
+
+/// By which claim a person is known who signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonClaim {
+    /// `email`, where `email_verified` is true (OpenID Connect Core, 5.1).
+    Email,
+    /// `sub`, which an issuer gives nobody else, ever (OpenID Connect Core, 2).
+    Subject,
+}
+
+/// An issuer at which people sign in to the console, and what they may do there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonIssuer {
+    /// Its name, which `iss` of its tokens and of its discovery document repeats letter by letter. An `https` address, or an
+    /// `http` address of this machine.
+    pub issuer: String,
+    /// What the console is called there.
+    pub client_id: String,
+    /// By what the console is known there; without it, by nothing but where people are sent back to.
+    pub client_secret: Option<Secret>,
+    /// By whose certificates it is known.
+    pub trust: Trust,
+    /// Where people open the console: `https`, a name of [`Settings::hosts`](crate::Settings::hosts), and no path. They are sent back to
+    /// [`DONE`](Self::DONE) there.
+    pub origin: String,
+    /// What is asked for besides `openid`.
+    pub scopes: Vec<String>,
+    /// By which claim a person is known.
+    pub user_claim: PersonClaim,
+    /// The claim that says what a person may do: a text, or a list of texts.
+    pub role_claim: String,
+    /// What those may do who have a value in that claim. Nobody else is let in.
+    pub roles: BTreeMap<String, Vec<Scope>>,
+    /// How long a session lasts at most.
+    pub longest: Duration,
+}
+
+impl PersonIssuer {
+    /// Where people are sent back to, below [`origin`](Self::origin).
+    pub const DONE: &str = "/-/console/oidc/done";
 }

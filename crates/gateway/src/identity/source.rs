@@ -21,9 +21,9 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use url::{Host, Url};
 
+use super::endpoints::Endpoints;
 use super::keys::Keys;
 use super::settings::TokenIssuer;
-use crate::error::StartError;
 use crate::settings::{Proxies, Trust};
 
 /// How often keys are read.
@@ -50,6 +50,8 @@ pub(super) struct Source {
     pub(super) issuer: TokenIssuer,
     proxies: Proxies,
     document: Document,
+    /// Whether people sign in there, which takes more than its keys.
+    is_for_people: bool,
     client: Client,
     known: watch::Sender<Known>,
     wanted: Arc<Notify>,
@@ -72,12 +74,21 @@ enum Document {
 #[derive(Clone, Debug, Default)]
 struct Known {
     keys: Arc<Keys>,
+    /// Where people sign in, if they do.
+    endpoints: Option<Arc<Endpoints>>,
     read_at: Option<Instant>,
     /// How often it was tried to read them.
     tried: u64,
     /// They are being read, or will be at once.
     is_reading: bool,
     has_failed: bool,
+}
+
+/// What was read of an issuer.
+struct Found {
+    keys: Keys,
+    left_out: usize,
+    endpoints: Option<Endpoints>,
 }
 
 /// How far the keys of an issuer can be gone by.
@@ -93,23 +104,38 @@ pub(crate) enum KeyState {
 
 impl Source {
     /// Follows the keys of an issuer for as long as what is returned exists.
-    pub(super) fn follow(issuer: TokenIssuer, proxies: Proxies) -> Result<Arc<Self>, StartError> {
-        let wrong = |problem: &'static str| StartError::issuer(&issuer.issuer, problem);
-        let address = address(&issuer.issuer).map_err(wrong)?;
-        if address.query().is_some() {
-            return Err(wrong("is no name of an issuer: it has a query"));
+    pub(super) fn follow(issuer: TokenIssuer, proxies: Proxies) -> Result<Arc<Self>, &'static str> {
+        Self::followed(issuer, proxies, false)
+    }
+
+    /// As [`follow`](Self::follow), of an issuer at which people sign in: also where they do.
+    pub(super) fn follow_for_people(
+        issuer: TokenIssuer,
+        proxies: Proxies,
+    ) -> Result<Arc<Self>, &'static str> {
+        Self::followed(issuer, proxies, true)
+    }
+
+    fn followed(
+        issuer: TokenIssuer,
+        proxies: Proxies,
+        is_for_people: bool,
+    ) -> Result<Arc<Self>, &'static str> {
+        if address(&issuer.issuer)?.query().is_some() {
+            return Err("is no name of an issuer: it has a query");
         }
         let document = match &issuer.jwks {
-            Some(jwks) => Document::Keys(self::address(jwks).map_err(wrong)?),
+            Some(jwks) => Document::Keys(address(jwks)?),
             None => {
                 let discovery = format!("{}{DISCOVERY}", issuer.issuer.trim_end_matches('/'));
-                Document::Discovery(self::address(&discovery).map_err(wrong)?)
+                Document::Discovery(address(&discovery)?)
             }
         };
         let trust = match &issuer.trust {
             Trust::System => Trusted::System,
-            Trust::Only { pem, .. } => Trusted::only(pem)
-                .map_err(|_| wrong("has a `ca_file` without certificates that can be used"))?,
+            Trust::Only { pem, .. } => {
+                Trusted::only(pem).map_err(|_| "has a `ca_file` without certificates that can be used")?
+            }
         };
         let client = Client::new(ClientSettings {
             trust,
@@ -121,6 +147,7 @@ impl Source {
             issuer,
             proxies,
             document,
+            is_for_people,
             client,
             known: watch::Sender::default(),
             wanted: Arc::default(),
@@ -152,6 +179,12 @@ impl Source {
             Some(at) if at.elapsed() < STALE => Arc::clone(&known.keys),
             Some(_) | None => Arc::default(),
         }
+    }
+
+    /// Where people sign in; `None`, if that was not read, or too long ago.
+    pub(super) fn endpoints(&self) -> Option<Arc<Endpoints>> {
+        let known = self.known.borrow();
+        known.endpoints.clone().filter(|_| known.read_at.is_some_and(|at| at.elapsed() < STALE))
     }
 
     pub(super) fn state(&self) -> KeyState {
@@ -198,7 +231,7 @@ impl Source {
         let before = self.state();
         let has_failed = read.is_err();
         let pause = match read {
-            Ok((keys, left_out)) => {
+            Ok(Found { keys, left_out, endpoints }) => {
                 if keys.is_empty() {
                     tracing::warn!(
                         issuer,
@@ -214,7 +247,10 @@ impl Source {
                 *failures = 0;
                 let pause = if keys.is_empty() { AT_MOST_EVERY } else { EVERY };
                 let (keys, read_at) = (Arc::new(keys), Some(Instant::now()));
-                self.known.send_modify(|known| (known.keys, known.read_at) = (keys, read_at));
+                let endpoints = endpoints.map(Arc::new);
+                self.known.send_modify(|known| {
+                    (known.keys, known.endpoints, known.read_at) = (keys, endpoints, read_at);
+                });
                 pause
             }
             Err(problem) => {
@@ -240,37 +276,48 @@ impl Source {
         pause
     }
 
-    async fn fetch(&self) -> Result<(Keys, usize), String> {
-        let found;
+    async fn fetch(&self) -> Result<Found, String> {
+        let (found, endpoints);
         let keys = match &self.document {
-            Document::Keys(keys) => keys,
+            Document::Keys(keys) => {
+                endpoints = None;
+                keys
+            }
             Document::Discovery(discovery) => {
-                found = self.discovered(&self.document(discovery).await?)?;
+                (found, endpoints) = self.discovered(discovery, &self.document(discovery).await?)?;
                 &found
             }
         };
-        Keys::read(&self.document(keys).await?).map_err(|problem| problem.to_string())
+        let read = Keys::read(&self.document(keys).await?);
+        let (keys, left_out) = read.map_err(|problem| problem.to_string())?;
+        Ok(Found { keys, left_out, endpoints })
     }
 
-    /// The address of the keys that a discovery document names.
-    fn discovered(&self, document: &[u8]) -> Result<Url, String> {
+    /// What a discovery document names: the address of the keys and, if people sign in there, where they do.
+    fn discovered(&self, discovery: &Url, document: &[u8]) -> Result<(Url, Option<Endpoints>), String> {
         let Ok(Value::Object(document)) = parse_json(document) else {
             return Err("its discovery document is no JSON object, or has a key twice".to_owned());
         };
         if document.get("issuer").and_then(Value::as_str) != Some(&self.issuer.issuer) {
             return Err("its discovery document is that of another issuer".to_owned());
         }
-        let keys = document.get("jwks_uri").and_then(Value::as_str);
-        let keys = keys.ok_or("its discovery document names no `jwks_uri`")?;
-        let keys =
-            address(keys).map_err(|problem| format!("the `jwks_uri` of its discovery document {problem}"))?;
-        let is_here = |address: &Url| address.host().is_some_and(|host| is_loopback(&host));
-        // What somebody elsewhere says must not lead to this machine.
-        let Document::Discovery(discovery) = &self.document else { return Ok(keys) };
-        if is_here(&keys) && !is_here(discovery) {
-            return Err("the `jwks_uri` of its discovery document is on this machine".to_owned());
-        }
-        Ok(keys)
+        let named = |name: &'static str| {
+            let said = document.get(name).and_then(Value::as_str);
+            let said = said.ok_or_else(|| format!("its discovery document names no `{name}`"))?;
+            let problem = |problem| format!("the `{name}` of its discovery document {problem}");
+            let found = address(said).map_err(problem)?;
+            // What somebody elsewhere says must not lead to this machine.
+            let is_here = |address: &Url| address.host().is_some_and(|host| is_loopback(&host));
+            if is_here(&found) && !is_here(discovery) {
+                return Err(problem("is on this machine"));
+            }
+            Ok(found)
+        };
+        let endpoints = match self.is_for_people {
+            true => Some(Endpoints::of(&document, named)?),
+            false => None,
+        };
+        Ok((named("jwks_uri")?, endpoints))
     }
 
     async fn document(&self, url: &Url) -> Result<Vec<u8>, String> {
@@ -278,11 +325,18 @@ impl Source {
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let request = Request { method: Method::GET, url, headers, body: Bytes::new() };
-        let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
-        if answer.status() != StatusCode::OK {
-            return Err(format!("it answers {}", answer.status().as_u16()));
+        match self.ask(request).await? {
+            (StatusCode::OK, document) => Ok(document),
+            (status, _) => Err(format!("it answers {}", status.as_u16())),
         }
-        answer.whole(LARGEST).await.map_err(|error| error.to_string())
+    }
+
+    /// Asks it something, and returns the status and the body of its answer, which has at most [`LARGEST`] bytes.
+    pub(super) async fn ask(&self, request: Request<'_>) -> Result<(StatusCode, Vec<u8>), String> {
+        let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let body = answer.whole(LARGEST).await.map_err(|error| error.to_string())?;
+        Ok((status, body))
     }
 }
 

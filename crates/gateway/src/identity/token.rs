@@ -98,6 +98,11 @@ impl<'a> Token<'a> {
         self.claims.get("iss")?.as_str()
     }
 
+    /// What it says of this; `None` if nothing. Nothing of it is known to be true before the signature is checked.
+    pub(super) fn claim(&self, name: &str) -> Option<&Value> {
+        self.claims.get(name)
+    }
+
     /// Checks what it says, and returns what follows from it. Only for a token whose signature is right.
     pub(super) fn said(&self, issuer: &TokenIssuer, now: i64) -> Result<Said, Refused> {
         if self.issuer() != Some(&issuer.issuer) {
@@ -152,7 +157,7 @@ impl<'a> Token<'a> {
     }
 
     /// A time (RFC 7519, 2: a number of seconds that may have a fraction), as whole seconds.
-    fn second(&self, claim: &str) -> Result<Option<i64>, Refused> {
+    pub(super) fn second(&self, claim: &str) -> Result<Option<i64>, Refused> {
         let Some(value) = self.claims.get(claim) else { return Ok(None) };
         let Value::Number(number) = value else { return Err(Refused::Form) };
         let text = number.to_string();
@@ -166,7 +171,7 @@ impl<'a> Token<'a> {
     }
 
     /// A name that a claim gives.
-    fn name(&self, claim: &str) -> Result<&str, Refused> {
+    pub(super) fn name(&self, claim: &str) -> Result<&str, Refused> {
         let name = self.claims.get(claim).and_then(Value::as_str).ok_or(Refused::NoName)?;
         let is_name = (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
         if is_name { Ok(name) } else { Err(Refused::NoName) }

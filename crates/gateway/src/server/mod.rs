@@ -51,7 +51,7 @@ use crate::configuration::Configuration;
 use crate::error::{Failure, StartError};
 use crate::exchange::Interceptor;
 use crate::headers::KnownHeaders;
-use crate::identity::Issuers;
+use crate::identity::{Issuers, Login};
 use crate::metrics::Metrics;
 use crate::operations::AllowedOperation;
 use crate::quota::{Admitted, Asked, Quotas};
@@ -169,6 +169,8 @@ pub(crate) struct Shared {
     witness: Option<Arc<backstop_trail::Witness>>,
     api: Arc<Api>,
     console: Arc<Console>,
+    /// Where people sign in to the console, besides by tokens.
+    login: Option<Arc<Login>>,
     configuration: Option<Arc<dyn Configuration>>,
     surfaces: Option<Arc<Desk>>,
     surface_posts: Arc<PostLimit>,
@@ -199,6 +201,7 @@ impl Shared {
     ) -> Result<Self, StartError> {
         check_tokens(settings)?;
         let issuers = Issuers::of(settings, before.map(|before| before.auth.issuers()))?;
+        let login = Login::of(settings, before.and_then(|before| before.login.as_ref()))?;
         let Lasting {
             load,
             numbers,
@@ -242,6 +245,7 @@ impl Shared {
             operators,
             api,
             console,
+            login,
             configuration: settings.configuration.clone(),
             surfaces: settings.surfaces.clone(),
             surface_posts,
@@ -383,7 +387,12 @@ impl Gateway {
         old.load.limit(&settings.limits);
         // Whoever begins to listen from here on has the new hooks already.
         let (api, engine) = (Arc::clone(&next.api), next.interceptor.engine().cloned());
+        let login = next.login.clone();
         self.current.set(next);
+        // What another provider, or other roles, let in does not go on.
+        if let Some(before) = old.login.as_ref().filter(|before| !before.is_same(login.as_ref())) {
+            before.end();
+        }
         api.go_on_with(engine.as_ref());
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::inspect::support::{House, settings_of, two_must};
 use crate::support::*;
 
 mod devices;
+mod login;
 mod pages;
 mod streams;
 

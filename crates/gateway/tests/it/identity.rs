@@ -19,24 +19,24 @@ use tokio::io::AsyncWriteExt as _;
 use crate::support::*;
 
 /// A key pair, and what is published of it.
-struct Key {
-    id: String,
+pub(crate) struct Key {
+    pub(crate) id: String,
     pair: Pair,
 }
 
-enum Pair {
+pub(crate) enum Pair {
     Rsa(RsaKeyPair),
     Ec(EcdsaKeyPair),
     Ed(Ed25519KeyPair),
 }
 
 impl Key {
-    fn rsa(id: &str) -> Self {
+    pub(crate) fn rsa(id: &str) -> Self {
         let key = STANDARD.decode(include_str!("credentials/key.txt").replace('\n', "")).unwrap();
         Self { id: id.to_owned(), pair: Pair::Rsa(RsaKeyPair::from_pkcs8(&key).unwrap()) }
     }
 
-    fn ec(id: &str) -> Self {
+    pub(crate) fn ec(id: &str) -> Self {
         let (way, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let key = EcdsaKeyPair::generate_pkcs8(way, &random).unwrap();
         Self {
@@ -45,12 +45,12 @@ impl Key {
         }
     }
 
-    fn ed(id: &str) -> Self {
+    pub(crate) fn ed(id: &str) -> Self {
         let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Self { id: id.to_owned(), pair: Pair::Ed(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap()) }
     }
 
-    fn published(&self) -> Value {
+    pub(crate) fn published(&self) -> Value {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         match &self.pair {
             Pair::Rsa(pair) => {
@@ -67,7 +67,7 @@ impl Key {
         }
     }
 
-    fn signs(&self, algorithm: &str, signed: &[u8]) -> Vec<u8> {
+    pub(crate) fn signs(&self, algorithm: &str, signed: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match &self.pair {
             Pair::Rsa(pair) => {
@@ -82,14 +82,14 @@ impl Key {
         }
     }
 
-    fn token(&self, algorithm: &str, claims: &Value) -> String {
+    pub(crate) fn token(&self, algorithm: &str, claims: &Value) -> String {
         let head = json!({"alg": algorithm, "kid": self.id, "typ": "JWT"});
         let signed = signed(&head, claims);
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(self.signs(algorithm, signed.as_bytes())))
     }
 }
 
-fn signed(head: &Value, claims: &Value) -> String {
+pub(crate) fn signed(head: &Value, claims: &Value) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}", part(head), part(claims))
 }

@@ -57,6 +57,13 @@ pub enum Identity {
     },
     /// Somebody for whom a webhook of the operator's vouches, by this name.
     Vouched(String),
+    /// Somebody who signed in at an identity provider.
+    SignedIn {
+        /// Its name, as `iss` has it.
+        issuer: String,
+        /// Who that is there.
+        name: String,
+    },
 }
 
 /// One way in which a person is known.
@@ -72,6 +79,13 @@ pub enum KnownBy {
     Slack(String),
     /// By this name, for which webhooks vouch.
     Webhook(String),
+    /// By this name at this identity provider. Of tokens and of other providers, the same name is somebody else.
+    SignedIn {
+        /// Its name, as `iss` has it.
+        issuer: String,
+        /// Who that is there.
+        name: String,
+    },
 }
 
 impl KnownBy {
@@ -86,9 +100,18 @@ impl KnownBy {
                 known.split_once('/') == Some((team.as_str(), user.as_str()))
             }
             (Self::Webhook(known), Identity::Vouched(name)) => known == name,
-            (Self::User(_) | Self::Account(_) | Self::Telegram(_) | Self::Slack(_) | Self::Webhook(_), _) => {
-                false
+            (Self::SignedIn { issuer: known_issuer, name: known }, Identity::SignedIn { issuer, name }) => {
+                known_issuer == issuer && known == name
             }
+            (
+                Self::User(_)
+                | Self::Account(_)
+                | Self::Telegram(_)
+                | Self::Slack(_)
+                | Self::Webhook(_)
+                | Self::SignedIn { .. },
+                _,
+            ) => false,
         }
     }
 }
@@ -217,6 +240,7 @@ mod tests {
                     account("1001"),
                     KnownBy::Slack("T1/U1".to_owned()),
                     KnownBy::Webhook("robert".to_owned()),
+                    KnownBy::SignedIn { issuer: "https://login".to_owned(), name: "rob".to_owned() },
                 ],
             ),
             (PersonName::new("one"), vec![user("shared")]),
@@ -226,6 +250,10 @@ mod tests {
 
     fn slack(team: &str, user: &str) -> Identity {
         Identity::Slack { team: team.to_owned(), user: user.to_owned() }
+    }
+
+    fn signed_in(issuer: &str, name: &str) -> Identity {
+        Identity::SignedIn { issuer: issuer.to_owned(), name: name.to_owned() }
     }
 
     fn account(uid: u32, name: Option<&str>) -> Identity {
@@ -256,6 +284,13 @@ mod tests {
             (Identity::Vouched("bob".to_owned()), None),
             (Identity::Vouched("robert".to_owned()), Some("bob")),
             (user("robert"), None),
+            (signed_in("https://login", "rob"), Some("bob")),
+            (signed_in("https://login/", "rob"), None),
+            (signed_in("https://other", "rob"), None),
+            (signed_in("https://login", "ann@example.com"), None),
+            (signed_in("https://login", "bob@example.com"), None),
+            (user("rob"), None),
+            (Identity::Vouched("rob".to_owned()), None),
         ] {
             assert_eq!(people.known(&identity).map(PersonName::as_str), person, "{identity:?}");
         }

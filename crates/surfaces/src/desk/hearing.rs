@@ -220,9 +220,11 @@ async fn decide(desk: &Desk, surface: &dyn Surface, heard: &Heard) -> Result<Ans
     let answerer = match heard.person {
         // INVARIANT (one secret is one vote): nothing but the service says who that is.
         Identity::Vouched(_) => answerer.vouched_for_by(surface.name().as_str()),
-        Identity::User(_) | Identity::Account { .. } | Identity::Telegram(_) | Identity::Slack { .. } => {
-            answerer
-        }
+        Identity::User(_)
+        | Identity::Account { .. }
+        | Identity::Telegram(_)
+        | Identity::Slack { .. }
+        | Identity::SignedIn { .. } => answerer,
     };
     // One after the other, so that of two that are the same the first is decided.
     let _turn = desk.turn.lock().await;

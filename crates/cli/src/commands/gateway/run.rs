@@ -54,6 +54,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     gateway.token = backstop::new_token();
     // The program has the environment that the operator's token may be from.
     gateway.operator_token = None;
+    // People sign in where `serve` is.
+    gateway.sign_in = None;
     gateway.operators_listen = None;
     let token = match &settings.agent {
         // A token of the agent, not of the process: with that it could call itself anything.

@@ -278,6 +278,10 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         output.say(&format!(
             "people see and answer at {console}, with a token that `backstop token create --user YOU --scope read --scope approve` makes"
         ));
+        if let Some(sign_in) = &gateway.sign_in {
+            let origin = sign_in.origin.trim_end_matches('/');
+            output.say(&format!("they sign in at {} as well, by {origin}/-/console", sign_in.issuer));
+        }
         if let Some(witness) = witness {
             output.say(&format!("as a witness of other trails it signs by the key {witness}"));
         }

@@ -69,13 +69,20 @@ async fn removed(
 
 /// Returns the key that devices subscribe to, if people can have theirs told.
 pub(super) fn key<'a>(request: &PageRequest<'a>) -> Option<&'a str> {
+    may(request).ok()?;
     let key = push(request)?.public_key();
     key.inspect_err(|error| tracing::warn!(%error, "no device can be told: there is no key for web push"))
         .ok()
 }
 
+/// A device is told for as long as a token counts: of whoever has none, nobody would know when to stop.
+fn may(request: &PageRequest<'_>) -> Result<(), PageError> {
+    if request.seat.holder().vouched.is_none() { Ok(()) } else { Err(PageError::Scope) }
+}
+
 /// Has a device told.
 pub(super) async fn add(request: &PageRequest<'_>, form: &Form) -> Answer {
+    may(request)?;
     let holder = request.seat.holder();
     let user = holder.user.as_deref().ok_or(PageError::Scope)?;
     let new = NewDevice {
@@ -99,6 +106,7 @@ pub(super) async fn add(request: &PageRequest<'_>, form: &Form) -> Answer {
 
 /// Has a device told no longer.
 pub(super) async fn remove(request: &PageRequest<'_>, form: &Form) -> Answer {
+    may(request)?;
     let holder = request.seat.holder();
     let user = holder.user.as_deref().ok_or(PageError::Scope)?.to_owned();
     let endpoint = form.one("endpoint")?.to_owned();

@@ -142,11 +142,16 @@ pub(super) fn is_own(head: &Parts, transport: Transport) -> bool {
     }
 }
 
-/// Returns the cookie of a session. Of two, nobody knows which is meant.
+/// Returns the cookie of a session.
 pub(super) fn cookie(headers: &HeaderMap, transport: Transport) -> Option<String> {
+    cookie_named(headers, transport.cookie())
+}
+
+/// Returns a cookie. Of two, nobody knows which is meant.
+pub(super) fn cookie_named(headers: &HeaderMap, named: &str) -> Option<String> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
     let pairs = texts.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut own = pairs.filter(|(name, _)| *name == transport.cookie()).map(|(_, value)| value);
+    let mut own = pairs.filter(|(name, _)| *name == named).map(|(_, value)| value);
     own.next().filter(|_| own.next().is_none()).map(str::to_owned)
 }
 

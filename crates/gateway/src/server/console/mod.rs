@@ -17,8 +17,10 @@ mod answers;
 mod approvals;
 mod devices;
 mod events;
+mod flows;
 mod form;
 mod guard;
+mod login;
 mod money;
 mod pages;
 mod sessions;
@@ -41,6 +43,7 @@ use tokio::sync::Semaphore;
 
 use self::events::Hub;
 use self::guard::Transport;
+use self::login::Logins;
 use self::sessions::{Seat, Sessions};
 use self::signing::Attempts;
 use self::trail::Trail;
@@ -64,6 +67,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(super) struct Console {
     sessions: Sessions,
     attempts: Attempts,
+    logins: Logins,
     hub: Arc<Hub>,
     trail: Trail,
     pages: Arc<Semaphore>,
@@ -85,6 +89,7 @@ impl Default for Console {
         Self {
             sessions: Sessions::default(),
             attempts: Attempts::default(),
+            logins: Logins::default(),
             hub: Arc::default(),
             trail: Trail::default(),
             pages: Arc::new(Semaphore::new(MOST_PAGES)),
@@ -243,6 +248,11 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     if let (["sign-in"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_in(shared, engine, &head, body, transport).await);
     }
+    if let ["oidc", step] = path.as_slice()
+        && let Some(login) = &shared.login
+    {
+        return secured(login::step(shared, engine, login, (&head, body), step, transport).await);
+    }
     if let ([guard::KEY_PATH], true) = (path.as_slice(), is_looking(&head.method)) {
         return secured(signing::take_key(shared, &head, transport));
     }
@@ -255,7 +265,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, head: Parts, body: Incoming) ->
     let is_nobodys = is_aside || guard::is_of_another_page(&head.headers);
     let seat = guard::shown(&head.headers, transport)
         .and_then(|shown| shared.console.sessions.find(&shown, is_nobodys));
-    let Some(seat) = seat else { return secured(unknown(&head, transport, is_aside)) };
+    let Some(seat) = seat else { return secured(unknown(shared, &head, transport, is_aside)) };
     if let (["sign-out"], &Method::POST) = (path.as_slice(), &head.method) {
         return secured(signing::sign_out(shared, &head, body, &seat, transport).await);
     }
@@ -323,16 +333,18 @@ async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
 }
 
 /// For whoever is not signed in: the page to sign in on, or a status for what the script asks.
-fn unknown(head: &Parts, transport: Transport, is_aside: bool) -> Response<AnswerBody> {
+fn unknown(shared: &Shared, head: &Parts, transport: Transport, is_aside: bool) -> Response<AnswerBody> {
     if is_aside || (is_looking(&head.method) && head.uri.path().ends_with("/session")) {
         return empty(StatusCode::UNAUTHORIZED);
     }
     let to = head.uri.path_and_query().map(http::uri::PathAndQuery::as_str);
     let to = to.filter(|_| is_looking(&head.method)).filter(|to| guard::is_destination(to));
     let had_session = guard::cookie(&head.headers, transport).is_some();
+    let host = login::host(shared);
     let page = sign_in(&SignIn {
         to: to.unwrap_or(HOME),
         problem: had_session.then_some(backstop_console::NotSignedIn::Over),
+        provider: login::provider(shared, host.as_deref(), head, transport),
         from_elsewhere: guard::fetch_site(&head.headers).is_some_and(|site| site == b"cross-site"),
     });
     html(StatusCode::UNAUTHORIZED, page)

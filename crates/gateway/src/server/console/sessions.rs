@@ -198,7 +198,11 @@ impl Seat {
     /// Returns who answers, as a person of the configuration where it is one.
     pub(super) fn answerer(&self, people: &Arc<People>) -> Answerer {
         let user = self.holder.user.as_deref().unwrap_or("somebody");
-        self.holder.answerer(people, format!("{user}, by the console (token {})", self.holder.id))
+        let by = match &self.holder.vouched {
+            None => format!("token {}", self.holder.id),
+            Some(vouched) => format!("signed in at {}", vouched.issuer),
+        };
+        self.holder.answerer(people, format!("{user}, by the console ({by})"))
     }
 }
 
@@ -217,6 +221,7 @@ mod tests {
             user: Some("ann".into()),
             scopes: [Scope::Read].into(),
             life: TokenLife::until(until),
+            vouched: None,
         }
     }
 

@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::guard::{CHALLENGE, Transport, cookie, is_destination, shown};
-use super::sessions::Seat;
-use super::{PageError, empty, form, html, see_other, unknown};
+use super::sessions::{Entered, Seat};
+use super::{PageError, empty, form, html, login, see_other, unknown};
 use crate::access::Holder;
 use crate::server::Shared;
 use crate::server::answer::AnswerBody;
@@ -34,7 +34,7 @@ const MOST_WAITING: usize = 8;
 /// Of how many wrong tokens the log has a line.
 const LOGGED: u64 = 100;
 /// The kinds of entries about it in the trail.
-const SIGNED_IN: &str = "console.signed_in";
+pub(super) const SIGNED_IN: &str = "console.signed_in";
 const SIGNED_OUT: &str = "console.signed_out";
 
 /// Wrong attempts to sign in.
@@ -86,8 +86,11 @@ pub(super) async fn sign_in(
         return PageError::Form.response(None);
     };
     let to = if is_destination(to) { to } else { super::HOME };
+    let host = login::host(shared);
     let again = |status, problem| {
-        html(status, backstop_console::sign_in(&SignIn { to, problem: Some(problem), from_elsewhere: false }))
+        let provider = login::provider(shared, host.as_deref(), head, transport);
+        let sign_in = SignIn { to, problem: Some(problem), provider, from_elsewhere: false };
+        html(status, backstop_console::sign_in(&sign_in))
     };
     let holder = shared.access_tokens.api_holder(token.trim().as_bytes());
     let Some(holder) = holder.filter(is_person) else {
@@ -103,12 +106,17 @@ pub(super) async fn sign_in(
         None => see_other(to),
         Some(key) => html(StatusCode::OK, backstop_console::hand_over(key, to)),
     };
+    give(&mut response, &entered, transport);
+    response
+}
+
+/// Gives a browser the cookie of a session.
+pub(super) fn give(response: &mut Response<AnswerBody>, entered: &Entered, transport: Transport) {
     let cookie = format!("{}={}; {}", transport.cookie(), entered.cookie, transport.attributes());
     if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
         cookie.set_sensitive(true);
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
-    response
 }
 
 /// Lets a browser that has the cookie of a session show the key, too, and leads on. Whoever has no cookie is not asked for it, so that pages of others
@@ -120,7 +128,7 @@ pub(super) fn take_key(shared: &Shared, head: &Parts, transport: Transport) -> R
         return if is_destination(&to) { see_other(&to) } else { empty(StatusCode::NO_CONTENT) };
     }
     let has_cookie = transport == Transport::Own && cookie(&head.headers, transport).is_some();
-    let mut response = unknown(head, transport, false);
+    let mut response = unknown(shared, head, transport, false);
     if has_cookie {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
@@ -160,7 +168,11 @@ fn is_person(holder: &Holder) -> bool {
 
 /// Writes into the trail what somebody did who is signed in. Returns whether that was possible.
 pub(super) async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
-    let body = json!({ "user": holder.user.as_deref(), "token": holder.id });
+    let mut body = json!({ "user": holder.user.as_deref(), "token": holder.id });
+    if let (Some(vouched), Some(body)) = (&holder.vouched, body.as_object_mut()) {
+        body.insert("issuer".to_owned(), vouched.issuer.as_str().into());
+        body.insert("subject".to_owned(), vouched.subject.as_str().into());
+    }
     let entry = NewAuditEntry {
         at: Timestamp::now(),
         kind: kind.to_owned(),
