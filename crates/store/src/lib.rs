@@ -58,8 +58,8 @@ pub use approvals::{
     CreateApprovalError, EditedFrom, Escalation, FindApprovalError, Given, Identity, KnownBy, Later,
     MAX_APPROVAL_BYTES, MAX_RESULT_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, MaskMoved, NewApproval, NotAsked,
     OpenApprovals, Overview, People, PersonName, PersonsAnswer, Preview, REFUSALS_SHOWN, Reach,
-    RefusedQuestions, ResolveError, Resolved, Route, Standing, StartedProcess, Starts, Substitution, TooMany,
-    TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
+    RefusedQuestions, ResolveError, Resolved, Route, Standing, StartedProcess, Starts, Substitution,
+    TellWhen, ToldLater, ToldOn, TooMany, TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
 };
 pub use audit::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,

@@ -389,6 +389,12 @@ impl Surfaces {
         telegram.chain(slack).chain(ntfy).chain(email).chain(self.webhook.iter().map(|(name, _)| name))
     }
 
+    /// Returns the names of all that are told.
+    pub(super) fn told(&self) -> impl Iterator<Item = &str> {
+        let push = self.web_push.enabled.value.then_some(WEB_PUSH);
+        self.names().map(|name| name.value.as_str()).chain(push)
+    }
+
     /// Checks what looks at several keys together.
     pub(super) fn check(&self, cx: &mut Reader<'_>) {
         self.quiet_hours.check(cx);

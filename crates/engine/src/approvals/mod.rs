@@ -37,7 +37,7 @@ pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
 use self::question::{query_of, question, rules_of, scope_of, told};
 use self::routes::Unroutable;
-pub use self::routes::{ApprovalRoute, Routes};
+pub use self::routes::{ApprovalRoute, Routes, ToldSurfaces};
 use crate::exhibit::Exhibit;
 use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;

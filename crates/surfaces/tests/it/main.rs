@@ -18,5 +18,6 @@ mod shown;
 mod slack;
 mod stage;
 mod telegram;
+mod told;
 mod turns;
 mod webhook;
