@@ -21,6 +21,7 @@
 //! `strict` is against that.
 
 mod asking;
+mod callback;
 pub mod command;
 mod counts;
 mod desk;
@@ -38,6 +39,7 @@ mod webhook;
 
 pub use asking::Egress;
 pub use backstop_http_client::tls::Trust;
+pub use callback::{Callback, CallbackSettings};
 pub use counts::{Became, Counts};
 pub use desk::{Answered, Desk, Given, Holder, Running};
 pub use email::{Email, EmailSettings, Encryption};

@@ -172,10 +172,11 @@ item! {
 }
 
 /// A secret and the file that may hold it, each with its key.
-type Keys<'a> = [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<Text>>); 1];
+pub(super) type Keys<'a> =
+    [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<Text>>); 1];
 
 /// Reports a problem, if there is one.
-fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
+pub(super) fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
     let Some(problem) = problem else { return Some(()) };
     cx.report(problem);
     None
@@ -186,7 +187,11 @@ fn bad(at: &Place, message: String) -> Problem {
 }
 
 /// Why a secret does not stand in one place.
-fn not_once([(key, secret, file_key, file)]: Keys<'_>, at: &Place, is_needed: bool) -> Option<Problem> {
+pub(super) fn not_once(
+    [(key, secret, file_key, file)]: Keys<'_>,
+    at: &Place,
+    is_needed: bool,
+) -> Option<Problem> {
     match (secret, file) {
         (Some(_), Some(file)) => {
             Some(bad(&file.at, format!("`{key}` and `{file_key}` are both there, and one of them counts")))
@@ -201,7 +206,7 @@ fn not_once([(key, secret, file_key, file)]: Keys<'_>, at: &Place, is_needed: bo
 }
 
 /// Why an address can't be one of a service that is told what agents do.
-fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
+pub(super) fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
     let address = address?;
     let (message, hint) = match Address::parse(address.value.expose()) {
         None => ("must be an address", "for example `https://backstop.example.com`"),

@@ -298,6 +298,7 @@ impl Gateway {
             callers: Arc::default(),
         };
         let shared = Shared::new(&settings, (interceptor, traces), lasting, None)?;
+        shared.api.calls(&settings.callbacks);
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -385,6 +386,7 @@ impl Gateway {
         let (api, engine) = (Arc::clone(&next.api), next.interceptor.engine().cloned());
         self.current.set(next);
         api.go_on_with(engine.as_ref());
+        api.calls(&settings.callbacks);
         Ok(())
     }
 
