@@ -36,7 +36,7 @@ pub use backstop_engine::{
 // How humans are asked.
 pub use backstop_engine::{
     ApprovalNote, ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, EditedCall, Foresight,
-    Masker, Routes, Substituted,
+    Masker, Routes, Substituted, ToldSurfaces,
 };
 
 // Receipts.

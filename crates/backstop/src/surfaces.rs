@@ -1,7 +1,8 @@
 //! Where people are told of questions away from the machine, and answer them.
 
 pub use backstop_surfaces::{
-    Became, Ceiling, Counts, Desk, Holder, QuietHours, Running, Surface, SurfaceError, SurfaceName,
+    Became, Callback, CallbackSettings, Ceiling, Counts, Desk, Holder, QuietHours, Running, Surface,
+    SurfaceError, SurfaceName,
 };
 
 pub use crate::lower::surfaces::{

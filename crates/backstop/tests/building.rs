@@ -135,6 +135,62 @@ hooks:
     assert!(error.contains("can't be in shadow at `after_tool_call`"), "{error}");
 }
 
+#[tokio::test]
+async fn a_rule_in_shadow_is_one_that_exists_and_the_operators_choice() {
+    let types = HookTypes::built_in(&[]);
+    let build = async |text: &str| Backstop::builder().config(loaded(&types, text)).build().await;
+    let force = || {
+        let params = serde_json::json!({"command": "git push --force origin main"});
+        ToolCallEvent::new(ToolName::new("exec"), serde_json::from_value::<Params>(params).unwrap())
+    };
+    let backstop = build("guards: {command_safety: {shadow: [git.force-push]}}").await.unwrap();
+    let reviewed = backstop.engine().review_tool_call(force(), &CallContext::default(), false).await;
+    assert!(reviewed.blocked.is_none() && reviewed.requests.is_empty(), "{reviewed:?}");
+    let told: Vec<_> = reviewed.receipt.steps.iter().filter_map(|step| step.would).collect();
+    assert_eq!(told, [backstop::engine::Would::Ask]);
+    backstop.shut_down().await;
+    let wrong = "guards:\n  command_safety:\n    shadow: [git.force-push, git.forse-push, '*']\n";
+    let error = build(wrong).await.unwrap_err().to_string();
+    assert!(error.contains("no rule of the command guard is called `git.forse-push`"), "{error}");
+    assert!(
+        error.contains("backstop.yaml:3:30") && error.contains("`guards.command_safety.mode: shadow`"),
+        "{error}"
+    );
+    // A repository puts none of them there, as it switches none of them off.
+    let operator = Source::new(LayerKind::Operator, "backstop.yaml", "{}");
+    let repository = Source::new(
+        LayerKind::Repository,
+        "repo.yaml",
+        "guards: {command_safety: {shadow: [git.force-push]}}",
+    );
+    let both = Loader::new(types.names(), &|_| None).load(&[operator, repository]).unwrap();
+    assert!(both.config.guards.command_safety.shadow.is_empty());
+    let backstop = Backstop::builder().config(both).build().await.unwrap();
+    let reviewed = backstop.engine().review_tool_call(force(), &CallContext::default(), false).await;
+    assert_eq!(reviewed.requests.len(), 1);
+    backstop.shut_down().await;
+}
+
+#[tokio::test]
+async fn built_in_hooks_and_what_only_watches_are_put_into_shadow_by_no_entry_of_plugins() {
+    let types = HookTypes::built_in(&[]);
+    let build = async |text: &str| Backstop::builder().config(loaded(&types, text)).build().await;
+    let entries = "plugins:
+  entries:
+    builtin:command-safety-guard: {hooks: {mode: shadow}}
+    builtin:redactor: {hooks: {modes: {tool_result_persist: shadow}}}
+    other: {hooks: {modes: {llm_output: shadow, before_tool_call: enforce}}}";
+    let error = build(entries).await.unwrap_err().to_string();
+    for part in [
+        "`builtin:command-safety-guard` can't be put into shadow here",
+        "backstop.yaml:3:",
+        "`builtin:redactor` can't be put into shadow here",
+        "hooks at `llm_output` only watch, so they can't be in shadow",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 #[derive(Default)]
 struct Seen(Mutex<Vec<PointId>>);
 

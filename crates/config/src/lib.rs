@@ -69,17 +69,18 @@ pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
 pub use sections::{
-    Agent, AllowCommand, AllowPath, Answering, ApprovalRoute, ApprovalWhen, Approvals, AskWhom, AskingLimits,
-    Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook, ChatId, ClaimText,
-    ClaimValue, CommandSafety, Compaction, Config, Daemon, Days, EmailSurface, Escalate, Expiry, Gateway,
-    GatewayAgent, GatewayConsole, GatewayHooks, GatewayIdentity, GatewayIssuer, GatewayLimits, GatewayOidc,
-    GatewayOperation, GatewayOperators, GatewayProviders, GatewayQuotas, GatewayRoute, GatewayTimeouts,
-    GatewayTls, GatewayUser, GatewayWebSockets, GatewayWitness, Guards, HiddenText, HookAuthorization,
-    HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions, KeptTranscripts, Listen, ListenHere,
-    LlmCallHooks, Loops, ModelAccess, Most, NtfySurface, Person, PersonalData, PlacedHook, PluginEntry,
-    PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook, PointHooks, Price, Provider, QuietHours,
-    Retention, Sandbox, Secrets, SensitiveFiles, SlackSurface, Store, StorePostgres, Surfaces, Tape,
-    TelegramSurface, Telemetry, ToolCallHooks, Traces, WEB_PUSH, WebPushSurface, WebhookSurface, WitnessKind,
+    Agent, AllowCommand, AllowPath, Answering, ApiCallback, ApprovalRoute, ApprovalWhen, Approvals, AskWhom,
+    AskingLimits, Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook,
+    ChatId, ClaimText, ClaimValue, CommandSafety, Compaction, Config, Daemon, Days, EmailSurface, Escalate,
+    Expiry, Gateway, GatewayAgent, GatewayApi, GatewayConsole, GatewayHooks, GatewayIdentity, GatewayIssuer,
+    GatewayLimits, GatewayOidc, GatewayOperation, GatewayOperators, GatewayProviders, GatewayQuotas,
+    GatewayRoute, GatewayTimeouts, GatewayTls, GatewayUser, GatewayWebSockets, GatewayWitness, Guards,
+    HiddenText, HookAuthorization, HookEntry, Hooks, HooksAt, KeptApprovals, KeptAudit, KeptSessions,
+    KeptTranscripts, Listen, ListenHere, LlmCallHooks, Loops, ModelAccess, Most, NtfySurface, Person,
+    PersonalData, PlacedHook, PluginEntry, PluginFiles, PluginGrants, PluginHooks, Plugins, PointHook,
+    PointHooks, Price, Provider, QuietHours, Retention, Sandbox, Secrets, SensitiveFiles, SlackSurface,
+    Store, StorePostgres, Surfaces, Tape, TelegramSurface, Telemetry, ToolCallHooks, Traces, WEB_PUSH,
+    WebPushSurface, WebhookSurface, WitnessKind,
 };
 pub use text::{Environment, Secret, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};

@@ -28,7 +28,7 @@ mod verdict;
 mod verdict_set;
 mod verdict_types;
 
-pub use approvals::{ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, Routes};
+pub use approvals::{ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, Routes, ToldSurfaces};
 pub use aside::aside;
 pub use beginning::Beginnings;
 pub use blocking::{MAX_RUNNING, MAX_THREADS, MAX_WAITING, blocking};

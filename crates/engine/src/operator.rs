@@ -1,6 +1,6 @@
 //! What the operator decides about hooks without touching their code.
 //!
-//! Per owner: whether it runs at all, its configuration, its time budgets, and whether its hooks may read the
+//! Per owner: whether it runs at all, its configuration, its time budgets, whether what its hooks answer counts, and whether they may read the
 //! conversation and change what the model reads. Per hook: what its failure means. The precedence of
 //! budgets is `timeouts.<point>` > `timeoutMs` > the author's value > the point's default. Operator
 //! values are 1..=600000 ms; the type [`Budget`] admits no others.
@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId, PointId, PointInfo};
+use backstop_hooks::{FailurePolicy, HookId, Json, Mode, OwnerId, PointId, PointInfo};
 
-use crate::hook_options::Origin;
+use crate::hook_options::{HookMode, Origin};
 
 /// A time budget the operator or an author may set: 1 to 600000 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,11 @@ pub struct OwnerSettings {
     pub timeout: Option<Budget>,
     /// The budget of its hooks at one point.
     pub timeouts: BTreeMap<PointId, Budget>,
+    /// Whether what its hooks answer counts. Those that only watch go on watching in shadow, and nothing of what the owner hands over for the
+    /// next turn reaches the model.
+    pub mode: HookMode,
+    /// The same at one point.
+    pub modes: BTreeMap<PointId, HookMode>,
     /// Whether its hooks may read the conversation. Owners that are not built in need `Some(true)`.
     pub allow_conversation_access: Option<bool>,
     /// Whether its hooks may change what the model reads. `Some(false)` forbids it.
@@ -105,10 +110,30 @@ pub(crate) fn stricter(one: FailurePolicy, other: FailurePolicy) -> FailurePolic
     }
 }
 
+impl OwnerSettings {
+    /// Returns whether what the owner hands over for the next turn may reach the model.
+    pub(crate) fn may_inject(&self) -> bool {
+        self.enabled != Some(false) && self.allow_prompt_injection != Some(false) && !self.mode.is_shadow()
+    }
+}
+
 impl OperatorSettings {
     /// Returns what was decided about an owner.
     pub fn owner(&self, owner: &OwnerId) -> Option<&OwnerSettings> {
         self.owners.get(owner)
+    }
+
+    /// Returns whether the answers of an owner's hook at this point count. INVARIANT (a shadow stays one): nothing here makes a hook count
+    /// that was registered in shadow.
+    pub(crate) fn mode(&self, owner: &OwnerId, point: &PointInfo, own: HookMode) -> HookMode {
+        let Some(settings) = self.owner(owner) else { return own };
+        match settings.modes.get(&point.id) {
+            Some(HookMode::Shadow) => HookMode::Shadow,
+            Some(HookMode::Enforce) => own,
+            // What only watches changes nothing as it is.
+            None if settings.mode.is_shadow() && point.mode != Mode::Observe => HookMode::Shadow,
+            None => own,
+        }
     }
 
     pub(crate) fn budget(

@@ -27,7 +27,7 @@ use crate::foreign::Kept;
 use crate::hook_options::{HookMeta, HookMode, HookOptions, Origin, Rewrite, Style};
 use crate::hook_set::HookSet;
 use crate::hosts::Hosts;
-use crate::operator::OperatorSettings;
+use crate::operator::{OperatorSettings, OwnerSettings};
 use crate::redaction::{Seat, SpanRedactor};
 use crate::refusal::RegisterError;
 use crate::seal::Unsealer;
@@ -120,7 +120,7 @@ impl Snapshot {
         let all = with_hooks.chain(self.owners.iter().cloned()).chain([OwnerId::operator()]);
         all.filter(|owner| {
             let said = self.settings.owner(owner);
-            said.is_none_or(|said| said.enabled != Some(false) && said.allow_prompt_injection != Some(false))
+            said.is_none_or(OwnerSettings::may_inject)
         })
         .collect()
     }
@@ -250,7 +250,8 @@ impl Snapshot {
         if options.rewrite.is_some() && info.fields.iter().all(|field| field.latch != Latch::Propose) {
             return Err(RegisterError::NoRewrite { hook: id, point });
         }
-        check_shadow(point, &id, &options)?;
+        let mode = self.settings.mode(&options.owner, info, options.mode);
+        check_shadow(point, &id, mode, options.style)?;
         let settings = self.settings.owner(&options.owner);
         let (budget, budget_source) = self.settings.budget(&options.owner, info, options.timeout);
         let (on_failure, failure_source) =
@@ -270,7 +271,7 @@ impl Snapshot {
             on_failure,
             failure_source,
             rewrite: options.rewrite.unwrap_or_else(|| Rewrite::at(point)),
-            mode: options.mode,
+            mode,
             style: options.style,
             origin: options.origin,
             tools: options.tools,
@@ -415,8 +416,8 @@ impl Snapshot {
 }
 
 /// Refuses a hook in shadow where that means nothing.
-fn check_shadow(point: PointId, hook: &HookId, options: &HookOptions) -> Result<(), RegisterError> {
-    let why = match (options.mode, point.info().mode, options.style) {
+fn check_shadow(point: PointId, hook: &HookId, mode: HookMode, style: Style) -> Result<(), RegisterError> {
+    let why = match (mode, point.info().mode, style) {
         (HookMode::Enforce, ..) => return Ok(()),
         (_, _, Style::Redactor) => "it removes spans while a text grows; let it report them instead",
         (_, Mode::Observe, _) => "hooks there only watch; leave `mode` out",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::{AgentId, Secret};
 use backstop_store::Store;
-use backstop_surfaces::Desk;
+use backstop_surfaces::{Callback, Desk};
 
 pub use backstop_http_client::Proxies;
 
@@ -76,6 +76,8 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Who decides about what services post to surfaces. Without it, nothing is posted here.
     pub surfaces: Option<Arc<Desk>>,
+    /// Servers that programs at the API can have called when a person has decided, by the names that their requests give.
+    pub callbacks: BTreeMap<String, Arc<Callback>>,
     /// What the API says of the configuration. Without it, it says nothing.
     pub configuration: Option<Arc<dyn Configuration>>,
 }
@@ -110,6 +112,7 @@ impl Settings {
             websockets: None,
             proxies: Proxies::default(),
             surfaces: None,
+            callbacks: BTreeMap::new(),
             configuration: None,
         }
     }

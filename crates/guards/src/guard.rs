@@ -1,6 +1,6 @@
 //! The command guard: takes a command and a place, returns a judgement.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +79,23 @@ impl Judgement {
     }
 }
 
+impl Judgement {
+    /// Returns what this one finds and another judgement of the same command, by fewer rules, does not. What can't be decided is the same by
+    /// all rules.
+    pub(crate) fn beyond(self, other: &Self) -> Self {
+        let is_known = |finding: &Finding| {
+            other
+                .findings
+                .iter()
+                .any(|known| (&known.rule_id, &known.what) == (&finding.rule_id, &finding.what))
+        };
+        let findings: Vec<Finding> = self.findings.into_iter().filter(|finding| !is_known(finding)).collect();
+        let standing = findings.iter().filter(|finding| finding.allowed_by.is_none());
+        let verdict = standing.map(|finding| finding.verdict).max().unwrap_or_default();
+        Self { verdict, findings, unknown: Vec::new(), processes: self.processes }
+    }
+}
+
 impl Finding {
     /// The worst first, and what was lifted last.
     fn rank(&self) -> (bool, std::cmp::Reverse<(Verdict, Severity)>) {
@@ -143,6 +160,8 @@ pub struct GuardSettings {
     pub programs: Arc<Programs>,
     /// Exceptions.
     pub allow: Vec<AllowEntry>,
+    /// The rules that are as if they were not there, by id.
+    pub without: BTreeSet<String>,
     /// What to do with the unknown; by default according to the profile.
     pub unknown: Option<UnknownPolicy>,
     /// The time limit for one command. Counted steps bound the work; this is a last resort. When it expires,
@@ -157,6 +176,7 @@ impl Default for GuardSettings {
             rules: RuleSet::built_in(),
             programs: Programs::built_in(),
             allow: Vec::new(),
+            without: BTreeSet::new(),
             unknown: None,
             budget: Duration::from_millis(500),
         }
@@ -255,6 +275,9 @@ impl CommandGuard {
         }
         for hit in hits {
             let Some(rule) = rules.rule(hit.rule) else { continue };
+            if self.settings.without.contains(&rule.id) {
+                continue;
+            }
             let what = describe(&trace, hit.fact, hit.process);
             if let Some(times @ 1..) = said.get_mut(&(hit.rule, what.clone())) {
                 *times -= 1;

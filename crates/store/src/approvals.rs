@@ -31,6 +31,7 @@ mod route;
 mod starts;
 mod state;
 mod substitute;
+mod told;
 pub(crate) mod wait;
 
 use std::time::Duration;
@@ -48,6 +49,7 @@ pub use self::route::{AskedPeople, Escalation, Later, NotAsked, Route, Standing,
 pub use self::starts::{StartedProcess, Starts, TouchedPath};
 pub use self::state::{Allowance, ApprovalRecord, ApprovalState, ApprovalStatus, Reach};
 pub use self::substitute::{EditedFrom, Given, MaskMoved, Substitution, UnfitSubstitute};
+pub use self::told::{TellWhen, ToldLater, ToldOn};
 use crate::{StoreError, Timestamp};
 
 /// The largest request that is asked with, in bytes of JSON: the arguments, what is shown of them, and what hooks say.

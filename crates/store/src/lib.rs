@@ -60,8 +60,8 @@ pub use approvals::{
     CreateApprovalError, EditedFrom, Escalation, FindApprovalError, Given, Identity, KnownBy, Later,
     MAX_APPROVAL_BYTES, MAX_RESULT_BYTES, MAX_WHOLE_BYTES, MAX_WORD_CHARS, MaskMoved, NewApproval, NotAsked,
     OpenApprovals, Overview, People, PersonName, PersonsAnswer, Preview, REFUSALS_SHOWN, Reach,
-    RefusedQuestions, ResolveError, Resolved, Route, Standing, StartedProcess, Starts, Substitution, TooMany,
-    TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
+    RefusedQuestions, ResolveError, Resolved, Route, Standing, StartedProcess, Starts, Substitution,
+    TellWhen, ToldLater, ToldOn, TooMany, TouchedPath, UnfitSubstitute, Vote, WhyNot, preview,
 };
 pub use asked::{APPROVAL_ASKED, APPROVAL_ENDED};
 pub use audit::{

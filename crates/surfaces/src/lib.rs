@@ -22,6 +22,7 @@
 
 mod asking;
 mod backoff;
+mod callback;
 pub mod command;
 mod counts;
 mod desk;
@@ -39,6 +40,7 @@ mod webhook;
 
 pub use asking::Egress;
 pub use backstop_http_client::tls::Trust;
+pub use callback::{Callback, CallbackSettings};
 pub use counts::{Became, Came, Counts};
 pub use desk::{Answered, Desk, Ear, Given, Holder, Running, Stands};
 pub use email::{Email, EmailSettings, Encryption};

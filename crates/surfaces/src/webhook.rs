@@ -81,14 +81,27 @@ impl Webhook {
         let id = format!("msg_{}", id.prefix(32));
         let body =
             json!({ "type": kind, "timestamp": now.to_string(), "data": data }).to_string().into_bytes();
-        let mut headers = Vec::new();
-        for (name, value) in sign(&self.settings.secret, &id, now, &body) {
-            let value = HeaderValue::try_from(value);
-            headers.push((name, value.map_err(|_| SurfaceError::never("an id can't stand in a header"))?));
-        }
-        let answer = self.asker.post(&self.settings.url, headers, body).await?;
-        if answer.status.is_success() { Ok(id) } else { Err(answer.refusal()) }
+        let to = (&self.settings.url, &self.settings.secret);
+        post_signed(&self.asker, to, &id, now, body).await?;
+        Ok(id)
     }
+}
+
+/// Posts a body that is signed with the secret of whoever is told. Redirects are not followed.
+pub(crate) async fn post_signed(
+    asker: &Asker,
+    (url, secret): (&Url, &SigningSecret),
+    id: &str,
+    now: Timestamp,
+    body: Vec<u8>,
+) -> Result<(), SurfaceError> {
+    let mut headers = Vec::new();
+    for (name, value) in sign(secret, id, now, &body) {
+        let value = HeaderValue::try_from(value);
+        headers.push((name, value.map_err(|_| SurfaceError::never("an id can't stand in a header"))?));
+    }
+    let answer = asker.post(url, headers, body).await?;
+    if answer.status.is_success() { Ok(()) } else { Err(answer.refusal()) }
 }
 
 /// Returns the facts of a question. The code is not there: whoever holds it could answer elsewhere.

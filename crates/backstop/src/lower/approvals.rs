@@ -7,7 +7,7 @@ use backstop_config::{
     AnswerWord, ApprovalRoute, ApprovalWhen, AskWhom, AskedSeverity, Barred, ConfigError, Loaded, Name,
     Person, Problem, Spanned, Text,
 };
-use backstop_engine::{ApprovalSettings, Routes, ToolMatcher};
+use backstop_engine::{ApprovalSettings, Routes, ToldSurfaces, ToolMatcher};
 use backstop_guards::limits::Pattern;
 use backstop_hooks::{Decision, Severity, Substitute};
 use backstop_store::{AskingLimits, KnownBy, NewApproval, People, PersonName};
@@ -80,6 +80,10 @@ fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Proble
         AnswerWord::Respond => Some(Substitute::Respond),
         AnswerWord::AllowOnce | AnswerWord::AllowAlways | AnswerWord::Deny => None,
     };
+    let later = |all: &[Spanned<Name>]| {
+        let after = route.escalate.after.as_ref().filter(|_| !all.is_empty())?;
+        Some((after.value.duration(), names(all)))
+    };
     let says = !route.decisions.is_empty();
     let when = When::of(&route.when)?;
     Ok(backstop_engine::ApprovalRoute {
@@ -90,11 +94,11 @@ fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Proble
         },
         bars_requester: route.barred.value == Barred::Requester,
         votes: number(route.votes.value.get()).unwrap_or(NonZeroU32::MAX),
-        escalate: route
-            .escalate
-            .after
-            .as_ref()
-            .map(|after| (after.value.duration(), names(&route.escalate.to))),
+        escalate: later(&route.escalate.to),
+        told: route.surfaces.as_ref().map(|surfaces| ToldSurfaces {
+            first: names(&surfaces.value),
+            later: later(&route.escalate.surfaces),
+        }),
         decisions: says.then(|| route.decisions.iter().filter_map(decision).collect()),
         substitutes: says.then(|| route.decisions.iter().filter_map(substitute).collect()),
     })

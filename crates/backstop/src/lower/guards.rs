@@ -12,13 +12,14 @@ use backstop_config::{
 };
 use backstop_engine::Snapshot;
 use backstop_guards::hooks::{
-    COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, SECURITY_AUDIT_ID,
-    SecurityAudit, mask_for_people, register_command_safety_in, register_security_audit_in,
+    COMMAND_SAFETY_ID, CommandSafety as CommandHooks, FilePatterns, REDACTOR_ID, RulesInShadow,
+    SECURITY_AUDIT_ID, SecurityAudit, mask_for_people, register_command_safety_in, register_rules_in_shadow,
+    register_security_audit_in,
 };
 use backstop_guards::programs::{Programs, programs_of, read_programs};
 use backstop_guards::{
-    AllowEntry, CommandGuard, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet,
-    UNKNOWN_READER, UNSEEN_INPUT, UnknownPolicy, read_pack, rules_of,
+    AllowEntry, GuardSettings, PathGuard, Profile as GuardProfile, Rule, RuleSet, UNKNOWN_READER,
+    UNSEEN_INPUT, UnknownPolicy, read_pack, rules_of,
 };
 use backstop_hooks::OwnerId;
 
@@ -36,11 +37,20 @@ pub(super) fn register(loaded: &Loaded, home: Option<&str>, snapshot: &mut Snaps
     let mut problems = Vec::new();
     let commands = &loaded.config.guards.command_safety;
     if commands.enabled.value && is_on(snapshot, COMMAND_SAFETY_ID) {
-        match command_guard(loaded, commands) {
-            Ok(guard) => {
-                let hooks = CommandHooks::new(guard, home).reading_files();
+        match command_settings(loaded, commands) {
+            Ok(settings) => {
+                let make = |guard| CommandHooks::new(guard, home).reading_files();
+                let (counting, shadow) = RulesInShadow::split(settings, make);
                 let mode = mode(commands.mode.value);
-                let stands = register_command_safety_in(snapshot, &hooks, mode);
+                let stands = match shadow {
+                    None => register_command_safety_in(snapshot, &counting, mode),
+                    // All of it is in shadow.
+                    Some(rules) if mode.is_shadow() => {
+                        register_command_safety_in(snapshot, &rules.whole(), mode)
+                    }
+                    Some(rules) => register_command_safety_in(snapshot, &counting, mode)
+                        .and_then(|()| register_rules_in_shadow(snapshot, &rules)),
+                };
                 problems.extend(stands.err().map(|error| builtin(&error)));
             }
             Err(found) => problems.extend(found),
@@ -79,7 +89,7 @@ pub(super) fn builtin(error: &impl ToString) -> Problem {
 
 // ==== commands ====
 
-fn command_guard(loaded: &Loaded, section: &CommandSafety) -> Result<CommandGuard, Vec<Problem>> {
+fn command_settings(loaded: &Loaded, section: &CommandSafety) -> Result<GuardSettings, Vec<Problem>> {
     let profile = profile(section.profile.value);
     let unknown = match section.unknown.value {
         // The default is to do what the profile is about.
@@ -92,15 +102,40 @@ fn command_guard(loaded: &Loaded, section: &CommandSafety) -> Result<CommandGuar
     };
     let programs = programs(loaded, &section.programs)?;
     let rules = rules(loaded, &section.packs, &programs)?;
-    let (allow, problems): (Vec<_>, Vec<_>) =
-        section.allow.iter().map(|entry| allow_entry(entry, &rules)).partition(Result::is_ok);
-    if problems.is_empty() {
-        let allow = allow.into_iter().filter_map(Result::ok).collect();
-        let settings = GuardSettings { profile, rules, programs, allow, unknown, ..GuardSettings::default() };
-        Ok(CommandGuard::new(settings))
-    } else {
-        Err(problems.into_iter().filter_map(Result::err).collect())
+    let mut problems = Vec::new();
+    let mut take = |entry: Result<AllowEntry, Problem>| entry.map_err(|problem| problems.push(problem)).ok();
+    let allow = section.allow.iter().filter_map(|entry| take(allow_entry(entry, &rules))).collect();
+    let in_shadow = section.shadow.iter().filter_map(|rule| rule_in_shadow(rule, &rules).err());
+    problems.extend(in_shadow);
+    let without = section.shadow.iter().map(|rule| rule.value.as_str().to_owned()).collect();
+    match problems.is_empty() {
+        true => Ok(GuardSettings {
+            profile,
+            rules,
+            programs,
+            allow,
+            without,
+            unknown,
+            ..GuardSettings::default()
+        }),
+        false => Err(problems),
     }
+}
+
+/// A rule that does not exist would be tried in vain, and what is no rule of a pack can't be taken out of the guard.
+fn rule_in_shadow(rule: &Spanned<backstop_config::Name>, rules: &RuleSet) -> Result<(), Problem> {
+    let name = rule.value.as_str();
+    if rules.rules().any(|known| known.id == name) {
+        return Ok(());
+    }
+    let message = format!("no rule of the command guard is called `{name}`, so it can't be in shadow");
+    let hint = match name {
+        "*" => "`guards.command_safety.mode: shadow` is for the guard as a whole",
+        _ => {
+            "`backstop explain` names the rules of packs; what the guard asks about without one stays as it is"
+        }
+    };
+    Err(Problem::new(ProblemKind::UnknownName, rule.at.clone(), message).with_hint(hint))
 }
 
 fn profile(profile: Profile) -> GuardProfile {

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use backstop_config::{
     ConfigError, HookSlot, Loaded, Outside, Place, PlacedHook, Problem, ProblemKind, Spanned, ToolPattern,
 };
-use backstop_engine::{Hosts, OperatorSettings, Snapshot, ToolMatcher};
+use backstop_engine::{HookMeta, Hosts, OperatorSettings, Snapshot, ToolMatcher};
 use backstop_guards::hooks::{COMMAND_SAFETY_ID, SECURITY_AUDIT_ID};
 use backstop_hooks::PointId;
 use backstop_store::Store;
@@ -92,7 +92,7 @@ fn snapshot_with(
 ) -> Result<Lowered, ConfigError> {
     let mut snapshot = Snapshot::empty(settings).hosted_by(hosts);
     snapshot.add_tools(types.names().tools.iter().map(String::as_str));
-    let mut problems = Vec::new();
+    let mut problems = operator::problems(loaded);
     problems.extend(guards::register(loaded, host.home, &mut snapshot));
     problems.extend(limits::register(loaded, host.store, host.answers, &mut snapshot));
     let verdicts = verdicts::register(loaded, types.factories(), &mut snapshot, &mut problems);
@@ -160,7 +160,7 @@ pub(crate) fn check_ids(loaded: &Loaded, snapshot: &Snapshot, plugins: &Others) 
 }
 
 /// Refuses hooks in shadow that nobody would ask: a host need not fire a point for a hook that is no gate there. Hooks that the
-/// configuration does not name are not its to refuse.
+/// configuration does not name are not its to refuse; nor are those of a plugin that is in shadow as a whole, wherever it has hooks.
 pub(crate) fn check_shadows(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), ConfigError> {
     let guards = &loaded.config.guards;
     let of_guards = [
@@ -171,13 +171,18 @@ pub(crate) fn check_shadows(loaded: &Loaded, snapshot: &Snapshot) -> Result<(), 
     let chained = hooks.chained().map(|hook| (hook.id, hook.entry.mode.as_ref().map(|mode| &mode.at)));
     let placed = hooks.placed().map(|hook| (hook.id, hook.entry.mode.as_ref().map(|mode| &mode.at)));
     let written: Vec<(String, Option<&Place>)> = of_guards.into_iter().chain(chained).chain(placed).collect();
+    let of_plugin = |meta: &HookMeta| {
+        let entry = loaded.config.plugins.entries.get(meta.owner.as_str())?;
+        entry.hooks.modes.get(meta.point.name())?.at.as_ref()
+    };
     let refused = snapshot.lonely_shadows().filter_map(|meta| {
         // Of a program with several hooks at a point, each has the id of its entry and a name of its own.
         let is_its = |id: &str| {
             let rest = meta.id.as_str().strip_prefix(id);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let at = written.iter().find(|(id, _)| is_its(id)).and_then(|(_, at)| *at)?;
+        let at = written.iter().find(|(id, _)| is_its(id)).and_then(|(_, at)| *at);
+        let at = at.or_else(|| of_plugin(&meta))?;
         let message = format!(
             "the hook `{}` is in shadow, and no hook that counts stands at `{}`",
             meta.id, meta.point

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use backstop_config::{HookMode as Mode, Loaded, Millis, PluginEntry, Setting};
+use backstop_config::{HookMode as Mode, Loaded, Millis, PluginEntry, Problem, ProblemKind, Setting};
 use backstop_engine::{Budget, HookMode, OperatorSettings, OwnerSettings};
-use backstop_hooks::{FailurePolicy, HookId, Json, OwnerId};
+use backstop_hooks::{FailurePolicy, HookId, Json, Mode as PointMode, OwnerId};
 
 pub(super) fn settings(loaded: &Loaded) -> OperatorSettings {
     let config = &loaded.config;
@@ -32,10 +32,40 @@ fn owner_settings(entry: &PluginEntry) -> OwnerSettings {
             .iter()
             .filter_map(|(point, timeout)| Some((point.value, budget(timeout.value)?)))
             .collect(),
+        mode: mode(entry.hooks.mode.value),
+        modes: entry.hooks.modes.iter().map(|(point, written)| (point.value, mode(written.value))).collect(),
         allow_conversation_access: said(&entry.hooks.allow_conversation_access),
         allow_prompt_injection: said(&entry.hooks.allow_prompt_injection),
         allow_trusted_tool_policy: entry.hooks.allow_trusted_tool_policy.value,
     }
+}
+
+/// Says where `plugins.entries` puts something into shadow that can't be: what only watches, and what has a mode of its own.
+pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (id, entry) in loaded.config.plugins.entries.iter() {
+        let name = id.value.as_str();
+        let is_shadow = |setting: &&Setting<Mode>| setting.value == Mode::Shadow;
+        let modes = || entry.hooks.modes.iter();
+        let mut all = Some(&entry.hooks.mode).into_iter().chain(modes().map(|(_, mode)| mode));
+        if OwnerId::new(name).is_builtin()
+            && let Some(mode) = all.find(is_shadow)
+        {
+            let at = mode.at.as_ref().unwrap_or(&id.at);
+            let message = format!("`{name}` can't be put into shadow here");
+            let hint = "the guards have a key of their own: `guards.command_safety.mode`, `guards.sensitive_files.mode`, and `report` for what is looked for in texts";
+            problems.push(Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint));
+            continue;
+        }
+        let only_watches =
+            modes().filter(|(point, mode)| is_shadow(mode) && point.value.info().mode == PointMode::Observe);
+        problems.extend(only_watches.map(|(point, mode)| {
+            let at = mode.at.as_ref().unwrap_or(&point.at);
+            let message = format!("hooks at `{}` only watch, so they can't be in shadow", point.value);
+            Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint("leave the point out")
+        }));
+    }
+    problems
 }
 
 /// What the operator wrote; nothing where only the default stands, because built-in hooks have another.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, PluginEntry, PluginRuntime};
+use backstop_config::{ConfigError, HookMode, Loaded, PluginEntry, PluginRuntime};
 use backstop_hooks::tool_name::known_tools;
 use backstop_hooks::{Json, OwnerId, PointId, ToolName};
 use backstop_plugins::manifest::{Manifest, PluginId};
@@ -134,8 +134,11 @@ async fn load_at(
         ("HOME", Some(home)) => Some(home.clone()),
         (name, _) => std::env::var(name).ok(),
     };
+    let is_shadow = |entry: &PluginEntry| entry.hooks.mode.value == HookMode::Shadow;
+    // INVARIANT (a shadow changes nothing): nor does it put anything into the next turn.
+    let may_inject = |entry: &PluginEntry| entry.hooks.allow_prompt_injection.value && !is_shadow(entry);
     let may_inject: BTreeMap<String, bool> = (loaded.config.plugins.entries.iter())
-        .map(|(id, entry)| (id.value.as_str().to_owned(), entry.hooks.allow_prompt_injection.value))
+        .map(|(id, entry)| (id.value.as_str().to_owned(), may_inject(entry)))
         .collect();
     let may = move |owner: &OwnerId| may_inject.get(owner.as_str()).copied().unwrap_or(true);
     let services: Arc<dyn Services> =

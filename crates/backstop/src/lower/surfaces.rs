@@ -1,20 +1,21 @@
 //! `approvals.surfaces` as surfaces.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop_config::{
-    EmailSurface, Loaded, MailEncryption, Name, NtfySurface, QuietUnless, Secret as ConfigSecret,
-    SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WEB_PUSH, WebPushSurface, WebhookSurface,
+    ApiCallback, EmailSurface, Loaded, MailEncryption, Name, NtfySurface, QuietUnless,
+    Secret as ConfigSecret, SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WEB_PUSH,
+    WebPushSurface, WebhookSurface,
 };
 use backstop_gateway::Proxies;
 use backstop_hooks::{Secret, Severity};
 use backstop_surfaces::signature::SigningSecret;
 use backstop_surfaces::{
-    Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, Pace, QuietHours, SLACK_API, Slack,
-    SlackAnswers, SlackSettings, Surface, SurfaceName, TELEGRAM_API, Telegram, Trust, WebPush,
-    WebPushSettings, Webhook, WebhookSettings,
+    Callback, CallbackSettings, Ceiling, Egress, Email, EmailSettings, Encryption, Ntfy, Pace, QuietHours,
+    SLACK_API, Slack, SlackAnswers, SlackSettings, Surface, SurfaceName, TELEGRAM_API, Telegram, Trust,
+    WebPush, WebPushSettings, Webhook, WebhookSettings,
 };
 use jiff::tz::TimeZone;
 use url::Url;
@@ -30,7 +31,7 @@ const APP_TOKEN: &str = "xapp-";
 
 /// Why a surface can't be used. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`approvals.surfaces.{key}` can't be used: {why}")]
+#[error("`{key}` can't be used: {why}")]
 pub struct SurfaceConfigError {
     key: String,
     why: String,
@@ -45,6 +46,8 @@ pub struct Surfaces {
     pub console: Option<Url>,
     /// When nobody is told of new questions.
     pub quiet: Option<QuietHours>,
+    /// Servers that programs at the API can have called, by name.
+    pub callbacks: BTreeMap<String, Arc<Callback>>,
 }
 
 /// A surface, or why it can't be used.
@@ -62,15 +65,73 @@ pub fn surfaces(
     let each = each_surface(loaded, environment).into_iter().map(|(_, made)| made);
     let all = each.collect::<Result<Vec<_>, _>>()?;
     let console = &loaded.config.approvals.surfaces.console;
-    let unusable = |_| SurfaceConfigError { key: "console".to_owned(), why: "it is no address".to_owned() };
+    let unusable = |_| unusable("console", "it is no address");
     let console = console.as_ref().map(|console| Url::parse(console.value.expose()).map_err(unusable));
     let quiet = quiet(&loaded.config.approvals.surfaces.quiet_hours)?;
-    Ok(Surfaces { all, console: console.transpose()?, quiet })
+    let callbacks = callbacks(loaded, environment)?;
+    Ok(Surfaces { all, console: console.transpose()?, quiet, callbacks })
+}
+
+fn unusable(key: &str, why: impl Into<String>) -> SurfaceConfigError {
+    SurfaceConfigError { key: format!("approvals.surfaces.{key}"), why: why.into() }
+}
+
+/// Returns the servers that programs at the API can have called. INVARIANT (what is sent answers nothing): nobody who reads what one of them is
+/// sent, or can sign as if we did, can answer on a surface.
+fn callbacks(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<BTreeMap<String, Arc<Callback>>, SurfaceConfigError> {
+    let egress = Egress::Any(Proxies::of(environment));
+    let answers = answer_secrets(loaded)?;
+    let one = |name: &Spanned<Name>, callback: &ApiCallback| {
+        let name = name.value.as_str().to_owned();
+        let wrong = |why: String| SurfaceConfigError { key: format!("gateway.api.callbacks.{name}"), why };
+        let text = secret(loaded, callback.secret.as_ref(), callback.secret_file.as_ref()).map_err(&wrong)?;
+        let text = text.ok_or_else(|| wrong("there is no `secret`".to_owned()))?;
+        let secret = SigningSecret::read(text.expose()).ok_or_else(|| wrong(too_short("secret")))?;
+        if let Some((surface, _)) = answers.iter().find(|(_, answer)| answer.is_same(&secret)) {
+            return Err(wrong(format!(
+                "its `secret` is one by which `approvals.surfaces.{surface}` knows answers, so whoever is called could answer\nhint: give each a secret of its own"
+            )));
+        }
+        let url =
+            Url::parse(callback.url.value.expose()).map_err(|_| wrong("`url` is no address".to_owned()))?;
+        let egress = if callback.allow_private.value { egress.clone() } else { Egress::Public };
+        let agents = callback
+            .agents
+            .as_ref()
+            .map(|agents| agents.value.iter().map(|agent| agent.value.as_str().to_owned()).collect());
+        let settings = CallbackSettings { name: name.clone(), url, secret, agents, egress };
+        Ok((name, Arc::new(Callback::new(settings))))
+    };
+    loaded.config.gateway.api.callbacks.iter().map(|(name, callback)| one(name, callback)).collect()
+}
+
+/// Returns the secrets by which answers are known, with the surfaces whose they are.
+fn answer_secrets(loaded: &Loaded) -> Result<Vec<(String, SigningSecret)>, SurfaceConfigError> {
+    let config = &loaded.config.approvals.surfaces;
+    let slack = config.slack.iter().map(|(name, app)| {
+        (format!("slack.{}", name.value.as_str()), &app.signing_secret, &app.signing_secret_file)
+    });
+    let webhook = config.webhook.iter().map(|(name, webhook)| {
+        (format!("webhook.{}", name.value.as_str()), &webhook.answer_secret, &webhook.answer_secret_file)
+    });
+    let mut all = Vec::new();
+    for (key, text, file) in slack.chain(webhook) {
+        let read = secret(loaded, text.as_ref(), file.as_ref()).map_err(|why| unusable(&key, why))?;
+        all.extend(read.and_then(|read| SigningSecret::read(read.expose())).map(|secret| (key, secret)));
+    }
+    Ok(all)
+}
+
+fn too_short(key: &str) -> String {
+    format!("`{key}` is too short, or no base64 behind `whsec_`: at least 24 bytes are wanted")
 }
 
 fn quiet(config: &backstop_config::QuietHours) -> Result<Option<QuietHours>, SurfaceConfigError> {
     let (Some(from), Some(to)) = (&config.from, &config.to) else { return Ok(None) };
-    let wrong = |why: &str| SurfaceConfigError { key: "quiet_hours".to_owned(), why: why.to_owned() };
+    let wrong = |why: &str| unusable("quiet_hours", why);
     let zone = match &config.zone {
         Some(zone) => zone.value.0.clone(),
         None => TimeZone::try_system()
@@ -138,7 +199,7 @@ fn web_push(
     egress: &Egress,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> MadeSurface {
-    let wrong = |why: String| SurfaceConfigError { key: "web_push".to_owned(), why };
+    let wrong = |why: String| unusable("web_push", why);
     let key = secret(loaded, push.key.as_ref(), push.key_file.as_ref()).map_err(wrong)?;
     let folder = web_push_folder(loaded, environment).map_err(|error| wrong(error.to_string()))?;
     let console = loaded.config.approvals.surfaces.console.as_ref();
@@ -283,7 +344,8 @@ impl Signing<'_> {
     }
 }
 
-/// Returns the files that hold secrets of surfaces. Whoever read one could answer in its name, or give people questions of their own.
+/// Returns the files that hold secrets of surfaces and callbacks. Whoever read one could answer in its name, or give people questions, and programs
+/// decisions, of their own.
 pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
     let config = &loaded.config.approvals.surfaces;
     let telegram = config.telegram.iter().map(|(_, bot)| &bot.token_file);
@@ -296,11 +358,13 @@ pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
     let webhook =
         config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret_file, &webhook.answer_secret_file]);
     let push = std::iter::once(&config.web_push.key_file);
-    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).flatten();
+    let called = loaded.config.gateway.api.callbacks.iter().map(|(_, callback)| &callback.secret_file);
+    let all =
+        telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).chain(called).flatten();
     all.map(|file| from_operator(loaded, file.value.expose())).collect()
 }
 
-/// Returns the variables of the environment that hold secrets of surfaces.
+/// Returns the variables of the environment that hold secrets of surfaces and callbacks.
 pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
     let config = &loaded.config.approvals.surfaces;
     let telegram = config.telegram.iter().map(|(_, bot)| &bot.token);
@@ -309,7 +373,9 @@ pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
     let email = config.email.iter().map(|(_, mail)| &mail.password);
     let webhook = config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret, &webhook.answer_secret]);
     let push = std::iter::once(&config.web_push.key);
-    let all = telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).flatten();
+    let called = loaded.config.gateway.api.callbacks.iter().map(|(_, callback)| &callback.secret);
+    let all =
+        telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).chain(called).flatten();
     all.flat_map(|secret| secret.value.variables()).cloned().collect()
 }
 
@@ -357,7 +423,7 @@ impl Of<'_> {
     }
 
     fn wrong(&self, why: impl Into<String>) -> SurfaceConfigError {
-        SurfaceConfigError { key: self.key(), why: why.into() }
+        unusable(&self.key(), why)
     }
 
     fn name(&self) -> Result<SurfaceName, SurfaceConfigError> {
@@ -388,11 +454,7 @@ impl Of<'_> {
 
     fn signing(&self, key: &str, secret: &Secret) -> Result<SigningSecret, SurfaceConfigError> {
         let read = SigningSecret::read(secret.expose());
-        read.ok_or_else(|| {
-            self.wrong(format!(
-                "`{key}` is too short, or no base64 behind `whsec_`: at least 24 bytes are wanted"
-            ))
-        })
+        read.ok_or_else(|| self.wrong(too_short(key)))
     }
 }
 
@@ -464,6 +526,35 @@ mod tests {
             assert!(error.contains("`slack.ops` (backstop.yaml:4:7)"), "{error}");
             assert!(!error.contains("0123456789"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_callback_is_signed_with_no_secret_by_which_answers_are_known() {
+        let told = |signing: &str| {
+            let slack = "{token: x, app_id: A0123, channels: [C0123], signing_secret: '${A}'}";
+            let webhook = "{url: 'https://bell.example.com', secret: '${B}', answer_secret: '${C}'}";
+            let text = format!(
+                "approvals:\n  surfaces:\n    slack:\n      ops: {slack}\n    webhook:\n      bell: {webhook}\ngateway: {{api: {{callbacks: {{ci: {{url: 'https://ci.example.com', secret: '{signing}'}}}}}}}}\n"
+            );
+            let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+            let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
+            let variables = surface_variables(&loaded);
+            surfaces(&loaded, &environment)
+                .map(|told| (told.callbacks.into_keys().collect::<Vec<_>>(), variables.len()))
+                .map_err(|error| error.to_string())
+        };
+        // What the surface is sent with answers nothing.
+        for signing in ["${D}", "${B}"] {
+            let told = told(signing).unwrap();
+            assert_eq!(told, (vec!["ci".to_owned()], if signing == "${D}" { 4 } else { 3 }));
+        }
+        for (signing, surface) in [("${A}", "slack.ops"), ("${C}", "webhook.bell")] {
+            let error = told(signing).unwrap_err();
+            assert!(error.contains("`gateway.api.callbacks.ci` can't be used"), "{error}");
+            assert!(error.contains(&format!("`approvals.surfaces.{surface}`")), "{error}");
+            assert!(!error.contains("0123456789"), "{error}");
+        }
+        assert!(told("short").unwrap_err().contains("is too short"));
     }
 
     #[test]

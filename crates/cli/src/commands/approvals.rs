@@ -228,6 +228,9 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
     if let Some(standing) = standing(record, people, now) {
         text.push_str(&format!("  votes: {standing}\n"));
     }
+    if let Some(told) = request.route.as_ref().and_then(|route| route.told.as_ref()) {
+        text.push_str(&format!("  told on: {}\n", one_line(&told.in_words(), 600)));
+    }
     text
 }
 

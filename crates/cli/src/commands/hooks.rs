@@ -29,11 +29,15 @@ struct At {
     /// The hosts that fire the point, by name.
     hosts: Vec<&'static str>,
     hooks: Vec<Arc<HookMeta>>,
+    /// Those in shadow beside which none counts.
+    #[serde(skip)]
+    lonely: Vec<Arc<HookMeta>>,
 }
 
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     let backstop = surroundings.judge().await?;
     let hooks = backstop.engine().registry().list();
+    let lonely: Vec<Arc<HookMeta>> = backstop.engine().registry().snapshot().lonely_shadows().collect();
     let hosts = backstop::all_hosts();
     let chosen = |point: &&PointId| settings.point.is_none_or(|only| only == **point);
     let points: Vec<At> = PointId::ALL
@@ -43,6 +47,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             point: point.info(),
             hosts: hosts.iter().filter(|host| host.does_fire(*point)).map(HostProfile::name).collect(),
             hooks: hooks.iter().filter(|meta| meta.point == *point).cloned().collect(),
+            lonely: lonely.iter().filter(|meta| meta.point == *point).cloned().collect(),
         })
         .filter(|at| settings.all || settings.point.is_some() || !at.hooks.is_empty())
         .collect();
@@ -88,7 +93,13 @@ impl At {
         let mut rows = vec![heads.map(str::to_owned).to_vec()];
         rows.extend(self.hooks.iter().map(|meta| row(meta)));
         let rows: String = table(&rows).lines().map(|line| format!("  {line}\n")).collect();
-        let hints: String = self.hooks.iter().flat_map(|meta| hints(meta)).collect();
+        let lonely = self.lonely.iter().map(|meta| {
+            let id = plain(meta.id.as_str());
+            format!(
+                "  hint: {id}: it is in shadow, and beside it no hook counts, so a host need not ask it\n"
+            )
+        });
+        let hints: String = self.hooks.iter().flat_map(|meta| hints(meta)).chain(lonely).collect();
         format!("{heading} {}\n{fired}{rows}{hints}", paint.with(Style::Faint, format!("({about})")))
     }
 }

@@ -1,6 +1,6 @@
 //! What a doctor says about one thing that it looked at.
 
-use backstop::config::{Guards, HookMode};
+use backstop::config::{Config, HookMode};
 use serde::Serialize;
 
 use super::{Output, Style, plain};
@@ -30,20 +30,45 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// A warning for each guard that is in shadow: it is among the hooks, and nothing is stopped by it.
-    pub(crate) fn guards_in_shadow(guards: &Guards) -> impl Iterator<Item = Self> {
-        let Guards { command_safety, sensitive_files, .. } = guards;
-        let commands = ("command_safety", command_safety.enabled.value, command_safety.mode.value);
-        let files = ("sensitive_files", sensitive_files.enabled.value, sensitive_files.mode.value);
-        let shadows =
-            [commands, files].into_iter().filter(|(_, enabled, mode)| *enabled && *mode == HookMode::Shadow);
-        shadows.map(|(key, ..)| Self {
+    /// A warning for each guard that is in shadow, for its rules that are, and for each plugin whose hooks are: they are among the hooks, and
+    /// nothing is stopped by them.
+    pub(crate) fn in_shadow(config: &Config) -> Vec<Self> {
+        let (commands, files) = (&config.guards.command_safety, &config.guards.sensitive_files);
+        let warning = |what: String, key: String| Self {
             grade: Grade::Warning,
-            text: format!("the guard `guards.{key}` is in shadow: it stops nothing, and asks nobody"),
-            hint: Some(format!(
-                "`backstop log --would any` lists what it would have done; with `guards.{key}.mode: enforce` it counts"
-            )),
-        })
+            text: format!("{what} is in shadow: it stops nothing, and asks nobody"),
+            hint: Some(format!("`backstop log --would any` lists what it would have done; {key} it counts")),
+        };
+        let is_shadow = |mode: HookMode| mode == HookMode::Shadow;
+        let guards = [
+            ("command_safety", commands.enabled.value, commands.mode.value),
+            ("sensitive_files", files.enabled.value, files.mode.value),
+        ];
+        let guards = guards.into_iter().filter(|(_, enabled, mode)| *enabled && is_shadow(*mode));
+        let mut all: Vec<Self> = guards
+            .map(|(key, ..)| {
+                warning(format!("the guard `guards.{key}`"), format!("with `guards.{key}.mode: enforce`"))
+            })
+            .collect();
+        if commands.enabled.value && !is_shadow(commands.mode.value) {
+            all.extend(commands.shadow.iter().map(|rule| {
+                let what = format!("the rule `{}` of `guards.command_safety`", rule.value.as_str());
+                warning(what, "left out of `guards.command_safety.shadow`".to_owned())
+            }));
+        }
+        for (id, entry) in config.plugins.entries.iter() {
+            let is_on = entry.enabled.as_ref().is_none_or(|enabled| enabled.value);
+            let (name, hooks) = (id.value.as_str(), &entry.hooks);
+            let whole = is_shadow(hooks.mode.value);
+            let points = hooks.modes.iter().filter(|(_, mode)| is_shadow(mode.value));
+            let points: Vec<&str> = points.map(|(point, _)| point.value.name()).collect();
+            if is_on && (whole || !points.is_empty()) {
+                let at = if whole { String::new() } else { format!(" at `{}`", points.join("`, `")) };
+                let key = format!("with `enforce` in `plugins.entries.{name}.hooks`");
+                all.push(warning(format!("what hooks of the plugin `{name}` say{at}"), key));
+            }
+        }
+        all
     }
 
     /// The lines that people read, below the title of what they are about.

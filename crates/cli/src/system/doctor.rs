@@ -137,7 +137,7 @@ fn configuration(checks: &mut Checks, surroundings: &Surroundings) {
         }
         Ok(operators) => {
             checks.good(None, "the operator's configuration can be used");
-            let shadows = Check::guards_in_shadow(&operators.loaded.config.guards);
+            let shadows = Check::in_shadow(&operators.loaded.config).into_iter();
             checks.0.extend(shadows.map(|check| About { client: None, check }));
         }
         Err(error) => checks.failed(None, error.to_string(), format!("edit `{CONFIGURATION}/backstop.yaml`")),

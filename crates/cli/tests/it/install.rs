@@ -204,6 +204,10 @@ fn the_doctor_warns_of_guards_in_shadow() {
     user.configure("guards: {command_safety: {mode: shadow}, sensitive_files: {mode: shadow}}\n");
     user.run(&["config", "pin"]).succeeded();
     assert_eq!(in_shadow(&user).len(), 2);
+    user.configure("guards: {command_safety: {shadow: [git.force-push]}}\n");
+    user.run(&["config", "pin"]).succeeded();
+    let told = "warning: the rule `git.force-push` of `guards.command_safety` is in shadow: it stops nothing, and asks nobody";
+    assert_eq!(in_shadow(&user), [told]);
 }
 
 #[test]

@@ -63,6 +63,9 @@ item! {
         votes ("votes"): Setting<Whole<1, 100>> = Whole::clamped(1), OperatorOnly;
         /// Who may answer as well, once nobody has for some time.
         escalate ("escalate"): Escalate, OperatorOnly;
+        /// The surfaces that are told of these questions, by name. Without it, all are; with an empty list, none is, and people find the questions
+        /// on the console and the command line. It says nothing of who may answer.
+        surfaces ("surfaces"): Option<Spanned<Vec<Spanned<Name>>>>, OperatorOnly;
         /// What may be answered, of what the hooks that ask offer and whoever asks can take. Without it, all of that. Where several must
         /// allow a call, nobody can allow it from now on, change it, or give its result.
         decisions ("decisions"): Vec<Spanned<AnswerWord>>, OperatorOnly;
@@ -87,12 +90,14 @@ section! {
 }
 
 section! {
-    /// Who may answer as well, once nobody has for some time.
+    /// Who may answer as well, and which other surfaces are told, once nobody has answered for some time.
     pub struct Escalate {
         /// After so many milliseconds.
         after ("afterMs"): Option<Spanned<Millis>>, OperatorOnly;
         /// The people and groups.
         to ("to"): Vec<Spanned<Name>>, OperatorOnly;
+        /// The surfaces that are told then, by name, besides `surfaces` of the route.
+        surfaces ("surfaces"): Vec<Spanned<Name>>, OperatorOnly;
     }
 }
 
@@ -187,12 +192,17 @@ impl ApprovalRoute {
             let says_more = self.votes.at.is_some()
                 || self.barred.at.is_some()
                 || self.escalate != Escalate::default()
+                || self.surfaces.is_some()
                 || !self.decisions.is_empty();
             says_more.then(|| {
                 (at, "where nobody may answer, `ask: none` and `when` say all that counts".to_owned())
             })
-        } else if self.escalate.after.is_some() == self.escalate.to.is_empty() {
-            Some((at, "`escalate` needs `afterMs` and `to`: when, and to whom".to_owned()))
+        } else if self.escalate.after.is_some() == self.escalate.is_to_nobody() {
+            let message = "`escalate` needs `afterMs`, and `to` or `surfaces`: when, and to whom or where";
+            Some((at, message.to_owned()))
+        } else if let (None, Some(first)) = (&self.surfaces, self.escalate.surfaces.first()) {
+            let message = "all surfaces are told from the beginning: `escalate.surfaces` needs `surfaces` beside `ask`, with those that are told first";
+            Some((&first.at, message.to_owned()))
         } else if let (2.., Some(ones)) = (self.votes.value.get(), ones) {
             let why = match ones.value {
                 AnswerWord::Edit => "what several must allow nobody can change: leave `edit` out",
@@ -224,6 +234,18 @@ impl ApprovalRoute {
         };
         asked.iter().chain(&self.escalate.to)
     }
+
+    /// Returns the surfaces that it names, now or later.
+    fn told(&self) -> impl Iterator<Item = &Spanned<Name>> {
+        let first = self.surfaces.iter().flat_map(|surfaces| &surfaces.value);
+        first.chain(&self.escalate.surfaces)
+    }
+}
+
+impl Escalate {
+    const fn is_to_nobody(&self) -> bool {
+        self.to.is_empty() && self.surfaces.is_empty()
+    }
 }
 
 impl Answering {
@@ -248,9 +270,11 @@ impl Answering {
         let groups = self.groups.iter().map(|(name, _)| name.value.as_str());
         let known: Vec<&str> =
             self.people.iter().map(|(name, _)| name.value.as_str()).chain(groups).collect();
+        let surfaces: Vec<&str> = self.surfaces.told().collect();
         let mut behind: Option<usize> = None;
         for (index, route) in self.routes.iter().enumerate() {
             route.names().for_each(|name| unknown(name, &known, "people and groups", cx));
+            route.told().for_each(|name| unknown(name, &surfaces, "surfaces", cx));
             let meant = self.meant_by(route);
             let (needed, at) = (route.votes.value.get(), &route.ask.at);
             if route.ask.value != AskWhom::None && meant < needed {

@@ -13,6 +13,7 @@ use crate::text::{Secret, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
+use super::api::GatewayApi;
 use super::callers::{GatewayAgent, GatewayQuotas, GatewayUser};
 use super::console::GatewayConsole;
 use super::identity::GatewayIdentity;
@@ -42,6 +43,8 @@ section! {
         operators ("operators"): GatewayOperators, OperatorOnly;
         /// Where people open the console, and how they sign in there besides by tokens.
         console ("console"): GatewayConsole, OperatorOnly;
+        /// The decision API.
+        api ("api"): GatewayApi, OperatorOnly;
         /// Whose audit trails it is a witness for, so that cutting one off or writing it anew shows.
         witness ("witness"): GatewayWitness, OperatorOnly;
         /// Which providers are asked, in this order, unless a route says otherwise.
@@ -318,6 +321,7 @@ impl Gateway {
     /// Checks that every provider that is named exists, and that a certificate has its key.
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
         self.tls.check(cx);
+        self.api.check(cx);
         self.identity.check(&self.agents, cx);
         self.console.check(&self.hosts, cx);
         callers::check(&self.agents, &self.users, cx);

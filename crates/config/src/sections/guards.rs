@@ -39,6 +39,8 @@ section! {
         unknown ("unknown"): Setting<Unknown> = Unknown::Ask, Raise;
         /// Exceptions, each with its reason.
         allow ("allow"): Vec<AllowCommand>, OperatorOnly;
+        /// Rules in shadow, by id: the guard judges as if they were not there, and the receipt says what they would have done.
+        shadow ("shadow"): Vec<Spanned<Name>>, OperatorOnly;
         /// Further rules: paths of rule packs, or rules written in place.
         packs ("packs"): Vec<Pack>, OperatorOnly;
         /// Further programs: paths of catalogues, or entries written in place.

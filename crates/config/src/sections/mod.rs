@@ -1,6 +1,7 @@
 //! The sections of `backstop.yaml`, one module each.
 
 mod agent;
+mod api;
 mod approvals;
 mod at;
 mod callers;
@@ -22,6 +23,7 @@ mod telemetry;
 mod witness;
 
 pub use agent::{Agent, Approvals, Compaction, Expiry};
+pub use api::{ApiCallback, GatewayApi};
 pub use approvals::{Answering, ApprovalRoute, ApprovalWhen, AskWhom, AskingLimits, Escalate, Person};
 pub use at::{HookAuthorization, HooksAt, PlacedHook, PointHook, PointHooks};
 pub use callers::{CallerBudget, CallerQuota, GatewayAgent, GatewayQuotas, GatewayUser};

@@ -10,7 +10,7 @@ use crate::config_value::{Entries, item, section};
 use crate::options::Options;
 use crate::place::{Setting, Spanned};
 use crate::text::Text;
-use crate::values::{FolderName, Millis, Name, PluginRuntime};
+use crate::values::{FolderName, HookMode, Millis, Name, PluginRuntime};
 
 section! {
     /// Plugins and built-in hooks.
@@ -76,6 +76,12 @@ section! {
         timeout ("timeoutMs"): Option<Spanned<Millis>>, OperatorOnly;
         /// Time budgets in milliseconds by hook point. Replaces `timeoutMs` there.
         timeouts ("timeouts"): Entries<PointId, Setting<Millis>>, OperatorOnly;
+        /// Whether what its hooks answer counts. In `shadow` they are asked and change nothing, and the receipts say what they would have
+        /// done; it puts nothing into the next turn either. Hooks that only watch go on watching. Not for built-in hooks, which have a
+        /// `mode` of their own.
+        mode ("mode"): Setting<HookMode> = HookMode::Enforce, OperatorOnly;
+        /// The same by hook point. Replaces `mode` there.
+        modes ("modes"): Entries<PointId, Setting<HookMode>>, OperatorOnly;
         /// Whether its hooks may read the conversation. Hook points that show it need this grant, except for built-in
         /// hooks.
         allow_conversation_access ("allowConversationAccess"): Setting<bool> = false, OperatorOnly;

@@ -180,7 +180,7 @@ pub(super) type Keys<'a> =
     [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<Text>>); 1];
 
 /// Reports a problem, if there is one.
-fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
+pub(super) fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
     let Some(problem) = problem else { return Some(()) };
     cx.report(problem);
     None
@@ -210,7 +210,7 @@ pub(super) fn not_once(
 }
 
 /// Why an address can't be one of a service that is told what agents do.
-fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
+pub(super) fn unusable(key: &str, address: Option<&Spanned<Text>>) -> Option<Problem> {
     let address = address?;
     let (message, hint) = match Address::parse(address.value.expose()) {
         None => ("must be an address", "for example `https://backstop.example.com`"),
@@ -453,6 +453,12 @@ impl Surfaces {
             );
             cx.report(Problem::new(ProblemKind::Conflict, app.app_id.at.clone(), message).with_hint(hint));
         }
+    }
+
+    /// Returns the names of all that are told.
+    pub(super) fn told(&self) -> impl Iterator<Item = &str> {
+        let push = self.web_push.enabled.value.then_some(WEB_PUSH);
+        self.names().map(|name| name.value.as_str()).chain(push)
     }
 
     /// Checks what looks at several keys together.

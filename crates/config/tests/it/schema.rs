@@ -121,7 +121,7 @@ fn ids_that_nothing_answers_to_are_errors() {
         loaded.check_ids(&["builtin:security-audits"], &plugins[..1]).unwrap_err().to_string(),
         "error: no hook has the id `builtin:security-audit`\n  --> operator.yaml:55:5\n  \
          hint: did you mean `builtin:security-audits`?\n\n\
-         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:78:5\n  \
+         error: no plugin has the id `builtin:security-audit`\n  --> operator.yaml:80:5\n  \
          hint: known plugin ids: `my-plugin`"
     );
 }

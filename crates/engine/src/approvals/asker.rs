@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{Answerer, ApprovalRecord, People};
@@ -17,6 +18,12 @@ pub trait Asker: Send + Sync + 'static {
     /// Asks. The record is already in the store, and the caller writes the answer there. If an asker
     /// panics, there is no answer, and the question stays open for others until its deadline.
     fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a>;
+
+    /// How long whoever waits for the answer still does, if not as long as the hooks want. A question ends no later, unless its call would run
+    /// if nobody answers: whoever is judged may say how long.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
 
     /// Who answers through this asker, for the record.
     fn name(&self) -> &str;

@@ -35,9 +35,9 @@ pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::editing::{Edit, MAX_EDITS, Put};
 pub(crate) use self::petition::Petition;
 pub(crate) use self::question::session_of;
-use self::question::{query_of, question, rules_of, scope_of, told};
+use self::question::{end_within, query_of, question, rules_of, scope_of, told};
 use self::routes::Unroutable;
-pub use self::routes::{ApprovalRoute, Routes};
+pub use self::routes::{ApprovalRoute, Routes, ToldSurfaces};
 use crate::exhibit::Exhibit;
 use crate::receipt::{ApprovalNote, BlockCause, Blocked, FailureKind};
 use crate::tool_call::tool_call_digest;
@@ -133,6 +133,11 @@ impl Approvals {
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
+        if let Attendance::Present(asker) = terms.attendance
+            && let Some(patience) = asker.patience()
+        {
+            end_within(&mut question, patience);
+        }
         question.edited_from = terms.edited_from.cloned();
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());

@@ -78,6 +78,16 @@ pub(super) fn question(
     }
 }
 
+/// Ends a question sooner, for whoever waits no longer. INVARIANT (waiting less allows nothing): one whose call runs if nobody answers keeps its
+/// time, since whoever is judged says how long it waits.
+pub(super) fn end_within(question: &mut NewApproval, patience: Duration) {
+    let until = question.created_at.after(patience);
+    if question.timeout_behavior == TimeoutBehavior::Deny && until < question.expires_at {
+        question.expires_at = until;
+        question.deadline = Uptime::now().map(|uptime| uptime.after(patience));
+    }
+}
+
 /// Returns the folder in which an answer given later counts for every conversation of the agent.
 ///
 /// A coding agent gets a new conversation with each start, and often for no more than the call that a human has

@@ -1,7 +1,8 @@
-//! To whom questions go: who may answer, and how many must.
+//! To whom questions go: who may answer, how many must, and on which surfaces people are told.
 //!
 //! The laws: *for each reason the first route that fits counts*, and where reasons lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, also where it bars whoever asked for the call
-//! and nobody knows who that is; *whoever changed a call asks for it*, too. The store sees to it that nobody else answers ([`Route`]).
+//! and nobody knows who that is; *whoever changed a call asks for it*, too; *who may answer gets narrower with each reason, and who is told gets wider*: a question is told wherever it would be told for one of its reasons
+//! alone, and as soon. The store sees to it that nobody else answers ([`Route`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use backstop_hooks::{CallContext, Decision, Substitute};
 use backstop_store::{
-    ApprovalReason, AskedPeople, Escalation, Identity, NewApproval, People, PersonName, Route, Uptime,
+    ApprovalReason, AskedPeople, Escalation, Identity, NewApproval, People, PersonName, Route, ToldLater,
+    ToldOn, Uptime,
 };
 
 /// The routes of questions, in their order.
@@ -31,10 +33,22 @@ pub struct ApprovalRoute {
     pub votes: NonZeroU32,
     /// After how long others may answer as well, and who.
     pub escalate: Option<(Duration, Vec<String>)>,
+    /// On which surfaces questions are told, if not on all. Who may answer does not depend on it.
+    pub told: Option<ToldSurfaces>,
     /// What may be answered, if not all that is offered.
     pub decisions: Option<Vec<Decision>>,
     /// What may be put in the place of the call, if not all that is offered. Nothing where several must allow it.
     pub substitutes: Option<Vec<Substitute>>,
+}
+
+/// The surfaces on which some questions are told, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldSurfaces {
+    /// Those that are told from the beginning. Without any, people find the questions where they look for them: on the console and the
+    /// command line.
+    pub first: Vec<String>,
+    /// After how long others are told as well, and which.
+    pub later: Option<(Duration, Vec<String>)>,
 }
 
 impl fmt::Debug for ApprovalRoute {
@@ -82,7 +96,7 @@ impl Routes {
         people: &People,
         requester: Option<&Identity>,
     ) -> Result<(), Unroutable> {
-        let routes = self.fitting(question);
+        let (routes, is_all_routed) = self.fitting(question);
         let Some(votes) = routes.iter().map(|route| route.votes).max() else { return Ok(()) };
         let is_ones = votes.get() == 1;
         question.allowed_decisions.retain(|decision| {
@@ -107,7 +121,8 @@ impl Routes {
                 escalation.to.people.remove(editor);
             }
         }
-        let routed = Route { asked, votes, escalation, barred };
+        let told = is_all_routed.then(|| told_on(&routes, question)).flatten();
+        let routed = Route { asked, votes, escalation, barred, told };
         let most = usize::try_from(votes.get()).unwrap_or(usize::MAX);
         if routed.everybody().len() < most {
             return Err(Unroutable::Nobody);
@@ -116,9 +131,9 @@ impl Routes {
         Ok(())
     }
 
-    /// Returns the first route that fits each reason, each once. INVARIANT (one reason more is no way around another): what a reason
-    /// leads to depends on no other reason.
-    fn fitting(&self, question: &NewApproval) -> Vec<&ApprovalRoute> {
+    /// Returns the first route that fits each reason, each once, and whether there is one for each. INVARIANT (one reason more is no way
+    /// around another): what a reason leads to depends on no other reason.
+    fn fitting(&self, question: &NewApproval) -> (Vec<&ApprovalRoute>, bool) {
         let first = |question: &NewApproval| self.0.iter().position(|route| (route.fits)(question));
         let of_reason = |reason: &ApprovalReason| {
             first(&NewApproval {
@@ -127,11 +142,12 @@ impl Routes {
                 ..question.clone()
             })
         };
-        let found: BTreeSet<usize> = match question.reasons.is_empty() {
-            true => first(question).into_iter().collect(),
-            false => question.reasons.iter().filter_map(of_reason).collect(),
+        let found: BTreeSet<Option<usize>> = match question.reasons.is_empty() {
+            true => [first(question)].into(),
+            false => question.reasons.iter().map(of_reason).collect(),
         };
-        found.into_iter().filter_map(|index| self.0.get(index)).collect()
+        let is_all_routed = !found.contains(&None);
+        (found.into_iter().flatten().filter_map(|index| self.0.get(index)).collect(), is_all_routed)
     }
 }
 
@@ -152,6 +168,21 @@ fn escalation_of(routes: &[&ApprovalRoute], question: &NewApproval, people: &Peo
         at: question.created_at.after(after),
         uptime: Uptime::now().map(|now| now.after(after)),
     })
+}
+
+/// The surfaces that one of several routes has told, each as soon as one of them does; `None` for all, as soon as one of them leaves it at that.
+/// INVARIANT (one reason more keeps a question from nobody).
+fn told_on(routes: &[&ApprovalRoute], question: &NewApproval) -> Option<ToldOn> {
+    let one = |told: &ToldSurfaces| ToldOn {
+        surfaces: told.first.iter().cloned().collect(),
+        later: Vec::from_iter(told.later.as_ref().map(|(after, surfaces)| ToldLater {
+            surfaces: surfaces.iter().cloned().collect(),
+            at: question.created_at.after(*after),
+            uptime: Uptime::now().map(|now| now.after(*after)),
+        })),
+    };
+    let all: Vec<ToldOn> = routes.iter().map(|route| route.told.as_ref().map(one)).collect::<Option<_>>()?;
+    all.into_iter().reduce(ToldOn::or)
 }
 
 /// Returns the person who asked for a call.
@@ -182,7 +213,7 @@ pub(super) fn requester_of(call: &CallContext, account: Option<&Identity>) -> Op
 mod tests {
     use backstop_hooks::points::ToolCallEvent;
     use backstop_hooks::{ApprovalRequest, Params};
-    use backstop_store::{KnownBy, Timestamp};
+    use backstop_store::{KnownBy, TellWhen, Timestamp};
     use proptest::prelude::*;
 
     use super::super::question::question;
@@ -191,6 +222,7 @@ mod tests {
 
     const NAMES: [&str; 4] = ["ann", "bob", "carl", "dan"];
     const GROUPS: [&str; 2] = ["oncall", "leads"];
+    const SURFACES: [&str; 3] = ["chat", "mail", "pager"];
     const HOUR: Duration = Duration::from_hours(1);
 
     fn some_of(names: Vec<&'static str>) -> impl Strategy<Value = Vec<&'static str>> {
@@ -210,6 +242,16 @@ mod tests {
         People::new(known).with_groups(groups)
     }
 
+    fn told() -> impl Strategy<Value = Option<ToldSurfaces>> {
+        let some = || {
+            let names = prop::sample::subsequence(SURFACES.to_vec(), 0..=SURFACES.len());
+            names.prop_map(|names| names.into_iter().map(str::to_owned).collect::<Vec<String>>())
+        };
+        let later = prop::option::of(((1..4_u64).prop_map(Duration::from_hours), some()));
+        let told = (some(), later).prop_map(|(first, later)| ToldSurfaces { first, later });
+        prop::option::weighted(0.8, told)
+    }
+
     /// Routes, each about what has its number as title.
     fn routes() -> impl Strategy<Value = Vec<ApprovalRoute>> {
         let asked = || {
@@ -221,16 +263,17 @@ mod tests {
         let escalate = prop::option::weighted(0.7, (after, asked()));
         let all = vec![Decision::AllowOnce, Decision::AllowAlways, Decision::Deny];
         let decisions = prop::option::of(prop::sample::subsequence(all, 0..=3));
-        let route = (asked(), prop::bool::weighted(0.2), votes, escalate, decisions);
+        let route = (asked(), prop::bool::weighted(0.2), votes, escalate, decisions, told());
         prop::collection::vec(route, 1..4).prop_map(|routes| {
             let numbered = routes.into_iter().enumerate();
-            let routes = numbered.map(|(number, (ask, bars_requester, votes, escalate, decisions))| {
+            let routes = numbered.map(|(number, (ask, bars_requester, votes, escalate, decisions, told))| {
                 let title = number.to_string();
                 let fits = move |question: &NewApproval| {
                     question.reasons.iter().any(|reason| reason.title.as_str() == title)
                 };
                 let fits = Arc::new(fits);
-                ApprovalRoute { fits, ask, bars_requester, votes, escalate, decisions, substitutes: None }
+                let substitutes = None;
+                ApprovalRoute { fits, ask, bars_requester, votes, escalate, told, decisions, substitutes }
             });
             routes.collect::<Vec<_>>()
         })
@@ -244,6 +287,21 @@ mod tests {
         may: Vec<BTreeSet<PersonName>>,
         decisions: Vec<Decision>,
         barred: Option<PersonName>,
+        /// Which surfaces are told, hour by hour.
+        told: Vec<BTreeSet<&'static str>>,
+    }
+
+    fn told_by_hour(route: &Route) -> Vec<BTreeSet<&'static str>> {
+        let mut told = route.told.clone();
+        if let Some(told) = &mut told {
+            told.later.iter_mut().for_each(|later| later.uptime = None);
+        }
+        let hours = (0..5_u32).map(|hour| Timestamp::from_millis(1).after(HOUR * hour));
+        let is_told = |surface: &str, now: Timestamp| {
+            told.as_ref().is_none_or(|told| told.when(surface, now) == TellWhen::Now)
+        };
+        let by_hour = hours.map(|now| SURFACES.into_iter().filter(|surface| is_told(surface, now)).collect());
+        by_hour.collect()
     }
 
     fn routed(
@@ -268,7 +326,8 @@ mod tests {
         let hours = (0..5_u32).map(|hour| Timestamp::from_millis(1).after(HOUR * hour));
         let may = hours.flat_map(|now| [before, after].map(|people| route.may_answer(people, now)));
         let may = may.chain([route.everybody()]).collect();
-        Ok(Routed { votes: route.votes, may, decisions: question.allowed_decisions, barred: route.barred })
+        let (votes, barred) = (route.votes, route.barred.clone());
+        Ok(Routed { votes, may, decisions: question.allowed_decisions, barred, told: told_by_hour(&route) })
     }
 
     proptest! {
@@ -293,6 +352,29 @@ mod tests {
                 prop_assert!(all.decisions.iter().all(|decision| one.decisions.contains(decision)));
                 prop_assert!(one.barred.is_none() || all.barred == one.barred);
             }
+        }
+
+        #[test]
+        fn a_surface_is_told_as_soon_as_one_of_the_reasons_alone_would_have_it_told_and_no_sooner(
+            routes in routes(),
+            who in groups(),
+            goes_nowhere in any::<bool>(),
+        ) {
+            let people = people(&who);
+            // A reason that no route is about is told everywhere.
+            let nowhere = goes_nowhere.then_some(routes.len());
+            let titles: Vec<usize> = (0..routes.len()).chain(nowhere).collect();
+            let Ok(all) = routed(routes.clone(), &titles, &people, &people) else { return Ok(()) };
+            let mut told = vec![BTreeSet::new(); all.told.len()];
+            for title in 0..routes.len() {
+                let one = routed(routes.clone(), &[title], &people, &people);
+                let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
+                told.iter_mut().zip(one.told).for_each(|(told, one)| told.extend(one));
+            }
+            if goes_nowhere {
+                told.fill(SURFACES.into());
+            }
+            prop_assert_eq!(all.told, told);
         }
     }
 }

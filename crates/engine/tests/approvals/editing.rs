@@ -177,6 +177,7 @@ fn route(word: &'static str, ask: &[&str], votes: u32) -> ApprovalRoute {
         bars_requester: false,
         votes: NonZeroU32::new(votes).unwrap(),
         escalate: None,
+        told: None,
         decisions: None,
         substitutes: None,
     }

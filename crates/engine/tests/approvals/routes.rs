@@ -51,6 +51,7 @@ fn route(ask: &[&str], votes: u32) -> ApprovalRoute {
         bars_requester: false,
         votes: NonZeroU32::new(votes).unwrap(),
         escalate: None,
+        told: None,
         decisions: None,
         substitutes: None,
     }

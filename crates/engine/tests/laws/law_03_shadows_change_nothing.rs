@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstop_engine::{
-    Attendance, HookMode, HookOptions, RegisterError, ResponseGate, Said, Snapshot, Verdict, Would,
+    Attendance, HookMode, HookOptions, OperatorSettings, OwnerSettings, RegisterError, ResponseGate, Said,
+    Snapshot, Verdict, Would,
 };
 use backstop_hooks::points::{
     AfterToolCall, AgentReplyEvent, AgentReplyOutcome, BeforeAgentReply, BeforeLlmCall, BeforeResponseEmit,
@@ -13,7 +14,7 @@ use backstop_hooks::points::{
 };
 use backstop_hooks::{
     ApprovalRequest, CallContext, DecidePoint, Fact, FailurePolicy, Ground, Hook, HookError, HookResult,
-    Reason, async_hook_fn, hook_fn,
+    OwnerId, PointId, Reason, async_hook_fn, hook_fn,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -73,6 +74,44 @@ proptest! {
         // Where they stand makes no difference.
         let turned: Vec<_> = placed.iter().map(|(place, spec)| (place + 3, *spec)).collect();
         prop_assert_eq!(actual_beside(&specs, &turned), (beside, would));
+    }
+}
+
+#[tokio::test]
+async fn law_03_an_owner_in_shadow_changes_nothing_and_an_entry_makes_no_shadow_count() {
+    let owner = OwnerId::new("plugin");
+    let settings = |settings: OwnerSettings| OperatorSettings {
+        owners: [(owner.clone(), settings)].into(),
+        ..OperatorSettings::default()
+    };
+    let shadow = OwnerSettings { mode: HookMode::Shadow, ..OwnerSettings::default() };
+    let at = |mode| OwnerSettings { modes: [(PointId::BeforeToolCall, mode)].into(), ..shadow.clone() };
+    let enforced = OwnerSettings {
+        modes: [(PointId::BeforeToolCall, HookMode::Shadow)].into(),
+        ..OwnerSettings::default()
+    };
+    for (decided, own, blocks, injects) in [
+        (OwnerSettings::default(), HookMode::Enforce, true, true),
+        (OwnerSettings::default(), HookMode::Shadow, false, true),
+        (shadow.clone(), HookMode::Enforce, false, false),
+        (at(HookMode::Enforce), HookMode::Enforce, true, false),
+        (at(HookMode::Enforce), HookMode::Shadow, false, false),
+        (enforced, HookMode::Enforce, false, true),
+    ] {
+        let mut snapshot = Snapshot::empty(settings(decided));
+        let options = || HookOptions::new(owner.clone()).mode(own);
+        let block = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no"))));
+        snapshot.on(Arc::new(block), options().id("gate")).unwrap();
+        // What only watches goes on watching.
+        let watch = hook_fn::<AfterToolCall, _>(|_, _| Ok(None));
+        snapshot.on(Arc::new(watch), HookOptions::new(owner.clone()).id("watch")).unwrap();
+        assert_eq!(snapshot.injecting_owners().contains(&owner), injects);
+        let modes: Vec<_> =
+            snapshot.iter().filter(|meta| meta.id.as_str() == "watch").map(|meta| meta.mode).collect();
+        assert_eq!(modes, [HookMode::Enforce]);
+        let engine = backstop_engine::Engine::builder().snapshot(snapshot).build();
+        let verdict = permit(&engine, exec("ls")).await;
+        assert_eq!(verdict.permit.is_none(), blocks);
     }
 }
 

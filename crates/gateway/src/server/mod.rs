@@ -302,6 +302,7 @@ impl Gateway {
             callers: Arc::default(),
         };
         let shared = Shared::new(&settings, (interceptor, traces), lasting, None)?;
+        shared.api.calls(&settings.callbacks);
         let failed = |source| StartError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -394,6 +395,7 @@ impl Gateway {
             before.end();
         }
         api.go_on_with(engine.as_ref());
+        api.calls(&settings.callbacks);
         Ok(())
     }
 

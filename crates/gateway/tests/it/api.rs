@@ -1,5 +1,6 @@
 //! The HTTP API below `/-/v1`.
 
+mod callbacks;
 mod reads;
 mod streams;
 mod substitutes;
@@ -35,9 +36,18 @@ struct Server {
 
 impl Server {
     async fn start(house: House) -> Self {
+        Self::calling(house, []).await
+    }
+
+    /// The same, where the API calls these servers.
+    async fn calling(
+        house: House,
+        callbacks: impl IntoIterator<Item = (String, Arc<backstop_surfaces::Callback>)>,
+    ) -> Self {
         let mut settings = settings_of("http://127.0.0.1:9");
         settings.store = Some(Arc::clone(&house.store));
         settings.operator_token = Some(secret(&operator()));
+        settings.callbacks = callbacks.into_iter().collect();
         let hooks = Hooks::new(house.engine.clone(), HookSettings::default()).unwrap();
         let gateway = start(settings, hooks).await.unwrap();
         Self { house, gateway }
@@ -378,6 +388,45 @@ async fn who_is_judged_waits_while_a_person_answers() {
     assert_eq!(server.ask("POST", &format!("{path}/answer"), &person, Some(&late)).await.status(), 409);
     let by = server.only_question().await.state;
     assert!(format!("{by:?}").contains("ann.m: ann, by the API (token "), "{by:?}");
+}
+
+#[tokio::test]
+async fn a_question_ends_when_an_answer_is_of_no_use_any_more_and_passes_no_sooner() {
+    let house = house();
+    house.judge::<BeforeToolCall>("lenient", |event| {
+        let request = ApprovalRequest::cut("run it?", "it passes if nobody answers");
+        let request = request.timeout(Duration::from_secs(60), TimeoutBehavior::Allow).unwrap();
+        (event.tool_name.canonical() == "edit").then(|| ToolCallOutcome::ask(request))
+    });
+    let server = Server::start(house).await;
+    let token = server.judge("bot").await;
+    let ask = async |tool: &str, within: Value| {
+        let event = json!({"toolName": tool, "params": {"command": "marker"}});
+        let body = json!({"event": event, "answerWithinMs": within});
+        server.ask("POST", "hooks/before_tool_call", &token, Some(&body)).await
+    };
+    let left = |pending: &Answer| {
+        let expires_at = pending.json()["question"]["expiresAt"].as_i64().unwrap();
+        Timestamp::now().until(Timestamp::from_millis(expires_at))
+    };
+    let pending = ask("exec", json!(1_000)).await;
+    assert!(left(&pending) <= Duration::from_secs(1), "{}", pending.text());
+    let path = format!("decisions/{}?wait=30", pending.json()["id"].as_str().unwrap());
+    let ruling = within(server.ask("GET", &path, &token, None)).await.json();
+    assert_eq!(
+        (&ruling["verdict"], &ruling["receipt"]["approval"]["resolution"]),
+        (&json!("block"), &json!("timeout")),
+        "{ruling}"
+    );
+    // It is no later than the hooks want, and what passes if nobody answers passes no sooner.
+    for (tool, within) in [("exec", 600_000), ("edit", 1_000)] {
+        let pending = ask(tool, json!(within)).await;
+        let left = left(&pending);
+        assert!(left > Duration::from_secs(30) && left <= Duration::from_secs(60), "{tool}: {left:?}");
+    }
+    for wrong in [json!(999), json!(600_001), json!(-1), json!("1000"), json!(1.5)] {
+        assert_eq!(ask("exec", wrong).await.status(), 422);
+    }
 }
 
 #[tokio::test]

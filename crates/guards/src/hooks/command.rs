@@ -264,7 +264,23 @@ enum Input {
 }
 
 impl CommandSafety {
-    /// Returns what there is against a call. `kind` says who sees what is typed.
+    /// Returns what is found of each command of a call. `kind` says who sees what is typed.
+    pub(super) fn found(
+        &self,
+        tool: &ToolName,
+        params: &Params,
+        kind: Option<&str>,
+        cx: Context<'_>,
+    ) -> Result<Vec<Judgement>, HookError> {
+        let input = match kind {
+            Some(UNSEEN_TERMINAL) => Input::Unseen,
+            Some(TYPED_TERMINAL) => Input::Told,
+            _ => Input::Seen,
+        };
+        self.judge(tool, params, cx, input)
+    }
+
+    /// Returns what there is against a call.
     fn object(
         &self,
         tool: &ToolName,
@@ -272,29 +288,28 @@ impl CommandSafety {
         kind: Option<&str>,
         cx: Context<'_>,
     ) -> Result<Option<Objection>, HookError> {
-        let input = match kind {
-            Some(UNSEEN_TERMINAL) => Input::Unseen,
-            Some(TYPED_TERMINAL) => Input::Told,
-            _ => Input::Seen,
-        };
-        let judgements = self.judge(tool, params, cx, input)?;
-        if let Some(reason) = stopped_by(&judgements) {
-            return Ok(Some(Objection::Stop(reason)));
-        }
-        let asked: Vec<_> =
-            judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
-        if asked.is_empty() {
-            return Ok(None);
-        }
-        let told: Vec<_> = asked.iter().flat_map(unknown).collect();
-        let unknown: Vec<_> = asked
-            .iter()
-            .flat_map(|judgement| judgement.unknown.iter().map(|unknown| unknown.reason.as_str()))
-            .collect();
-        let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
-        let request = question("run a command that needs a look", &findings, &unknown, &told);
-        Ok(Some(Objection::Ask(request)))
+        self.found(tool, params, kind, cx).map(objection)
     }
+}
+
+/// Returns what the judgements of the commands of a call have against it.
+pub(super) fn objection(judgements: Vec<Judgement>) -> Option<Objection> {
+    if let Some(reason) = stopped_by(&judgements) {
+        return Some(Objection::Stop(reason));
+    }
+    let asked: Vec<_> =
+        judgements.into_iter().filter(|judgement| judgement.verdict == Verdict::Ask).collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let told: Vec<_> = asked.iter().flat_map(unknown).collect();
+    let unknown: Vec<_> = asked
+        .iter()
+        .flat_map(|judgement| judgement.unknown.iter().map(|unknown| unknown.reason.as_str()))
+        .collect();
+    let findings: Vec<_> = asked.iter().flat_map(|judgement| &judgement.findings).collect();
+    let request = question("run a command that needs a look", &findings, &unknown, &told);
+    Some(Objection::Ask(request))
 }
 
 impl Hook<ToolBefore> for CommandSafety {

@@ -14,6 +14,7 @@ mod command;
 mod exhibit;
 mod extract;
 mod files;
+mod in_shadow;
 mod package;
 mod redaction;
 mod shapes;
@@ -27,6 +28,7 @@ use backstop_hooks::{ApprovalRequest, CallContext, Ground, Hook, OwnerId, Reason
 pub use command::{COMMAND_SAFETY_ID, CommandSafety, seen};
 pub use exhibit::mask_for_people;
 pub use files::{FilePatterns, InvalidFilePattern, SECURITY_AUDIT_ID, SecurityAudit};
+pub use in_shadow::{RULES_IN_SHADOW_ID, RulesInShadow};
 pub use redaction::{ArgumentActions, InArguments, REDACTOR_ID, RedactionSettings, register_redaction};
 
 use crate::{Finding, Judgement, Place, Verdict};
@@ -55,7 +57,22 @@ pub fn register_command_safety_in(
     if !mode.is_shadow() {
         snapshot.set_foresight(Arc::new(guard.clone()));
     }
-    stand(snapshot, guard, COMMAND_SAFETY_ID, 100, mode)
+    stand(snapshot, guard, options(COMMAND_SAFETY_ID, 100, mode))
+}
+
+/// Registers what rules of the command guard in shadow would have done, beside the guard that counts.
+///
+/// # Errors
+///
+/// [`RegisterError`] if it can't be registered there.
+pub fn register_rules_in_shadow(
+    snapshot: &mut Snapshot,
+    shadow: &RulesInShadow,
+) -> Result<(), RegisterError> {
+    let rules: Vec<String> = shadow.rules().map(|rule| format!("`{rule}`")).collect();
+    let hint = format!("rules in shadow: {}", rules.join(", "));
+    let of_guard = options(COMMAND_SAFETY_ID, 100, HookMode::Shadow);
+    stand(snapshot, shadow, HookOptions { hints: vec![hint], ..of_guard }.id(RULES_IN_SHADOW_ID))
 }
 
 /// Registers the file guard in a snapshot, if a host of this process shows tool calls.
@@ -77,23 +94,20 @@ pub fn register_security_audit_in(
     guard: &SecurityAudit,
     mode: HookMode,
 ) -> Result<(), RegisterError> {
-    stand(snapshot, guard, SECURITY_AUDIT_ID, 99, mode)
+    stand(snapshot, guard, options(SECURITY_AUDIT_ID, 99, mode))
+}
+
+fn options(id: &str, priority: i32, mode: HookMode) -> HookOptions {
+    HookOptions::new(OwnerId::new(id)).id(id).priority(priority).mode(mode)
 }
 
 /// In front of other interceptors; where a host shows calls to `before_tool_call` only, there.
-fn stand<G>(
-    snapshot: &mut Snapshot,
-    guard: &G,
-    id: &str,
-    priority: i32,
-    mode: HookMode,
-) -> Result<(), RegisterError>
+fn stand<G>(snapshot: &mut Snapshot, guard: &G, options: HookOptions) -> Result<(), RegisterError>
 where
     G: Hook<ToolBefore> + Hook<BeforeToolCall> + Clone,
 {
-    let options = || HookOptions::new(OwnerId::new(id)).id(id).priority(priority).mode(mode);
-    if snapshot.on_if_fired::<ToolBefore>(Arc::new(guard.clone()), options())?.is_none() {
-        snapshot.on_if_fired::<BeforeToolCall>(Arc::new(guard.clone()), options())?;
+    if snapshot.on_if_fired::<ToolBefore>(Arc::new(guard.clone()), options.clone())?.is_none() {
+        snapshot.on_if_fired::<BeforeToolCall>(Arc::new(guard.clone()), options)?;
     }
     Ok(())
 }

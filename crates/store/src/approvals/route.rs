@@ -14,6 +14,7 @@ use backstop_hooks::{Decision, Digest};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::people::{Answerer, People, PersonName};
+use super::told::ToldOn;
 use super::{ApprovalRecord, ApprovalState, PersonsAnswer, ResolveError};
 use crate::{AccessTokenId, Timestamp, Uptime};
 
@@ -31,6 +32,9 @@ pub struct Route {
     /// The person who asked for the call, if they may not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barred: Option<PersonName>,
+    /// On which surfaces people are told of it, if not on all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<ToldOn>,
 }
 
 /// People who are asked.

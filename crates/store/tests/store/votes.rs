@@ -61,6 +61,7 @@ fn route(votes: u32) -> Route {
         votes: NonZeroU32::new(votes).unwrap(),
         escalation: None,
         barred: None,
+        told: None,
     }
 }
 

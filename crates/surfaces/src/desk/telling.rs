@@ -5,7 +5,8 @@
 //! itself, so that another process goes on if this one ends. Messages are sent one after the other and at a pace that chat services take, and agents
 //! take [turns](super::turns), so that one that asks a lot buries neither people nor the questions of others; of one agent, the questions that end
 //! first come first. How many wait for their turn is told with the last one before them. What is kept quiet is claimed for a while, so that it takes
-//! no place of what is told; its last claim ends with the quiet.
+//! no place of what is told; its last claim ends with the quiet. So is what other surfaces are told of, by the route of the question: until this one's
+//! time comes, or the question ends.
 //!
 //! What a service does not take for its size or its content is told in short, once, and can't be allowed there.
 
@@ -14,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_hooks::{AgentId, ApprovalId};
-use backstop_store::{ActionHandle, Addressee, ApprovalState, SentNotice, StoreError, Timestamp};
+use backstop_store::{
+    ActionHandle, Addressee, ApprovalState, SentNotice, StoreError, TellWhen, Timestamp, ToldOn,
+};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -42,6 +45,8 @@ const MOST_BACKOFFS: usize = 1_024;
 const NEVER: Duration = Duration::from_secs(600);
 /// How long a question is left alone at most that is kept quiet: another configuration may tell it.
 const HUSH: Duration = Duration::from_secs(60);
+/// How soon a surface looks again for a question whose time should have come.
+const SOON: Duration = Duration::from_secs(1);
 /// How often a surface looks although nothing changed: claims may have ended.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -93,8 +98,8 @@ struct Teller<'a> {
     desk: &'a Desk,
     surface: &'a dyn Surface,
     turns: HashMap<String, Turns>,
-    /// Whose questions are whose.
-    agents: HashMap<ApprovalId, AgentId>,
+    /// What of questions never changes.
+    known: HashMap<ApprovalId, Known>,
     rests: Rests,
     /// How long nothing is anybody's turn.
     pause: Duration,
@@ -104,13 +109,21 @@ struct Teller<'a> {
     deleting: Rest,
 }
 
+/// What of a question never changes: of which agent it is, and which surfaces are told of it, if not all.
+#[derive(Clone, Debug)]
+struct Known {
+    agent: AgentId,
+    told: Option<ToldOn>,
+    expires_at: Timestamp,
+}
+
 impl<'a> Teller<'a> {
     fn new(desk: &'a Desk, surface: &'a dyn Surface) -> Self {
         Self {
             desk,
             surface,
             turns: HashMap::new(),
-            agents: HashMap::new(),
+            known: HashMap::new(),
             rests: Rests::default(),
             pause: IDLE,
             barred: BTreeSet::new(),
@@ -208,10 +221,11 @@ impl<'a> Teller<'a> {
         let store = self.desk.store();
         let mut all: Vec<(AgentId, VecDeque<ApprovalId>)> = Vec::new();
         for approval in store.untold_approvals(to, Timestamp::now(), LISTED).await? {
-            if self.is_quiet(to, &approval).await? {
+            let Some(known) = self.known(&approval).await? else { continue };
+            if self.is_told_elsewhere(to, &approval, &known).await? || self.is_quiet(to, &approval).await? {
                 continue;
             }
-            let Some(agent) = self.agent(&approval).await? else { continue };
+            let agent = known.agent;
             match all.iter_mut().find(|(one, _)| *one == agent) {
                 Some((_, approvals)) => approvals.push_back(approval),
                 None => all.push((agent, [approval].into())),
@@ -220,17 +234,44 @@ impl<'a> Teller<'a> {
         Ok(all)
     }
 
-    /// Returns the agent that a question is about, which it is for ever.
-    async fn agent(&mut self, approval: &ApprovalId) -> Result<Option<AgentId>, Failed> {
-        if let Some(agent) = self.agents.get(approval) {
-            return Ok(Some(agent.clone()));
+    /// Returns what of a question never changes.
+    async fn known(&mut self, approval: &ApprovalId) -> Result<Option<Known>, Failed> {
+        if let Some(known) = self.known.get(approval) {
+            return Ok(Some(known.clone()));
         }
         let Some(record) = self.desk.store().approval(approval).await? else { return Ok(None) };
-        if self.agents.len() >= 4 * LISTED {
-            self.agents.clear();
+        if self.known.len() >= 4 * LISTED {
+            self.known.clear();
         }
-        self.agents.insert(approval.clone(), record.request.agent.clone());
-        Ok(Some(record.request.agent))
+        let request = record.request;
+        let told = request.route.and_then(|route| route.told);
+        let known = Known { agent: request.agent, told, expires_at: request.expires_at };
+        self.known.insert(approval.clone(), known.clone());
+        Ok(Some(known))
+    }
+
+    /// Returns whether other surfaces are told of a question, and this one is not, or not yet. Then it is left alone until that changes.
+    async fn is_told_elsewhere(
+        &mut self,
+        to: &Addressee,
+        approval: &ApprovalId,
+        known: &Known,
+    ) -> Result<bool, Failed> {
+        let now = Timestamp::now();
+        let Some(told) = &known.told else { return Ok(false) };
+        let until = match told.when(&to.surface, now) {
+            TellWhen::Now => return Ok(false),
+            TellWhen::At(at) => {
+                // The clock that nobody sets may be behind or ahead of it.
+                let left = now.until(at).clamp(SOON, HUSH);
+                self.pause = self.pause.min(left);
+                now.after(left)
+            }
+            TellWhen::Never => known.expires_at.max(now.after(HUSH)),
+        };
+        let desk = self.desk;
+        desk.store().claim_notice(approval, to, desk.holder.as_str(), until, now).await?;
+        Ok(true)
     }
 
     /// Returns whether a question is kept quiet now. Then it is left alone for a while.

@@ -19,5 +19,6 @@ mod slack;
 mod socket;
 mod stage;
 mod telegram;
+mod told;
 mod turns;
 mod webhook;

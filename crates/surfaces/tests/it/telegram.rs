@@ -38,7 +38,7 @@ impl Updates {
     }
 }
 
-async fn service(updates: Updates) -> Server {
+pub(crate) async fn service(updates: Updates) -> Server {
     let messages = AtomicUsize::new(7);
     Server::start(move |asked| match asked.method() {
         "getUpdates" => updates.answer(asked),

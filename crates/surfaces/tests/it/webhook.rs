@@ -259,6 +259,7 @@ async fn a_webhook_has_one_vote_and_takes_no_button_from_those_who_may_answer() 
         votes: NonZeroU32::new(2).unwrap(),
         escalation: None,
         barred: barred.map(PersonName::new),
+        told: None,
     };
     let routed =
         |command: &str, route| NewApproval { route: Some(route), ..question(&json!({ "command": command })) };

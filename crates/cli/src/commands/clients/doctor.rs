@@ -119,7 +119,7 @@ impl Footing {
         }
         let loaded = surroundings.load_quietly();
         if let Ok(loaded) = &loaded {
-            footing.shadows = Check::guards_in_shadow(&loaded.config.guards).collect();
+            footing.shadows = Check::in_shadow(&loaded.config);
         }
         let store = loaded.and_then(|loaded| surroundings.store(&loaded));
         let heard = match store {

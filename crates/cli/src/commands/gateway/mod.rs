@@ -168,6 +168,7 @@ impl Running {
         if let Some(metrics) = &metrics {
             holder = holder.counted_by(Arc::new(metrics.clone()));
         }
+        settings.callbacks.clone_from(&told.callbacks);
         settings.surfaces = desk_of(told, &backstop, holder.clone());
         let told = settings.surfaces.clone();
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
@@ -268,8 +269,9 @@ impl Running {
             .sink(Shown::to(&self.decisions, self.metrics.as_ref()))
             .build()
             .await?;
+        let callbacks = told.callbacks.clone();
         let told = desk_of(told, &backstop, self.holder.clone());
-        let settings = Settings { surfaces: told.clone(), ..settings.clone() };
+        let settings = Settings { surfaces: told.clone(), callbacks, ..settings.clone() };
         let hooks = match self.take_over_announced(&settings, &backstop, how, cause).await {
             Ok(hooks) => hooks,
             Err(error) => {
@@ -428,7 +430,7 @@ fn desk_of(
     backstop: &Backstop,
     holder: surfaces::Holder,
 ) -> Option<Arc<surfaces::Desk>> {
-    let surfaces::Surfaces { all, console, quiet } = told;
+    let surfaces::Surfaces { all, console, quiet, .. } = told;
     (!all.is_empty()).then(|| surfaces::Desk::new(backstop.engine().clone(), all, console, quiet, holder))
 }
 

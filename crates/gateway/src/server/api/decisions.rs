@@ -2,17 +2,19 @@
 //!
 //! A decision is judged in a task of its own. The task ends with the question: by an answer, by the question's deadline, or because
 //! it was cancelled; a connection that breaks ends nothing. The law: *a permit is used where it is read.* What hooks judged by besides
-//! the call is looked at once more when the decision is read first, and not when the human answered.
+//! the call is looked at once more when the decision is read first, and not when the human answered. A program that is [called back](super::callbacks)
+//! reads it by that: while one is told that a call may run, nobody else is.
 //!
 //! Limits: [`MOST`] decisions at once, each read within [`KEPT`] after it was made.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use backstop_engine::{AskFuture, Asker, ToolVerdict};
 use backstop_store::ApprovalRecord;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -24,6 +26,8 @@ use super::judge::{Judgement, Question};
 const MOST: usize = 10_000;
 /// How long a decision is kept that was made.
 const KEPT: Duration = Duration::from_secs(600);
+/// How long somebody who asks waits for the end of a call: longer than a call takes.
+const LONGEST_CALL: Duration = Duration::from_secs(15);
 
 /// How far a decision is.
 #[derive(Clone, Debug)]
@@ -38,12 +42,18 @@ pub(super) enum Stage {
 
 /// A decision that was made.
 #[derive(Debug)]
-pub(super) struct Made(Mutex<Reading>);
+pub(super) struct Made {
+    reading: Mutex<Reading>,
+    /// Nobody is being called any more.
+    called: Notify,
+}
 
 #[derive(Debug)]
 enum Reading {
     Fresh(Box<ToolVerdict>),
     Read(Box<Judgement>),
+    /// Somebody is being called, to be told that it may run.
+    Calling(Box<Judgement>),
     /// Somebody was told that it may run.
     Used,
     /// Somebody reads it for the first time, and broke.
@@ -52,38 +62,112 @@ enum Reading {
 
 impl Made {
     pub(super) fn new(verdict: ToolVerdict) -> Self {
-        Self(Mutex::new(Reading::Fresh(Box::new(verdict))))
+        let reading = Mutex::new(Reading::Fresh(Box::new(verdict)));
+        Self { reading, called: Notify::new() }
     }
 
-    /// Returns what was decided. That something may run is told once: the permit is used by that.
-    pub(super) fn read(&self) -> Result<Judgement, Problem> {
-        let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns what was decided. That something may run is told once: the permit is used by that. Where somebody is being called to be told
+    /// so, waits until they were, or could not be.
+    pub(super) async fn read(&self) -> Result<Judgement, Problem> {
+        let reading = async {
+            loop {
+                let mut called = pin!(self.called.notified());
+                called.as_mut().enable();
+                if let Some(read) = self.read_now() {
+                    return read;
+                }
+                called.await;
+            }
+        };
+        let slow = || Problem::conflict("somebody is being called to be told of it: ask again".to_owned());
+        timeout(LONGEST_CALL, reading).await.unwrap_or_else(|_| Err(slow()))
+    }
+
+    /// Returns what was decided; `None` while somebody is being called to be told that it may run.
+    fn read_now(&self) -> Option<Result<Judgement, Problem>> {
+        let mut reading = self.reading();
         let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
             Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
             Reading::Read(judgement) => *judgement,
+            Reading::Calling(judgement) => {
+                *reading = Reading::Calling(judgement);
+                return None;
+            }
             Reading::Used => {
                 *reading = Reading::Used;
-                return Err(Problem::conflict(
-                    "that the call may run was told before, and counts once".to_owned(),
-                ));
+                let told = "that the call may run was told before, and counts once";
+                return Some(Err(Problem::conflict(told.to_owned())));
             }
-            Reading::Lost => return Err(Problem::failed()),
+            Reading::Lost => return Some(Err(Problem::failed())),
         };
         *reading = match judgement.permits() {
             true => Reading::Used,
             false => Reading::Read(Box::new(judgement.clone())),
         };
-        Ok(judgement)
+        Some(Ok(judgement))
+    }
+
+    /// Returns what was decided, for somebody who is called; `None` if that it may run was told already. Until the call has ended, nobody
+    /// else is told.
+    pub(super) fn call(&self) -> Option<(Judgement, Calling<'_>)> {
+        let mut reading = self.reading();
+        let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
+            Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
+            Reading::Read(judgement) => *judgement,
+            other @ (Reading::Calling(_) | Reading::Used | Reading::Lost) => {
+                *reading = other;
+                return None;
+            }
+        };
+        let kept = Box::new(judgement.clone());
+        *reading = if judgement.permits() { Reading::Calling(kept) } else { Reading::Read(kept) };
+        Some((judgement, Calling(self)))
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody is being called. Whoever could not be told leaves the decision to those who ask.
+pub(super) struct Calling<'a>(&'a Made);
+
+impl Calling<'_> {
+    /// They were told.
+    pub(super) fn told(self) {
+        let mut reading = self.0.reading();
+        if let Reading::Calling(_) = &*reading {
+            *reading = Reading::Used;
+        }
+    }
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        let mut reading = self.0.reading();
+        match std::mem::replace(&mut *reading, Reading::Lost) {
+            Reading::Calling(judgement) => *reading = Reading::Read(judgement),
+            other => *reading = other,
+        }
+        self.0.called.notify_waiters();
     }
 }
 
 /// Sees the question, and answers nothing: people do that elsewhere.
-pub(super) struct Watcher(pub(super) watch::Sender<Stage>);
+pub(super) struct Watcher {
+    pub(super) stage: watch::Sender<Stage>,
+    /// Until when an answer is of use.
+    pub(super) until: Option<Instant>,
+}
 
 impl Asker for Watcher {
     fn ask<'a>(&'a self, record: &'a ApprovalRecord) -> AskFuture<'a> {
-        self.0.send_replace(Stage::Asked(Box::new(Question::of(record))));
+        self.stage.send_replace(Stage::Asked(Box::new(Question::of(record))));
         Box::pin(std::future::pending())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
     fn name(&self) -> &str {

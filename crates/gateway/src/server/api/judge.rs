@@ -22,11 +22,16 @@ use tokio::time::Instant;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Done, Empty, Waits, without_values};
+use super::callbacks::Place;
 use super::decisions::{Made, Stage, UnderWay, Watcher, wait};
 pub(super) use super::events::points;
 use super::events::{check_event, context};
 use super::{Caller, PREFIX};
 use crate::access::Holder;
+
+/// How long an answer of a human may be of use: long enough to be given, and no longer than hooks may want.
+const SHORTEST_WITHIN: Duration = Duration::from_secs(1);
+const LONGEST_WITHIN: Duration = Duration::from_secs(600);
 
 /// What is to be judged.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,6 +49,16 @@ pub(super) struct Judge {
     /// For `before_tool_call`.
     #[serde(default)]
     substitutes: BTreeSet<Substitute>,
+    /// The name of a callback of the operator's configuration (`gateway.api.callbacks`), which is told of the decision where a human is asked
+    /// and this request is answered before they have decided. For `before_tool_call`.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    callback: Option<String>,
+    /// How long an answer of a human is of use, in milliseconds, from 1000 to 600000: the question ends then, if it does not end sooner, and
+    /// the call is blocked. One whose call would run if nobody answers keeps its time. For `before_tool_call`.
+    #[serde(default)]
+    #[schemars(range(min = 1_000, max = 600_000))]
+    answer_within_ms: Option<u64>,
 }
 
 /// A decision, or the question that it waits for.
@@ -226,7 +241,7 @@ impl Judgement {
         }
     }
 
-    fn decided(self, id: Option<String>) -> Decision {
+    pub(super) fn decided(self, id: Option<String>) -> Decision {
         Decision { id, status: Status::Decided, question: None, judgement: Some(self) }
     }
 }
@@ -278,11 +293,20 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =
             serde_json::from_value(event).map_err(|error| not_an_event(point, &error))?;
-        let call = Call { event, context, substitutes: body.substitutes.into_iter().collect() };
+        let within = body.answer_within_ms.map(within).transpose()?;
+        let callbacks = &asked.shared.api.callbacks;
+        let agent = holder.agent.as_ref();
+        let callback = body.callback.map(|name| callbacks.place(&name, agent)).transpose()?;
+        let substitutes = body.substitutes.into_iter().collect();
+        let call = Call { event, context, substitutes, callback, within };
         return tool_call(&asked, holder, engine, call, waits.time()).await;
     }
     if !body.substitutes.is_empty() {
         return Err(Problem::body("`substitutes` is for `before_tool_call`".to_owned()));
+    }
+    if body.callback.is_some() || body.answer_within_ms.is_some() {
+        let told = "`callback` and `answerWithinMs` are for `before_tool_call`";
+        return Err(Problem::body(told.to_owned()));
     }
     let (run, session) = (context.run_id.clone(), context.session_id.clone());
     let judging = engine.clone();
@@ -300,6 +324,15 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
         return Err(Problem::store());
     }
     Ok(Judgement::of_event(&judged).decided(None).into())
+}
+
+/// Returns how long an answer is of use.
+fn within(millis: u64) -> Result<Duration, Problem> {
+    let within = Duration::from_millis(millis);
+    match (SHORTEST_WITHIN..=LONGEST_WITHIN).contains(&within) {
+        true => Ok(within),
+        false => Err(Problem::body("`answerWithinMs` is a number from 1000 to 600000".to_owned())),
+    }
 }
 
 fn point(name: &str, engine: &Engine) -> Result<PointId, Problem> {
@@ -324,6 +357,10 @@ struct Call {
     context: CallContext,
     /// What may be put in its place.
     substitutes: Vec<Substitute>,
+    /// Who is called when it is decided after whoever asks was answered.
+    callback: Option<Place>,
+    /// How long an answer is of use.
+    within: Option<Duration>,
 }
 
 async fn tool_call(
@@ -333,9 +370,10 @@ async fn tool_call(
     call: Call,
     patience: Duration,
 ) -> Result<Answer<Decision>, Problem> {
-    let Call { event, context, substitutes } = call;
+    let Call { event, context, substitutes, callback, within } = call;
     let (sender, stage) = watch::channel(Stage::Judging);
-    let attendance = Attendance::Present(Arc::new(Watcher(sender.clone())));
+    let until = within.map(|within| Instant::now() + within);
+    let attendance = Attendance::Present(Arc::new(Watcher { stage: sender.clone(), until }));
     // Who holds the hooks keeps them in place while they judge, also when others take theirs.
     let hooks = Arc::clone(&asked.shared.interceptor);
     let (places, size, life) = (asked.shared.judging.clone(), asked.body.len(), holder.life.clone());
@@ -356,9 +394,13 @@ async fn tool_call(
     });
     let mut under_way = UnderWay { stage, task: Some(judging.abort_handle()) };
     match wait(&mut under_way.stage, patience).await? {
-        Stage::Made(made, _) => Ok(made.read()?.decided(None).into()),
+        Stage::Made(made, _) => Ok(made.read().await?.decided(None).into()),
         Stage::Asked(question) => {
+            let stage = under_way.stage.clone();
             let id = asked.shared.api.decisions.keep(whose(holder), under_way)?;
+            if let Some(place) = callback {
+                place.call_when_made(holder, id.clone(), stage);
+            }
             Ok(Answer {
                 status: StatusCode::ACCEPTED,
                 location: Some(format!("{PREFIX}decisions/{id}")),
@@ -385,7 +427,7 @@ pub(super) async fn decision(asked: Asked, waits: Waits, _: Empty) -> Result<Ans
     let id = asked.name().to_owned();
     let mut stage = asked.shared.api.decisions.find(&whose(holder), &id)?;
     Ok(match wait(&mut stage, waits.time()).await? {
-        Stage::Made(made, _) => made.read()?.decided(Some(id)).into(),
+        Stage::Made(made, _) => made.read().await?.decided(Some(id)).into(),
         Stage::Asked(question) => pending(id, *question).into(),
         Stage::Judging => return Err(Problem::failed()),
     })

@@ -15,10 +15,11 @@
 //! - *Whose it is, the token says.* Sessions of one agent are none of another's, however they are named.
 //! - *Everything is bounded*: bodies, requests at once, streams, decisions that are kept, and how long they are.
 //!
-//! Limits: decisions and idempotency keys are in memory and end with the process. Errors are problem details (RFC 9457).
+//! Limits: decisions, those who are called back for them, and idempotency keys are in memory and end with the process. Errors are problem details (RFC 9457).
 
 mod approvals;
 mod asked;
+mod callbacks;
 mod callers;
 mod configuration;
 mod decisions;
@@ -32,12 +33,14 @@ mod stream;
 mod table;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use backstop_engine::Engine;
 use backstop_hooks::AgentId;
 use backstop_store::{Answerer, People, Scope};
+use backstop_surfaces::Callback;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -46,6 +49,7 @@ use tokio::sync::Semaphore;
 
 use self::asked::{Asked, Reply, read_body};
 pub(super) use self::asked::{read_bounded, read_within};
+use self::callbacks::Callbacks;
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;
 use self::stream::Streams;
@@ -77,6 +81,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 #[derive(Debug)]
 pub(super) struct Api {
     decisions: Decisions,
+    callbacks: Arc<Callbacks>,
     idempotency: Idempotency,
     /// Places of requests by which agents are judged, and of all others.
     judged: Arc<Semaphore>,
@@ -91,6 +96,7 @@ impl Default for Api {
     fn default() -> Self {
         Self {
             decisions: Decisions::default(),
+            callbacks: Arc::default(),
             idempotency: Idempotency::default(),
             judged: Arc::new(Semaphore::new(MOST_REQUESTS)),
             requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
@@ -105,6 +111,11 @@ impl Api {
     /// Goes on with the hooks in force, for those who listen to events.
     pub(super) fn go_on_with(&self, engine: Option<&Engine>) {
         self.streams.hub.go_on_with(engine);
+    }
+
+    /// Calls these servers from now on, also for decisions that wait already.
+    pub(super) fn calls(&self, callbacks: &BTreeMap<String, Arc<Callback>>) {
+        self.callbacks.set(callbacks);
     }
 }
 

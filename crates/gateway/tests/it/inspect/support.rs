@@ -66,6 +66,7 @@ pub(crate) fn two_must(names: &[&str]) -> ApprovalSettings {
         bars_requester: false,
         votes: NonZeroU32::new(2).unwrap(),
         escalate: None,
+        told: None,
         decisions: None,
         substitutes: None,
     };
