@@ -28,6 +28,7 @@ mod tls;
 mod values;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use backstop_trail::Options as TrailOptions;
 
@@ -36,6 +37,7 @@ pub(crate) use self::failure::Failure;
 pub use self::options::{DEFAULT_SCHEMA, PostgresOptions, PostgresOptionsError};
 pub use self::pool::Server;
 pub(crate) use self::session::Session;
+use crate::DigestKey;
 use crate::sql::{AuditTrail, SqlStore};
 use crate::sqlite::trail::Trail;
 
@@ -46,7 +48,17 @@ impl PostgresStore {
     /// Creates a store on a server, with its audit trail in the folder `trail` of this machine and the key that signs it in the file `key`. Nothing is
     /// connected, opened or created before the first operation.
     pub fn new(options: PostgresOptions, trail: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        let trail = Trail::new(TrailOptions::new(trail.into(), key.into()));
+        Self::with_digest_key(options, trail, key, None)
+    }
+
+    /// As [`new`](Self::new); the digests of what was judged are keyed in the audit trail, if there is a key for them.
+    pub fn with_digest_key(
+        options: PostgresOptions,
+        trail: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        digest_key: Option<Arc<DigestKey>>,
+    ) -> Self {
+        let trail = Trail::new(TrailOptions::new(trail.into(), key.into()), digest_key.into());
         Self::over(Server::new(options, trail.clone()), AuditTrail::Files(trail))
     }
 
