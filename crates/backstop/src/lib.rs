@@ -131,8 +131,8 @@ pub use hosts::all_hosts;
 pub use hosts::server_hosts;
 #[cfg(feature = "config")]
 pub use locations::{
-    audit_key, daemon_socket, data_folder, from_operator, load, load_sources, policy_files, store_path,
-    tape_folder,
+    audit_key, daemon_socket, data_folder, digest_key, digest_key_file, from_operator, load, load_sources,
+    policy_files, store_in_file, store_path, store_to_read, tape_folder,
 };
 #[cfg(feature = "agent")]
 pub use lower::agent::agent_settings;

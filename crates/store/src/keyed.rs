@@ -208,21 +208,21 @@ impl DigestKey {
                 None => false,
             },
             Value::Array(items) => items.iter_mut().fold(false, |any, item| self.key_all(item) || any),
-            Value::Object(fields) => {
-                let mut any = false;
-                *fields = std::mem::take(fields)
-                    .into_iter()
-                    .map(|(name, mut value)| {
-                        any |= self.key_all(&mut value);
-                        let keyed = self.keyed_in(&name);
-                        any |= keyed.is_some();
-                        (keyed.unwrap_or(name), value)
-                    })
-                    .collect::<Map<_, _>>();
-                any
-            }
+            Value::Object(fields) => self.key_fields(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
+    }
+
+    fn key_fields(&self, fields: &mut Map<String, Value>) -> bool {
+        let mut any = false;
+        let keyed = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+            any |= self.key_all(&mut value);
+            let keyed = self.keyed_in(&name);
+            any |= keyed.is_some();
+            (keyed.unwrap_or(name), value)
+        });
+        *fields = keyed.collect();
+        any
     }
 }
 
@@ -352,20 +352,21 @@ fn keyed_body(key: &DigestKey, entry: &NewAuditEntry) -> Option<AuditBody> {
             json!({ "omitted": "its digests can't be keyed: it is nested too deep" }),
         ));
     };
-    let Some(fields) = body.as_object_mut() else {
-        return key.key_all(&mut body).then(|| AuditBody::from(body));
+    let is_keyed = match &mut body {
+        Value::Object(fields) => {
+            let harmless = HARMLESS.iter().find(|(kind, _)| *kind == entry.kind);
+            let harmless = harmless.map_or(&[][..], |(_, fields)| fields);
+            let aside: Vec<_> = harmless.iter().filter_map(|name| fields.remove_entry(*name)).collect();
+            let is_keyed = key.key_fields(fields);
+            fields.extend(aside);
+            if is_keyed {
+                fields.insert(DIGEST_KEY.to_owned(), key.id.as_str().into());
+            }
+            is_keyed
+        }
+        other => key.key_all(other),
     };
-    let harmless =
-        HARMLESS.iter().find(|(kind, _)| *kind == entry.kind).map_or(&[][..], |(_, fields)| fields);
-    let aside: Vec<_> = harmless.iter().filter_map(|name| fields.remove_entry(*name)).collect();
-    let is_keyed = key.key_all(&mut body);
-    let fields = body.as_object_mut()?;
-    fields.extend(aside);
-    if !is_keyed {
-        return None;
-    }
-    fields.insert(DIGEST_KEY.to_owned(), key.id.as_str().into());
-    Some(AuditBody::from(body))
+    is_keyed.then(|| AuditBody::from(body))
 }
 
 /// An entry whose digests are as the trail has them.
