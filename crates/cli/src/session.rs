@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use backstop::config::{LayerKind, Loaded, Locations, Source, account};
 use backstop::hooks::{AgentId, CallContext, ToolName};
-use backstop::store::{SqliteStore, Store};
+use backstop::store::Store;
 use backstop::{
     Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, store_path,
+    store_to_read,
 };
 use rustix::process::getuid;
 
@@ -317,7 +318,8 @@ impl Surroundings {
 
     /// The database. It is created when something is first written or read.
     pub(crate) fn store(&self, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(SqliteStore::new(store_path(loaded, &|name| self.variable(name))?)))
+        let path = store_path(loaded, &|name| self.variable(name))?;
+        Ok(Arc::new(store_to_read(loaded, path)))
     }
 
     /// The recording of tool calls.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use self::witness::Heard;
 use backstop::store::{
-    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store,
-    Timestamp,
+    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, DigestKey, PrunableAudit,
+    Store, Timestamp,
 };
 use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
@@ -43,6 +43,8 @@ pub(crate) enum Settings {
     Proof { seq: u64 },
     /// What the configuration keeps no longer goes.
     Prune { dry_run: bool },
+    /// A key for the digests of what was judged is made in this file.
+    Keygen { file: PathBuf },
     /// Another key signs.
     Rotate,
     /// Whether a proof in this file holds, by this key.
@@ -83,6 +85,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         check(proof, key, &surroundings.output)?;
         return Ok(Exit::Success);
     }
+    if let Settings::Keygen { file } = &settings {
+        keygen(file, &surroundings.output)?;
+        return Ok(Exit::Success);
+    }
     let output = &surroundings.output;
     if let Settings::Prune { dry_run } = settings {
         prune(dry_run, surroundings).await?;
@@ -121,7 +127,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         }
         Settings::Proof { seq } => output.text(store.prove_audit(seq).await?.trim_end())?,
         Settings::Rotate => rotate(store.as_ref(), output).await?,
-        Settings::Check { .. } | Settings::Prune { .. } => {}
+        Settings::Check { .. } | Settings::Keygen { .. } | Settings::Prune { .. } => {}
     }
     Ok(Exit::Success)
 }
@@ -368,6 +374,23 @@ async fn prune(dry_run: bool, surroundings: &Surroundings) -> Result<(), Error> 
             output.text(&format!("pruned {gone} entries; the trail says which, and their digests stay"))?;
         }
     }
+    Ok(())
+}
+
+/// Makes a key for the digests of what was judged. It counts once `audit.digest_key` names it.
+fn keygen(file: &Path, output: &Output) -> Result<(), Error> {
+    let name = file.display();
+    let key =
+        DigestKey::create(file).map_err(|error| Error::Failed(format!("`{name}` is no key: {error}")))?;
+    if output.is_json() {
+        output.json(&json!({ "digestKey": key.id(), "file": file }))?;
+    } else {
+        output.text(key.id())?;
+    }
+    output.say(&format!(
+        "the key is in `{}`: keep a copy where the trail's readers can't read it; without it nobody can compare a call with the trail\nhint: name the file in `audit.digest_key`",
+        plain(&name.to_string())
+    ));
     Ok(())
 }
 

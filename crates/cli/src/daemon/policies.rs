@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use backstop::clients::{Attended, Client, ClientEvent};
 use backstop::config::account::Account;
-use backstop::config::{LayerKind, Source};
+use backstop::config::{LayerKind, Loaded, Source};
 use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
-use backstop::store::{AnswerStore, SqliteStore, Store};
-use backstop::{Backstop, Pin, Traces};
+use backstop::store::{AnswerStore, Store};
+use backstop::{Backstop, Pin, Traces, digest_key_file, store_in_file};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -265,11 +265,13 @@ impl Policies {
             return Err(system::one_database_for_all());
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
-        let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
+        // A hook that judges alone reads the key of digests anew, too.
+        let packs = backstop::policy_files(&loaded).into_iter().chain(digest_key_file(&loaded));
+        let packs = packs.map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));
         let path = backstop::store_path(&loaded, &|name| surroundings.variable(name))?;
-        let store = self.store(path, loaded.config.audit.enabled.value).await;
+        let store = self.store(path, &loaded).await?;
         let watch = Arc::clone(&self.watch);
         let is_strict = loaded.config.agent.approvals.strict.value;
         let hosts = backstop::server_hosts(&backstop::gateway_hooks(&loaded), true);
@@ -312,13 +314,17 @@ impl Policies {
         if self.is_run { "hooks of run" } else { "daemon" }
     }
 
-    async fn store(&self, path: PathBuf, is_audited: bool) -> Arc<dyn Store> {
+    /// The store in this file, with the key that digests in its trail have by the configuration.
+    async fn store(&self, path: PathBuf, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
+        let store: Arc<dyn Store> = Arc::new(store_in_file(loaded, path.clone())?);
+        let id = |store: &dyn Store| store.digest_key().map(|key| key.id().to_owned());
         let mut stores = self.stores.lock().await;
-        let found = match stores.iter().position(|(known, _)| *known == path) {
+        let is_it =
+            |(known, of): &(PathBuf, Arc<dyn Store>)| *known == path && id(of.as_ref()) == id(store.as_ref());
+        let found = match stores.iter().position(is_it) {
             Some(place) => stores.remove(place),
             None => {
-                let store: Arc<dyn Store> = Arc::new(SqliteStore::new(path.clone()));
-                if is_audited && store.announce_audit(self.program()).await.is_err() {
+                if loaded.config.audit.enabled.value && store.announce_audit(self.program()).await.is_err() {
                     tracing::warn!("the audit trail does not say that this process began");
                 }
                 (path, store)
@@ -329,7 +335,7 @@ impl Policies {
         stores.drain(..surplus);
         let store = Arc::clone(&found.1);
         stores.push(found);
-        store
+        Ok(store)
     }
 
     /// Takes every policy down. Answers whether the audit trail is complete.

@@ -10,7 +10,7 @@ use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{Trace, TraceParent};
 use backstop::store::{SqliteStore, Store};
-use backstop::{Traces, daemon_socket, store_path};
+use backstop::{Traces, daemon_socket, store_in_file, store_path};
 
 use super::speak::remark;
 use crate::commands::notify::Notifier;
@@ -152,7 +152,7 @@ async fn decide_here(
     // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
     let shared = path.try_exists().unwrap_or(true);
     let log = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
-    let store = Arc::new(SqliteStore::new(path));
+    let store = Arc::new(store_in_file(&loaded, path).map_err(Error::from)?);
     // The last one to close the database moves its log, and its process can't end before the disk has that. One that
     // ends without closing leaves the log to the next one; nothing in it is lost.
     std::mem::forget(Arc::clone(&store));
