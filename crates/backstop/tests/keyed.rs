@@ -54,7 +54,7 @@ impl Place {
         let file = self.path("digest.key");
         let text = match self.is_keyed {
             true => format!("audit: {{digest_key: \"{}\"}}\n", file.display()),
-            false => String::new(),
+            false => "{}".to_owned(),
         };
         let sources = [Source::new(LayerKind::Operator, "backstop.yaml", text.as_str())];
         Loader::new(HookTypes::built_in(&[]).names(), &|_| None).load(&sources).unwrap()
@@ -80,7 +80,7 @@ impl Place {
         let options = HookOptions::new(OwnerId::new("test")).id("gate");
         backstop.engine().registry().on(hook, options).unwrap();
         let watches = hook_fn::<BeforeLlmCall, _>(|_, _| Ok(None));
-        let options = HookOptions::new(OwnerId::new("test")).id("watches");
+        let options = HookOptions::new(OwnerId::operator()).id("watches");
         backstop.engine().registry().on(watches, options).unwrap();
         backstop
     }
