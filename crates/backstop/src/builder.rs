@@ -9,11 +9,12 @@ use backstop_engine::{
     ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
 };
 use backstop_hooks::HostProfile;
-use backstop_store::{AnswerStore, Identity, SqliteStore, Store};
+use backstop_store::{AnswerStore, DigestKey, Identity, SqliteStore, Store};
 
 use crate::audit::AuditSink;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
+use crate::locations::digest_key;
 use crate::lower::{self, HostFacts, Lowered};
 use crate::tape::CallTape;
 use crate::traces::Traces;
@@ -212,7 +213,20 @@ impl Builder {
             None => backstop_config::Loader::new(self.types.names(), &|_| None).load(&[])?,
         };
         let approvals = self.approvals.map_or_else(|| lower::approvals::settings(&config), Ok)?;
-        let store = self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory()));
+        let key = if self.audit { digest_key(&config)? } else { None };
+        let store =
+            self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory_with_digest_key(key.clone())));
+        // INVARIANT (keyed): nothing is judged whose digests would be in the trail otherwise than the operator wants.
+        if let Some(key) = &key {
+            let answers = match &self.answer_store {
+                Some(answers) => answers.answers_digest_key(),
+                None => store.digest_key(),
+            };
+            let is_it = |other: Option<&Arc<DigestKey>>| other.is_some_and(|other| other.id() == key.id());
+            if !is_it(store.digest_key()) || !is_it(answers) {
+                return Err(BuildError::DigestKey);
+            }
+        }
         let host = HostFacts { home: self.home.as_deref(), store: &store, answers: self.judges_answers };
         #[cfg(feature = "plugins")]
         let hosts = self.hosts.clone();
@@ -254,7 +268,8 @@ impl Builder {
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
         let audited = self.audit && config.config.audit.enabled.value;
         let audit = audited.then(|| AuditSink::start(Arc::clone(&store)));
-        let traces = if self.audit { Traces::of(&config, self.agents_environment)? } else { None };
+        let traces =
+            if self.audit { Traces::of(&config, self.agents_environment, store.digest_key())? } else { None };
         let recorded = crate::tape::settings(&config, self.tape.as_deref(), self.audit)?;
         let tape = recorded.map(CallTape::start).transpose().map_err(BuildError::Tape)?;
         let mut engine = Engine::builder()

@@ -2,7 +2,8 @@
 //!
 //! Receipts name the hooks that were asked; what these were told to do, the entry before them says that has the same process. It holds
 //! names and digests: of the values as they are written, and of the files that they name (rule packs, catalogues, scripts). What variables
-//! of the environment hold is in none of them; which content a plugin has, the entry about its installation says.
+//! of the environment hold is in none of them; which content a plugin has, the entry about its installation says. Where digests of what was judged
+//! are keyed from here on, it says by which key.
 
 use backstop_store::{AppendAuditError, NewAuditEntry, Timestamp};
 use serde_json::json;
@@ -45,6 +46,9 @@ impl Backstop {
         });
         if let (Some(by), Some(fields)) = (cause.by, body.as_object_mut()) {
             fields.insert("by".to_owned(), by.into());
+        }
+        if let (Some(key), Some(fields)) = (self.store().digest_key(), body.as_object_mut()) {
+            fields.insert("digestKey".to_owned(), key.id().into());
         }
         let (at, kind) = (Timestamp::now(), CONFIGURATION_READ.to_owned());
         self.store()

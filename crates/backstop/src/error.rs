@@ -10,6 +10,11 @@ pub enum BuildError {
     /// The configuration says something that can't be done; each problem has its place.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The store keys the digests in its audit trail by another key than the one of `audit.digest_key`, or by none.
+    #[error(
+        "the audit trail that is open here has no digests keyed by `audit.digest_key`, or has them keyed by another key\nhint: start this process anew; a program that brings its own store opens it with this key"
+    )]
+    DigestKey,
     /// Tool calls can't be recorded.
     #[error("tool calls can't be recorded: {0}")]
     Tape(backstop_tape::TapeError),

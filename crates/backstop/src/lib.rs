@@ -133,8 +133,8 @@ pub use hosts::all_hosts;
 pub use hosts::server_hosts;
 #[cfg(feature = "config")]
 pub use locations::{
-    audit_key, daemon_socket, data_folder, from_operator, load, load_sources, policy_files, store_path,
-    tape_folder,
+    audit_key, daemon_socket, data_folder, digest_key, digest_key_file, from_operator, load, load_sources,
+    policy_files, store_in_file, store_path, tape_folder,
 };
 #[cfg(feature = "agent")]
 pub use lower::agent::agent_settings;
@@ -159,7 +159,7 @@ pub use providers::Providers;
 #[cfg(feature = "config")]
 pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "config")]
-pub use state::{OpenStoreError, StoreFiles, StorePlace, open_store, store_files};
+pub use state::{OpenStoreError, StoreFiles, StorePlace, open_store, open_store_to_read, store_files};
 #[cfg(feature = "config")]
 pub use traces::Traces;
 #[cfg(feature = "witness")]

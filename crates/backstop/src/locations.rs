@@ -1,8 +1,12 @@
 //! Where the configuration comes from, and where the database and the daemon's socket lie.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use backstop_config::{ConfigError, Loaded, Loader, Locations, Pack, PointHook, Source};
+use backstop_config::{
+    ConfigError, Loaded, Loader, Locations, Pack, PointHook, Problem, ProblemKind, Source,
+};
+use backstop_store::{DigestKey, SqliteStore};
 
 use crate::error::NoDataFolder;
 use crate::hook_types::HookTypes;
@@ -79,6 +83,44 @@ pub fn daemon_socket(
         return Ok(from_operator(loaded, path.value.expose()));
     }
     Ok(data_folder(environment).ok_or(NoDataFolder)?.join("daemon").join("hooks.sock"))
+}
+
+/// The file with the key of the digests in the audit trail, if `audit.digest_key` names one.
+pub fn digest_key_file(loaded: &Loaded) -> Option<PathBuf> {
+    let named = loaded.config.audit.digest_key.as_ref()?;
+    Some(from_operator(loaded, named.value.expose()))
+}
+
+/// The key of the digests in the audit trail, from the file that `audit.digest_key` names; `None` where it names none.
+///
+/// # Errors
+///
+/// [`ConfigError`] if there is no key in it, or others than its owner can read it.
+pub fn digest_key(loaded: &Loaded) -> Result<Option<Arc<DigestKey>>, ConfigError> {
+    let (Some(named), Some(path)) = (&loaded.config.audit.digest_key, digest_key_file(loaded)) else {
+        return Ok(None);
+    };
+    let key = DigestKey::read(&path).map_err(|error| {
+        let (why, hint) = match error.to_string().split_once("\nhint: ") {
+            Some((why, hint)) => (why.to_owned(), Some(hint.to_owned())),
+            None => (error.to_string(), None),
+        };
+        let message = format!("`{}` is no key for the digests of the audit trail: {why}", path.display());
+        let problem = Problem::new(ProblemKind::BadValue, named.at.clone(), message);
+        problem.with_hint(hint.unwrap_or_else(|| {
+            "put it back, or make one with `backstop audit keygen`; without it nothing is judged".to_owned()
+        }))
+    })?;
+    Ok(Some(Arc::new(key)))
+}
+
+/// The store in the file at `path`, whose audit trail is what the configuration says.
+///
+/// # Errors
+///
+/// [`ConfigError`] if the digests in the trail are to be keyed, and there is no key.
+pub fn store_in_file(loaded: &Loaded, path: PathBuf) -> Result<SqliteStore, ConfigError> {
+    Ok(SqliteStore::with_digest_key(path, digest_key(loaded)?))
 }
 
 /// Where the key lies that signs heads of the audit trail, unless the caller says otherwise: `backstop/audit.key` in the

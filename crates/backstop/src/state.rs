@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind, Spanned, StorePostgres, Text};
-use backstop_store::{SqliteStore, Store};
+use backstop_store::{DigestKey, SqliteStore, Store};
 
 use crate::error::NoDataFolder;
-use crate::locations::{from_operator, store_path};
+use crate::locations::{digest_key, from_operator, store_path};
 
 /// The largest file with a password, in bytes.
 #[cfg(feature = "postgres")]
@@ -54,19 +54,50 @@ impl StorePlace {
     }
 }
 
+/// The key of digests in the trail, or why there is none.
+type Keyed = Result<Option<Arc<DigestKey>>, String>;
+
 /// Returns the store that the configuration names. Nothing is opened, connected or created before the first operation.
 ///
 /// # Errors
 ///
-/// [`OpenStoreError`], which shows no password.
+/// [`OpenStoreError`], which shows no password; also where the digests in the audit trail are to be keyed and there is no key.
 pub fn open_store(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
+    open(loaded, environment, Ok(digest_key(loaded)?))
+}
+
+/// As [`open_store`], for whoever reads, or writes what people say: where there is no key for the digests in the audit trail, what is there can be read,
+/// and whatever would leave an entry in the trail fails, and says why. Nothing is judged over it.
+///
+/// # Errors
+///
+/// [`OpenStoreError`], which shows no password.
+pub fn open_store_to_read(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn Store>, OpenStoreError> {
+    open(loaded, environment, digest_key(loaded).map_err(|error| error.to_string()))
+}
+
+fn open(
+    loaded: &Loaded,
+    environment: &dyn Fn(&str) -> Option<String>,
+    key: Keyed,
+) -> Result<Arc<dyn Store>, OpenStoreError> {
     let path = store_path(loaded, environment)?;
     let named = &loaded.config.store.postgres;
-    let Some(url) = &named.url else { return Ok(Arc::new(SqliteStore::new(path))) };
-    on_server(loaded, named, url, &path).map_err(|(at, why)| ConfigError::from(problem(at, &why)).into())
+    let Some(url) = &named.url else { return Ok(Arc::new(in_file(path, key))) };
+    on_server(loaded, named, url, &path, key).map_err(|(at, why)| ConfigError::from(problem(at, &why)).into())
+}
+
+fn in_file(path: PathBuf, key: Keyed) -> SqliteStore {
+    match key {
+        Ok(key) => SqliteStore::with_digest_key(path, key),
+        Err(why) => SqliteStore::without_its_digest_key(path, &why),
+    }
 }
 
 fn problem(at: &Place, why: &str) -> Problem {
@@ -86,6 +117,7 @@ fn on_server<'c>(
     _named: &'c StorePostgres,
     url: &'c Spanned<Text>,
     _path: &Path,
+    _key: Keyed,
 ) -> Result<Arc<dyn Store>, Wrong<'c>> {
     Err((&url.at, "this build has no store on a PostgreSQL server".to_owned()))
 }
@@ -96,6 +128,7 @@ fn on_server<'c>(
     named: &'c StorePostgres,
     url: &'c Spanned<Text>,
     path: &Path,
+    digest_key: Keyed,
 ) -> Result<Arc<dyn Store>, Wrong<'c>> {
     use backstop_store::{PostgresOptions, PostgresStore};
 
@@ -116,7 +149,11 @@ fn on_server<'c>(
     }
     let connections = usize::try_from(named.connections.value.get()).unwrap_or(1);
     let options = options.connections(connections);
-    Ok(Arc::new(PostgresStore::new(options, SqliteStore::trail_of(path), path.with_file_name("audit.key"))))
+    let (trail, key) = (SqliteStore::trail_of(path), path.with_file_name("audit.key"));
+    Ok(Arc::new(match digest_key {
+        Ok(digest_key) => PostgresStore::with_digest_key(options, trail, key, digest_key),
+        Err(why) => PostgresStore::without_its_digest_key(options, trail, key, &why),
+    }))
 }
 
 #[cfg(feature = "postgres")]

@@ -30,8 +30,8 @@ pub use backstop_store::{
     AUDIT_CHAIN, AUDIT_GAP, AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AUDIT_UNSIGNED,
     AppendAuditError, AuditBody, AuditCheckpoints, AuditEntry, AuditFilter, AuditGap, AuditHead, AuditLate,
     AuditPage, AuditPlace, AuditProcess, AuditReport, AuditStep, AuditStore, AuditUnproved, CLOCK_TOLERANCE,
-    Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError, RotatedAuditKey,
-    VerifyAuditError, audit_id, audit_in,
+    DigestKey, DigestKeyError, Durability, MAX_AUDIT_BYTES, MOST_PAGE_READ, NewAuditEntry, ProveAuditError,
+    RotatedAuditKey, VerifyAuditError, audit_id, audit_in,
 };
 
 // Sessions, runs and transcripts.

@@ -16,7 +16,9 @@ use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls
 use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
 use backstop::surfaces::{surface_secrets, web_push_folder};
-use backstop::{audit_key, credential_places, hook_places, program_places, store_files, store_path};
+use backstop::{
+    audit_key, credential_places, digest_key_file, hook_places, program_places, store_files, store_path,
+};
 
 use crate::commands::clients::{folders as client_folders, this_program};
 use crate::error::Error;
@@ -373,6 +375,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
     hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
+    // Whoever read it could guess what was judged elsewhere.
+    hidden.extend(digest_key_file(loaded));
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);

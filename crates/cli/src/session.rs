@@ -7,7 +7,8 @@ use backstop::config::{LayerKind, Loaded, Locations, Source, account};
 use backstop::hooks::{AgentId, CallContext, ToolName};
 use backstop::store::Store;
 use backstop::{
-    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources, open_store,
+    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources,
+    open_store_to_read,
 };
 use rustix::process::getuid;
 
@@ -317,7 +318,7 @@ impl Surroundings {
 
     /// The database. A file is created, and a server connected, when something is first written or read.
     pub(crate) fn store(&self, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
-        Ok(open_store(loaded, &|name| self.variable(name))?)
+        Ok(open_store_to_read(loaded, &|name| self.variable(name))?)
     }
 
     /// The recording of tool calls.

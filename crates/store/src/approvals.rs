@@ -34,6 +34,7 @@ mod substitute;
 mod told;
 pub(crate) mod wait;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -50,7 +51,7 @@ pub use self::starts::{StartedProcess, Starts, TouchedPath};
 pub use self::state::{Allowance, ApprovalRecord, ApprovalState, ApprovalStatus, Reach};
 pub use self::substitute::{EditedFrom, Given, MaskMoved, Substitution, UnfitSubstitute};
 pub use self::told::{TellWhen, ToldLater, ToldOn};
-use crate::{StoreError, Timestamp};
+use crate::{DigestKey, StoreError, Timestamp};
 
 /// The largest request that is asked with, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
 pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
@@ -112,6 +113,11 @@ pub struct AllowanceScope {
 /// Questions to humans, and their answers.
 #[async_trait]
 pub trait ApprovalStore {
+    /// Returns the key by which digests are keyed in the audit trail in which answers are recorded, if they are.
+    fn answers_digest_key(&self) -> Option<&Arc<DigestKey>> {
+        None
+    }
+
     /// Stores a question: for a human to answer or, if it is `unattended`, one that nobody could be asked, so that a human can allow
     /// the call later. If such a one already exists for the same call of the same run, it is kept. An agent that asks more than `limits`
     /// allow is refused, and that is counted.

@@ -10,17 +10,16 @@
 //! what they were, and an entry of the kind [`AUDIT_PRUNED`] names what went: an entry that is gone and not named is detected. Lists of hooks
 //! that remaining receipts name, entries about missing ones, and what checking the trail needs stay.
 //!
-//! The trail contains digests and spans of what was judged, never the text.
+//! The trail contains digests and spans of what was judged, never the text. Digests can be [keyed](crate::DigestKey), since short texts can be guessed.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{Digest, Json, RunId, SessionId};
 use backstop_trail::{
-    Body, BodyError, Canonical, Draft, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_TOMBSTONE, KIND_UNSIGNED,
-    merkle,
+    BodyError, Canonical, Entry, KIND_IMPAIRED, KIND_OMITTED, KIND_TOMBSTONE, KIND_UNSIGNED, merkle,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,7 +27,7 @@ use serde_json::Value;
 #[cfg(doc)]
 use crate::MOST_PAGE_READ;
 use crate::retention::Chosen;
-use crate::{AuditBound, AuditFilter, AuditPage, AuditPlace, StoreError, Timestamp};
+use crate::{AuditBound, AuditFilter, AuditPage, AuditPlace, DigestKey, StoreError, Timestamp};
 
 /// The largest body of an entry, in bytes of JSON.
 pub const MAX_AUDIT_BYTES: usize = backstop_trail::MAX_BODY_BYTES;
@@ -118,27 +117,15 @@ impl AuditBody {
     pub fn is_too_large(&self) -> bool {
         self.as_str().len() > MAX_AUDIT_BYTES
     }
+
+    pub(crate) fn into_canonical(self) -> Canonical {
+        self.0
+    }
 }
 
 impl From<Value> for AuditBody {
     fn from(value: Value) -> Self {
         Self::of(&value)
-    }
-}
-
-impl NewAuditEntry {
-    /// Returns the entry as the log takes it. One that is too large is another one that says so.
-    pub(crate) fn draft(self) -> Draft {
-        let Self { at, kind, session, run, body } = self;
-        let label = |name: &str, id: &str| (name.to_owned(), audit_id(id).into_owned());
-        let session = session.map(|session| label(SESSION, session.as_str()));
-        let labels = session.into_iter().chain(run.map(|run| label(RUN, run.as_str())));
-        let (at, bytes) = (at.as_millis(), body.as_str().len());
-        let draft = match Body::try_from(body.0) {
-            Ok(body) => Draft::new(at, &kind, body),
-            Err(_) => Draft::omitted(at, &kind, bytes),
-        };
-        Draft { labels: labels.collect::<BTreeMap<_, _>>(), ..draft }
     }
 }
 
@@ -432,6 +419,16 @@ pub trait AuditStore {
         durability: Durability,
     ) -> Result<AuditHead, AppendAuditError>;
 
+    /// Returns the key by which the digests of what was judged are keyed in entries, if they are.
+    fn digest_key(&self) -> Option<&Arc<DigestKey>> {
+        None
+    }
+
+    /// Returns whether a body is not too large for an entry, as it will be there: keyed digests are longer.
+    fn fits_audit(&self, body: &AuditBody) -> bool {
+        !body.is_too_large()
+    }
+
     /// Says in the trail that this process begins, and when it ends in order that it stops: one that only began was killed.
     async fn announce_audit(&self, program: &str) -> Result<(), AppendAuditError>;
 
@@ -546,6 +543,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::keyed::Keying;
+
+    fn drafted(new: NewAuditEntry) -> backstop_trail::Draft {
+        Keying::default().apply("here", vec![new]).unwrap().pop().unwrap().draft()
+    }
 
     #[test]
     fn a_long_id_fills_no_entry_and_is_found() {
@@ -561,7 +563,7 @@ mod tests {
             run: Some(session.into()),
             body: json!({}).into(),
         };
-        let bytes = new(&long).draft().sealed("p", 1).unwrap();
+        let bytes = drafted(new(&long)).sealed("p", 1).unwrap();
         assert!(bytes.len() < 1_000);
         let entry = AuditEntry::read(1, &bytes).unwrap();
         for (session, passes) in [(&long, true), (&other, false)] {
@@ -579,7 +581,7 @@ mod tests {
             run: None,
             body: json!({ "verdict": "pass", "a": 1.0 }).into(),
         };
-        let bytes = new.draft().sealed("p", 3).unwrap();
+        let bytes = drafted(new).sealed("p", 3).unwrap();
         let text = r#"{"at":5,"body":{"a":1,"verdict":"pass"},"kind":"receipt","labels":{"session":"s\n1"},"n":3,"process":"p"}"#;
         assert_eq!(String::from_utf8(bytes.clone()).unwrap(), text);
         let entry = AuditEntry::read(9, &bytes).unwrap();

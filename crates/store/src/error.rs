@@ -41,6 +41,8 @@ pub enum StoreErrorKind {
     Io,
     /// The store's thread is gone.
     Stopped,
+    /// Digests in the audit trail are to be keyed, and the key is not there.
+    NoDigestKey,
     /// The server can't be reached, or went away. Nothing was kept; the next operation connects again.
     Unreachable,
     /// The server went away while it was told to keep what was written, and it can't be found out whether it did.
@@ -92,6 +94,7 @@ impl StoreError {
             StoreErrorKind::NewerSchema { .. } => "update backstop, or use another database",
             StoreErrorKind::Corrupt => "restore the file from a backup, or move it away to start afresh",
             StoreErrorKind::Io => "is the disk full, a quota reached, or the device gone?",
+            StoreErrorKind::NoDigestKey => NO_DIGEST_KEY,
             StoreErrorKind::Unreachable => UNREACHABLE,
             StoreErrorKind::Uncertain => UNCERTAIN,
             StoreErrorKind::SetBack => SET_BACK,
@@ -110,6 +113,7 @@ impl StoreError {
             StoreErrorKind::NotADatabase | StoreErrorKind::ForeignDatabase => "choose another schema",
             StoreErrorKind::NewerSchema { .. } => "update backstop, or use another schema",
             StoreErrorKind::Corrupt => "restore the database from a backup",
+            StoreErrorKind::NoDigestKey => NO_DIGEST_KEY,
             StoreErrorKind::Unreachable => UNREACHABLE,
             StoreErrorKind::Uncertain => UNCERTAIN,
             StoreErrorKind::SetBack => SET_BACK,
@@ -127,6 +131,7 @@ impl StoreErrorKind {
 
 const UNREACHABLE: &str =
     "does the server run, and does the network let one to it? the next operation connects again";
+const NO_DIGEST_KEY: &str = "put the file back that `audit.digest_key` names, readable by its owner only";
 const UNCERTAIN: &str = "look whether it took effect before doing it again";
 const SET_BACK: &str = "connect to the server that took its place, or restore what is missing; if that can't be, revoke the grants that must not count \
                         twice, and start this program again";
@@ -147,6 +152,7 @@ impl fmt::Display for StoreErrorKind {
             Self::Corrupt => f.write_str("is damaged"),
             Self::Io => f.write_str("can't be read or written"),
             Self::Stopped => f.write_str("has no working thread any more"),
+            Self::NoDigestKey => f.write_str("takes no entry without the key of its digests"),
             Self::Unreachable => f.write_str("can't be reached"),
             Self::Uncertain => {
                 f.write_str("may or may not hold what was being written when its server went away")

@@ -30,6 +30,7 @@ mod error;
 mod extensions;
 mod grants;
 mod injections;
+mod keyed;
 mod names;
 mod notices;
 #[cfg(feature = "postgres")]
@@ -86,6 +87,7 @@ pub use injections::{
     EnqueueError, Enqueued, Injection, InjectionStore, MAX_IDEMPOTENCY_KEY_CHARS, MAX_INJECTION_CHARS,
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
+pub use keyed::{DigestKey, DigestKeyError};
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
 #[cfg(feature = "postgres")]
 pub use postgres::{

@@ -31,6 +31,7 @@ mod tls;
 mod values;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use backstop_trail::Options as TrailOptions;
 
@@ -39,6 +40,8 @@ pub(crate) use self::failure::Failure;
 pub use self::options::{DEFAULT_SCHEMA, PostgresOptions, PostgresOptionsError};
 pub use self::pool::Server;
 pub(crate) use self::session::Session;
+use crate::DigestKey;
+use crate::keyed::Keying;
 use crate::sql::{AuditTrail, SqlStore};
 use crate::sqlite::trail::Trail;
 
@@ -49,7 +52,32 @@ impl PostgresStore {
     /// Creates a store on a server, with its audit trail in the folder `trail` of this machine and the key that signs it in the file `key`. Nothing is
     /// connected, opened or created before the first operation.
     pub fn new(options: PostgresOptions, trail: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        let trail = Trail::new(TrailOptions::new(trail.into(), key.into()));
+        Self::with_digest_key(options, trail, key, None)
+    }
+
+    /// As [`new`](Self::new); the digests of what was judged are keyed in the audit trail, if there is a key for them.
+    pub fn with_digest_key(
+        options: PostgresOptions,
+        trail: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        digest_key: Option<Arc<DigestKey>>,
+    ) -> Self {
+        Self::keying(options, trail.into(), key.into(), digest_key.into())
+    }
+
+    /// As [`new`](Self::new), where the digests of what was judged are to be keyed and the key is not there, for this reason: what is there can
+    /// be read, and whatever would leave an entry in the audit trail fails.
+    pub fn without_its_digest_key(
+        options: PostgresOptions,
+        trail: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        why: &str,
+    ) -> Self {
+        Self::keying(options, trail.into(), key.into(), Keying::Missing(why.into()))
+    }
+
+    fn keying(options: PostgresOptions, trail: PathBuf, key: PathBuf, keying: Keying) -> Self {
+        let trail = Trail::new(TrailOptions::new(trail, key), keying);
         Self::over(Server::new(options, trail.clone()), AuditTrail::Files(trail))
     }
 

@@ -37,6 +37,7 @@ use crate::AuditStore;
 use crate::approvals::wait::Seats;
 use crate::sqlite::memory_trail::MemoryTrail;
 use crate::sqlite::trail::Trail;
+use crate::{AuditStore as _, DigestKey};
 
 /// State in a database that speaks SQL, of which there are two forms: [`SqliteStore`](crate::SqliteStore), in a file or in memory, and
 /// `PostgresStore`, on a server.
@@ -46,6 +47,8 @@ pub struct SqlStore<D> {
     pub(crate) trail: AuditTrail,
     /// Those who wait for answers.
     pub(crate) seats: Arc<Seats>,
+    /// By what digests are keyed where answers are recorded.
+    pub(crate) answers_key: Option<Arc<DigestKey>>,
     /// How many questions are kept, if they are bounded.
     pub(crate) most_questions: Option<u64>,
 }
@@ -69,7 +72,11 @@ impl AuditTrail {
 
 impl<D> SqlStore<D> {
     pub(crate) fn over(database: D, trail: AuditTrail) -> Self {
-        Self { database, trail, seats: Arc::default(), most_questions: None }
+        let answers_key = match &trail {
+            AuditTrail::Files(trail) => trail.keying().key().cloned(),
+            AuditTrail::Memory(trail) => trail.digest_key().cloned(),
+        };
+        Self { database, trail, seats: Arc::default(), answers_key, most_questions: None }
     }
 
     /// Returns the folder of the audit trail; `None` in memory.

@@ -33,8 +33,9 @@ use self::in_place::SaidIn;
 use self::memory_trail::MemoryTrail;
 use self::trail::Trail;
 pub use self::trail::audit_in;
+use crate::keyed::Keying;
 use crate::sql::{AuditTrail, SqlStore};
-use crate::{AnswerStore, Store, StoreError};
+use crate::{AnswerStore, DigestKey, Store, StoreError};
 
 /// How long an operation waits for another process by default.
 pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,15 +54,34 @@ impl SqliteStore {
 
     /// As [`new`](Self::new); operations give up when another process holds the file for longer than `wait`.
     pub fn with_busy_timeout(path: impl Into<PathBuf>, wait: Duration) -> Self {
-        let path = path.into();
-        let trail = Trail::beside(&path);
+        Self::in_file(path.into(), wait, Keying::default())
+    }
+
+    /// As [`new`](Self::new); the digests of what was judged are keyed in its audit trail, if there is a key.
+    pub fn with_digest_key(path: impl Into<PathBuf>, key: Option<Arc<DigestKey>>) -> Self {
+        Self::in_file(path.into(), DEFAULT_BUSY_TIMEOUT, key.into())
+    }
+
+    /// As [`new`](Self::new), where the digests of what was judged are to be keyed and the key is not there, for this reason: what is there can
+    /// be read, and whatever would leave an entry in the audit trail fails.
+    pub fn without_its_digest_key(path: impl Into<PathBuf>, why: &str) -> Self {
+        Self::in_file(path.into(), DEFAULT_BUSY_TIMEOUT, Keying::Missing(why.into()))
+    }
+
+    fn in_file(path: PathBuf, wait: Duration, keying: Keying) -> Self {
+        let trail = Trail::beside(&path, keying);
         Self::over(Database::new(path, wait, trail.clone()), AuditTrail::Files(trail))
     }
 
     /// Creates an empty store in memory, for tests and for programs that want nothing on disk. It forgets everything when it is dropped.
     /// The database is made by the first operation, so a store that nobody asks costs nothing.
     pub fn in_memory() -> Self {
-        let trail = Arc::<MemoryTrail>::default();
+        Self::in_memory_with_digest_key(None)
+    }
+
+    /// As [`in_memory`](Self::in_memory); the digests of what was judged are keyed in its audit trail, if there is a key.
+    pub fn in_memory_with_digest_key(key: Option<Arc<DigestKey>>) -> Self {
+        let trail = Arc::new(MemoryTrail::keyed(key.into()));
         let database = Database::in_memory(SaidIn::Memory(Arc::clone(&trail)));
         Self::over(database, AuditTrail::Memory(trail))
     }
@@ -70,10 +90,11 @@ impl SqliteStore {
     /// counts as one. Answers are recorded in the audit trail of `trail` before they count. It keeps two thousand questions; the oldest
     /// settled ones make room.
     pub fn for_answers(trail: Arc<dyn Store>) -> impl AnswerStore {
+        let answers_key = trail.digest_key().cloned();
         let database = Database::in_memory(SaidIn::Other(trail));
         // Nobody who has only questions and answers reaches it.
         let trail = AuditTrail::Memory(Arc::default());
-        Self { most_questions: Some(MOST_QUESTIONS), ..Self::over(database, trail) }
+        Self { most_questions: Some(MOST_QUESTIONS), answers_key, ..Self::over(database, trail) }
     }
 
     /// Returns the space of removed text to the file system by rewriting the whole file.

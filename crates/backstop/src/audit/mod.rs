@@ -323,9 +323,9 @@ impl Writer {
 
     /// Writes entries at once, and those that are too large without their steps. Answers whether all are written.
     async fn append_all(&self, entries: Vec<NewAuditEntry>, durability: Durability) -> bool {
-        let fit = |entry: NewAuditEntry| if entry.body.is_too_large() { without_steps(entry) } else { entry };
-        let (fitting, huge): (Vec<_>, Vec<_>) =
-            entries.into_iter().map(fit).partition(|entry| !entry.body.is_too_large());
+        let fits = |entry: &NewAuditEntry| self.store.fits_audit(&entry.body);
+        let fit = |entry: NewAuditEntry| if fits(&entry) { entry } else { without_steps(entry) };
+        let (fitting, huge): (Vec<_>, Vec<_>) = entries.into_iter().map(fit).partition(fits);
         // What is too large even so is lost alone.
         self.lost.add(huge.len() as u64);
         let count = fitting.len() as u64;

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use backstop_engine::{Receipt, ReceiptSink};
-use backstop_hooks::{PointId, Resolution, ShownName, SpanId, Trace};
+use backstop_hooks::{Digest, PointId, Resolution, ShownName, SpanId, Trace};
+use backstop_store::DigestKey;
 use backstop_telemetry::{Span, keys, told, told_id};
 
 use super::Traces;
@@ -16,14 +17,14 @@ impl ReceiptSink for Traces {
     fn record(&self, receipt: &Receipt) {
         let Some(trace) = receipt.key.trace else { return };
         let is_idle = receipt.steps.is_empty() && receipt.blocked.is_none();
-        if is_idle || !self.0.samples(trace.trace_id) {
+        if is_idle || !self.exporter.samples(trace.trace_id) {
             return;
         }
-        self.0.record(span(receipt, trace));
+        self.exporter.record(span(receipt, trace, self.key.as_deref()));
     }
 }
 
-fn span(receipt: &Receipt, of: Trace) -> Span {
+fn span(receipt: &Receipt, of: Trace, key: Option<&DigestKey>) -> Span {
     let trace = Trace { span_id: SpanId::fresh(), parent_span_id: Some(of.span_id), ..of };
     let mut span = Span::ended(trace, receipt.point.name(), took(receipt));
     span.set(keys::POINT, receipt.point.name());
@@ -39,12 +40,14 @@ fn span(receipt: &Receipt, of: Trace) -> Span {
     let hook = receipt.blocked.as_ref().and_then(|blocked| blocked.hook.as_ref());
     span.set_if(keys::BLOCKED_BY, hook.map(|hook| told(hook.as_str())));
     span.set_if(keys::RESOLUTION, receipt.approval.as_ref().map(|note| resolution(note.resolution)));
-    span.set_if(keys::JUDGED, receipt.judged.map(|digest| digest.to_string()));
+    let written = |digest: Digest| key.map_or_else(|| digest.to_string(), |key| key.keyed(&digest));
+    span.set_if(keys::JUDGED, receipt.judged.map(written));
     span.set_if(
         keys::TOOL,
         receipt.key.tool.as_ref().map(|tool| ShownName::new(tool.canonical()).to_string()),
     );
-    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| told_id(id.as_str())));
+    let named = |id: &str| key.and_then(|key| key.keyed_call(id)).unwrap_or_else(|| told_id(id));
+    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| named(id.as_str())));
     span
 }
 

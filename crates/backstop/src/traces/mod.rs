@@ -25,6 +25,7 @@ use std::time::Duration;
 use backstop_config::{ConfigError, Loaded, Problem, ProblemKind};
 #[cfg(any(feature = "agent", feature = "gateway"))]
 use backstop_hooks::conversation::TokenUsage;
+use backstop_store::DigestKey;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 use backstop_telemetry::keys;
 use backstop_telemetry::{Exporter, InvalidSettings, Span};
@@ -36,19 +37,28 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sends spans to the collector that `telemetry.traces` names. Its clones send together.
 #[derive(Clone)]
-pub struct Traces(Arc<Exporter>);
+pub struct Traces {
+    exporter: Arc<Exporter>,
+    /// By what digests in spans are keyed, as those in the trail are.
+    key: Option<Arc<DigestKey>>,
+}
 
 /// What sends in this process, by its configuration.
 static SENDING: Mutex<Vec<(backstop_config::Traces, Weak<Exporter>)>> = Mutex::new(Vec::new());
 
 impl Traces {
     /// Returns what sends for this configuration; `None` where there are no traces. `is_agents`: the environment may be an agent's, so
-    /// that nothing is sent if a variable could lead it elsewhere. The log says so.
+    /// that nothing is sent if a variable could lead it elsewhere. The log says so. Digests of what was judged are keyed if there is a
+    /// key, since whoever receives spans could guess, too.
     ///
     /// # Errors
     ///
     /// [`ConfigError`] if the configuration can't be used.
-    pub fn of(loaded: &Loaded, is_agents: bool) -> Result<Option<Self>, ConfigError> {
+    pub fn of(
+        loaded: &Loaded,
+        is_agents: bool,
+        key: Option<&Arc<DigestKey>>,
+    ) -> Result<Option<Self>, ConfigError> {
         let configured = &loaded.config.telemetry.traces;
         let Some(endpoint) = &configured.endpoint else { return Ok(None) };
         if is_agents && !lower::telemetry::is_fixed(configured) {
@@ -61,7 +71,7 @@ impl Traces {
         sending.retain(|(_, exporter)| exporter.strong_count() > 0);
         let known = sending.iter().find(|(other, _)| other == configured);
         if let Some(exporter) = known.and_then(|(_, exporter)| exporter.upgrade()) {
-            return Ok(Some(Self(exporter)));
+            return Ok(Some(Self { exporter, key: key.cloned() }));
         }
         let Some(settings) = lower::telemetry::traces(loaded, is_agents)? else { return Ok(None) };
         let exporter = Exporter::start(&settings).map_err(|error| {
@@ -72,7 +82,7 @@ impl Traces {
         })?;
         let exporter = Arc::new(exporter);
         sending.push((configured.clone(), Arc::downgrade(&exporter)));
-        Ok(Some(Self(exporter)))
+        Ok(Some(Self { exporter, key: key.cloned() }))
     }
 
     /// How many spans of recorded traces no collector has, since the process began.
@@ -87,17 +97,17 @@ impl Traces {
 
     /// As [`flush`](Self::flush), with another patience.
     pub async fn flush_within(&self, patience: Duration) -> bool {
-        self.0.flush(patience).await
+        self.exporter.flush(patience).await
     }
 
     fn record(&self, span: Span) {
-        self.0.record(span);
+        self.exporter.record(span);
     }
 }
 
 impl fmt::Debug for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Traces").field(&self.0).finish()
+        f.debug_struct("Traces").field("exporter", &self.exporter).field("key", &self.key).finish()
     }
 }
 

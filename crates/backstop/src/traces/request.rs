@@ -10,23 +10,23 @@ use super::{Traces, used};
 
 impl RequestSink for Traces {
     fn ended(&self, record: &RequestRecord) {
-        if !self.0.samples(record.trace.trace_id) {
+        if !self.exporter.samples(record.trace.trace_id) {
             return;
         }
         for call in &record.calls {
-            self.0.record(called(record, call));
+            self.exporter.record(called(record, call));
         }
         for part in &record.parts {
             let trace = below(record, part.span);
             let until = record.at.checked_add(record.elapsed);
             let elapsed = until.and_then(|until| until.duration_since(part.at).ok()).unwrap_or_default();
-            self.0.record(Span::began(trace, "part", part.at, elapsed));
+            self.exporter.record(Span::began(trace, "part", part.at, elapsed));
         }
-        self.0.record(answered(record));
+        self.exporter.record(answered(record));
     }
 
     fn traces(&self, trace: TraceId) -> Option<bool> {
-        Some(self.0.samples(trace))
+        Some(self.exporter.samples(trace))
     }
 }
 

@@ -10,7 +10,7 @@ use super::used;
 
 impl StageSink for Traces {
     fn ended(&self, trace: Trace, stage: &Stage<'_>) {
-        if !self.0.samples(trace.trace_id) {
+        if !self.exporter.samples(trace.trace_id) {
             return;
         }
         let below = Trace { span_id: SpanId::fresh(), parent_span_id: Some(trace.span_id), ..trace };
@@ -68,7 +68,7 @@ impl StageSink for Traces {
     }
 
     fn traces(&self, trace: TraceId) -> Option<bool> {
-        Some(self.0.samples(trace))
+        Some(self.exporter.samples(trace))
     }
 }
 

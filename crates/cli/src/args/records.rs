@@ -135,6 +135,11 @@ enum AuditCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Make a key for `audit.digest_key`: writes it into a file for its owner only, and prints what names it in entries
+    Keygen {
+        /// The file, which must not be there yet
+        file: PathBuf,
+    },
     /// Sign with a new key from here on: an entry names both keys and both sign it. The old key stays beside it, as `audit.key.old`
     Rotate,
     /// Check a proof, on any machine: prints the entry that it proves
@@ -158,6 +163,7 @@ impl AuditArgs {
             AuditCommand::Head { key } => audit::Settings::Head { key },
             AuditCommand::Proof { seq } => audit::Settings::Proof { seq },
             AuditCommand::Prune { dry_run } => audit::Settings::Prune { dry_run },
+            AuditCommand::Keygen { file } => audit::Settings::Keygen { file },
             AuditCommand::Rotate => audit::Settings::Rotate,
             AuditCommand::Check { proof, public_key } => audit::Settings::Check { proof, key: public_key },
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use self::witness::Heard;
 use backstop::store::{
-    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, PrunableAudit, Store,
-    Timestamp,
+    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, DigestKey, PrunableAudit,
+    Store, Timestamp,
 };
 use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
@@ -44,6 +44,8 @@ pub(crate) enum Settings {
     Proof { seq: u64 },
     /// What the configuration keeps no longer goes.
     Prune { dry_run: bool },
+    /// A key for the digests of what was judged is made in this file.
+    Keygen { file: PathBuf },
     /// Another key signs.
     Rotate,
     /// Whether a proof in this file holds, by this key.
@@ -82,6 +84,10 @@ impl Signer {
 pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     if let Settings::Check { proof, key } = &settings {
         check(proof, key, &surroundings.output)?;
+        return Ok(Exit::Success);
+    }
+    if let Settings::Keygen { file } = &settings {
+        keygen(file, &surroundings.output)?;
         return Ok(Exit::Success);
     }
     let output = &surroundings.output;
@@ -123,7 +129,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
         }
         Settings::Proof { seq } => output.text(store.prove_audit(seq).await?.trim_end())?,
         Settings::Rotate => rotate(store.as_ref(), output).await?,
-        Settings::Check { .. } | Settings::Prune { .. } => {}
+        Settings::Check { .. } | Settings::Keygen { .. } | Settings::Prune { .. } => {}
     }
     Ok(Exit::Success)
 }
@@ -370,6 +376,23 @@ async fn prune(dry_run: bool, surroundings: &Surroundings) -> Result<(), Error> 
             output.text(&format!("pruned {gone} entries; the trail says which, and their digests stay"))?;
         }
     }
+    Ok(())
+}
+
+/// Makes a key for the digests of what was judged. It counts once `audit.digest_key` names it.
+fn keygen(file: &Path, output: &Output) -> Result<(), Error> {
+    let name = file.display();
+    let key =
+        DigestKey::create(file).map_err(|error| Error::Failed(format!("`{name}` is no key: {error}")))?;
+    if output.is_json() {
+        output.json(&json!({ "digestKey": key.id(), "file": file }))?;
+    } else {
+        output.text(key.id())?;
+    }
+    output.say(&format!(
+        "the key is in `{}`: keep a copy where the trail's readers can't read it; without it nobody can compare a call with the trail\nhint: name the file in `audit.digest_key`",
+        plain(&name.to_string())
+    ));
     Ok(())
 }
 

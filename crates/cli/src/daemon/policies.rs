@@ -16,7 +16,7 @@ use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, Store};
-use backstop::{Backstop, Pin, StorePlace, Traces};
+use backstop::{Backstop, Pin, StorePlace, Traces, digest_key_file, open_store};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -265,7 +265,9 @@ impl Policies {
             return Err(system::one_database_for_all());
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
-        let packs = backstop::policy_files(&loaded).into_iter().map(|path| (stamp(&path), path));
+        // A hook that judges alone reads the key of digests anew, too.
+        let packs = backstop::policy_files(&loaded).into_iter().chain(digest_key_file(&loaded));
+        let packs = packs.map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));
         let store = self.store(&loaded, surroundings).await?;
@@ -311,13 +313,18 @@ impl Policies {
         if self.is_run { "hooks of run" } else { "daemon" }
     }
 
+    /// The store that the configuration names, with the key that digests in its trail have by it.
     async fn store(&self, loaded: &Loaded, surroundings: &Surroundings) -> Result<Arc<dyn Store>, Error> {
-        let place = StorePlace::of(loaded, &|name| surroundings.variable(name))?;
+        let variable = |name: &str| surroundings.variable(name);
+        let (place, store) = (StorePlace::of(loaded, &variable)?, open_store(loaded, &variable)?);
+        let id = |store: &dyn Store| store.digest_key().map(|key| key.id().to_owned());
         let mut stores = self.stores.lock().await;
-        let found = match stores.iter().position(|(known, _)| *known == place) {
+        let is_it = |(known, of): &(StorePlace, Arc<dyn Store>)| {
+            *known == place && id(of.as_ref()) == id(store.as_ref())
+        };
+        let found = match stores.iter().position(is_it) {
             Some(found) => stores.remove(found),
             None => {
-                let store = surroundings.store(loaded)?;
                 let is_audited = loaded.config.audit.enabled.value;
                 if is_audited && store.announce_audit(self.program()).await.is_err() {
                     tracing::warn!("the audit trail does not say that this process began");

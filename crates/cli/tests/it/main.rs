@@ -31,6 +31,7 @@ mod hooks;
 mod hooks_at;
 mod hosts;
 mod install;
+mod keyed;
 mod log;
 mod model;
 mod plugin_sessions;

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,9 +14,9 @@ use crate::asked::{self, Ended, Unanswered};
 use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
-    AskingLimits, ConsumeError, CreateApprovalError, FindApprovalError, NewApproval, OpenApprovals, Overview,
-    PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError, StoreErrorKind, Timestamp, TooMany,
-    Uptime,
+    AskingLimits, ConsumeError, CreateApprovalError, DigestKey, FindApprovalError, NewApproval,
+    OpenApprovals, Overview, PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError,
+    StoreErrorKind, Timestamp, TooMany, Uptime,
 };
 
 /// The most questions of which the arguments are wiped at once.
@@ -25,6 +26,10 @@ const MOST_ENDED: usize = 256;
 
 #[async_trait]
 impl<D: Driver> ApprovalStore for SqlStore<D> {
+    fn answers_digest_key(&self) -> Option<&Arc<DigestKey>> {
+        self.answers_key.as_ref()
+    }
+
     async fn file_approval(
         &self,
         request: NewApproval,

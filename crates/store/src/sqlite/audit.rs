@@ -1,5 +1,7 @@
 //! Entries of the trail: those that are written by themselves, and those of a transaction, which are in the trail before it counts.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, params};
 
@@ -7,8 +9,8 @@ use super::trail::{Trail, head};
 use crate::sql::{Driver, SqlStore};
 use crate::{
     AppendAuditError, AuditBody, AuditBound, AuditEntry, AuditFilter, AuditHead, AuditPage, AuditPlace,
-    AuditReport, AuditStore, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey, StoreError,
-    Timestamp, VerifyAuditError,
+    AuditReport, AuditStore, DigestKey, Durability, NewAuditEntry, ProveAuditError, RotatedAuditKey,
+    StoreError, Timestamp, VerifyAuditError,
 };
 
 /// Where a connection collects what its transaction says. It is in memory, and gone with a transaction that fails.
@@ -21,6 +23,20 @@ impl<D: Driver> AuditStore for SqlStore<D> {
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.database.probe().await?;
         self.trail.log().check_writable().await
+    }
+
+    fn digest_key(&self) -> Option<&Arc<DigestKey>> {
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.keying().key(),
+            AuditTrail::Memory(trail) => trail.digest_key(),
+        }
+    }
+
+    fn fits_audit(&self, body: &AuditBody) -> bool {
+        match &self.trail {
+            AuditTrail::Files(trail) => trail.keying().fits(body),
+            AuditTrail::Memory(trail) => trail.fits_audit(body),
+        }
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {

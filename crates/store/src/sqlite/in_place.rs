@@ -19,7 +19,9 @@ use super::audit::said;
 use super::memory_trail::MemoryTrail;
 use super::{open, texts};
 use crate::sql::{Db, Fault};
-use crate::{AppendAuditError, Durability, NewAuditEntry, Store, StoreError, StoreErrorKind};
+use crate::{
+    AppendAuditError, AuditStore as _, Durability, NewAuditEntry, Store, StoreError, StoreErrorKind,
+};
 
 /// What a store in memory is called where others are called by their files.
 pub(crate) const PLACE: &str = "memory";
@@ -74,7 +76,11 @@ impl InPlace {
             return Ok(());
         }
         // What is too large would count without being in the trail.
-        if said.iter().any(|entry| entry.body.is_too_large()) {
+        let fits = |entry: &NewAuditEntry| match &self.said_in {
+            SaidIn::Memory(trail) => trail.fits_audit(&entry.body),
+            SaidIn::Other(store) => store.fits_audit(&entry.body),
+        };
+        if !said.iter().all(fits) {
             return Err(StoreError::because(PLACE, StoreErrorKind::Internal, "an audit entry is too large"));
         }
         let told = match &self.said_in {

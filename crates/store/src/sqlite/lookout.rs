@@ -105,6 +105,7 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 mod tests {
     use super::super::trail::Trail;
     use super::*;
+    use crate::keyed::Keying;
 
     fn changed(db: &Connection, approvals: &[&str]) {
         for approval in approvals {
@@ -122,7 +123,9 @@ mod tests {
     fn what_changed_elsewhere_wakes_those_who_wait_for_it() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("state.db");
-        let other = open::open("state.db", &path, Duration::from_secs(1), &Trail::beside(&path)).unwrap();
+        let other =
+            open::open("state.db", &path, Duration::from_secs(1), &Trail::beside(&path, Keying::default()))
+                .unwrap();
         changed(&other, &["a", "a"]);
         let (seats, view) = (Seats::default(), View::open(&path).unwrap());
         let (nobody, view) = woken(&seats, view);

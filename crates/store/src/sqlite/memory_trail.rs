@@ -1,7 +1,7 @@
 //! The audit trail of a store in memory: the same entries, and the same tree over them, as in files. It has no signed checkpoints, and ends
 //! with the process.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use backstop_hooks::Digest;
@@ -10,12 +10,13 @@ use backstop_trail::{BodyError, Draft};
 
 use super::in_place::PLACE;
 use crate::audit::{MOST_NAMED, Staying};
+use crate::keyed::{KeyedEntry, Keying};
 use crate::retention::{Chosen, Due, is_decision};
 use crate::{
     AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditBound,
     AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, Durability, NewAuditEntry, ProveAuditError, PrunableAudit, RotatedAuditKey, StoreError,
-    StoreErrorKind, Timestamp, VerifyAuditError,
+    CLOCK_TOLERANCE, DigestKey, Durability, NewAuditEntry, ProveAuditError, PrunableAudit, RotatedAuditKey,
+    StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// What names the one process that there is.
@@ -23,16 +24,25 @@ const PROCESS: &str = "memory";
 
 /// The audit trail of a store in memory.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryTrail(Mutex<Trail>);
+pub(crate) struct MemoryTrail {
+    trail: Mutex<Trail>,
+    keying: Keying,
+}
 
 impl MemoryTrail {
+    /// Returns an empty one, with digests keyed like this.
+    pub(super) fn keyed(keying: Keying) -> Self {
+        Self { trail: Mutex::default(), keying }
+    }
+
     /// Every operation leaves the trail whole at each of its steps, so one that panicked spoils nothing.
     fn trail(&self) -> MutexGuard<'_, Trail> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds entries: all of them, or none.
     pub(super) fn append(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+        let entries = self.keying.apply(PLACE, entries)?;
         self.trail().append(entries)
     }
 
@@ -51,7 +61,7 @@ struct Trail {
 
 impl Trail {
     /// Adds entries: all of them, or none.
-    fn append(&mut self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
+    fn append(&mut self, entries: Vec<KeyedEntry>) -> Result<AuditHead, AppendAuditError> {
         let first = self.frontier.size() + 1;
         let mut sealed = Vec::with_capacity(entries.len());
         for (entry, seq) in entries.into_iter().zip(first..) {
@@ -142,8 +152,8 @@ impl Trail {
         let body = AuditBody::of(&serde_json::json!({ "through": chosen.last(), "count": gone }));
         let tombstone =
             NewAuditEntry { at: now, kind: AUDIT_PRUNED.to_owned(), session: None, run: None, body };
-        // It is not too large.
-        let _ = self.append(vec![tombstone]);
+        // It is not too large, and has no digests.
+        let _ = Keying::default().apply(PLACE, vec![tombstone]).map(|entries| self.append(entries));
         gone
     }
 }
@@ -176,9 +186,18 @@ impl AuditStore for MemoryTrail {
         Ok(())
     }
 
+    fn digest_key(&self) -> Option<&Arc<DigestKey>> {
+        self.keying.key()
+    }
+
+    fn fits_audit(&self, body: &AuditBody) -> bool {
+        self.keying.fits(body)
+    }
+
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
+        let entries = self.keying.apply(PLACE, vec![entry])?;
         let mut trail = self.trail();
-        trail.append(vec![entry])?;
+        trail.append(entries)?;
         let written = trail.living().last().cloned();
         Ok(written.ok_or_else(unreadable)?)
     }
@@ -188,7 +207,7 @@ impl AuditStore for MemoryTrail {
         entries: Vec<NewAuditEntry>,
         _: Durability,
     ) -> Result<AuditHead, AppendAuditError> {
-        self.trail().append(entries)
+        MemoryTrail::append(self, entries)
     }
 
     async fn announce_audit(&self, _: &str) -> Result<(), AppendAuditError> {

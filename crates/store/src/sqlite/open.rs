@@ -234,6 +234,7 @@ fn kind_of_io(error: &io::Error) -> StoreErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyed::Keying;
 
     #[test]
     fn what_is_in_memory_has_no_files() {
@@ -246,7 +247,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("state.db");
         let wait = Duration::from_secs(1);
-        let file = open("state.db", &path, wait, &Trail::beside(&path)).unwrap();
+        let file = open("state.db", &path, wait, &Trail::beside(&path, Keying::default())).unwrap();
         assert_eq!(stay_in_memory(&file).unwrap_err().sqlite_error_code(), Some(ErrorCode::CannotOpen));
         assert_eq!(zeros(&file), 1, "a file keeps its zeros");
         let spilt = Connection::open_in_memory().unwrap();

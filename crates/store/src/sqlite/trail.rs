@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::audit::{AuditLate, AuditProcess};
+use crate::keyed::{KeyedEntry, Keying};
 use crate::{
     AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
     AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
@@ -28,17 +29,23 @@ use crate::{
 pub(crate) struct Trail {
     pub(super) options: Options,
     writer: Writer,
+    /// By what the digests of all that is written here are keyed.
+    keying: Keying,
 }
 
 impl Trail {
     /// Returns the trail of the database at `path`. Nothing is opened or created yet.
-    pub(super) fn beside(path: &Path) -> Self {
-        Self::new(Options::new(folder_of(path), path.with_file_name("audit.key")))
+    pub(super) fn beside(path: &Path, keying: Keying) -> Self {
+        Self::new(Options::new(folder_of(path), path.with_file_name("audit.key")), keying)
     }
 
     /// Returns the trail with these options. Nothing is opened or created yet.
-    pub(crate) fn new(options: Options) -> Self {
-        Self { writer: Writer::new(options.clone()), options }
+    pub(crate) fn new(options: Options, keying: Keying) -> Self {
+        Self { writer: Writer::new(options.clone()), options, keying }
+    }
+
+    pub(crate) fn keying(&self) -> &Keying {
+        &self.keying
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -51,7 +58,8 @@ impl Trail {
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<Appended, AppendAuditError> {
-        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect();
+        let entries = self.keying.apply(&self.place(), entries)?;
+        let drafts = entries.into_iter().map(KeyedEntry::draft).collect();
         let waiting =
             self.writer.append(drafts, durability == Durability::Now).map_err(|error| self.failed(&error))?;
         Ok(waiting.written().await.map_err(|error| self.failed(&error))?)
@@ -59,12 +67,13 @@ impl Trail {
 
     /// Adds entries, and keeps the thread waiting until the disk has them.
     pub(crate) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
+        let entries = self.keying.apply(&self.place(), entries)?;
         // What is too large would count without being in the trail.
-        if entries.iter().any(|entry| entry.body.is_too_large()) {
+        if entries.iter().any(KeyedEntry::is_too_large) {
             let why = "an audit entry is too large";
             return Err(StoreError::because(&self.place(), StoreErrorKind::Internal, why));
         }
-        let drafts = entries.into_iter().map(NewAuditEntry::draft).collect();
+        let drafts = entries.into_iter().map(KeyedEntry::draft).collect();
         let waiting = self.writer.append(drafts, true).map_err(|error| self.failed(&error))?;
         waiting.wait().map(drop).map_err(|error| self.failed(&error))
     }
@@ -312,6 +321,8 @@ impl Trail {
     }
 
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
+        // Without its key, it takes no entry.
+        self.keying.apply(&self.place(), Vec::new())?;
         self.aside(|trail| {
             let probed = Log::open(trail.options.clone()).and_then(|mut log| log.probe());
             probed.map_err(|error| trail.failed(&error))
@@ -394,7 +405,8 @@ pub async fn audit_in(
     limit: usize,
 ) -> Result<Vec<AuditEntry>, StoreError> {
     // Only its writer needs the key.
-    let trail = Trail::new(Options::new(folder.to_path_buf(), folder.with_file_name("audit.key")));
+    let options = Options::new(folder.to_path_buf(), folder.with_file_name("audit.key"));
+    let trail = Trail::new(options, Keying::default());
     trail.list(filter.clone(), after, limit).await
 }
 

@@ -33,7 +33,7 @@ fn asked() -> Asked {
     }
 }
 
-fn grant(target: GrantTarget) -> NewGrant {
+pub(crate) fn grant(target: GrantTarget) -> NewGrant {
     NewGrant {
         agent: "main".into(),
         tool_name: "exec".into(),
@@ -49,7 +49,7 @@ fn grant(target: GrantTarget) -> NewGrant {
     }
 }
 
-fn of_call() -> GrantTarget {
+pub(crate) fn of_call() -> GrantTarget {
     GrantTarget::Call { digest: digest("git push") }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use backstop::config::{LayerKind, Loaded};
 use backstop::gateway::{Configuration, ReloadedConfiguration};
 use backstop::hooks::Secret;
-use backstop::{Cause, StorePlace, daemon_socket, gateway_settings};
+use backstop::{Cause, StorePlace, daemon_socket, digest_key_file, gateway_settings};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,6 +36,8 @@ struct FromStart {
     has_trail: bool,
     /// The database, where access tokens are looked up as long as the server runs.
     store: Option<StorePlace>,
+    /// The file with the key of the digests in the trail.
+    digest_key: Option<PathBuf>,
     /// Whether a configuration of the operator's was ever in force: without one, built-in defaults would be.
     has_operator: bool,
     /// The token that was made at the start, which programs know; none once the operator has chosen one.
@@ -52,6 +54,7 @@ impl FromStart {
             keeps_answers: config.agent.approvals.strict.value,
             has_trail: config.audit.enabled.value,
             store: StorePlace::of(loaded, &environment).ok(),
+            digest_key: digest_key_file(loaded),
             has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
             made: config.gateway.token.is_none().then(|| token.clone()),
         }
@@ -67,6 +70,10 @@ impl FromStart {
             (
                 self.store != now.store,
                 "`store` can't change while the server runs: access tokens are looked up there\nhint: start it anew",
+            ),
+            (
+                self.digest_key != now.digest_key,
+                "`audit.digest_key` can't change while the server runs: its store is open with the key\nhint: start it anew",
             ),
             (
                 self.keeps_answers != now.keeps_answers,

@@ -69,7 +69,9 @@ pub(super) struct Counts {
     seldom: u64,
     /// Commands that are critical, about which another hook asks, or that were judged by what a file holds.
     barred: u64,
-    /// Commands that were only allowed, as far as the trail was read, which is not to its beginning.
+    /// Answers in the trail with digests by a key that is not here, so that nobody can tell about what.
+    illegible: u64,
+    /// Commands that were only allowed, as far as the trail was read, which is not to its beginning, or can be.
     uncertain: u64,
     /// Commands for which a suggestion was tried, and does too much or nothing.
     failed: u64,
@@ -109,6 +111,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     let loaded = surroundings.load_operators()?.loaded;
     let trail = Trail::read(surroundings.store(&loaded)?.as_ref()).await?;
     let policy = Policy::build(loaded.clone(), surroundings).await?;
+    let illegible = illegible(&trail);
     let mut gathered = Gathered::new(trail, examples);
     let mut reading = Reading::open(&span, &loaded, surroundings)?;
     while let Some(calls) = reading.next() {
@@ -118,6 +121,11 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     }
     let mut ended = reading.end()?;
     let (candidates, mut counts) = gathered.candidates(min);
+    counts.illegible = illegible.0;
+    if let Some(told) = illegible.1 {
+        surroundings.output.say(&told);
+        ended = Exit::Incomplete;
+    }
     let mut trials = Vec::new();
     for candidate in candidates {
         if trials.len() >= MOST_SUGGESTIONS {
@@ -227,6 +235,19 @@ impl Trial {
     }
 }
 
+/// How many answers in the trail are keyed by a key that is not here, and what is said of them.
+fn illegible(trail: &Trail) -> (u64, Option<String>) {
+    let count: u64 = trail.illegible().values().sum();
+    let keys: Vec<&str> = trail.illegible().keys().map(String::as_str).collect();
+    let told = (count > 0).then(|| {
+        format!(
+            "warning: {count} answers in the audit trail are keyed by a key that is not here ({}): they can't be compared with the tape, and no exception is suggested, since there may be denials among them\nhint: set `audit.digest_key` to the file with that key",
+            plain(&keys.join(", "))
+        )
+    });
+    (count, told)
+}
+
 /// The folders in which people were asked, a few of them.
 fn listed(folders: &[String]) -> String {
     const MOST: usize = 3;
@@ -268,7 +289,7 @@ fn print(report: &Report, surroundings: &Surroundings) -> Result<(), Error> {
     say(disputed, "commands were both allowed and denied");
     say(seldom, "commands were answered too seldom, in all folders or in one of them");
     say(barred, "commands are critical, run what a file holds, or other hooks ask about them: no exceptions");
-    say(uncertain, "commands may have been denied: the trail has more questions than are read");
+    say(uncertain, "commands may have been denied: the trail has more questions than are read, or can be");
     say(failed, "suggestions were tried and left out: they would do too much, or nothing");
     say(left, "more commands have answers enough\nhint: look at these first");
     Ok(())

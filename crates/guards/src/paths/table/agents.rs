@@ -292,6 +292,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             "backstop/backstop.trail",
             "backstop/backstop.trail/**",
             "backstop/audit.key",
+            "backstop/digest.key",
             ".local/share/backstop/**",
             "backstop/plugins/**",
             "backstop/tape",
