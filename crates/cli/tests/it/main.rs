@@ -53,3 +53,4 @@ mod terminal;
 mod token;
 mod tour;
 mod traces;
+mod trying;

@@ -20,6 +20,7 @@ use crate::support::*;
 mod devices;
 mod pages;
 mod streams;
+mod trying;
 
 const DAY: Duration = Duration::from_hours(24);
 /// A name of the console's own.
