@@ -7,8 +7,8 @@ pub use backstop_gateway::{
     Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles, Outcome,
     Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
     ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedPlugin, Settings,
-    ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent, Trust,
-    Waiting, Word, openapi,
+    ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent,
+    TriedCall, Trust, Waiting, Word, openapi,
 };
 
 /// Inspection of live traffic by hooks.

@@ -97,6 +97,8 @@ mod lower;
 mod not_asked;
 #[cfg(feature = "config")]
 mod pin;
+#[cfg(feature = "config")]
+mod proposed;
 #[cfg(feature = "agent")]
 mod providers;
 #[cfg(feature = "config")]
@@ -154,6 +156,8 @@ pub use lower::provider::ProviderError;
 pub use not_asked::NotAsked;
 #[cfg(feature = "config")]
 pub use pin::{Pin, PinChange, PinDifference, PinError};
+#[cfg(feature = "config")]
+pub use proposed::{Proposed, ProposedError, Unasked};
 #[cfg(feature = "agent")]
 pub use providers::Providers;
 #[cfg(feature = "config")]

@@ -16,6 +16,11 @@ use crate::hook_types::HookTypes;
 /// The hook types that judge by the call alone.
 const HARMLESS: [&str; 3] = ["passthrough", "policy", "human_approval"];
 
+/// Whether hooks of a type judge by the call alone.
+pub(crate) fn is_harmless(name: &str) -> bool {
+    HARMLESS.contains(&name)
+}
+
 /// The hooks of a configuration that are not asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotAsked {

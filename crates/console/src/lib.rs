@@ -15,6 +15,7 @@
 mod approvals;
 pub mod assets;
 mod audit;
+mod compare;
 mod conversation;
 mod facts;
 mod live;
@@ -41,7 +42,7 @@ pub use self::question::{Question, Told, question, question_state};
 pub use self::sessions::sessions;
 pub use self::shown::{one_line, plain};
 pub use self::sign_in::{NotSignedIn, SignIn, hand_over, sign_in};
-pub use self::trial::{Trial, Tried, Typed, trial};
+pub use self::trial::{TextProblem, Trial, Tried, Typed, trial};
 
 /// Where the pages are.
 pub const ROOT: &str = "/-/console";

@@ -71,7 +71,7 @@ pub fn question(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Str
         }
         (substitutes::origin(record))
         (answers(viewer, question, now))
-        @if let Some(starts) = &request.starts { (would_start(starts)) }
+        @if let Some(starts) = &request.starts { (would_start(starts, "")) }
         section aria-labelledby="why-title" {
             h2 #why-title { "Who asks, and why" }
             ul.reasons {
@@ -144,10 +144,10 @@ fn call(viewer: &Viewer, question: &Question<'_>) -> Markup {
     }
 }
 
-pub(crate) fn would_start(starts: &Starts) -> Markup {
+pub(crate) fn would_start(starts: &Starts, before: &str) -> Markup {
     html! {
-        section aria-labelledby="starts-title" {
-            h2 #starts-title { "What it would start" }
+        section aria-labelledby={ (before) "starts-title" } {
+            h2 id={ (before) "starts-title" } { "What it would start" }
             ul.starts {
                 @for process in &starts.processes {
                     li {

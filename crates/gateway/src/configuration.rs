@@ -4,8 +4,13 @@
 //! found. Without that, the API has no routes for it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstop_engine::{HookMeta, Reviewed};
+use backstop_hooks::CallContext;
+use backstop_hooks::points::ToolCallEvent;
+use backstop_store::Starts;
 use serde_json::Value;
 
 /// The configuration of a server.
@@ -17,6 +22,19 @@ pub trait Configuration: fmt::Debug + Send + Sync {
     /// Returns what is wrong with a text in the place of the operator's file. Nothing comes into force, and nothing that it names is
     /// started, asked or read: the environment neither.
     fn check(&self, text: &str) -> CheckedConfiguration;
+
+    /// Judges a call as a text in the place of the operator's file would have it judged. Nothing comes into force, and nothing that it names
+    /// is started, asked or read, the environment neither: hooks that need it are left out, and told to be.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    async fn try_call(
+        &self,
+        text: String,
+        event: ToolCallEvent,
+        call: CallContext,
+    ) -> Result<TriedCall, Vec<ConfigurationProblem>>;
 
     /// Reads the files anew, as `SIGHUP` has it done, in the name of `by`.
     ///
@@ -44,6 +62,21 @@ pub struct CheckedConfiguration {
     /// What is wrong with it, whatever its variables hold.
     pub problems: Vec<ConfigurationProblem>,
     /// The variables of the environment that it names. Whether they are set, and hold what can be used, is not looked at.
+    pub variables: Vec<String>,
+}
+
+/// What another configuration makes of a call.
+#[derive(Debug)]
+pub struct TriedCall {
+    /// What its hooks make of it, as far as they are asked.
+    pub reviewed: Reviewed,
+    /// What it would start then.
+    pub starts: Option<Starts>,
+    /// The hooks that are asked.
+    pub hooks: Vec<Arc<HookMeta>>,
+    /// Those that are not: the id of a hook, of its entry or of its plugin, and why, as it goes on after "because".
+    pub unasked: Vec<(String, &'static str)>,
+    /// The variables of the environment that it names, at which nobody looked.
     pub variables: Vec<String>,
 }
 

@@ -65,7 +65,7 @@ mod upstream;
 
 pub use configuration::{
     CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
-    ShownConfiguration,
+    ShownConfiguration, TriedCall,
 };
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};

@@ -58,3 +58,4 @@ mod terminal;
 mod token;
 mod tour;
 mod traces;
+mod trying;

@@ -261,6 +261,20 @@ impl Hooks {
         ChainedHook { slot, id, at, entry }
     }
 
+    /// Puts a hook that passes everything in the place of those in front of tool calls whose id is meant, so that the others keep their
+    /// places and names: for judging without them.
+    pub fn set_aside(&mut self, is_meant: impl Fn(&str) -> bool) {
+        let slot = HookSlot::ToolPreCall;
+        let meant: Vec<bool> =
+            self.chained().filter(|hook| hook.slot == slot).map(|hook| is_meant(&hook.id)).collect();
+        let Some(passes) = Name::new("passthrough") else { return };
+        let entries = self.tool_call.pre_call.0.iter_mut().zip(meant);
+        for (entry, _) in entries.filter(|(_, is_meant)| *is_meant) {
+            entry.hook_type.value = passes.clone();
+            entry.config = None;
+        }
+    }
+
     /// Returns the list of one slot.
     #[must_use]
     pub const fn chain(&self, slot: HookSlot) -> &Chain {

@@ -21,6 +21,7 @@ mod devices;
 mod login;
 mod pages;
 mod streams;
+mod trying;
 
 const DAY: Duration = Duration::from_hours(24);
 /// A name of the console's own.

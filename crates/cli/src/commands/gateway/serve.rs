@@ -236,7 +236,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let had_terminal = has_terminal();
     let mut plugins = PluginList::of(surroundings);
     let loaded = surroundings.load()?;
-    let (served, mut asked) = Served::new(&loaded, surroundings.types_with(&[]));
+    let (served, mut asked) =
+        Served::new(&loaded, surroundings.types_with(&[]), surroundings.plugins_folder().ok());
     let gateway = settings.of_gateway(&loaded, &served)?;
     let witness = witness_key(&gateway)?;
     let mut from_start = FromStart::of(&loaded, &gateway.token);

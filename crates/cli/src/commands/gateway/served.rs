@@ -3,16 +3,21 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, Source};
 use backstop::gateway::{
     CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
-    ShownConfiguration,
+    ShownConfiguration, TriedCall,
 };
-use backstop::{Backstop, HookTypes, load_sources};
+use backstop::hooks::CallContext;
+use backstop::hooks::points::ToolCallEvent;
+use backstop::{Backstop, BuildError, HookTypes, Proposed, ProposedError, load_sources};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
 
 /// What a checked text is called in its problems.
 const TEXT: &str = "backstop.yaml";
@@ -31,6 +36,8 @@ const STAND_INS: [fn(u32) -> String; 4] = [
 #[derive(Debug)]
 pub(super) struct Served {
     state: Mutex<State>,
+    /// Where plugins are installed.
+    plugins: Option<PathBuf>,
     ask: mpsc::Sender<Reload>,
 }
 
@@ -52,11 +59,15 @@ pub(super) struct Reload {
 
 impl Served {
     /// Makes it of the configuration that is about to come into force. The other end hears who wants it read anew.
-    pub(super) fn new(loaded: &Loaded, types: HookTypes) -> (Arc<Self>, mpsc::Receiver<Reload>) {
+    pub(super) fn new(
+        loaded: &Loaded,
+        types: HookTypes,
+        plugins: Option<PathBuf>,
+    ) -> (Arc<Self>, mpsc::Receiver<Reload>) {
         // One at a time: whoever asks meanwhile waits for their turn.
         let (ask, asked) = mpsc::channel(1);
         let state = Mutex::new(State { shown: shown(loaded), plugins: Vec::new(), types });
-        (Arc::new(Self { state, ask }), asked)
+        (Arc::new(Self { state, plugins, ask }), asked)
     }
 
     /// Shows from now on what holds now.
@@ -86,6 +97,20 @@ impl Configuration for Served {
     fn check(&self, text: &str) -> CheckedConfiguration {
         let types = self.state().types.clone();
         checked(text, &types)
+    }
+
+    async fn try_call(
+        &self,
+        text: String,
+        event: ToolCallEvent,
+        call: CallContext,
+    ) -> Result<TriedCall, Vec<ConfigurationProblem>> {
+        let (types, plugins) = (self.state().types.clone(), self.plugins.clone());
+        // Reading a long text, and making its rules, keeps a thread busy.
+        let trying = spawn_blocking(move || {
+            Handle::current().block_on(tried(&text, types, plugins.as_deref(), event, call))
+        });
+        trying.await.unwrap_or_else(|_| Err(vec![failed("the call could not be judged by it")]))
     }
 
     async fn reload(&self, by: &str) -> Result<ReloadedConfiguration, String> {
@@ -123,6 +148,66 @@ fn checked(text: &str, types: &HookTypes) -> CheckedConfiguration {
         problems.into_iter().filter(|problem| others.contains(problem)).collect()
     });
     CheckedConfiguration { problems, variables: variables.into_inner().into_keys().collect() }
+}
+
+/// A text, read with values in the place of its variables.
+struct ReadText {
+    one: Loaded,
+    /// The same, with other values.
+    other: Loaded,
+    variables: Vec<String>,
+}
+
+/// Reads a text for trying it. Of each variable it is not known what it holds, so what depends on one is what differs between the two.
+fn read(text: &str, types: &HookTypes) -> Result<ReadText, Vec<ConfigurationProblem>> {
+    let CheckedConfiguration { problems, variables } = checked(text, types);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let source = [Source::new(LayerKind::Operator, TEXT, text)];
+    let numbers: BTreeMap<String, u32> = variables.iter().cloned().zip(1..).collect();
+    let beyond = u32::try_from(variables.len()).unwrap_or(u32::MAX);
+    for value in STAND_INS {
+        let load = |more: u32| {
+            let environment = |name: &str| numbers.get(name).map(|number| value(number.saturating_add(more)));
+            load_sources(&source, types, &environment)
+        };
+        if let (Ok(one), Ok(other)) = (load(0), load(beyond)) {
+            return Ok(ReadText { one, other, variables });
+        }
+    }
+    Err(vec![failed(
+        "its variables would have to hold different kinds of values, at which nobody looks\nhint: write into the text what they hold",
+    )])
+}
+
+/// A problem with the whole of a text; a `hint:` in its words becomes one.
+fn failed(message: &str) -> ConfigurationProblem {
+    let (message, hint) = match message.split_once("\nhint: ") {
+        Some((message, hint)) => (message, Some(hint.to_owned())),
+        None => (message, None),
+    };
+    ConfigurationProblem { kind: "not_tried", message: message.to_owned(), line: None, column: None, hint }
+}
+
+/// What a text makes of a call. INVARIANT (as [`checked`]): nothing that it names is touched.
+async fn tried(
+    text: &str,
+    types: HookTypes,
+    plugins: Option<&Path>,
+    event: ToolCallEvent,
+    call: CallContext,
+) -> Result<TriedCall, Vec<ConfigurationProblem>> {
+    let ReadText { one, other, variables } = read(text, &types)?;
+    let proposed = Proposed::build(&one, &other, types, plugins).await.map_err(|error| match error {
+        ProposedError::Build(BuildError::Config(error)) => told(&error),
+        error => vec![failed(&error.to_string())],
+    })?;
+    let (reviewed, starts) = proposed.judge(event, &call).await;
+    let hooks = proposed.hooks();
+    let unasked = proposed.unasked().map(|(id, why)| (id.to_owned(), why.why())).collect();
+    proposed.shut_down().await;
+    Ok(TriedCall { reviewed, starts, hooks, unasked, variables })
 }
 
 fn told(error: &ConfigError) -> Vec<ConfigurationProblem> {
@@ -191,7 +276,7 @@ mod tests {
         };
         let (one, other) = (load("{}"), load("gateway: {max_retries: 1}"));
         assert_ne!(shown(&one).digest, shown(&other).digest);
-        let (served, _) = Served::new(&other, types.clone());
+        let (served, _) = Served::new(&other, types.clone(), None);
         let holds = ShownConfiguration { values: other.show(), digest: other.digest().to_string() };
         assert_eq!(served.shown(), holds);
     }

@@ -88,7 +88,7 @@ pub(super) struct Api {
     requests: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     /// Configurations are checked one after the other.
-    checking: Arc<Semaphore>,
+    pub(super) checking: Arc<Semaphore>,
     streams: Streams,
 }
 

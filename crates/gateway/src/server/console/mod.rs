@@ -313,7 +313,11 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
 }
 
 async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
-    let form = form::read(request.head, body, form::MOST_BYTES).await?;
+    let most = match request.path.as_slice() {
+        ["try"] if request.seat.may_administer() => trial::MOST_FORM,
+        _ => form::MOST_BYTES,
+    };
+    let form = form::read(request.head, body, most).await?;
     // The session may have ended while the form came.
     if !request.seat.is_its_form(form.one("form")?) || !request.console().sessions.goes_on(&request.seat) {
         return Err(PageError::Foreign);

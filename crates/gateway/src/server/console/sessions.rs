@@ -180,6 +180,10 @@ impl Seat {
         self.has(Scope::Read) || self.has(Scope::Admin)
     }
 
+    pub(super) fn may_administer(&self) -> bool {
+        self.has(Scope::Admin)
+    }
+
     pub(super) fn viewer(&self) -> Viewer {
         let role = match (self.has(Scope::Admin), self.may_answer()) {
             (true, _) => Role::Admin,

@@ -7,17 +7,20 @@
 //! - *One token tries one call in [`PACE`].* Otherwise whoever may look at pages could push other entries out of a trail that is bounded.
 //! - *It touches no conversation.* A trial has one of its own, so that what hooks count or remember of others is neither seen nor changed.
 //! - *It looks at no file.* Otherwise whoever may look at pages could find out what is in scripts of this machine.
+//! - *Another configuration is tried by whoever may have one checked*, and nothing that it names is touched ([`Configuration::try_call`]). One text is
+//!   read at a time, here and by the API.
 //!
-//! Limits: programs, servers and webhooks among the hooks are asked, as they are about every call.
+//! Limits: programs, servers and webhooks among the hooks in force are asked, as they are about every call.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use backstop_console::{Trial, Tried, Typed, trial};
+use backstop_console::{TextProblem, Trial, Tried, Typed, trial};
 use backstop_engine::{Engine, tool_call_digest};
 use backstop_hooks::points::ToolCallEvent;
-use backstop_hooks::{AgentId, CallContext, Eyes, Params, Seen, Sight, ToolName};
+use backstop_hooks::{AgentId, CallContext, Digest, Eyes, Params, Seen, Sight, ToolName};
 use backstop_store::{AccessTokenId, AuditBody, Durability, NewAuditEntry, Timestamp};
 use http::StatusCode;
 use serde_json::json;
@@ -28,6 +31,7 @@ use super::form::Form;
 use super::guard::random;
 use super::sessions::Seat;
 use super::{Answer, PageError, PageRequest, html};
+use crate::configuration::{Configuration, ConfigurationProblem, TriedCall};
 
 /// The tool of a command that is given without one.
 const SHELL: &str = "exec";
@@ -37,10 +41,16 @@ const MOST_NAME: usize = 1_000;
 const NAME_BYTES: usize = 8;
 /// The kind of entries about it in the trail.
 const TRIED: &str = "console.tried";
+/// The role of the text of another configuration in its digest.
+const TEXT_ROLE: &str = "configuration_text";
 /// The span in which one token tries one call.
 const PACE: Duration = Duration::from_secs(1);
 /// How many calls may be tried at once.
 const MOST_AT_ONCE: usize = 4;
+/// The most bytes of the text of another configuration: the most YAML that is read.
+const MOST_TEXT: usize = 1 << 20;
+/// The most bytes of the form of whoever may try one. Each byte may take three.
+pub(super) const MOST_FORM: usize = 3 * MOST_TEXT + super::form::MOST_BYTES;
 
 /// Whose turn it is.
 #[derive(Debug)]
@@ -71,10 +81,15 @@ impl Trials {
 }
 
 /// Sees nothing of the disk: what is in a file can't be told, and a path leads where it says, as if there were no links.
-struct Closed;
+#[derive(Default)]
+struct Closed {
+    /// Whether somebody wanted to see a file.
+    was_asked: AtomicBool,
+}
 
 impl Eyes for Closed {
     fn file(&self, _: &str) -> Seen {
+        self.was_asked.store(true, Ordering::SeqCst);
         Seen::Unreadable
     }
 
@@ -94,12 +109,23 @@ impl Eyes for Closed {
 /// The page on which a call can be typed.
 pub(super) fn page(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
-    shown(request, &Typed::default(), None)
+    shown(request, &Typed::default(), None, None)
 }
 
-fn shown(request: &PageRequest<'_>, typed: &Typed, tried: Option<Result<Tried, String>>) -> Answer {
-    let status = if matches!(tried, Some(Err(_))) { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    Ok(html(status, trial(&request.viewer(), &Trial { typed, tried })))
+/// What another configuration makes of a call, or what is wrong with its text.
+type Other = Result<Tried, Vec<TextProblem>>;
+
+fn shown(
+    request: &PageRequest<'_>,
+    typed: &Typed,
+    tried: Option<Result<Tried, String>>,
+    other: Option<Other>,
+) -> Answer {
+    let is_wrong = matches!(tried, Some(Err(_))) || matches!(other, Some(Err(_)));
+    let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let may_try_one = request.seat.may_administer() && request.shared.configuration.is_some();
+    let most_text = may_try_one.then_some(MOST_TEXT);
+    Ok(html(status, trial(&request.viewer(), &Trial { typed, tried, other, most_text })))
 }
 
 /// Judges what was typed.
@@ -112,28 +138,84 @@ pub(super) async fn judge(request: &PageRequest<'_>, form: &Form) -> Answer {
         arguments: field("arguments")?,
         agent: field("agent")?,
         workspace: field("workspace")?,
+        other: field("other")?,
     };
+    let other = other(request, &typed)?;
+    let too_long = format!("The other configuration has more than {MOST_TEXT} bytes.");
     let event = match event(&typed) {
+        Ok(_) if typed.other.len() > MOST_TEXT => Err(too_long),
+        read => read,
+    };
+    let event = match event {
         Ok(event) => event,
-        Err(why) => return shown(request, &typed, Some(Err(why))),
+        Err(why) => return shown(request, &typed, Some(Err(why)), None),
     };
     let _turn = request.console().trials.turn(&request.seat.holder().id)?;
-    let call = context(&typed).ok_or(PageError::Store)?;
-    tell(request.engine, &request.seat, &event).await?;
-    let reviewed = request.engine.review_tool_call(event, &call, true).await;
+    let eyes = Arc::new(Closed::default());
+    let call = context(&typed, Arc::clone(&eyes)).ok_or(PageError::Store)?;
+    let place = other.as_ref().map(|_| Arc::clone(&request.shared.api.checking).try_acquire_owned());
+    let place = place.transpose().map_err(|_| PageError::Busy)?;
+    tell(request.engine, &request.seat, &event, &typed.other).await?;
+    let reviewed = request.engine.review_tool_call(event.clone(), &call, true).await;
     let starts = request.engine.would_start(&reviewed.event, &call);
-    shown(request, &typed, Some(Ok(Tried { reviewed, starts })))
+    let hooks = request.engine.registry().list();
+    let wants_files = eyes.was_asked.load(Ordering::SeqCst);
+    let tried = Tried { reviewed, starts, hooks, unasked: Vec::new(), variables: Vec::new(), wants_files };
+    let other = match other {
+        None => None,
+        // It goes on when whoever asked has left, and keeps the place until it ends.
+        Some(configuration) => {
+            let (text, eyes) = (typed.other.clone(), Arc::new(Closed::default()));
+            let call = CallContext { sight: Sight::through(Arc::clone(&eyes) as Arc<dyn Eyes>), ..call };
+            let trying = tokio::spawn(async move {
+                let tried = configuration.try_call(text, event, call).await;
+                drop(place);
+                (tried, eyes)
+            });
+            let (tried, eyes) = trying.await.map_err(|_| PageError::Store)?;
+            Some(tried.map(|tried| of_call(tried, &eyes)).map_err(told))
+        }
+    };
+    shown(request, &typed, Some(Ok(tried)), other)
+}
+
+/// What tries another configuration, where there is the text of one. Whoever may not have one checked may not try one.
+fn other(request: &PageRequest<'_>, typed: &Typed) -> Result<Option<Arc<dyn Configuration>>, PageError> {
+    if typed.other.trim().is_empty() {
+        return Ok(None);
+    }
+    if !request.seat.may_administer() {
+        return Err(PageError::Scope);
+    }
+    request.shared.configuration.clone().map(Some).ok_or(PageError::Nothing)
+}
+
+fn of_call(tried: TriedCall, eyes: &Closed) -> Tried {
+    let TriedCall { reviewed, starts, hooks, unasked, variables } = tried;
+    Tried { reviewed, starts, hooks, unasked, variables, wants_files: eyes.was_asked.load(Ordering::SeqCst) }
+}
+
+fn told(problems: Vec<ConfigurationProblem>) -> Vec<TextProblem> {
+    let told = |problem: ConfigurationProblem| TextProblem {
+        message: problem.message,
+        at: problem.line.zip(problem.column),
+        hint: problem.hint,
+    };
+    problems.into_iter().map(told).collect()
 }
 
 /// Writes down who tries what. A task of its own does that, because the future of a request whose connection closes is dropped.
-async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent) -> Result<(), PageError> {
+async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent, other: &str) -> Result<(), PageError> {
     let holder = seat.holder();
-    let body = json!({
+    let mut body = json!({
         "user": holder.user.as_deref(),
         "token": holder.id,
         "tool": event.tool_name.canonical(),
         "digest": tool_call_digest(event),
     });
+    if let (Some(fields), false) = (body.as_object_mut(), other.trim().is_empty()) {
+        fields.insert("configuration".to_owned(), json!(Digest::of_text(TEXT_ROLE, other)));
+    }
     let entry = NewAuditEntry {
         at: Timestamp::now(),
         kind: TRIED.to_owned(),
@@ -173,7 +255,7 @@ fn event(typed: &Typed) -> Result<ToolCallEvent, String> {
 }
 
 /// Whose call it would be, in a conversation that there is nowhere else.
-fn context(typed: &Typed) -> Option<CallContext> {
+fn context(typed: &Typed, eyes: Arc<Closed>) -> Option<CallContext> {
     let named = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let conversation = format!("console-trial-{}", random::<NAME_BYTES>()?);
     Some(CallContext {
@@ -181,7 +263,7 @@ fn context(typed: &Typed) -> Option<CallContext> {
         session_key: Some(conversation.clone().into()),
         session_id: Some(conversation.into()),
         workspace_dir: named(&typed.workspace),
-        sight: Sight::through(Arc::new(Closed)),
+        sight: Sight::through(eyes),
         ..CallContext::default()
     })
 }

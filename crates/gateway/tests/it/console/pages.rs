@@ -17,14 +17,14 @@ use crate::inspect::support::Receipts;
 
 impl Server {
     /// What a person sees of a page.
-    async fn page(&self, person: &Person, path: &str) -> String {
+    pub(super) async fn page(&self, person: &Person, path: &str) -> String {
         let page = self.get(path, &format!("cookie: {}\r\n", person.cookie)).await;
         assert_eq!(page.status(), 200, "{path}: {}", page.text());
         page.text()
     }
 
     /// Tries a call as soon as the person may.
-    async fn tries(&self, person: &Person, fields: &[(&str, &str)]) -> Answer {
+    pub(super) async fn tries(&self, person: &Person, fields: &[(&str, &str)]) -> Answer {
         within(async {
             loop {
                 let answer = self.tries_now(person, fields).await;
