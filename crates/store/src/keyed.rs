@@ -207,7 +207,10 @@ impl DigestKey {
                 }
                 None => false,
             },
-            Value::Array(items) => items.iter_mut().fold(false, |any, item| self.key_all(item) || any),
+            // Each of them, whatever was found in the one before.
+            Value::Array(items) => {
+                items.iter_mut().filter_map(|item| self.key_all(item).then_some(())).count() > 0
+            }
             Value::Object(fields) => self.key_fields(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }

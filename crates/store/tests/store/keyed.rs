@@ -283,7 +283,8 @@ fn a_key_is_made_once_and_is_its_owners_alone() {
         assert!(why(DigestKey::read(&path).unwrap_err()).contains("chmod 600"));
     }
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    for text in ["", "a password\n", &text.trim()[..40], &format!("{0}{0}", text.trim()), &"x".repeat(9_000)]
+    for text in
+        ["", "a password\n", text.get(..40).unwrap(), &format!("{0}{0}", text.trim()), &"x".repeat(9_000)]
     {
         fs::write(&path, text).unwrap();
         let told = why(DigestKey::read(&path).unwrap_err());
