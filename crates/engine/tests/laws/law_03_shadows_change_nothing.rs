@@ -101,17 +101,17 @@ async fn law_03_an_owner_in_shadow_changes_nothing_and_an_entry_makes_no_shadow_
         let mut snapshot = Snapshot::empty(settings(decided));
         let options = || HookOptions::new(owner.clone()).mode(own);
         let block = hook_fn::<BeforeToolCall, _>(|_, _| Ok(Some(ToolCallOutcome::block("no"))));
-        snapshot.on(Arc::new(block), options().id("gate")).unwrap();
+        snapshot.on(block, options().id("gate")).unwrap();
         // What only watches goes on watching.
         let watch = hook_fn::<AfterToolCall, _>(|_, _| Ok(None));
-        snapshot.on(Arc::new(watch), HookOptions::new(owner.clone()).id("watch")).unwrap();
+        snapshot.on(watch, HookOptions::new(owner.clone()).id("watch")).unwrap();
         assert_eq!(snapshot.injecting_owners().contains(&owner), injects);
         let modes: Vec<_> =
             snapshot.iter().filter(|meta| meta.id.as_str() == "watch").map(|meta| meta.mode).collect();
         assert_eq!(modes, [HookMode::Enforce]);
         let engine = backstop_engine::Engine::builder().snapshot(snapshot).build();
         let verdict = permit(&engine, exec("ls")).await;
-        assert_eq!(verdict.permit.is_none(), blocks);
+        assert_eq!(verdict.permit.is_err(), blocks);
     }
 }
 
