@@ -202,15 +202,17 @@ impl Peer {
 
     /// What is said next; `None` at the end.
     async fn heard(&mut self) -> Option<Value> {
-        loop {
-            let next = tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.unwrap();
-            match next {
-                Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
-                Some(Ok(other)) => panic!("{other:?}"),
+        let next = async {
+            loop {
+                match self.0.next().await {
+                    Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+                    Some(Ok(other)) => panic!("{other:?}"),
+                }
             }
-        }
+        };
+        tokio::time::timeout(Duration::from_secs(30), next).await.unwrap()
     }
 }
 
