@@ -103,7 +103,7 @@ impl Proposed {
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);
         let backstop = builder.hosts(crate::hosts::all_hosts()).without_audit().build().await?;
         let is_out = |meta: &HookMeta| {
-            let of = |id: &str| meta.id.as_str().strip_prefix(id).is_some_and(|rest| is_its(rest));
+            let of = |id: &str| meta.id.as_str().strip_prefix(id).is_some_and(is_its);
             unasked.keys().any(|id| of(id)) || (is_off(one, REDACTOR_ID) && of(REDACTOR_ID))
         };
         let left = backstop.engine().registry().update(|snapshot| {

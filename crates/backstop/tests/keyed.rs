@@ -1,6 +1,6 @@
 //! Digests in the audit trail that only who has the key can compare.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may fail loudly")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};

@@ -1,6 +1,6 @@
 //! A configuration that is only proposed: what of it is asked, what is not and why, and that nothing which it names is touched.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly, helpers of tests too")]
+#![expect(clippy::unwrap_used, reason = "tests fail loudly, helpers of tests too")]
 
 use std::io::Read as _;
 use std::net::TcpListener;

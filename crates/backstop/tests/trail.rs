@@ -1,6 +1,6 @@
 //! The audit trail under the worst of ends. The other process is this test binary, run for the one test [`task`].
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail loudly")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail loudly")]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};

@@ -33,11 +33,10 @@ pub(crate) use self::driver::{Area, Driver};
 #[cfg(feature = "postgres")]
 pub(crate) use self::row::{Cell, Kind};
 pub(crate) use self::row::{Row, ToValue, Value, params};
-use crate::AuditStore;
 use crate::approvals::wait::Seats;
 use crate::sqlite::memory_trail::MemoryTrail;
 use crate::sqlite::trail::Trail;
-use crate::{AuditStore as _, DigestKey};
+use crate::{AuditStore, DigestKey};
 
 /// State in a database that speaks SQL, of which there are two forms: [`SqliteStore`](crate::SqliteStore), in a file or in memory, and
 /// `PostgresStore`, on a server.
@@ -72,10 +71,7 @@ impl AuditTrail {
 
 impl<D> SqlStore<D> {
     pub(crate) fn over(database: D, trail: AuditTrail) -> Self {
-        let answers_key = match &trail {
-            AuditTrail::Files(trail) => trail.keying().key().cloned(),
-            AuditTrail::Memory(trail) => trail.digest_key().cloned(),
-        };
+        let answers_key = trail.log().digest_key().cloned();
         Self { database, trail, seats: Arc::default(), answers_key, most_questions: None }
     }
 

@@ -26,9 +26,10 @@ pub(super) fn sign_in(loaded: &Loaded) -> Result<Option<PersonIssuer>, GatewayCo
     };
     let scopes = oidc.scopes.iter().map(|scope| scope.value.as_str().to_owned());
     let scopes = if oidc.scopes.is_empty() { vec![SCOPE.to_owned()] } else { scopes.collect() };
-    let roles = oidc.roles.iter().map(|(value, scopes)| {
-        (value.value.as_str().to_owned(), scopes.iter().map(|scope| lowered(scope)).collect())
-    });
+    let roles = oidc
+        .roles
+        .iter()
+        .map(|(value, scopes)| (value.value.as_str().to_owned(), scopes.iter().map(lowered).collect()));
     Ok(Some(PersonIssuer {
         issuer: issuer.value.expose().to_owned(),
         client_id: client_id.value.expose().to_owned(),

@@ -18,8 +18,13 @@ fn asked() -> Value {
     })
 }
 
+/// A machine whose configuration keeps state on that server.
 fn machine(server: &Server) -> User {
-    User::with_config(&format!("{}guards: {{ command_safety: {{ unknown: ask }} }}\n", server.configured()))
+    let Server { url, schema, .. } = server;
+    User::with_config(&format!(
+        "store: {{ postgres: {{ url: '{url}', schema: {schema} }} }}\n\
+         guards: {{ command_safety: {{ unknown: ask }} }}\n"
+    ))
 }
 
 fn trail(user: &User) -> std::path::PathBuf {

@@ -288,7 +288,7 @@ impl Login {
         let token = Token::read(given)?;
         authentic(&token, &self.source, now.as_second())?;
         token.second("iat")?.ok_or(Refused::Required)?;
-        if token.claim("azp").is_some_and(|party| *party != Value::from(self.settings.client_id.as_str())) {
+        if token.claim("azp").is_some_and(|party| party.as_str() != Some(self.settings.client_id.as_str())) {
             return Err(Refused::Party.into());
         }
         let said = token.claim("nonce").and_then(Value::as_str).unwrap_or_default();

@@ -103,7 +103,7 @@ async fn a_rule_in_shadow_changes_nothing_and_says_what_it_would_have_done() {
     let rules: Vec<String> = plain
         .requests
         .iter()
-        .flat_map(|request| request.rests_on())
+        .flat_map(backstop_hooks::ApprovalRequest::rests_on)
         .map(|ground| ground.rule.to_string())
         .collect();
     let rule = rules.first().expect("force pushes are asked about").clone();

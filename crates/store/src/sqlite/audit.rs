@@ -26,17 +26,11 @@ impl<D: Driver> AuditStore for SqlStore<D> {
     }
 
     fn digest_key(&self) -> Option<&Arc<DigestKey>> {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.keying().key(),
-            AuditTrail::Memory(trail) => trail.digest_key(),
-        }
+        self.trail.log().digest_key()
     }
 
     fn fits_audit(&self, body: &AuditBody) -> bool {
-        match &self.trail {
-            AuditTrail::Files(trail) => trail.keying().fits(body),
-            AuditTrail::Memory(trail) => trail.fits_audit(body),
-        }
+        self.trail.log().fits_audit(body)
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
@@ -128,6 +122,14 @@ impl<D: Driver> AuditStore for SqlStore<D> {
 impl AuditStore for Trail {
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.probe().await
+    }
+
+    fn digest_key(&self) -> Option<&Arc<DigestKey>> {
+        self.keying().key()
+    }
+
+    fn fits_audit(&self, body: &AuditBody) -> bool {
+        self.keying().fits(body)
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {

@@ -115,6 +115,7 @@ async fn who_was_to_answer_is_in_the_trail(store: &dyn Store) {
         votes: NonZeroU32::new(2).unwrap(),
         escalation: Some(Escalation { to: people(["carl"]), at: at(1_500), uptime: None }),
         barred: Some(PersonName::new("bob")),
+        told: None,
     };
     store.create_approval(NewApproval { route: Some(route), ..question("ls") }).await.unwrap();
     let body = told(store).await[0].body.to_value();

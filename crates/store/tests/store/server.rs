@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
     own: Option<Own>,
-    url: String,
-    schema: String,
+    pub(crate) url: String,
+    pub(crate) schema: String,
 }
 
 /// A server that this test started.
@@ -65,11 +65,6 @@ impl Server {
     /// Where it listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.own.as_ref().unwrap().folder.path().join(".s.PGSQL.5432")
-    }
-
-    /// The lines of a configuration that keeps state there.
-    pub(crate) fn configured(&self) -> String {
-        format!("store: {{ postgres: {{ url: '{}', schema: {} }} }}\n", self.url, self.schema)
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {

@@ -678,6 +678,7 @@ fn not_oneself(issuer: &str) -> ApprovalSettings {
         escalate: None,
         decisions: None,
         substitutes: None,
+        told: None,
     };
     ApprovalSettings {
         people: Arc::new(people),
