@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use backstop_store::{PostgresOptions, PostgresStore};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use url::Url;
 
 const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,7 +67,11 @@ impl Server {
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {
-        PostgresOptions::from_url(&self.url).unwrap().schema(&self.schema).unwrap()
+        let options = match authorities().filter(|_| self.own.is_none()) {
+            Some(file) => PostgresOptions::from_url_trusting(&self.url, &fs::read(file).unwrap()),
+            None => PostgresOptions::from_url(&self.url),
+        };
+        options.unwrap().schema(&self.schema).unwrap()
     }
 
     /// A gateway's store: its own connections, its own trail in `folder`.
@@ -182,12 +185,16 @@ impl Drop for Server {
     }
 }
 
+/// The file with the authorities of the server that `BACKSTOP_TEST_POSTGRES` names, if they are its own.
+fn authorities() -> Option<PathBuf> {
+    std::env::var_os("BACKSTOP_TEST_POSTGRES_CA").map(PathBuf::from)
+}
+
 async fn admin(url: &str, sql: &str) -> Result<Option<String>, String> {
-    let (address, password) = for_psql(url);
     let mut psql = tokio::process::Command::new(bin().join("psql"));
-    psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", &address, "-c", sql]).env_clear().env("LC_ALL", "C");
-    if let Some(password) = password {
-        psql.env("PGPASSWORD", password);
+    psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]).env_clear().env("LC_ALL", "C");
+    if let Some(authorities) = authorities().filter(|_| !url.contains("?host=")) {
+        psql.env("PGSSLROOTCERT", authorities).env("PGSSLMODE", "verify-full");
     }
     let output = psql.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
     if !output.status.success() {
@@ -199,21 +206,6 @@ async fn admin(url: &str, sql: &str) -> Result<Option<String>, String> {
         .map(|line| line.split('|').next().unwrap_or(line))
         .find(|first| !first.is_empty())
         .map(str::to_owned))
-}
-
-/// An address of the store's as `psql` reads it, and the password: it looks for that in another kind of file, and does not insist on the server's name
-/// where an authority is named.
-fn for_psql(url: &str) -> (String, Option<String>) {
-    let mut url = Url::parse(url).unwrap();
-    let mut pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    let file = pairs.iter().position(|(key, _)| key == "passfile").map(|place| pairs.remove(place).1);
-    let has = |name: &str| pairs.iter().any(|(key, _)| key == name);
-    if has("sslrootcert") && !has("sslmode") {
-        pairs.push(("sslmode".to_owned(), "verify-full".to_owned()));
-    }
-    url.query_pairs_mut().clear().extend_pairs(pairs);
-    let password = file.map(|path| fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned());
-    (url.into(), password)
 }
 
 impl Own {
