@@ -10,14 +10,10 @@ use crate::step::{Step, run_all};
 use crate::workspace::cargo;
 use crate::{clients, generate, hook_sdks, prometheus, sdks, setup};
 
-/// What is built and tried though the program itself does not have it.
-const FEATURES: &str = "backstop-store/postgres";
-
 pub(crate) fn run() -> Result<(), Error> {
-    let mut docs = cargo(["doc", "--workspace", "--features", FEATURES, "--no-deps", "--lib"]);
+    let mut docs = cargo(["doc", "--workspace", "--no-deps", "--lib"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
-    let lints =
-        cargo(["clippy", "--workspace", "--features", FEATURES, "--all-targets", "--", "-D", "warnings"]);
+    let lints = cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     let mut engine = cargo(["clippy", "-p", "backstop", "--no-default-features", "--lib", "--examples"]);
     engine.args(["--", "-D", "warnings"]);
     run_all(vec![
@@ -33,10 +29,7 @@ pub(crate) fn run() -> Result<(), Error> {
         Step::command("documentation", docs),
         Step::new("the SDK for Python", hook_sdks::python),
         Step::new("the SDK for Node and Bun", hook_sdks::typescript),
-        Step::command(
-            "doc tests",
-            cargo(["test", "--workspace", "--features", FEATURES, "--doc", "--quiet"]),
-        ),
+        Step::command("doc tests", cargo(["test", "--workspace", "--doc", "--quiet"])),
         Step::command("tests", cargo(tests())),
     ])
 }
@@ -49,5 +42,5 @@ fn tests() -> Vec<&'static str> {
     } else {
         &["test", "--no-fail-fast"][..]
     };
-    [runner, &["--workspace", "--features", FEATURES, "--all-targets"]].concat()
+    [runner, &["--workspace", "--all-targets"]].concat()
 }

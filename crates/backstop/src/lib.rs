@@ -152,6 +152,8 @@ pub use lower::machine::program_places;
 pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
+#[cfg(feature = "gateway")]
+pub use lower::secrets::secret_variables;
 #[cfg(feature = "config")]
 pub use not_asked::NotAsked;
 #[cfg(feature = "config")]

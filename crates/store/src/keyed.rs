@@ -10,7 +10,8 @@
 //!
 //! Limits: what was written before there was a key stays as it is. Who has calls judged and reads the trail can try a guess by a call of its own,
 //! which the trail then has. The names of conversations and turns (`conv-`, `run-`) are no digests in this sense, even where the proxy made
-//! them of what was said, since they are what entries are found by; ids of calls that were made of what the calls ask for are.
+//! them of what was said, since they are what entries are found by; ids of calls that were made of what the calls ask for are, and names that were made of those of tools in
+//! which a secret was found.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -28,7 +29,8 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::{RUN, SESSION};
 use crate::{
-    AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, MAX_AUDIT_BYTES, NewAuditEntry, StoreError, StoreErrorKind, audit_id,
+    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, MAX_AUDIT_BYTES, NewAuditEntry, StoreError,
+    StoreErrorKind, audit_id,
 };
 
 /// The bytes of a key.
@@ -53,14 +55,21 @@ const MADE_CALL: &str = "call_";
 const MADE_DIGITS: usize = 12;
 /// What stands before these digits where they are keyed.
 const MADE_KEYED: &str = "keyed_";
+/// How the name begins that a receipt has for a tool in whose own name a secret was found; as many hex digits follow.
+const MADE_NAME: &str = "redacted-";
+/// What stands before these digits where they are keyed.
+const NAME_KEYED: &str = "keyed-";
+/// What is hashed before them.
+const OF_NAME: &[u8] = b"name\0";
 /// The field of an entry that says by which key its digests are.
 const DIGEST_KEY: &str = "digestKey";
 
 /// The fields of an entry, by its kind, that hold no digest of anything that was judged: the set of hooks that there were, and its list; a
 /// configuration and the files that it names; the content of a plugin; the end of the chain of an earlier version. Those are compared by readers
 /// who have no key, or computed anew from what stands beside them. A folder is a name, and entries are found by it.
-const HARMLESS: [(&str, &[&str]); 9] = [
+const HARMLESS: [(&str, &[&str]); 10] = [
     ("receipt", &["hookSet", "workspace"]),
+    (APPROVAL_ASKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
     ("configuration.read", &["digest", "files", "named", "plugins"]),
     ("plugin.installed", &["hash"]),
@@ -128,10 +137,15 @@ impl DigestKey {
             return Err(DigestKeyError::NotPrivate);
         }
         let mut text = String::new();
-        file.take(MOST_FILE_BYTES).read_to_string(&mut text).map_err(|source| match source.kind() {
+        // One more, so that the beginning of a longer file is not taken for all of it.
+        let mut file = file.take(MOST_FILE_BYTES + 1);
+        file.read_to_string(&mut text).map_err(|source| match source.kind() {
             io::ErrorKind::InvalidData => DigestKeyError::NoKey,
             _ => failed(source),
         })?;
+        if file.limit() == 0 {
+            return Err(DigestKeyError::NoKey);
+        }
         let bytes = BASE64_STANDARD.decode(text.trim()).map_err(|_| DigestKeyError::NoKey)?;
         let bytes: [u8; KEY_BYTES] = bytes.try_into().map_err(|_| DigestKeyError::NoKey)?;
         Ok(Self::of(&bytes))
@@ -171,17 +185,26 @@ impl DigestKey {
     pub fn keyed_call(&self, id: &str) -> Option<String> {
         let (digits, place) = id.strip_prefix(MADE_CALL)?.split_at_checked(MADE_DIGITS)?;
         let is_made = place.starts_with('_') && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_made.then(|| {
-            let keyed: String =
-                hex(&self.key, OF_CALL, digits.as_bytes()).chars().take(MADE_DIGITS).collect();
-            format!("{MADE_CALL}{MADE_KEYED}{keyed}{place}")
-        })
+        is_made.then(|| format!("{MADE_CALL}{MADE_KEYED}{}{place}", self.short(OF_CALL, digits)))
+    }
+
+    /// Returns the name of a tool as entries have it, if it was made of one in which a secret was found (`redacted-` and 12 hex digits); `None` for
+    /// any other.
+    pub fn keyed_name(&self, name: &str) -> Option<String> {
+        let digits = name.strip_prefix(MADE_NAME)?;
+        let is_made = digits.len() == MADE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_made.then(|| format!("{MADE_NAME}{NAME_KEYED}{}", self.short(OF_NAME, digits)))
+    }
+
+    /// Keys the few digits that stand in a name.
+    fn short(&self, role: &[u8], digits: &str) -> String {
+        hex(&self.key, role, digits.as_bytes()).chars().take(MADE_DIGITS).collect()
     }
 
     /// Keys what reads like a digest in a text; `None` where nothing does.
     fn keyed_in(&self, text: &str) -> Option<String> {
-        if let Some(call) = self.keyed_call(text) {
-            return Some(call);
+        if let Some(made) = self.keyed_call(text).or_else(|| self.keyed_name(text)) {
+            return Some(made);
         }
         let (mut keyed, mut rest) = (String::new(), text);
         while let Some((before, digest, behind)) = first_digest(rest) {
@@ -329,7 +352,11 @@ impl Keying {
         let text = body.as_str();
         // What keyed digests and names are longer than plain ones, and `,"digestKey":"…"`.
         let longer = |key: &Arc<DigestKey>| {
-            let more = [(PLAIN, KEYED.len() - PLAIN.len()), (MADE_CALL, MADE_KEYED.len())];
+            let more = [
+                (PLAIN, KEYED.len() - PLAIN.len()),
+                (MADE_CALL, MADE_KEYED.len()),
+                (MADE_NAME, NAME_KEYED.len()),
+            ];
             let more: usize = more.iter().map(|(begin, more)| text.matches(begin).count() * more).sum();
             if more == 0 { 0 } else { more + DIGEST_KEY.len() + key.id.len() + 6 }
         };
@@ -346,7 +373,7 @@ impl From<Option<Arc<DigestKey>>> for Keying {
 
 /// Returns the body of an entry with keyed digests; `None` where it has none to key.
 fn keyed_body(key: &DigestKey, entry: &NewAuditEntry) -> Option<AuditBody> {
-    if ![PLAIN, MADE_CALL].iter().any(|begin| entry.body.as_str().contains(begin)) {
+    if ![PLAIN, MADE_CALL, MADE_NAME].iter().any(|begin| entry.body.as_str().contains(begin)) {
         return None;
     }
     // What can't be read can't be keyed, and goes nowhere plain.

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 use backstop_engine::{Receipt, ReceiptSink};
 use backstop_hooks::{Digest, PointId, Resolution, ShownName, SpanId, Trace};
 use backstop_store::DigestKey;
-use backstop_telemetry::{Span, keys, told, told_id};
+use backstop_telemetry::{Span, keys, told};
 
-use super::Traces;
+use super::{Traces, told_call};
 
 impl ReceiptSink for Traces {
     fn reads_idle(&self, _: PointId) -> bool {
@@ -42,12 +42,12 @@ fn span(receipt: &Receipt, of: Trace, key: Option<&DigestKey>) -> Span {
     span.set_if(keys::RESOLUTION, receipt.approval.as_ref().map(|note| resolution(note.resolution)));
     let written = |digest: Digest| key.map_or_else(|| digest.to_string(), |key| key.keyed(&digest));
     span.set_if(keys::JUDGED, receipt.judged.map(written));
-    span.set_if(
-        keys::TOOL,
-        receipt.key.tool.as_ref().map(|tool| ShownName::new(tool.canonical()).to_string()),
-    );
-    let named = |id: &str| key.and_then(|key| key.keyed_call(id)).unwrap_or_else(|| told_id(id));
-    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| named(id.as_str())));
+    let tool = receipt.key.tool.as_ref().map(|tool| {
+        let keyed = key.and_then(|key| key.keyed_name(tool.canonical()));
+        keyed.unwrap_or_else(|| ShownName::new(tool.canonical()).to_string())
+    });
+    span.set_if(keys::TOOL, tool);
+    span.set_if(keys::TOOL_CALL, receipt.key.tool_call_id.as_ref().map(|id| told_call(id.as_str(), key)));
     span
 }
 

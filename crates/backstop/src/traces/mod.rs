@@ -28,7 +28,7 @@ use backstop_hooks::conversation::TokenUsage;
 use backstop_store::DigestKey;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 use backstop_telemetry::keys;
-use backstop_telemetry::{Exporter, InvalidSettings, Span};
+use backstop_telemetry::{Exporter, InvalidSettings, Span, told_id};
 
 use crate::lower;
 
@@ -103,6 +103,11 @@ impl Traces {
     fn record(&self, span: Span) {
         self.exporter.record(span);
     }
+}
+
+/// Returns what is told of the id of a tool call: one that was made of what the call asks for is keyed where there is a key.
+fn told_call(id: &str, key: Option<&DigestKey>) -> String {
+    key.and_then(|key| key.keyed_call(id)).unwrap_or_else(|| told_id(id))
 }
 
 impl fmt::Debug for Traces {

@@ -67,7 +67,7 @@ item! {
 section! {
     /// The audit trail: digests, verdicts and reasons, never texts.
     pub struct Audit {
-        /// Whether it is written.
+        /// Whether everything is recorded. Without it, questions, answers and grants still are.
         enabled ("enabled"): Setting<bool> = true, OperatorOnly;
         /// The file with the key of its digests, which `backstop audit keygen` makes. With it, each digest of what was judged is keyed
         /// (HMAC-SHA-256), so that whoever reads the trail without the key can't guess short arguments. Nothing is judged while it can't be read.

@@ -159,6 +159,7 @@ async fn what_is_no_digest_of_what_was_judged_stays() {
             ("configuration.read", json!({ "digest": plain, "named": { "rules.yaml": plain } })),
             ("plugin.installed", json!({ "plugin": "p", "hash": plain })),
             ("chain", json!({ "entries": 3, "digest": plain })),
+            ("approval.asked", json!({ "workspace": plain.to_string() })),
         ];
         let new = bodies.iter().map(|(kind, body)| event(kind, body.clone())).collect();
         store.append_audit_all(new, Durability::Soon).await.unwrap();
@@ -198,6 +199,21 @@ async fn what_is_no_digest_of_what_was_judged_stays() {
             entry.session.as_ref().map(AsRef::as_ref)
         );
     }
+}
+
+#[tokio::test]
+async fn a_name_that_was_made_of_a_secret_is_keyed() {
+    let keyed = Keyed::new();
+    let (made, other) = ("redacted-0123456789ab", "redacted-0123456789ax");
+    for store in keyed.stores(true) {
+        let body = json!({ "tool": made, "calledAs": other });
+        let entry = store.append_audit(event("receipt", body)).await.unwrap().body.to_value();
+        let named = keyed.key.keyed_name(made).unwrap();
+        assert!(entry["tool"] == named && named.starts_with("redacted-keyed-"), "{entry}");
+        assert!(entry["calledAs"] == other && entry["digestKey"] == keyed.key.id(), "{entry}");
+        assert!(!entry.to_string().contains(made), "{entry}");
+    }
+    assert_eq!(keyed.key.keyed_name("redacted-0123456789abc"), None);
 }
 
 #[tokio::test]
@@ -283,9 +299,14 @@ fn a_key_is_made_once_and_is_its_owners_alone() {
         assert!(why(DigestKey::read(&path).unwrap_err()).contains("chmod 600"));
     }
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    for text in
-        ["", "a password\n", text.get(..40).unwrap(), &format!("{0}{0}", text.trim()), &"x".repeat(9_000)]
-    {
+    for text in [
+        "",
+        "a password\n",
+        text.get(..40).unwrap(),
+        &format!("{0}{0}", text.trim()),
+        &"x".repeat(9_000),
+        &format!("{text}{}more", " ".repeat(9_000)),
+    ] {
         fs::write(&path, text).unwrap();
         let told = why(DigestKey::read(&path).unwrap_err());
         assert!(told.contains("holds no key") && (text.is_empty() || !told.contains(text)), "{told}");

@@ -9,10 +9,9 @@ use backstop::clients::install::pointing::{Gateway, LoginProvider, login_provide
 use backstop::config::Loaded;
 use backstop::confine::Outlet;
 use backstop::gateway::{Family, Provider};
-use backstop::gateway_settings;
 use backstop::hooks::AgentId;
 use backstop::store::ApprovalRecord;
-use backstop::surfaces::surface_variables;
+use backstop::{gateway_settings, secret_variables};
 
 use super::environment::{clouds, has_key, variables as variables_of, with_loopback};
 use super::once::{Launch, RunFolder, Variables};
@@ -116,7 +115,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let line = banner::keep(folder.path(), profile, || running.counted(), answers.as_ref());
     let bell = ring(loaded.config.agent.approvals.notify.value, || running.questions(), answers.as_ref());
     // Whoever has them answers in the name of people.
-    let withheld = surface_variables(&loaded);
+    let withheld = secret_variables(&loaded);
     let ended = tokio::select! {
         ended = child::run(&command, &variables, &withheld, folder.path(), unheard) => ended,
         never = line => match never {},

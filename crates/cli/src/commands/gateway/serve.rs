@@ -229,6 +229,17 @@ fn witness_key(gateway: &backstop::gateway::Settings) -> Result<Option<String>, 
     Ok(key.map(|key| key.to_string()))
 }
 
+/// What is to be said of an address that other machines reach in the clear.
+fn warned_of(address: SocketAddr, has_tls: bool) -> Option<String> {
+    let ip = address.ip().to_canonical();
+    let how = if ip.is_unspecified() { "listens on all addresses" } else { "can be reached from elsewhere" };
+    (!has_tls && !ip.is_loopback()).then(|| {
+        format!(
+            "warning: {address} {how} without TLS, so that tokens and questions can be read on the way\nhint: `gateway.tls`"
+        )
+    })
+}
+
 pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
     log::configure(settings.log);
     let mut end = EndAsked::listen()?;
@@ -262,6 +273,10 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let variables = variables(&url, &gateway.token, &gateway, &|_| None);
     let pointing = variables.iter().filter(|(name, _)| name.ends_with("_BASE_URL"));
     let output = &surroundings.output;
+    let addresses = [Some(running.gateway.address()), running.gateway.operators_address()];
+    for warning in addresses.into_iter().flatten().filter_map(|at| warned_of(at, gateway.tls.is_some())) {
+        output.say(&warning);
+    }
     if output.is_json() {
         let environment: Map<String, Value> =
             pointing.map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
@@ -324,4 +339,23 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     drop(asked);
     running.stop(surroundings, end.wait()).await;
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_reached_from_elsewhere_in_the_clear_is_warned() {
+        let warned = |address: &str, has_tls| warned_of(address.parse().unwrap(), has_tls);
+        for all in ["0.0.0.0:8484", "[::]:8484"] {
+            let warning = warned(all, false).unwrap();
+            assert!(warning.starts_with(&format!("warning: {all} listens on all addresses without TLS")));
+            assert_eq!(warned(all, true), None);
+        }
+        assert!(warned("10.0.0.11:8484", false).unwrap().contains("`gateway.tls`"));
+        for here in ["127.0.0.1:8484", "[::1]:8484", "[::ffff:127.0.0.1]:8484"] {
+            assert_eq!(warned(here, false), None, "{here}");
+        }
+    }
 }

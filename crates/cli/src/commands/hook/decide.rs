@@ -249,7 +249,7 @@ pub(crate) fn recorded(client: Client, reply: Reply, complete: bool) -> Result<S
         return Ok(said(client, reply));
     }
     Err(Unjudged(
-        "error: the audit trail can't be written\nhint: `backstop audit verify` says why; `audit.enabled: false` does without one"
+        "error: the audit trail can't be written\nhint: `backstop audit verify` says why; with `audit.enabled: false` only questions, answers and grants need it"
             .to_owned(),
     ))
 }

@@ -20,7 +20,7 @@
 //!
 //! What was decided is in the audit trail before the answer leaves. Where the trail can't be written, calls
 //! are refused: an agent that works unseen is what the trail is there to prevent, and whoever does not want
-//! one says so with `audit.enabled`.
+//! that says so with `audit.enabled`. Questions, answers and grants are recorded even then, or count for nothing.
 
 mod decide;
 mod pipe;
