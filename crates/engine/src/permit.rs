@@ -78,13 +78,22 @@ impl<T> Permitted<T> {
     /// [`NotWhatWasJudged`] if the value has another digest than the one that was judged, or what it was judged by has
     /// changed. To find that out, hooks look again, which may read files.
     pub fn redeem(self) -> Result<T, NotWhatWasJudged> {
+        self.look().map(|()| self.value)
+    }
+
+    /// Looks whether the permit could be redeemed now, and uses nothing up: for whoever tells somebody else of it, who may not hear it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::redeem`].
+    pub fn look(&self) -> Result<(), NotWhatWasJudged> {
         let found = (self.digest_of)(&self.value);
         if found != self.judged {
             return Err(NotWhatWasJudged::Value { judged: self.judged, found });
         }
         match self.facts.iter().find(|fact| !fact.still_holds()) {
             Some(fact) => Err(NotWhatWasJudged::Evidence { judged: fact.digest() }),
-            None => Ok(self.value),
+            None => Ok(()),
         }
     }
 }
@@ -106,6 +115,8 @@ impl<T: fmt::Debug> fmt::Debug for Permitted<T> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -120,6 +131,19 @@ mod tests {
         // A value that can change behind a shared reference: no event can, and no permit relies on it.
         let permit = Permitted::new(Cell::new(1), digest_of);
         permit.set(2);
+        assert!(permit.look().is_err() && permit.redeem().is_err());
+    }
+
+    #[test]
+    fn looking_uses_nothing_up_and_looks_at_the_evidence_each_time() {
+        let found = Digest::of("number", &1);
+        let there = Arc::new(AtomicU32::new(1));
+        let look = Arc::clone(&there);
+        let fact = Fact::new(found, move || Digest::of("number", &look.load(Ordering::Relaxed)));
+        let permit = Permitted::judged(Cell::new(1), found, digest_of, None, vec![fact]);
+        assert!(permit.look().is_ok() && permit.look().is_ok());
+        there.store(2, Ordering::Relaxed);
+        assert_eq!(permit.look(), Err(NotWhatWasJudged::Evidence { judged: found }));
         assert!(permit.redeem().is_err());
     }
 

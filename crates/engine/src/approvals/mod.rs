@@ -133,11 +133,6 @@ impl Approvals {
         let digest = tool_call_digest(event);
         let timeout = self.settings.timeout;
         let mut question = question(event, digest, requests, timeout, call, Timestamp::now(), sealed);
-        if let Attendance::Present(asker) = terms.attendance
-            && let Some(patience) = asker.patience()
-        {
-            end_within(&mut question, patience);
-        }
         question.edited_from = terms.edited_from.cloned();
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
@@ -198,6 +193,12 @@ impl Approvals {
             return Ok(Answered::allowed(Resolution::AllowOnce, record));
         }
         exhibit.show(&mut question);
+        // Only now it is known whether silence allows it: who has to allow it, and whether all of it is shown.
+        if let Attendance::Present(asker) = attendance
+            && let Some(patience) = asker.patience()
+        {
+            end_within(&mut question, patience);
+        }
         let unattended = match attendance {
             Attendance::Present(_) | Attendance::Queue => None,
             Attendance::Nobody => Some("nobody is there to ask; "),

@@ -78,13 +78,15 @@ pub(super) fn question(
     }
 }
 
-/// Ends a question sooner, for whoever waits no longer. INVARIANT (waiting less allows nothing): one whose call runs if nobody answers keeps its
-/// time, since whoever is judged says how long it waits.
+/// Ends a question that was routed and shown sooner, for whoever waits no longer. INVARIANT (waiting less allows nothing): one whose call
+/// runs if nobody answers keeps its time, since whoever is judged says how long it waits.
 pub(super) fn end_within(question: &mut NewApproval, patience: Duration) {
-    let until = question.created_at.after(patience);
-    if question.timeout_behavior == TimeoutBehavior::Deny && until < question.expires_at {
+    let until = Timestamp::now().after(patience);
+    if !question.silence_allows() && until < question.expires_at {
         question.expires_at = until;
         question.deadline = Uptime::now().map(|uptime| uptime.after(patience));
+        // Also if somebody is shown all of it meanwhile: silence would allow it sooner than the hooks want.
+        question.timeout_behavior = TimeoutBehavior::Deny;
     }
 }
 

@@ -1,11 +1,12 @@
 //! To whom questions go: who may answer, how many must, and on which surfaces people are told.
 //!
-//! The laws: *for each reason the first route that fits counts*, and where reasons lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, also where it bars whoever asked for the call
-//! and nobody knows who that is; *whoever changed a call asks for it*, too; *who may answer gets narrower with each reason, and who is told gets wider*: a question is told wherever it would be told for one of its reasons
-//! alone, and as soon. The store sees to it that nobody else answers ([`Route`]).
+//! The laws: *for each rule of a reason the first route that fits counts*, and for a reason as a whole; where they lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, also where it bars whoever asked for the call
+//! and nobody knows who that is; *whoever changed a call asks for it*, too; *who may answer gets narrower with each reason and each rule, and who is told gets wider*: a question is told wherever it would be told for one of
+//! them alone, and as soon. The store sees to it that nobody else answers ([`Route`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::iter;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub struct Routes(Vec<ApprovalRoute>);
 /// To whom some questions go.
 #[derive(Clone)]
 pub struct ApprovalRoute {
-    /// Whether a question is one of those.
+    /// Whether a question is one of those: asked about each reason of a question, as a whole and with each of its rules alone.
     pub fits: Arc<dyn Fn(&NewApproval) -> bool + Send + Sync>,
     /// The people and groups who are asked, by name. Without anybody, nobody may answer.
     pub ask: Vec<String>,
@@ -131,21 +132,26 @@ impl Routes {
         Ok(())
     }
 
-    /// Returns the first route that fits each reason, each once, and whether there is one for each. INVARIANT (one reason more is no way
-    /// around another): what a reason leads to depends on no other reason.
+    /// Returns the first route that fits each reason, by each of its rules alone and as a whole, each once, and whether there is one for each.
+    /// INVARIANT (one reason more is no way around another): what a rule leads to depends on no other rule, whichever hooks put into one reason.
+    ///
+    /// Limits: a reason has one severity, that of its gravest rule.
     fn fitting(&self, question: &NewApproval) -> (Vec<&ApprovalRoute>, bool) {
         let first = |question: &NewApproval| self.0.iter().position(|route| (route.fits)(question));
-        let of_reason = |reason: &ApprovalReason| {
-            first(&NewApproval {
-                reasons: vec![reason.clone()],
-                severity: reason.severity,
-                ..question.clone()
-            })
-        };
-        let found: BTreeSet<Option<usize>> = match question.reasons.is_empty() {
-            true => [first(question)].into(),
-            false => question.reasons.iter().map(of_reason).collect(),
-        };
+        let mut found: BTreeSet<Option<usize>> = BTreeSet::new();
+        if question.reasons.is_empty() {
+            found.insert(first(question));
+        }
+        let mut alone = question.clone();
+        for reason in &question.reasons {
+            alone.severity = reason.severity;
+            let each = reason.rules.iter().map(|rule| BTreeSet::from([rule.clone()]));
+            // As a whole, too: it may have no rules, and a route may be about what several of them say together.
+            for rules in iter::once(reason.rules.clone()).chain(each) {
+                alone.reasons = vec![ApprovalReason { rules, ..reason.clone() }];
+                found.insert(first(&alone));
+            }
+        }
         let is_all_routed = !found.contains(&None);
         (found.into_iter().flatten().filter_map(|index| self.0.get(index)).collect(), is_all_routed)
     }
@@ -212,7 +218,7 @@ pub(super) fn requester_of(call: &CallContext, account: Option<&Identity>) -> Op
 #[cfg(test)]
 mod tests {
     use backstop_hooks::points::ToolCallEvent;
-    use backstop_hooks::{ApprovalRequest, Params};
+    use backstop_hooks::{ApprovalRequest, Ground, Params};
     use backstop_store::{KnownBy, TellWhen, Timestamp};
     use proptest::prelude::*;
 
@@ -252,7 +258,7 @@ mod tests {
         prop::option::weighted(0.8, told)
     }
 
-    /// Routes, each about what has its number as title.
+    /// Routes, each about the rule that has its number as name.
     fn routes() -> impl Strategy<Value = Vec<ApprovalRoute>> {
         let asked = || {
             let names = some_of([&NAMES[..], &GROUPS[..]].concat());
@@ -267,9 +273,10 @@ mod tests {
         prop::collection::vec(route, 1..4).prop_map(|routes| {
             let numbered = routes.into_iter().enumerate();
             let routes = numbered.map(|(number, (ask, bars_requester, votes, escalate, decisions, told))| {
-                let title = number.to_string();
+                let name = number.to_string();
                 let fits = move |question: &NewApproval| {
-                    question.reasons.iter().any(|reason| reason.title.as_str() == title)
+                    let mut rules = question.reasons.iter().flat_map(|reason| &reason.rules);
+                    rules.any(|rule| rule.as_str() == name)
                 };
                 let fits = Arc::new(fits);
                 let substitutes = None;
@@ -304,14 +311,22 @@ mod tests {
         by_hour.collect()
     }
 
+    /// Rules as those of reasons, so many in each.
+    fn reasons_of(rules: &[usize], size: usize) -> Vec<Vec<usize>> {
+        rules.chunks(size).map(<[usize]>::to_vec).collect()
+    }
+
+    /// What comes of a question for reasons with these rules.
     fn routed(
         routes: impl IntoIterator<Item = ApprovalRoute>,
-        titles: &[usize],
+        reasons: &[Vec<usize>],
         before: &People,
         after: &People,
     ) -> Result<Routed, Unroutable> {
-        let requests: Vec<ApprovalRequest> =
-            titles.iter().map(|title| ApprovalRequest::cut(&title.to_string(), "")).collect();
+        let ground = |rule: &usize| Ground { rule: rule.to_string().as_str().into(), about: Vec::new() };
+        let request =
+            |rules: &Vec<usize>| ApprovalRequest::cut("run it?", "").grounds(rules.iter().map(ground));
+        let requests: Vec<ApprovalRequest> = reasons.iter().map(request).collect();
         let event = ToolCallEvent::new("exec", Params::default());
         let (digest, now) = (tool_call_digest(&event), Timestamp::from_millis(0));
         let call = CallContext::default();
@@ -330,28 +345,56 @@ mod tests {
         Ok(Routed { votes, may, decisions: question.allowed_decisions, barred, told: told_by_hour(&route) })
     }
 
+    fn is_no_milder(all: &Routed, one: &Routed) -> Result<(), TestCaseError> {
+        prop_assert!(all.votes >= one.votes);
+        let narrows = |(all, one): (&BTreeSet<PersonName>, &BTreeSet<PersonName>)| all.is_subset(one);
+        prop_assert!(all.may.iter().zip(&one.may).all(narrows), "{:?} and {:?}", all, one);
+        prop_assert!(all.decisions.iter().all(|decision| one.decisions.contains(decision)));
+        prop_assert!(one.barred.is_none() || all.barred == one.barred);
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn several_routes_are_no_milder_than_any_of_them_in_whatever_order(
             routes in routes(),
             before in groups(),
             after in groups(),
+            size in 1..4_usize,
         ) {
             let (before, after) = (people(&before), people(&after));
-            let mut titles: Vec<usize> = (0..routes.len()).collect();
-            let all = routed(routes.clone(), &titles, &before, &after);
-            titles.reverse();
-            prop_assert_eq!(&all, &routed(routes.iter().rev().cloned(), &titles, &before, &after));
+            let rules: Vec<usize> = (0..routes.len()).collect();
+            let mut reasons = reasons_of(&rules, size);
+            let all = routed(routes.clone(), &reasons, &before, &after);
+            reasons.reverse();
+            prop_assert_eq!(&all, &routed(routes.iter().rev().cloned(), &reasons, &before, &after));
+            // However hooks put the rules into reasons.
+            prop_assert_eq!(&all, &routed(routes.clone(), &reasons_of(&rules, 1), &before, &after));
             let Ok(all) = all else { return Ok(()) };
-            for title in titles {
-                let one = routed(routes.clone(), &[title], &before, &after);
+            for rule in rules {
+                let one = routed(routes.clone(), &[vec![rule]], &before, &after);
                 let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
-                prop_assert!(all.votes >= one.votes);
-                let narrows = |(all, one): (&BTreeSet<PersonName>, &BTreeSet<PersonName>)| all.is_subset(one);
-                prop_assert!(all.may.iter().zip(&one.may).all(narrows), "{:?} and {:?}", all, one);
-                prop_assert!(all.decisions.iter().all(|decision| one.decisions.contains(decision)));
-                prop_assert!(one.barred.is_none() || all.barred == one.barred);
+                is_no_milder(&all, &one)?;
             }
+        }
+
+        #[test]
+        fn padding_with_another_rule_makes_nothing_milder(
+            routes in routes(),
+            who in groups(),
+            first in 0..3_usize,
+            padding in prop::collection::vec(0..4_usize, 1..3),
+        ) {
+            let people = people(&who);
+            let first = first.min(routes.len() - 1);
+            let one = routed(routes.clone(), &[vec![first]], &people, &people);
+            // Some of these no route is about.
+            let padded: Vec<usize> = iter::once(first).chain(padding).collect();
+            let Ok(padded) = routed(routes, &[padded], &people, &people) else { return Ok(()) };
+            let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
+            is_no_milder(&padded, &one)?;
+            let widens = |(padded, one): (&BTreeSet<&str>, &BTreeSet<&str>)| one.is_subset(padded);
+            prop_assert!(padded.told.iter().zip(&one.told).all(widens), "{:?} and {:?}", padded, one);
         }
 
         #[test]
@@ -359,15 +402,17 @@ mod tests {
             routes in routes(),
             who in groups(),
             goes_nowhere in any::<bool>(),
+            size in 1..4_usize,
         ) {
             let people = people(&who);
-            // A reason that no route is about is told everywhere.
+            // A rule that no route is about is told everywhere.
             let nowhere = goes_nowhere.then_some(routes.len());
-            let titles: Vec<usize> = (0..routes.len()).chain(nowhere).collect();
-            let Ok(all) = routed(routes.clone(), &titles, &people, &people) else { return Ok(()) };
+            let rules: Vec<usize> = (0..routes.len()).chain(nowhere).collect();
+            let reasons = reasons_of(&rules, size);
+            let Ok(all) = routed(routes.clone(), &reasons, &people, &people) else { return Ok(()) };
             let mut told = vec![BTreeSet::new(); all.told.len()];
-            for title in 0..routes.len() {
-                let one = routed(routes.clone(), &[title], &people, &people);
+            for rule in 0..routes.len() {
+                let one = routed(routes.clone(), &[vec![rule]], &people, &people);
                 let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
                 told.iter_mut().zip(one.told).for_each(|(told, one)| told.extend(one));
             }

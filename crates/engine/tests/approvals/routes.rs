@@ -8,7 +8,7 @@ use backstop_engine::{
     ApprovalRoute, ApprovalSettings, AskFuture, Asker, Attendance, BlockCause, Engine, Routes, ToolVerdict,
 };
 use backstop_hooks::{
-    ApprovalRequest, CallContext, Decision, FrontEnd, Requester, Resolution, TimeoutBehavior,
+    ApprovalRequest, CallContext, Decision, FrontEnd, Ground, Requester, Resolution, TimeoutBehavior,
 };
 use backstop_store::{
     Always, AlwaysScope, Answerer, ApprovalRecord, AskingLimits, Identity, KnownBy, NewApproval, People,
@@ -25,6 +25,8 @@ over_both_stores!(
     a_question_for_others_is_not_put_to_the_user_of_a_client,
     a_routed_question_that_is_cancelled_is_not_put_to_the_user_of_a_client,
     each_reason_leads_where_it_leads_alone,
+    each_rule_of_a_reason_leads_where_it_leads_alone,
+    what_silence_denies_ends_when_nobody_waits_any_more,
     a_route_to_nobody_is_a_denial,
     whoever_asked_for_the_call_does_not_answer,
     a_grant_of_others_answers_nothing,
@@ -184,6 +186,84 @@ async fn each_reason_leads_where_it_leads_alone(store: Arc<dyn Store>) {
     for titles in [&["strict", "other"][..], &["mild", "other"]] {
         let verdict = permit(&engine(titles), "ls", &Attendance::Queue).await;
         assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+    }
+}
+
+async fn each_rule_of_a_reason_leads_where_it_leads_alone(store: Arc<dyn Store>) {
+    let for_rule = |rule: &'static str, route: ApprovalRoute| ApprovalRoute {
+        fits: Arc::new(move |question: &NewApproval| {
+            question.reasons.iter().flat_map(|reason| &reason.rules).any(|found| found.as_str() == rule)
+        }),
+        ..route
+    };
+    let engine = |mild: &[&str], rules: &[&str]| {
+        let strict = for_rule("cluster.delete", route(&["bob", "carl"], 2));
+        let routes = [for_rule("git.force-push", route(mild, 1)), strict];
+        let engine = Engine::builder().store(Arc::clone(&store)).approvals(settings(routes)).build();
+        let grounds = rules.iter().map(|rule| Ground { rule: (*rule).into(), about: Vec::new() });
+        ask_more(&engine, "asks", request().grounds(grounds));
+        engine
+    };
+    // Whatever is put before or behind it in one command, those two must allow it.
+    for rules in [
+        &["cluster.delete"][..],
+        &["git.force-push", "cluster.delete"],
+        &["cluster.delete", "command.unknown"],
+        &["git.force-push", "cluster.delete", "command.unknown"],
+    ] {
+        let call = begin(&engine(&["ann", "bob", "carl"], rules), Attendance::Queue);
+        let row = pending(&store).await;
+        assert!(!allow(&store, &row, by("ann")).await, "{rules:?}");
+        assert!(allow(&store, &row, by("bob")).await && !call.is_finished(), "{rules:?}");
+        assert!(allow(&store, &row, by("carl")).await, "{rules:?}");
+        call.await.unwrap().permit.unwrap();
+    }
+    // And where nobody is asked by both, nobody may.
+    let both = engine(&["ann"], &["git.force-push", "cluster.delete"]);
+    let verdict = permit(&both, "ls", &Attendance::Queue).await;
+    assert!(reason(&verdict).contains("nobody may answer it"), "{}", reason(&verdict));
+}
+
+/// Somebody who answers nothing, and waits for a minute.
+struct Impatient;
+
+impl Asker for Impatient {
+    fn ask<'a>(&'a self, _: &'a ApprovalRecord) -> AskFuture<'a> {
+        Box::pin(std::future::pending())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(Duration::from_secs(60))
+    }
+
+    fn name(&self) -> &'static str {
+        "impatient"
+    }
+}
+
+async fn what_silence_denies_ends_when_nobody_waits_any_more(store: Arc<dyn Store>) {
+    let asked = async |routes: Vec<ApprovalRoute>, command: String| {
+        let engine = Engine::builder().store(Arc::clone(&store)).approvals(settings(routes)).build();
+        let lenient = request().timeout(Duration::from_secs(300), TimeoutBehavior::Allow).unwrap();
+        ask_more(&engine, "asks", lenient);
+        let call = tokio::spawn(async move {
+            permit(&engine, &command, &Attendance::Present(Arc::new(Impatient))).await
+        });
+        let row = pending(&store).await;
+        store.cancel_approval(&row.id, Timestamp::now()).await.unwrap();
+        call.await.unwrap();
+        (row.request.created_at.until(row.request.expires_at), row.request.timeout_behavior)
+    };
+    // Its call runs if nobody answers, so it keeps its time.
+    let keeps = (Duration::from_secs(300), TimeoutBehavior::Allow);
+    assert_eq!(asked(Vec::new(), "ls".to_owned()).await, keeps);
+    // Somebody in particular has to allow these, or they were seen in part.
+    let soon = Duration::from_secs(120);
+    for (routes, command) in
+        [(vec![route(&["ann"], 1)], "ls".to_owned()), (Vec::new(), "x".repeat(300_000))]
+    {
+        let (time, behavior) = asked(routes, command).await;
+        assert!(time < soon && behavior == TimeoutBehavior::Deny, "{time:?}, {behavior:?}");
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
 use super::super::operators::Problem;
-use super::decisions::Stage;
+use super::decisions::{Kept, Stage};
 use crate::access::Holder;
 
 /// How many decisions may wait for one server, or for the humans on whom its calls wait.
@@ -102,18 +102,30 @@ impl Callbacks {
 
 impl Place {
     /// Calls the server when the decision is made, unless the token of whoever wanted that has ended by then, or gave it up.
-    pub(super) fn call_when_made(self, holder: &Holder, id: String, stage: watch::Receiver<Stage>) {
+    pub(super) fn call_when_made(
+        self,
+        holder: &Holder,
+        id: String,
+        stage: watch::Receiver<Stage>,
+        kept: Kept,
+    ) {
         let (life, agent) = (holder.life.clone(), holder.agent.clone());
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 () = life.over() => {}
-                () = self.call(agent.as_ref(), &id, stage) => {}
+                () = self.call(agent.as_ref(), &id, stage, &kept) => {}
             }
         });
     }
 
-    async fn call(&self, agent: Option<&AgentId>, id: &str, mut stage: watch::Receiver<Stage>) {
+    async fn call(
+        &self,
+        agent: Option<&AgentId>,
+        id: &str,
+        mut stage: watch::Receiver<Stage>,
+        kept: &Kept,
+    ) {
         let made = match stage.wait_for(|stage| matches!(stage, Stage::Made(..))).await.as_deref() {
             Ok(Stage::Made(made, _)) => Arc::clone(made),
             // It was given up.
@@ -127,6 +139,10 @@ impl Place {
                 tracing::warn!(callback = %name, decision = %id, "nobody is called back: the configuration has no such callback any more");
                 return;
             };
+            // Whoever gave it up meanwhile wants nothing of it any more.
+            if !kept.is_kept() {
+                return;
+            }
             // Whoever has asked meanwhile was told.
             let Some((judgement, calling)) = made.call() else { return };
             let Ok(document) = serde_json::to_value(judgement.decided(Some(id.to_owned()))) else { return };

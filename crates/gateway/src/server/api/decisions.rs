@@ -2,14 +2,14 @@
 //!
 //! A decision is judged in a task of its own. The task ends with the question: by an answer, by the question's deadline, or because
 //! it was cancelled; a connection that breaks ends nothing. The law: *a permit is used where it is read.* What hooks judged by besides
-//! the call is looked at once more when the decision is read first, and not when the human answered. A program that is [called back](super::callbacks)
-//! reads it by that: while one is told that a call may run, nobody else is.
+//! the call is looked at once more whenever somebody is about to be told that it may run, and not when the human answered. A program
+//! that is [called back](super::callbacks) reads it by that: while one is told that a call may run, nobody else is. *What is given up is told to nobody*, from the next try on.
 //!
 //! Limits: [`MOST`] decisions at once, each read within [`KEPT`] after it was made.
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use backstop_engine::{AskFuture, Asker, ToolVerdict};
@@ -50,10 +50,13 @@ pub(super) struct Made {
 
 #[derive(Debug)]
 enum Reading {
+    /// Nobody was told that it may run.
     Fresh(Box<ToolVerdict>),
+    /// Somebody was told that it may not.
     Read(Box<Judgement>),
-    /// Somebody is being called, to be told that it may run.
-    Calling(Box<Judgement>),
+    /// Somebody is being called, to be told that it may run. INVARIANT (a permit is used where it is read): the verdict is kept, so that whoever
+    /// is told after a call that failed is told by what is there then.
+    Calling(Box<ToolVerdict>),
     /// Somebody was told that it may run.
     Used,
     /// Somebody reads it for the first time, and broke.
@@ -87,10 +90,10 @@ impl Made {
     fn read_now(&self) -> Option<Result<Judgement, Problem>> {
         let mut reading = self.reading();
         let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
-            Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
+            Reading::Fresh(verdict) => Judgement::of_tool_call(&verdict),
             Reading::Read(judgement) => *judgement,
-            Reading::Calling(judgement) => {
-                *reading = Reading::Calling(judgement);
+            calling @ Reading::Calling(_) => {
+                *reading = calling;
                 return None;
             }
             Reading::Used => {
@@ -112,15 +115,23 @@ impl Made {
     pub(super) fn call(&self) -> Option<(Judgement, Calling<'_>)> {
         let mut reading = self.reading();
         let judgement = match std::mem::replace(&mut *reading, Reading::Lost) {
-            Reading::Fresh(verdict) => Judgement::of_tool_call(*verdict),
-            Reading::Read(judgement) => *judgement,
+            Reading::Fresh(verdict) => {
+                let judgement = Judgement::of_tool_call(&verdict);
+                *reading = match judgement.permits() {
+                    true => Reading::Calling(verdict),
+                    false => Reading::Read(Box::new(judgement.clone())),
+                };
+                judgement
+            }
+            Reading::Read(judgement) => {
+                *reading = Reading::Read(judgement.clone());
+                *judgement
+            }
             other @ (Reading::Calling(_) | Reading::Used | Reading::Lost) => {
                 *reading = other;
                 return None;
             }
         };
-        let kept = Box::new(judgement.clone());
-        *reading = if judgement.permits() { Reading::Calling(kept) } else { Reading::Read(kept) };
         Some((judgement, Calling(self)))
     }
 
@@ -146,7 +157,7 @@ impl Drop for Calling<'_> {
     fn drop(&mut self) {
         let mut reading = self.0.reading();
         match std::mem::replace(&mut *reading, Reading::Lost) {
-            Reading::Calling(judgement) => *reading = Reading::Read(judgement),
+            Reading::Calling(verdict) => *reading = Reading::Fresh(verdict),
             other => *reading = other,
         }
         self.0.called.notify_waiters();
@@ -184,6 +195,19 @@ struct Entry {
     whose: String,
     stage: watch::Receiver<Stage>,
     task: AbortHandle,
+    /// There as long as the entry.
+    _kept: Arc<()>,
+}
+
+/// Whether a decision is still kept, for whoever calls somebody to tell of it.
+#[derive(Clone, Debug)]
+pub(super) struct Kept(Weak<()>);
+
+impl Kept {
+    /// Returns whether nobody has given it up, and it was not kept for too long.
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 impl Drop for Entry {
@@ -223,16 +247,18 @@ pub(super) async fn wait(stage: &mut watch::Receiver<Stage>, patience: Duration)
 }
 
 impl Decisions {
-    /// Keeps a decision that is not made yet, and returns its id.
-    pub(super) fn keep(&self, whose: String, mut under_way: UnderWay) -> Result<String, Problem> {
+    /// Keeps a decision that is not made yet, and returns its id, and how to see whether it is kept.
+    pub(super) fn keep(&self, whose: String, mut under_way: UnderWay) -> Result<(String, Kept), Problem> {
         let mut all = self.all();
         if all.len() >= MOST {
             return Err(Problem::api_busy());
         }
         let Some(task) = under_way.task.take() else { return Err(Problem::failed()) };
         let id = Uuid::new_v4().simple().to_string();
-        all.insert(id.clone(), Entry { whose, stage: under_way.stage.clone(), task });
-        Ok(id)
+        let there = Arc::new(());
+        let kept = Kept(Arc::downgrade(&there));
+        all.insert(id.clone(), Entry { whose, stage: under_way.stage.clone(), task, _kept: there });
+        Ok((id, kept))
     }
 
     /// Returns how far somebody's decision is.

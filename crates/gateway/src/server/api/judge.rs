@@ -181,48 +181,51 @@ impl Question {
 }
 
 impl Judgement {
-    /// Uses the permit of a tool call, if it has one.
-    pub(super) fn of_tool_call(verdict: ToolVerdict) -> Self {
+    /// Returns what a verdict about a tool call comes to now. Looks at what it was judged by, if it has a permit, and uses nothing up: whoever
+    /// tells somebody that it may run keeps the verdict from being told again.
+    pub(super) fn of_tool_call(verdict: &ToolVerdict) -> Self {
         let ToolVerdict { permit, receipt, substituted, .. } = verdict;
         let (substitute, result) = match substituted {
             None => (None, None),
             Some(Substituted::Edited { .. }) => (Some(Substitute::Edit), None),
-            Some(Substituted::Responded { result, .. }) => (Some(Substitute::Respond), Some(result)),
+            Some(Substituted::Responded { result, .. }) => (Some(Substitute::Respond), Some(result.clone())),
         };
-        let permitted = permit.and_then(|permit| {
-            let digest = permit.digest();
-            permit.redeem().map(|event| (event, digest)).map_err(|changed| Blocked {
-                cause: backstop_engine::BlockCause::Withheld,
-                reason: Some(Reason::fixed("evidence.changed", changed.to_string())),
-                hook: None,
-                owner: None,
-            })
-        });
-        let word = match Word::of(&receipt) {
+        let permitted = match permit {
+            Ok(permit) => permit.look().map(|()| permit).map_err(|changed| {
+                Stopped::of(&Blocked {
+                    cause: backstop_engine::BlockCause::Withheld,
+                    reason: Some(Reason::fixed("evidence.changed", changed.to_string())),
+                    hook: None,
+                    owner: None,
+                })
+            }),
+            Err(blocked) => Err(Stopped::of(blocked)),
+        };
+        let word = match Word::of(receipt) {
             Word::Allow if substitute.is_some() => Word::Modify,
             word => word,
         };
         match permitted {
-            Ok((event, digest)) => Self {
+            Ok(permit) => Self {
                 verdict: word,
-                params: Some(event.params),
+                params: Some(permit.params.clone()),
                 substitute,
                 result: None,
-                digest: Some(digest),
+                digest: Some(permit.digest()),
                 outcome: None,
                 blocked: None,
-                receipt: written(&receipt),
+                receipt: written(receipt),
             },
-            Err(blocked) => Self {
+            Err(stopped) => Self {
                 verdict: if result.is_some() { Word::Respond } else { Word::Block },
                 params: None,
                 substitute,
                 digest: receipt.judged,
                 outcome: None,
                 // What a person has answered is not refused.
-                blocked: result.is_none().then(|| Stopped::of(&blocked)),
+                blocked: result.is_none().then_some(stopped),
                 result,
-                receipt: written(&receipt),
+                receipt: written(receipt),
             },
         }
     }
@@ -397,9 +400,9 @@ async fn tool_call(
         Stage::Made(made, _) => Ok(made.read().await?.decided(None).into()),
         Stage::Asked(question) => {
             let stage = under_way.stage.clone();
-            let id = asked.shared.api.decisions.keep(whose(holder), under_way)?;
+            let (id, kept) = asked.shared.api.decisions.keep(whose(holder), under_way)?;
             if let Some(place) = callback {
-                place.call_when_made(holder, id.clone(), stage);
+                place.call_when_made(holder, id.clone(), stage, kept);
             }
             Ok(Answer {
                 status: StatusCode::ACCEPTED,

@@ -1,5 +1,8 @@
 //! Servers that are called when a person has decided.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use backstop_hooks::{Digest, Fact, hook_fn};
 use backstop_surfaces::signature::{SigningSecret, verified};
 use backstop_surfaces::{Callback, CallbackSettings, Egress};
 use http::{HeaderMap, HeaderName};
@@ -46,6 +49,17 @@ async fn answer(server: &Server, person: &str, decision: &str) {
     let path = format!("approvals/{}/answer", question["id"].as_str().unwrap());
     let given = json!({"decision": decision, "digest": question["digest"]});
     assert_eq!(server.ask("POST", &path, person, Some(&given)).await.status(), 200);
+}
+
+/// Waits until no question waits.
+async fn nothing_waits(server: &Server) {
+    let waiting = async || server.house.store.approvals(ApprovalFilter::Pending, 9).await.unwrap().len();
+    within(async {
+        while waiting().await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }
 
 async fn both(server: &Server) -> (String, String) {
@@ -109,8 +123,68 @@ async fn what_is_decided_at_once_is_answered_and_nobody_is_called() {
     // Nor where it is given up, or the token has ended.
     let id = asked(&server, &token, "ci").await;
     assert_eq!(server.ask("DELETE", &format!("decisions/{id}"), &token, None).await.status(), 204);
+    nothing_waits(&server).await;
+    asked(&server, &token, "ci").await;
+    let all = server.house.store.access_tokens(9).await.unwrap();
+    let id = all.tokens.iter().find(|known| known.made.agent.is_some()).unwrap().made.id.clone();
+    server.house.store.revoke_access_token(&id, "a test", Timestamp::now()).await.unwrap();
+    nothing_waits(&server).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(receiver.count(), 0);
+}
+
+#[tokio::test]
+async fn what_is_given_up_between_two_tries_is_told_to_nobody() {
+    // The next try would be in two seconds.
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\ncontent-length: 0\r\n\r\n";
+    let receiver = Upstream::start(move |_| Script::whole(busy)).await;
+    let server = calling(&receiver).await;
+    let (token, person) = both(&server).await;
+    let id = asked(&server, &token, "ci").await;
+    answer(&server, &person, "allow-once").await;
+    eventually("a call", || receiver.count() == 1).await;
+    assert_eq!(server.ask("DELETE", &format!("decisions/{id}"), &token, None).await.status(), 204);
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(decision(&server, &token, &id).await.status(), 404);
+}
+
+#[tokio::test]
+async fn what_changed_after_a_call_that_failed_is_told_to_nobody_as_allowed() {
+    for (status, tries) in [("404 Not Found", 1), ("503 Service Unavailable", 2)] {
+        // What the file holds by which the call is judged.
+        let (file, house) = (Arc::new(AtomicU32::new(1)), house());
+        let read = Arc::clone(&file);
+        let reads = hook_fn::<BeforeToolCall, _>(move |_, cx| {
+            let read = Arc::clone(&read);
+            let look = move || Digest::of("file", &read.load(Ordering::Relaxed));
+            cx.rests_on(Fact::new(look(), look));
+            Ok(None)
+        });
+        house.on::<BeforeToolCall>("reads", reads);
+        let refusal = move |number: usize| match number {
+            0 => Script::json(status, "{}"),
+            _ => taken(),
+        };
+        let receiver = Upstream::start(refusal).await;
+        let server = Server::calling(house, [callback("ci", &receiver.url(), None)]).await;
+        let (token, person) = both(&server).await;
+        let id = asked(&server, &token, "ci").await;
+        answer(&server, &person, "allow-once").await;
+        eventually("a call", || receiver.count() == 1).await;
+        file.store(2, Ordering::Relaxed);
+        let late = decision(&server, &token, &id).await.json();
+        assert_eq!(
+            (&late["verdict"], &late["blocked"]["rules"], &late["params"]),
+            (&json!("block"), &json!(["evidence.changed"]), &Value::Null),
+            "{late}"
+        );
+        eventually("all tries", || receiver.count() == tries).await;
+        assert_eq!(told(&receiver, 0).1["data"]["verdict"], "allow");
+        if tries == 2 {
+            assert_eq!(told(&receiver, 1).1["data"], late);
+        }
+    }
 }
 
 #[tokio::test]
