@@ -13,7 +13,7 @@ use super::support::{Done, User, done, interrupt, last_code, snapshot, until};
 /// A call that a person is asked about.
 fn asked() -> Value {
     json!({
-        "event": { "toolName": "exec", "params": { "command": "frobnicate --all" } },
+        "event": { "toolName": "exec", "params": { "command": "git push --force origin main" } },
         "context": { "sessionId": "s-1", "workspaceDir": "/srv/work" },
     })
 }

@@ -273,15 +273,14 @@ fn only_root_and_the_service_answer_what_is_asked() {
 
 #[test]
 fn a_database_for_all_users_is_refused() {
-    let machine = Machine::new("store: {path: all.db}\n");
-    if !is_root() {
+    for named in ["path: all.db", "postgres: {url: 'postgres:///state?host=/run/postgresql&user=ann'}"] {
+        let machine = Machine::new(&format!("store: {{{named}}}\n"));
         let ended = done(machine.daemon().spawn().unwrap());
         assert_eq!(ended.code, Some(2), "{}", ended.whole());
-        return;
+        if is_root() {
+            assert!(ended.err.contains("`store` would be one database for all users"), "{}", ended.whole());
+        }
     }
-    let ended = done(machine.daemon().spawn().unwrap());
-    assert_eq!(ended.code, Some(2), "{}", ended.whole());
-    assert!(ended.err.contains("store.path"), "{}", ended.whole());
 }
 
 #[test]
