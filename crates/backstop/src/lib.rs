@@ -165,7 +165,10 @@ pub use providers::Providers;
 #[cfg(feature = "config")]
 pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "config")]
-pub use state::{OpenStoreError, StoreFiles, StorePlace, open_store, open_store_to_read, store_files};
+pub use state::{
+    OpenStoreError, StoreFiles, StorePlace, check_store_authorities, open_store, open_store_to_read,
+    store_files,
+};
 #[cfg(feature = "config")]
 pub use traces::Traces;
 #[cfg(feature = "witness")]

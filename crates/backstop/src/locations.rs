@@ -141,7 +141,8 @@ pub fn data_folder(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathB
 }
 
 /// The files beside the configuration's own from which hooks are made, so that whoever keeps hooks can tell when they
-/// are out of date: the rule packs, the catalogues of programs, secrets and numbers, and the scripts that judge.
+/// are out of date: the rule packs, the catalogues of programs, secrets and numbers, the scripts that judge, and the authorities by which the server
+/// is believed that has the answers.
 pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
     let guards = &loaded.config.guards;
     let guard = &guards.command_safety;
@@ -155,7 +156,10 @@ pub fn policy_files(loaded: &Loaded) -> Vec<PathBuf> {
             Pack::File(path) => Some(from_operator(loaded, path.value.expose())),
             Pack::Inline(_) => None,
         });
-    files.chain(loaded.config.hooks.placed().filter_map(|hook| script(loaded, hook.entry))).collect()
+    let authorities = loaded.config.store.postgres.ca_file.iter();
+    let authorities = authorities.map(|file| from_operator(loaded, file.value.expose()));
+    let scripts = loaded.config.hooks.placed().filter_map(|hook| script(loaded, hook.entry));
+    files.chain(scripts).chain(authorities).collect()
 }
 
 /// The script of a hook: its program, where that is named by its path, and otherwise the first argument that is no option, if that names

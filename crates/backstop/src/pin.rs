@@ -2,8 +2,8 @@
 //!
 //! An entry in a coding agent's configuration names the operator's folders and demands the pin. A configuration that
 //! is not the pinned one judges nothing: every call is refused until a person pins it again. It holds the
-//! digests of the operator's file and of the files that it names (rule packs, catalogues, scripts that judge), each for itself, so that it can be
-//! said which of them changed. That there was no file is pinned, too.
+//! digests of the operator's file and of the files that it names (rule packs, catalogues, scripts that judge, authorities of the database's server),
+//! each for itself, so that it can be said which of them changed. That there was no file is pinned, too.
 //!
 //! Limits: the pin is a file of the user's, so a process of the same account that writes both passes. It stands in the
 //! data folder and not in the entries themselves, because Codex forgets that it trusts a hook when the hook's command
@@ -208,6 +208,24 @@ mod tests {
         assert_eq!(pin(&[]).differences(&before).len(), 2, "a file where none was pinned is new");
         fs::write(&path, "{}").unwrap();
         assert!(matches!(Pin::read(&path), Err(PinError::Damaged(_))));
+    }
+
+    #[test]
+    fn who_says_which_server_has_the_answers_is_pinned_and_the_password_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (authorities, password) = (folder.path().join("ca.pem"), folder.path().join("password"));
+        fs::write(&authorities, "one").unwrap();
+        fs::write(&password, "one").unwrap();
+        let files = format!("ca_file: '{}', password_file: '{}'", authorities.display(), password.display());
+        let text = format!("store: {{postgres: {{url: 'postgres://ann@db.example/db', {files}}}}}");
+        let source = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+        let before = pin(&source);
+        fs::write(&password, "other").unwrap();
+        assert_eq!(before.differences(&pin(&source)), []);
+        fs::write(&authorities, "other").unwrap();
+        let path = authorities.to_string_lossy().into_owned();
+        let changed = PinDifference { path, change: PinChange::Changed };
+        assert_eq!(before.differences(&pin(&source)), [changed]);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Where state is kept, as the configuration says it: in a file, or on a PostgreSQL server that several machines share.
 //!
-//! The law: *whoever chooses the database says what was answered*. So the operator alone names it, no variable is part of its address, and a
-//! server off this machine proves its name. The audit trail stays in files of this machine, beside where the database file would be.
+//! The law: *whoever chooses the database says what was answered*. So the operator alone names it, no variable is part of its address, of the file
+//! with the authorities or of that with the password, and a server that is reached by an address proves its name, unless the operator wrote that it need not. The
+//! system's authorities are where the environment says (`SSL_CERT_FILE`), so a hook that judges alone, whose environment an agent may have set, believes none but those of
+//! the operator's file. The audit trail stays in files of this machine, beside where the database file would be.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind, Spanned, StorePostgres, Text};
+use backstop_hooks::Digest;
 use backstop_store::{DigestKey, SqliteStore, Store};
 
 use crate::error::NoDataFolder;
@@ -16,12 +20,34 @@ use crate::locations::{digest_key, from_operator, store_path};
 #[cfg(feature = "postgres")]
 const LARGEST_PASSWORD: u64 = 4096;
 
-/// Where state is kept. Two that are equal are the same database and the same audit trail.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where state is kept. Two that are equal are the same database, reached in the same way, and the same audit trail.
+#[derive(Clone, PartialEq, Eq)]
 pub struct StorePlace {
     path: PathBuf,
-    /// The address and the schema.
-    server: Option<(String, Option<String>)>,
+    server: Option<ServerPlace>,
+}
+
+/// A database on a server, and all else on which it depends whether it can be used.
+#[derive(Clone, PartialEq, Eq)]
+struct ServerPlace {
+    address: String,
+    schema: Option<String>,
+    connections: u64,
+    /// The digests of the password and of the authorities; none where there are none, and where they can't be read.
+    password: Option<Digest>,
+    authorities: Option<Digest>,
+}
+
+/// Nothing is shown by which a password could be guessed.
+impl fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = self.server.as_ref();
+        f.debug_struct("StorePlace")
+            .field("path", &self.path)
+            .field("address", &server.map(|server| &server.address))
+            .field("schema", &server.map(|server| &server.schema))
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why there is no store.
@@ -36,15 +62,23 @@ pub enum OpenStoreError {
 }
 
 impl StorePlace {
-    /// Returns where the configuration keeps state.
+    /// Returns where the configuration keeps state. The files with a server's password and authorities are read, since another content of them is another place.
     ///
     /// # Errors
     ///
     /// [`NoDataFolder`] when the configuration names no place on this machine and the user has none.
     pub fn of(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, NoDataFolder> {
         let named = &loaded.config.store.postgres;
-        let schema = named.schema.as_ref().map(|schema| schema.value.as_str().to_owned());
-        let server = named.url.as_ref().map(|url| (url.value.expose().to_owned(), schema));
+        let server = named.url.as_ref().map(|url| {
+            let (password, authorities) = proofs(loaded, named);
+            ServerPlace {
+                address: url.value.expose().to_owned(),
+                schema: named.schema.as_ref().map(|schema| schema.value.as_str().to_owned()),
+                connections: named.connections.value.get(),
+                password,
+                authorities,
+            }
+        });
         Ok(Self { path: store_path(loaded, environment)?, server })
     }
 
@@ -52,6 +86,23 @@ impl StorePlace {
     pub fn file(&self) -> Option<&Path> {
         self.server.is_none().then_some(self.path.as_path())
     }
+}
+
+/// The digests of what proves who asks a server, and of what proves who the server is.
+#[cfg(feature = "postgres")]
+fn proofs(loaded: &Loaded, named: &StorePostgres) -> (Option<Digest>, Option<Digest>) {
+    let password = password(loaded, named).ok().flatten();
+    let authorities = authorities(loaded, named).ok().flatten();
+    (
+        password.map(|password| Digest::of_text("password", &password)),
+        authorities.map(|pem| Digest::of_text("authorities", &String::from_utf8_lossy(&pem))),
+    )
+}
+
+/// No server is used in this build.
+#[cfg(not(feature = "postgres"))]
+fn proofs(_loaded: &Loaded, _named: &StorePostgres) -> (Option<Digest>, Option<Digest>) {
+    (None, None)
 }
 
 /// The key of digests in the trail, or why there is none.
@@ -80,6 +131,42 @@ pub fn open_store_to_read(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
     open(loaded, environment, digest_key(loaded).map_err(|error| error.to_string()))
+}
+
+/// Checks, for a process whose environment others may have set, that no variable has a say in which server is believed: one that proves its name has to prove
+/// it to authorities that the operator names.
+///
+/// # Errors
+///
+/// [`ConfigError`], if it would prove it to those of the system, which variables choose.
+pub fn check_store_authorities(loaded: &Loaded) -> Result<(), ConfigError> {
+    let named = &loaded.config.store.postgres;
+    match &named.url {
+        Some(url) if named.ca_file.is_none() && proves_its_name(url.value.expose()) => {
+            let message = "a hook that judges alone needs `store.postgres.ca_file`: the system's authorities are chosen by variables that an agent can set";
+            let hint =
+                "name a file with the server's authorities, or have hooks answered by a daemon (`daemon.enabled`)";
+            Err(Problem::new(ProblemKind::BadValue, url.at.clone(), message).with_hint(hint).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a server at this address would have to. What is wrong with the address, whoever opens the store says.
+#[cfg(feature = "postgres")]
+fn proves_its_name(address: &str) -> bool {
+    use backstop_store::{PostgresOptions, PostgresOptionsError};
+
+    match PostgresOptions::from_url(address) {
+        Ok(options) => options.is_encrypted(),
+        Err(error) => matches!(error, PostgresOptionsError::Authorities(_)),
+    }
+}
+
+/// No address is used in this build.
+#[cfg(not(feature = "postgres"))]
+fn proves_its_name(_address: &str) -> bool {
+    false
 }
 
 fn open(
@@ -132,11 +219,8 @@ fn on_server<'c>(
 ) -> Result<Arc<dyn Store>, Wrong<'c>> {
     use backstop_store::{PostgresOptions, PostgresStore};
 
-    use crate::lower::small_file::LARGEST_PEM;
-
     let address = url.value.expose();
-    let authorities = named.ca_file.as_ref().map(|file| read(loaded, file, LARGEST_PEM)).transpose()?;
-    let options = match &authorities {
+    let options = match &authorities(loaded, named)? {
         Some(pem) => PostgresOptions::from_url_trusting(address, pem),
         None => PostgresOptions::from_url(address),
     };
@@ -157,11 +241,22 @@ fn on_server<'c>(
 }
 
 #[cfg(feature = "postgres")]
+fn authorities<'c>(loaded: &Loaded, named: &'c StorePostgres) -> Result<Option<Vec<u8>>, Wrong<'c>> {
+    use crate::lower::small_file::{self, LARGEST_PEM};
+
+    let Some(file) = &named.ca_file else { return Ok(None) };
+    let path = from_operator(loaded, file.value.expose());
+    small_file::read(&path, LARGEST_PEM).map(Some).map_err(|error| unreadable(file, &path, &error))
+}
+
+#[cfg(feature = "postgres")]
 fn password<'c>(loaded: &Loaded, named: &'c StorePostgres) -> Result<Option<String>, Wrong<'c>> {
     let (at, text) = match (&named.password, &named.password_file) {
         (Some(password), _) => (&password.at, password.value.expose().to_owned()),
         (None, Some(file)) => {
-            let bytes = read(loaded, file, LARGEST_PASSWORD)?;
+            let path = from_operator(loaded, file.value.expose());
+            let bytes = crate::lower::small_file::read_private(&path, LARGEST_PASSWORD)
+                .map_err(|error| unreadable(file, &path, &error))?;
             let no_text = |_| (&file.at, "what is in the file is no text".to_owned());
             (&file.at, String::from_utf8(bytes).map_err(no_text)?)
         }
@@ -174,10 +269,8 @@ fn password<'c>(loaded: &Loaded, named: &'c StorePostgres) -> Result<Option<Stri
 }
 
 #[cfg(feature = "postgres")]
-fn read<'c>(loaded: &Loaded, file: &'c Spanned<Text>, most: u64) -> Result<Vec<u8>, Wrong<'c>> {
-    let path = from_operator(loaded, file.value.expose());
-    crate::lower::small_file::read(&path, most)
-        .map_err(|error| (&file.at, format!("`{}` can't be read: {error}", path.display())))
+fn unreadable<'c>(file: &'c Spanned<Text>, path: &Path, error: &std::io::Error) -> Wrong<'c> {
+    (&file.at, format!("`{}` can't be read: {error}", path.display()))
 }
 
 /// Returns the files on which it depends who the server is and who may be asked there: the password, which whoever reads it can answer with, and the
@@ -214,4 +307,71 @@ fn socket_folder(address: &str) -> Option<PathBuf> {
 #[cfg(not(feature = "postgres"))]
 fn socket_folder(_address: &str) -> Option<PathBuf> {
     None
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use backstop_config::{LayerKind, Source};
+
+    use super::*;
+    use crate::hook_types::HookTypes;
+    use crate::locations::load_sources;
+
+    fn loaded(postgres: &str) -> Loaded {
+        let text = format!("store: {{path: /srv/state.db, postgres: {postgres}}}");
+        let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+        load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap()
+    }
+
+    #[test]
+    fn another_password_or_authority_is_another_place_and_neither_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let (password, authorities) = (folder.path().join("password"), folder.path().join("ca.pem"));
+        let write = |path: &Path, text: &str| {
+            std::fs::write(path, text).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let place = |more: &str| {
+            let (password, authorities) = (password.display(), authorities.display());
+            let loaded = loaded(&format!(
+                "{{url: 'postgres://ann@db.example/db', password_file: '{password}', ca_file: '{authorities}'{more}}}"
+            ));
+            StorePlace::of(&loaded, &|_| None).unwrap()
+        };
+        write(&password, "one");
+        write(&authorities, "one");
+        let before = place("");
+        assert_eq!(place(""), before);
+        for path in [&password, &authorities] {
+            write(path, "two");
+            assert_ne!(place(""), before);
+            write(path, "one");
+            assert_eq!(place(""), before);
+        }
+        assert_ne!(place(", connections: 9"), before);
+        assert_ne!(place(", schema: other"), before);
+        let shown = format!("{before:?}");
+        assert!(shown.contains("db.example") && !shown.contains("Digest"), "{shown}");
+    }
+
+    #[test]
+    fn where_others_set_the_environment_the_operator_names_the_authorities() {
+        for address in [
+            "postgres://ann@db.example/db",
+            "postgres://ann@127.0.0.1/db",
+            "postgres://ann@db.example/db?sslmode=verify-full",
+        ] {
+            let error = check_store_authorities(&loaded(&format!("{{url: '{address}'}}"))).unwrap_err();
+            assert!(error.to_string().contains("`store.postgres.ca_file`"), "{error}");
+            let named = loaded(&format!("{{url: '{address}', ca_file: /etc/backstop/ca.pem}}"));
+            assert!(check_store_authorities(&named).is_ok(), "{address}");
+        }
+        for address in
+            ["postgres://ann@127.0.0.1/db?sslmode=disable", "postgres:///db?host=/run/postgresql&user=ann"]
+        {
+            assert!(check_store_authorities(&loaded(&format!("{{url: '{address}'}}"))).is_ok(), "{address}");
+        }
+    }
 }

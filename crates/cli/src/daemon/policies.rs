@@ -16,7 +16,7 @@ use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, Store};
-use backstop::{Backstop, Pin, StorePlace, Traces, digest_key_file, open_store};
+use backstop::{Backstop, Pin, StorePlace, Traces, digest_key_file, open_store, store_files};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -265,8 +265,9 @@ impl Policies {
             return Err(system::one_database_for_all());
         }
         let pin = Arc::new(surroundings.pin_of(&sources)?);
-        // A hook that judges alone reads the key of digests anew, too.
-        let packs = backstop::policy_files(&loaded).into_iter().chain(digest_key_file(&loaded));
+        // A hook that judges alone reads the key of digests and the password anew, too.
+        let secrets = digest_key_file(&loaded).into_iter().chain(store_files(&loaded).password);
+        let packs = backstop::policy_files(&loaded).into_iter().chain(secrets);
         let packs = packs.map(|path| (stamp(&path), path));
         let packs = packs.map(|(stamp, path)| (path, stamp)).collect();
         let plugins = Plugins::now(surroundings.plugins_folder()?.join(LIST));

@@ -184,15 +184,40 @@ fn what_is_wrong_with_the_address_is_said_where_it_stands_and_a_password_nowhere
     let all = [
         format!("{{ url: 'postgres://ann:{word}@127.0.0.1/state' }}"),
         "{ url: 'postgres://${USER}@127.0.0.1/state' }".to_owned(),
+        "{ url: 'postgres://ann@127.0.0.1/state', ca_file: '${USER}/ca.pem' }".to_owned(),
+        "{ url: 'postgres://ann@127.0.0.1/state', password_file: '${USER}/password' }".to_owned(),
         "{ url: 'mysql://ann@127.0.0.1/state' }".to_owned(),
         "{ url: 'postgres://ann@127.0.0.1/state?sslmode=prefer' }".to_owned(),
         "{ url: 'postgres://ann@127.0.0.1/state?passfile=/etc/hostname' }".to_owned(),
+        "{ url: 'postgres://ann@127.0.0.1/state?sslmode=disable', ca_file: /etc/passwd }".to_owned(),
+        "{ url: 'postgres://ann@%2Frun%2Fpostgresql/state?sslmode=disable' }".to_owned(),
         "{ url: 'postgres://ann@127.0.0.1/state', schema: 'No Schema' }".to_owned(),
         format!("{{ url: 'postgres://ann@127.0.0.1/state', password: {word}, password_file: none }}"),
-        "{ url: 'postgres://ann@127.0.0.1/state', password_file: none }".to_owned(),
+        "{ url: 'postgres://ann@127.0.0.1/state?sslmode=disable', password_file: none }".to_owned(),
         "{ schema: state }".to_owned(),
     ];
     snapshot!(all.iter().map(|postgres| told(postgres)).collect::<String>());
+}
+
+#[test]
+fn a_hook_that_judges_alone_believes_no_authorities_that_its_environment_names() {
+    let told = |postgres: &str| {
+        let user = User::with_config(&format!("store:\n  postgres: {postgres}\n"));
+        let event = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
+            "tool_use_id": "toolu_01A09q90qw90lq917835lq9", "tool_input": { "command": "ls" },
+        });
+        let done = user.feed(&["hook", "claude-code"], event.to_string());
+        assert!(done.code == Some(2) || done.out.contains("deny"), "{}", done.whole());
+        done.whole()
+    };
+    let needs_them = |said: &str| said.contains("store.postgres.ca_file");
+    for address in ["postgres://ann@127.0.0.1:1/state", "postgres://ann@127.0.0.1:1/state?sslmode=verify-full"] {
+        let said = told(&format!("{{ url: '{address}' }}"));
+        assert!(needs_them(&said), "{said}");
+    }
+    let said = told("{ url: 'postgres://ann@127.0.0.1:1/state?sslmode=disable' }");
+    assert!(!needs_them(&said), "{said}");
 }
 
 #[test]
@@ -202,7 +227,7 @@ fn the_file_with_the_password_is_the_operators() {
     let user = User::new();
     let file = user.path().join("password");
     user.configure(&format!(
-        "store: {{ postgres: {{ url: 'postgres://ann@127.0.0.1:1/state', password_file: '{}' }} }}\n",
+        "store: {{ postgres: {{ url: 'postgres://ann@127.0.0.1:1/state?sslmode=disable', password_file: '{}' }} }}\n",
         file.display()
     ));
     let told = |text: &str, mode: u32| {
@@ -213,6 +238,8 @@ fn the_file_with_the_password_is_the_operators() {
     assert!(told("word\n", 0o600).contains("can't be reached"));
     assert!(told("\n", 0o600).contains("the password is empty"));
     assert!(told("word\n", 0o666).contains("chmod"));
+    assert!(told("word\n", 0o644).contains("chmod 600"));
+    assert!(told("word\n", 0o640).contains("chmod 600"));
     assert!(!told("word\n", 0o666).contains("word\n"));
     assert!(Path::new(&file).exists());
 }

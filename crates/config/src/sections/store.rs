@@ -22,13 +22,14 @@ section! {
     /// A PostgreSQL server that several machines share. Without a `url`, there is none.
     pub struct StorePostgres {
         /// Where it is and as whom: `postgres://user@host:port/database`, without a password and without variables. Connections are encrypted and the server
-        /// proves its name, but to addresses of this machine.
+        /// proves its name, but at a Unix socket (`postgres:///database?host=FOLDER&user=NAME`).
         url ("url"): Option<Spanned<Text>>, OperatorOnly;
         /// The password, usually `${VAR}`.
         password ("password"): Option<Spanned<Secret>>, OperatorOnly;
-        /// The file that holds it and nothing else, in place of `password`.
+        /// The file that holds it and nothing else, in place of `password`. Nobody but its owner may read it. Its path takes no variables.
         password_file ("password_file"): Option<Spanned<Text>>, OperatorOnly;
-        /// A PEM file with the only authorities that are trusted to say which server it is. Without it, the system's.
+        /// A PEM file with the only authorities that are trusted to say which server it is. Its path takes no variables. Without it, the system's, and
+        /// hooks that judge alone judge nothing: variables of their environment would choose them.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
         /// The schema that the tables are in. Without it, `backstop`.
         schema ("schema"): Option<Spanned<Name>>, OperatorOnly;
@@ -71,10 +72,20 @@ impl StorePostgres {
     /// What can't be so, as far as the text says it. The store reads the address.
     fn unfit(&self, url: &Spanned<Text>) -> Option<Problem> {
         let at = &url.at;
-        if let Some(name) = url.value.variables().first() {
+        let texts = [
+            ("url", "address", Some(url)),
+            ("ca_file", "path", self.ca_file.as_ref()),
+            ("password_file", "path", self.password_file.as_ref()),
+        ];
+        for (key, what, text) in texts {
+            let Some((at, name)) = text.and_then(|text| Some((&text.at, text.value.variables().first()?)))
+            else {
+                continue;
+            };
             // The environment of a hook is an agent's, which would choose who says what was answered.
-            let message = format!("`url` takes no variables, and names `{name}`");
-            return Some(bad(at, message).with_hint("write the address out; `password` takes a variable"));
+            let message = format!("`{key}` takes no variables, and names `{name}`");
+            let hint = format!("write the {what} out; `password` takes a variable");
+            return Some(bad(at, message).with_hint(hint));
         }
         let written = url.value.expose();
         let Some(rest) =

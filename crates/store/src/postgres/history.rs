@@ -5,7 +5,8 @@
 //!
 //! So whoever first connects to a server that has crashed or taken over, before anything can be written there, puts a random name in the list of the
 //! data's *histories*, with how many transactions had written in each area by then. That it has is told by a table that is not in the server's log, and is empty
-//! by then. Each process remembers the history that it used last, and the newest of its own transactions in each area that was kept.
+//! by then. Each process remembers the history that it used last, and the newest of its own transactions in each area that was kept, for all stores that it opens at
+//! one place.
 //!
 //! The law: *never behind*. A process uses no server that lacks the history it used last, or one of its own transactions that were kept; not even by
 //! a connection that it already has. It says so ([`StoreErrorKind::SetBack`]) until the server has them, or the process is started again.

@@ -1,7 +1,6 @@
 //! Which server, as whom, and how it is reached.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +21,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const OUTAGE: u32 = 6;
 const LEAST_OUTAGE: Duration = Duration::from_secs(1);
 const MOST_OUTAGE: Duration = Duration::from_secs(30);
+/// What is said of authorities where nothing is encrypted.
+const UNASKED: &str =
+    "`sslmode=disable` encrypts nothing, so that nobody would ask them\nhint: leave one of them out";
 /// The most characters of a schema's name.
 const MOST_NAME: usize = 40;
 
@@ -64,7 +66,9 @@ pub enum PostgresOptionsError {
 impl PostgresOptions {
     /// Reads `postgres://user:password@host:port/database?key=value`. Keys: `sslmode` (`verify-full`, `disable`), and `host` (the folder of a Unix
     /// socket, as in `postgres:///database?host=/run/postgresql&user=name`) with `user` and `port`. Unless a mode is said, connections are encrypted
-    /// and the server proves its name to the system's authorities, but to addresses of this machine. Neither files nor the environment are read.
+    /// and the server proves its name to the system's authorities, but at sockets. Nothing of the address is taken from files or the environment, but where the
+    /// system's authorities are: `SSL_CERT_FILE` and `SSL_CERT_DIR` say that, if they are set. Whose environment others choose uses
+    /// [`from_url_trusting`](Self::from_url_trusting).
     ///
     /// # Errors
     ///
@@ -73,8 +77,8 @@ impl PostgresOptions {
         Self::of(address, None)
     }
 
-    /// As [`from_url`](Self::from_url), with the certificates in this PEM text as the only authorities that are trusted. Unless the address says
-    /// `sslmode=disable`, connections are encrypted, to wherever.
+    /// As [`from_url`](Self::from_url), with the certificates in this PEM text as the only authorities that are trusted. Connections are encrypted, to
+    /// wherever; an address that says `sslmode=disable` is refused.
     ///
     /// # Errors
     ///
@@ -90,7 +94,7 @@ impl PostgresOptions {
         }
         let told = Told::of(&url)?;
         let mut config = Config::new();
-        let (host, is_here) = reached(&url, told.socket.as_deref(), &mut config)?;
+        let (host, is_socket) = reached(&url, told.socket.as_deref(), &mut config)?;
         let port = told.port.or(url.port()).unwrap_or(5432);
         config.port(port);
         let user = told.user.map_or_else(|| decoded(url.username()), Ok)?;
@@ -110,8 +114,11 @@ impl PostgresOptions {
             Some("verify-full") => true,
             Some("disable") => false,
             Some(other) => return Err(PostgresOptionsError::Mode(other.to_owned())),
-            None => !is_here || authorities.is_some(),
+            None => !is_socket || authorities.is_some(),
         };
+        if authorities.is_some() && !is_encrypted {
+            return Err(PostgresOptionsError::Authorities(UNASKED.to_owned()));
+        }
         let encryption = if is_encrypted {
             Encryption::verified(authorities).map_err(PostgresOptionsError::Authorities)?
         } else {
@@ -142,6 +149,11 @@ impl PostgresOptions {
     /// Returns the folder of the server's socket, where it is reached by one.
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
+    }
+
+    /// Returns whether connections are encrypted, and the server proves its name.
+    pub fn is_encrypted(&self) -> bool {
+        self.config.get_ssl_mode() == SslMode::Require
     }
 
     /// Gives the server this password, whatever the address has.
@@ -227,7 +239,7 @@ impl Told {
     }
 }
 
-/// Sets where the server is. Returns that for people, and whether it is this machine.
+/// Sets where the server is. Returns that for people, and whether it is a socket.
 fn reached(
     url: &Url,
     socket: Option<&str>,
@@ -245,10 +257,13 @@ fn reached(
         (None, "") => Err(PostgresOptionsError::Address("it names no host")),
         (None, host) => {
             let bare = host.trim_start_matches('[').trim_end_matches(']');
+            // It would be one all the same, and who hides sockets would not know.
+            if bare.starts_with(['/', '@']) {
+                return Err(PostgresOptionsError::Address("a socket is named by `?host=`"));
+            }
             config.host(bare);
-            // A name may be any address: it is of this machine only if it says so itself.
-            let is_here = bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-            Ok((host.to_owned(), is_here))
+            // Whoever binds a port of this machine is there, too, so it proves its name like any other.
+            Ok((host.to_owned(), false))
         }
     }
 }
@@ -264,23 +279,23 @@ mod tests {
     use super::*;
 
     fn encrypted(address: &str) -> bool {
-        PostgresOptions::from_url(address).unwrap().config.get_ssl_mode() == SslMode::Require
+        PostgresOptions::from_url(address).unwrap().is_encrypted()
     }
 
     #[test]
-    fn only_addresses_of_this_machine_are_reached_unencrypted_unless_it_is_said() {
+    fn only_sockets_are_reached_unencrypted_unless_it_is_said() {
+        assert!(!encrypted("postgres:///db?host=/run/postgresql&user=ann"));
         for address in [
+            "postgres://ann@db.example/db",
+            "postgres://ann@10.0.0.1/db",
+            "postgres://ann@localhost/db",
             "postgres://ann@127.0.0.1/db",
+            "postgres://ann@127.0.0.2/db",
             "postgres://ann@[::1]/db",
-            "postgres:///db?host=/run/postgresql&user=ann",
         ] {
-            assert!(!encrypted(address), "{address}");
-        }
-        for address in
-            ["postgres://ann@db.example/db", "postgres://ann@10.0.0.1/db", "postgres://ann@localhost/db"]
-        {
             assert!(encrypted(address), "{address}");
         }
+        assert!(!encrypted("postgres://ann@127.0.0.1/db?sslmode=disable"));
         assert!(encrypted("postgres://ann@127.0.0.1/db?sslmode=verify-full"));
         assert!(!encrypted("postgres://ann@db.example/db?sslmode=disable"));
         for mode in ["prefer", "require", "allow", "verify-ca", ""] {
@@ -335,11 +350,25 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_told_or_refused() {
+        let folder = "/run/postgresql";
+        let options = PostgresOptions::from_url(&format!("postgres:///db?host={folder}&user=ann")).unwrap();
+        assert_eq!(options.socket(), Some(Path::new(folder)));
+        for host in ["%2Frun%2Fpostgresql", "%5B%2Frun%2Fpostgresql", "%40run"] {
+            let refused = PostgresOptions::from_url(&format!("postgres://ann@{host}/db?sslmode=disable"));
+            assert!(matches!(refused, Err(PostgresOptionsError::Address(_))), "{host}");
+        }
+    }
+
+    #[test]
     fn authorities_of_ones_own_are_some_or_an_error_and_encrypt_at_home_too() {
         let none = PostgresOptions::from_url_trusting("postgres://a@127.0.0.1/d", b"no certificate");
         assert!(matches!(none, Err(PostgresOptionsError::Authorities(_))));
         let pem = rcgen::generate_simple_self_signed(["db.example".to_owned()]).unwrap().cert.pem();
         let options = PostgresOptions::from_url_trusting("postgres://a@127.0.0.1/d", pem.as_bytes()).unwrap();
-        assert_eq!(options.config.get_ssl_mode(), SslMode::Require);
+        assert!(options.is_encrypted());
+        let unasked = "postgres://a@127.0.0.1/d?sslmode=disable";
+        let refused = PostgresOptions::from_url_trusting(unasked, pem.as_bytes());
+        assert!(matches!(refused, Err(PostgresOptionsError::Authorities(_))));
     }
 }

@@ -24,6 +24,31 @@ const MOST_PAUSE: Duration = Duration::from_secs(1);
 /// How long it is tried to find out what became of a transaction.
 const MOST_FINDING: Duration = Duration::from_secs(5);
 
+/// How many places are remembered that no store is open at.
+const MOST_PLACES: usize = 256;
+
+/// What this process knows of the data at each place, the one that was opened last at the end. A store that is opened anew knows what the one before it
+/// did: reading a configuration again must not be a way to use a server that was refused.
+static SEEN: Mutex<Vec<(String, Arc<Seen>)>> = Mutex::new(Vec::new());
+
+/// Returns what this process knows of the data there.
+fn seen_at(place: &str) -> Arc<Seen> {
+    let mut all = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = match all.iter().position(|(known, _)| known == place) {
+        Some(found) => all.remove(found),
+        None => (place.to_owned(), Arc::default()),
+    };
+    let seen = Arc::clone(&found.1);
+    all.push(found);
+    let is_idle = |(_, seen): &(String, Arc<Seen>)| Arc::strong_count(seen) == 1;
+    while all.len() > MOST_PLACES
+        && let Some(oldest) = all.iter().position(is_idle)
+    {
+        all.remove(oldest);
+    }
+    seen
+}
+
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// A database on a PostgreSQL server: the way to its threads, which are started with the first operation.
@@ -38,7 +63,7 @@ pub(super) struct Shared {
     place: String,
     trail: Trail,
     pause: Mutex<Option<Pause>>,
-    seen: Seen,
+    seen: Arc<Seen>,
 }
 
 impl Shared {
@@ -64,7 +89,8 @@ impl fmt::Debug for Server {
 impl Server {
     pub(super) fn new(options: PostgresOptions, trail: Trail) -> Self {
         let place = format!("{}, schema {}", options.place, options.schema);
-        let shared = Shared { options, place, trail, pause: Mutex::new(None), seen: Seen::default() };
+        let seen = seen_at(&place);
+        let shared = Shared { options, place, trail, pause: Mutex::new(None), seen };
         Self { shared: Arc::new(shared), jobs: Mutex::new(None) }
     }
 
@@ -396,4 +422,24 @@ impl Lost {
 /// Returns whether an operation ended because the connection is of no use any more.
 fn is_lost<E>(fault: &Fault<E>) -> bool {
     matches!(fault, Fault::Sql(SqlError::Postgres(failure)) if failure.is_lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_at_a_place_is_known_to_whoever_opens_it_again() {
+        let place = |n: usize| format!("db at pool.example:{n}, schema backstop");
+        let in_use = seen_at(&place(0));
+        let closed = Arc::downgrade(&seen_at(&place(1)));
+        assert!(Arc::ptr_eq(&in_use, &seen_at(&place(0))));
+        assert!(Arc::ptr_eq(&closed.upgrade().unwrap(), &seen_at(&place(1))));
+        assert!(!Arc::ptr_eq(&in_use, &seen_at(&place(1))));
+        for n in 2..MOST_PLACES + 10 {
+            seen_at(&place(n));
+        }
+        assert!(Arc::ptr_eq(&in_use, &seen_at(&place(0))), "one that is open is not forgotten");
+        assert!(closed.upgrade().is_none(), "no more than so many others are remembered");
+    }
 }

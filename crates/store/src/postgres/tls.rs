@@ -23,7 +23,7 @@ impl Encryption {
         Self(None)
     }
 
-    /// With the authorities of the system, or with those of a PEM file and no others.
+    /// With the authorities of the system, which variables of the environment may name, or with those of a PEM file and no others.
     pub(super) fn verified(authorities: Option<&[u8]>) -> Result<Self, String> {
         let provider =
             CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ring::default_provider()));

@@ -369,6 +369,10 @@ async fn who_was_told_that_something_was_kept_uses_no_server_that_lacks_it() {
         assert!(told(&error).contains("revoke the grants"));
         assert_eq!(one.store.sessions(9).await.unwrap_err().kind(), StoreErrorKind::SetBack);
     }
+    // Whoever reads the configuration anew opens it anew.
+    let folder = TempDir::new().unwrap();
+    let anew = primary.store_with(one.wire.options(), folder.path());
+    assert_eq!(anew.grants(9).await.unwrap_err().kind(), StoreErrorKind::SetBack);
     // Nobody told the other one. This is why the server has to wait for its standby.
     assert!(used(&other.store).await.unwrap().is_some());
     let again = Gateway::at(&standby);

@@ -60,7 +60,7 @@ impl Wire {
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {
-        let address = format!("postgres://backstop@127.0.0.1:{}/postgres", self.port);
+        let address = format!("postgres://backstop@127.0.0.1:{}/postgres?sslmode=disable", self.port);
         PostgresOptions::from_url(&address).unwrap().connections(1)
     }
 

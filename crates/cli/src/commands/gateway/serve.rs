@@ -34,7 +34,7 @@ struct FromStart {
     socket: Option<PathBuf>,
     keeps_answers: bool,
     has_trail: bool,
-    /// The database, where access tokens are looked up as long as the server runs.
+    /// The database and how it is reached, where access tokens are looked up as long as the server runs.
     store: Option<StorePlace>,
     /// The file with the key of the digests in the trail.
     digest_key: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl FromStart {
             ),
             (
                 self.store != now.store,
-                "`store` can't change while the server runs: access tokens are looked up there\nhint: start it anew",
+                "`store` can't change while the server runs, nor can the password and the authorities of a database's server, which have to be readable: access tokens are looked up there\nhint: start it anew",
             ),
             (
                 self.digest_key != now.digest_key,

@@ -10,7 +10,7 @@ use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{Trace, TraceParent};
 use backstop::store::{SqliteStore, Store};
-use backstop::{StorePlace, Traces, daemon_socket, open_store, store_in_file};
+use backstop::{StorePlace, Traces, check_store_authorities, daemon_socket, open_store, store_in_file};
 
 use super::speak::remark;
 use crate::commands::notify::Notifier;
@@ -193,6 +193,8 @@ struct Opened {
 fn open(loaded: &Loaded, surroundings: &Surroundings) -> Result<Opened, Error> {
     let place = StorePlace::of(loaded, &|name| surroundings.variable(name))?;
     let Some(path) = place.file() else {
+        // The environment of this process is the client's, and an agent may have set it.
+        check_store_authorities(loaded)?;
         let store = open_store(loaded, &|name| surroundings.variable(name))?;
         return Ok(Opened { store, file: None, is_there: true });
     };
