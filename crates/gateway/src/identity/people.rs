@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use url::{Host, Url, form_urlencoded};
 
 use super::endpoints::Endpoints;
@@ -309,9 +310,11 @@ impl Login {
         if scopes.is_empty() {
             return Err(Unknown::NoRole { user });
         }
-        let end = now.checked_add(self.settings.longest).unwrap_or(now);
+        let (end, begun) = (now.checked_add(self.settings.longest).unwrap_or(now), Instant::now());
+        let last = begun.checked_add(self.settings.longest).unwrap_or(begun);
+        let life = TokenLife::told_until(self.ended.subscribe(), end, last);
         let vouched = Vouched { issuer: self.settings.issuer.clone(), subject };
-        Ok(Known { user, vouched, scopes, life: TokenLife::told_until(self.ended.subscribe(), end) })
+        Ok(Known { user, vouched, scopes, life })
     }
 
     /// What somebody may do who has this in the claim of roles.

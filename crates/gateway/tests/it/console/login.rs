@@ -343,10 +343,11 @@ async fn a_person_signs_in_at_the_provider_and_may_do_what_the_role_says() {
     assert_eq!(place.looks(&cookie, "/audit").await.status(), 200);
     let form: String = page.split_once("name=\"form\" value=\"").unwrap().1.chars().take(64).collect();
     let headers = format!("{SAME}cookie: {cookie}\r\n");
+    assert_eq!(place.post("/try", &headers, &[("form", &form), ("command", "x")]).await.status(), 200);
     assert_eq!(place.post("/sign-out", &headers, &[("form", &form)]).await.status(), 303);
     assert_eq!(place.looks(&cookie, "/approvals").await.status(), 401);
     // The trail says who it was, for whom the provider vouches, and holds nothing of it.
-    for kind in ["console.signed_in", "console.signed_out"] {
+    for kind in ["console.signed_in", "console.tried", "console.signed_out"] {
         let [entry] = place.entries(kind).await.try_into().unwrap();
         assert_eq!(
             (&entry["user"], &entry["issuer"], &entry["subject"]),
