@@ -70,6 +70,9 @@ section! {
         roles ("roles"): Entries<ClaimText, Vec<Spanned<ConsoleScope>>>, OperatorOnly;
         /// How many minutes a session lasts at most. Then the person signs in anew, and what the provider says of them counts anew.
         longest ("max_session_minutes"): Setting<Whole<1, 480>> = Whole::clamped(480), OperatorOnly;
+        /// Whether a person has to sign in at the provider each time, also where a browser is signed in there already: it is asked for
+        /// that, and has to say by `auth_time` that it was at most two minutes ago.
+        sign_in_anew ("sign_in_anew"): Setting<bool> = false, OperatorOnly;
     }
 }
 
@@ -109,6 +112,7 @@ impl GatewayOidc {
             role_claim,
             roles,
             longest,
+            sign_in_anew,
         } = self;
         let texts = [issuer, client_id, ca_file].into_iter().filter_map(|text| Some(&text.as_ref()?.at));
         let lists = scopes.iter().map(|scope| &scope.at).chain(roles.iter().map(|(value, _)| &value.at));
@@ -117,6 +121,7 @@ impl GatewayOidc {
             role_claim.as_ref().map(|claim| &claim.at),
             user_claim.at.as_ref(),
             longest.at.as_ref(),
+            sign_in_anew.at.as_ref(),
         ];
         texts.chain(lists).chain(rest.into_iter().flatten()).next()
     }

@@ -43,6 +43,9 @@ const LONGEST_CODE: usize = 4 << 10;
 /// The longest word for an error that is repeated.
 const LONGEST_WORD: usize = 64;
 
+/// How many seconds ago somebody signed in there who has to do it anew, also by a clock that is fast.
+const RECENT: u64 = 120;
+
 /// An issuer at which people sign in.
 #[derive(Debug)]
 pub(crate) struct Login {
@@ -87,6 +90,8 @@ pub(crate) enum Unknown {
     Nonce,
     #[error("the identity provider does not say that the address is the person's (`email_verified`)")]
     Unverified,
+    #[error("the ID token does not say that the person signed in just now (`auth_time`)")]
+    Stale,
     #[error("the person has no role here")]
     NoRole { user: String },
 }
@@ -191,7 +196,7 @@ impl Login {
         let scopes = self.settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
         let scopes = std::iter::once("openid").chain(scopes).collect::<Vec<_>>().join(" ");
         let redirect = self.redirect();
-        let own = [
+        let mut own = vec![
             ("response_type", "code"),
             ("client_id", self.settings.client_id.as_str()),
             ("redirect_uri", redirect.as_str()),
@@ -201,6 +206,10 @@ impl Login {
             ("code_challenge", asked.challenge),
             ("code_challenge_method", "S256"),
         ];
+        if self.settings.sign_in_anew {
+            // OpenID Connect Core, 3.1.2.1: by `max_age`, `auth_time` has to be in the token.
+            own.extend([("prompt", "login"), ("max_age", "0")]);
+        }
         // What stands there already is kept (RFC 6749, 3.1), but for what has to be ours.
         let is_own = |name: &str| own.iter().any(|(own, _)| *own == name);
         let kept = address.query_pairs().into_owned().filter(|(name, _)| !is_own(name));
@@ -295,6 +304,10 @@ impl Login {
         let said = token.claim("nonce").and_then(Value::as_str).unwrap_or_default();
         if nonce.is_empty() || !bool::from(said.as_bytes().ct_eq(nonce.as_bytes())) {
             return Err(Unknown::Nonce);
+        }
+        let is_recent = |at: i64| at.abs_diff(now.as_second()) <= RECENT;
+        if self.settings.sign_in_anew && !token.second("auth_time")?.is_some_and(is_recent) {
+            return Err(Unknown::Stale);
         }
         let subject = plain(token.name("sub")?)?.to_owned();
         let is_verified = token.claim("email_verified") == Some(&Value::Bool(true));

@@ -350,6 +350,10 @@ fn in_words(unknown: &Unknown) -> (StatusCode, Cow<'static, str>) {
             "The identity provider does not say that your address is verified, so it does not count who you are."
                 .into()
         }
+        Unknown::Stale => {
+            "The identity provider does not say that you signed in there just now, which this console asks for. Begin again."
+                .into()
+        }
         Unknown::NoRole { user } => format!(
             "You are {user}, and you have no role here. Whoever runs Backstop gives one to groups of the identity provider (`gateway.console.oidc.roles`)."
         )

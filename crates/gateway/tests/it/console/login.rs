@@ -91,6 +91,7 @@ impl Idp {
             ]
             .into(),
             longest: Duration::from_secs(3_600),
+            sign_in_anew: false,
         }
     }
 
@@ -686,6 +687,18 @@ fn not_oneself(issuer: &str) -> ApprovalSettings {
         routes: Routes::from_iter([route]),
         ..ApprovalSettings::default()
     }
+}
+
+#[tokio::test]
+async fn where_it_is_demanded_a_person_signs_in_at_the_provider_anew() {
+    let place = Place::over(House::new(), |sign_in| sign_in.sign_in_anew = true).await;
+    let asked = said(&place.begin().await.address);
+    assert_eq!((asked["prompt"].as_str(), asked["max_age"].as_str()), ("login", "0"));
+    let now = jiff::Timestamp::now().as_second();
+    for at in [json!(null), json!(now - 600), json!(now + 600), json!("now")] {
+        assert!(is_shut(&place.tries(json!({"auth_time": at}), How::Signed).await), "{at}");
+    }
+    place.enters(json!({"auth_time": now - 30})).await;
 }
 
 #[tokio::test]
