@@ -103,8 +103,8 @@ impl Proposed {
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);
         let backstop = builder.hosts(crate::hosts::all_hosts()).without_audit().build().await?;
         let is_out = |meta: &HookMeta| {
-            let of = |id: &str| meta.id.as_str().strip_prefix(id).is_some_and(is_its);
-            unasked.keys().any(|id| of(id)) || (is_off(one, REDACTOR_ID) && of(REDACTOR_ID))
+            unasked.keys().any(|id| meta.id.is_of(id))
+                || (is_off(one, REDACTOR_ID) && meta.id.is_of(REDACTOR_ID))
         };
         let left = backstop.engine().registry().update(|snapshot| {
             snapshot.retain(|meta| !is_out(meta));
@@ -142,11 +142,6 @@ impl std::fmt::Debug for Proposed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proposed").field("unasked", &self.unasked).finish_non_exhaustive()
     }
-}
-
-/// Whether what stands behind an id names one of several hooks of its owner.
-fn is_its(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with(['/', ':'])
 }
 
 /// The points at which a call of a tool is judged.
@@ -189,6 +184,12 @@ fn judging(one: &Loaded, other: &Loaded, unasked: &mut BTreeMap<String, Unasked>
     config.hooks.at = HooksAt::default();
     config.guards = one.config.guards.clone();
     config.loops = one.config.loops.clone();
+    if one.config.loops != other.config.loops {
+        if config.loops.repeats.is_some() && !is_off(one, LOOP_ID) {
+            unasked.insert(LOOP_ID.to_owned(), Unasked::Variable);
+        }
+        config.loops.repeats = None;
+    }
     if is_off(one, LOOP_ID) {
         config.loops.repeats = None;
     }

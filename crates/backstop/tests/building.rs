@@ -189,6 +189,13 @@ async fn built_in_hooks_and_what_only_watches_are_put_into_shadow_by_no_entry_of
     ] {
         assert!(error.contains(part), "{error}");
     }
+    // Hooks of the configuration have one owner, and each has a key of its own.
+    for entry in ["mode: shadow", "modes: {before_tool_call: shadow}"] {
+        let entries = format!("plugins: {{entries: {{operator: {{hooks: {{{entry}}}}}}}}}");
+        let error = build(&entries).await.unwrap_err().to_string();
+        assert!(error.contains("`operator` can't be put into shadow here"), "{error}");
+        assert!(error.contains("`mode` in its entry below `hooks`"), "{error}");
+    }
 }
 
 #[derive(Default)]

@@ -89,6 +89,12 @@ async fn what_needs_more_than_the_text_is_told_and_not_asked() {
     assert_eq!(unasked(files).await, [("builtin:security-audit".to_owned(), Unasked::Variable)]);
     let formats = "guards: {secrets: {formats: ['formats.yaml'], kinds: {of-that-file: redact}}}";
     assert_eq!(unasked(formats).await, [("builtin:redactor".to_owned(), Unasked::File)]);
+    // A reading that differs from the other one depends on a variable, whatever it is about.
+    let (one, other) = (loaded("loops: {repeats: 1}", "x"), loaded("loops: {repeats: 2}", "x"));
+    let repeats = Proposed::build(&one, &other, HookTypes::built_in(&[]), None).await.unwrap();
+    assert_eq!(repeats.unasked().collect::<Vec<_>>(), [("builtin:loop", Unasked::Variable)]);
+    assert!(repeats.hooks().iter().all(|hook| !hook.id.as_str().starts_with("builtin:loop")));
+    repeats.shut_down().await;
     // What is off needs nothing.
     assert_eq!(unasked("guards: {command_safety: {enabled: false, packs: ['pack.yaml']}}").await, []);
     // What judges no call of a tool is no part of it.

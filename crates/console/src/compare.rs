@@ -1,7 +1,8 @@
 //! What two configurations make of one call, side by side.
 //!
-//! The law: *what could not be compared is not the same*. Where a hook was not asked, failed, was not reached, or wanted to see a file, that is said, and
-//! the whole is then neither "the same" nor stricter nor looser, whatever the others say.
+//! The law: *what could not be compared is not the same*. Where a hook was not asked, failed, or wanted to see a file, that is said, and the whole is
+//! then neither "the same" nor stricter nor looser, whatever the others say. A block is a block, whatever would have been said behind it: of a hook that
+//! was not reached that is said, and the whole is "the same" if what stopped the call said the same under both.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,8 @@ enum Compared {
     Looser,
     /// As strict, and not the same.
     Otherwise(&'static str),
+    /// Nothing is to be compared, since the call was stopped before.
+    Unreached,
     /// Can't be compared, because of this.
     Unknown(String),
 }
@@ -31,7 +34,7 @@ impl Compared {
     const fn tone(&self) -> &'static str {
         match self {
             Self::Same => "good",
-            Self::Stricter | Self::Otherwise(_) => "info",
+            Self::Stricter | Self::Otherwise(_) | Self::Unreached => "info",
             Self::Looser => "critical",
             Self::Unknown(_) => "warning",
         }
@@ -43,6 +46,7 @@ impl Compared {
             Self::Stricter => "stricter",
             Self::Looser => "looser",
             Self::Otherwise(_) => "otherwise",
+            Self::Unreached => "not reached",
             Self::Unknown(_) => "can't be compared",
         }
     }
@@ -51,6 +55,7 @@ impl Compared {
         match self {
             Self::Same | Self::Stricter | Self::Looser => None,
             Self::Otherwise(why) => Some((*why).to_owned()),
+            Self::Unreached => Some("because the call was stopped before it".to_owned()),
             Self::Unknown(why) => Some(format!("because {why}")),
         }
     }
@@ -181,11 +186,7 @@ const fn is_gate(point: PointId) -> bool {
 /// Why a hook is not asked there, with the name by which that is known.
 fn unasked<'a>(tried: &'a Tried, hook: &HookId) -> Option<(&'a str, &'a str)> {
     // A program with several hooks has a name for each, and so has a plugin.
-    let is_its = |id: &str| {
-        let rest = hook.as_str().strip_prefix(id);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
-    };
-    tried.unasked.iter().find(|(id, _)| is_its(id)).map(|(id, why)| (id.as_str(), *why))
+    tried.unasked.iter().find(|(id, _)| hook.is_of(id)).map(|(id, why)| (id.as_str(), *why))
 }
 
 fn part_of<'a>(tried: &'a Tried, hook: &HookMeta) -> Part<'a> {
@@ -214,19 +215,20 @@ fn rank(step: &Step) -> u8 {
 
 fn difference(line: &Line<'_>) -> Compared {
     let strict = |part: Part<'_>| match part {
-        Part::Said(step) => Ok(rank(step)),
-        Part::Idle | Part::Absent => Ok(0),
-        Part::Unreached => Err("the call was stopped before it".to_owned()),
-        Part::Unasked(why) => Err(why.to_owned()),
+        Part::Said(step) => Some(rank(step)),
+        Part::Idle | Part::Absent => Some(0),
+        Part::Unreached | Part::Unasked(_) => None,
     };
     let failed = |part: Part<'_>| matches!(part, Part::Said(step) if step.said == Said::Failed);
     if failed(line.left) || failed(line.right) {
         return Compared::Unknown("it failed".to_owned());
     }
     // Why it was not asked says more than that it was not reached elsewhere.
-    let (right, left) = match (strict(line.right), strict(line.left)) {
-        (Ok(right), Ok(left)) => (right, left),
-        (Err(why), _) | (_, Err(why)) => return Compared::Unknown(why),
+    if let (Part::Unasked(why), _) | (_, Part::Unasked(why)) = (line.right, line.left) {
+        return Compared::Unknown(why.to_owned());
+    }
+    let (Some(right), Some(left)) = (strict(line.right), strict(line.left)) else {
+        return Compared::Unreached;
     };
     match right.cmp(&left) {
         std::cmp::Ordering::Greater => Compared::Stricter,
@@ -288,6 +290,9 @@ fn whole(now: &Tried, other: &Tried, lines: &[Line<'_>]) -> Compared {
         }
         std::cmp::Ordering::Equal if left.decision >= CallDecision::Ask && left != right => {
             Compared::Otherwise("By other hooks or rules")
+        }
+        std::cmp::Ordering::Equal if now.reviewed.blocked != other.reviewed.blocked => {
+            Compared::Otherwise("By another answer")
         }
         std::cmp::Ordering::Equal => Compared::Same,
     }

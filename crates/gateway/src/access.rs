@@ -22,7 +22,7 @@ use backstop_store::{
 };
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often the list is read.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -136,8 +136,8 @@ enum Life {
     Told(watch::Receiver<bool>),
     /// The token says when.
     Until(jiff::Timestamp),
-    /// Somebody says when, and then at the latest.
-    ToldUntil(watch::Receiver<bool>, jiff::Timestamp),
+    /// Somebody says when, and at the latest when one of two clocks says so.
+    ToldUntil(watch::Receiver<bool>, jiff::Timestamp, Instant),
 }
 
 impl TokenLife {
@@ -146,9 +146,10 @@ impl TokenLife {
         Self(Life::Until(end))
     }
 
-    /// The life of what ends when it is told so, and by then at the latest.
-    pub(crate) const fn told_until(told: watch::Receiver<bool>, end: jiff::Timestamp) -> Self {
-        Self(Life::ToldUntil(told, end))
+    /// The life of what ends when it is told so, and by then at the latest: by the clock that goes on while the machine sleeps, or by the one that
+    /// nobody sets, whichever is there first.
+    pub(crate) const fn told_until(told: watch::Receiver<bool>, end: jiff::Timestamp, last: Instant) -> Self {
+        Self(Life::ToldUntil(told, end, last))
     }
 
     /// Returns whether the token has ended.
@@ -158,7 +159,9 @@ impl TokenLife {
         match &self.0 {
             Life::Told(told) => is_told(told),
             Life::Until(end) => jiff::Timestamp::now() >= *end,
-            Life::ToldUntil(told, end) => is_told(told) || jiff::Timestamp::now() >= *end,
+            Life::ToldUntil(told, end, last) => {
+                is_told(told) || jiff::Timestamp::now() >= *end || Instant::now() >= *last
+            }
         }
     }
 
@@ -168,9 +171,10 @@ impl TokenLife {
             // Whoever is gone can't say that it still counts.
             Life::Told(mut told) => drop(told.wait_for(|ended| *ended).await),
             Life::Until(end) => past(end).await,
-            Life::ToldUntil(mut told, end) => tokio::select! {
+            Life::ToldUntil(mut told, end, last) => tokio::select! {
                 _ = told.wait_for(|ended| *ended) => {}
                 () = past(end) => {}
+                () = sleep_until(last) => {}
             },
         }
     }
@@ -368,5 +372,30 @@ impl fmt::Debug for AccessTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         f.debug_struct("AccessTokens").field("known", &known.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_prolongs_no_session() {
+        let (minute, ended) = (Duration::from_secs(60), watch::Sender::new(false));
+        let (now, tomorrow) = (jiff::Timestamp::now(), jiff::Timestamp::now() + Duration::from_hours(24));
+        // The clock of the day was set back: by it, a day is left.
+        let set_back = TokenLife::told_until(ended.subscribe(), tomorrow, Instant::now() + minute);
+        assert!(!set_back.is_over());
+        tokio::time::advance(minute).await;
+        assert!(set_back.is_over());
+        timeout(minute, set_back.over()).await.unwrap();
+        // The machine slept, and the other clock stood still.
+        let slept = TokenLife::told_until(ended.subscribe(), now, Instant::now() + minute);
+        assert!(slept.is_over());
+        timeout(minute, slept.over()).await.unwrap();
+        let told = TokenLife::told_until(ended.subscribe(), tomorrow, Instant::now() + minute);
+        ended.send_replace(true);
+        assert!(told.is_over());
+        timeout(minute, told.over()).await.unwrap();
     }
 }

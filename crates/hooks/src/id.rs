@@ -98,6 +98,15 @@ ids! {
     RuleId;
 }
 
+impl HookId {
+    /// Returns whether `id` names this hook: by its id, by that of the entry or plugin of which it is one of several (`entry/name`), or by that of the
+    /// hook of which it is a part (`builtin:loop:answer`).
+    pub fn is_of(&self, id: &str) -> bool {
+        let rest = self.as_str().strip_prefix(id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
+    }
+}
+
 impl OwnerId {
     /// Returns the owner of everything that ships with Backstop.
     pub fn builtin() -> Self {
@@ -113,5 +122,24 @@ impl OwnerId {
     /// Returns the owner of hooks that the operator's configuration names.
     pub fn operator() -> Self {
         Self::new("operator")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_of_its_entry_and_of_none_that_only_begins_alike() {
+        for (hook, id, expected) in [
+            ("words", "words", true),
+            ("words/first", "words", true),
+            ("builtin:loop:answer", "builtin:loop", true),
+            ("words-too", "words", false),
+            ("words", "words/first", false),
+            ("other", "words", false),
+        ] {
+            assert_eq!(HookId::new(hook).is_of(id), expected, "{hook} {id}");
+        }
     }
 }

@@ -47,6 +47,7 @@ pub(super) fn sign_in(loaded: &Loaded) -> Result<Option<PersonIssuer>, GatewayCo
         role_claim: oidc.role_claim.as_ref().map_or(ROLES, |claim| claim.value.as_str()).to_owned(),
         roles: roles.collect(),
         longest: Duration::from_secs(oidc.longest.value.get().saturating_mul(60)),
+        sign_in_anew: oidc.sign_in_anew.value,
     }))
 }
 

@@ -44,16 +44,22 @@ fn owner_settings(entry: &PluginEntry) -> OwnerSettings {
 pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (id, entry) in loaded.config.plugins.entries.iter() {
-        let name = id.value.as_str();
+        let (name, owner) = (id.value.as_str(), OwnerId::new(id.value.as_str()));
         let is_shadow = |setting: &&Setting<Mode>| setting.value == Mode::Shadow;
         let modes = || entry.hooks.modes.iter();
         let mut all = Some(&entry.hooks.mode).into_iter().chain(modes().map(|(_, mode)| mode));
-        if OwnerId::new(name).is_builtin()
+        // INVARIANT (no hook that counts is in shadow by a line about others): what the configuration names has one owner.
+        let of_configuration = owner == OwnerId::operator();
+        if (owner.is_builtin() || of_configuration)
             && let Some(mode) = all.find(is_shadow)
         {
             let at = mode.at.as_ref().unwrap_or(&id.at);
             let message = format!("`{name}` can't be put into shadow here");
-            let hint = "the guards have a key of their own: `guards.command_safety.mode`, `guards.sensitive_files.mode`, and `report` for what is looked for in texts";
+            let hint = if of_configuration {
+                "each hook of the configuration has a key of its own: `mode` in its entry below `hooks`"
+            } else {
+                "the guards have a key of their own: `guards.command_safety.mode`, `guards.sensitive_files.mode`, and `report` for what is looked for in texts"
+            };
             problems.push(Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint));
             continue;
         }

@@ -12,8 +12,8 @@ use crate::values::{ConsoleScope, Name, PersonClaim, Whole};
 
 use super::identity::unusable;
 
-/// Claims of OpenID Connect (Core, 5.1) that people choose themselves, or that say nothing of what somebody may do.
-const CHOSEN: [&str; 17] = [
+/// Claims of OpenID Connect (Core, 5.1) that people choose themselves.
+const CHOSEN: [&str; 15] = [
     "name",
     "given_name",
     "family_name",
@@ -29,9 +29,11 @@ const CHOSEN: [&str; 17] = [
     "locale",
     "phone_number",
     "address",
-    "email_verified",
-    "nonce",
 ];
+
+/// Claims (Core, 2 and 5.1; RFC 7519, 4.1) that say nothing of what somebody may do: everybody who signs in has the same, or each sign-in has its own.
+const EVERYBODYS: [&str; 10] =
+    ["iss", "aud", "azp", "acr", "amr", "typ", "sid", "jti", "nonce", "email_verified"];
 
 section! {
     /// Where people open the console, and how they sign in there besides by tokens.
@@ -68,6 +70,9 @@ section! {
         roles ("roles"): Entries<ClaimText, Vec<Spanned<ConsoleScope>>>, OperatorOnly;
         /// How many minutes a session lasts at most. Then the person signs in anew, and what the provider says of them counts anew.
         longest ("max_session_minutes"): Setting<Whole<1, 480>> = Whole::clamped(480), OperatorOnly;
+        /// Whether a person has to sign in at the provider each time, also where a browser is signed in there already: it is asked for
+        /// that, and has to say by `auth_time` that it was at most two minutes ago.
+        sign_in_anew ("sign_in_anew"): Setting<bool> = false, OperatorOnly;
     }
 }
 
@@ -107,6 +112,7 @@ impl GatewayOidc {
             role_claim,
             roles,
             longest,
+            sign_in_anew,
         } = self;
         let texts = [issuer, client_id, ca_file].into_iter().filter_map(|text| Some(&text.as_ref()?.at));
         let lists = scopes.iter().map(|scope| &scope.at).chain(roles.iter().map(|(value, _)| &value.at));
@@ -115,6 +121,7 @@ impl GatewayOidc {
             role_claim.as_ref().map(|claim| &claim.at),
             user_claim.at.as_ref(),
             longest.at.as_ref(),
+            sign_in_anew.at.as_ref(),
         ];
         texts.chain(lists).chain(rest.into_iter().flatten()).next()
     }
@@ -155,10 +162,14 @@ impl GatewayOidc {
             let hint = "leave it out, or name some of `read`, `approve` and `admin`";
             cx.report(Problem::new(ProblemKind::BadValue, value.at.clone(), message).with_hint(hint));
         }
-        if let Some(claim) = self.role_claim.as_ref().filter(|claim| CHOSEN.contains(&claim.value.as_str())) {
+        if let Some(claim) = &self.role_claim
+            && let Some(why) = unfit(claim.value.as_str())
+        {
             let message =
                 format!("`{}` is no claim by which somebody may do something", claim.value.as_str());
-            let hint = "people choose it themselves at many providers; use one that the provider's administrators give, such as `groups`, or `email`";
+            let hint = format!(
+                "{why}; use one that the provider's administrators give, such as `groups`, or `email`"
+            );
             cx.report(Problem::new(ProblemKind::BadValue, claim.at.clone(), message).with_hint(hint));
         }
         if let Some(scope) = self.scopes.iter().find(|scope| scope.value.as_str() == "offline_access") {
@@ -167,6 +178,14 @@ impl GatewayOidc {
             cx.report(Problem::new(ProblemKind::BadValue, scope.at.clone(), message).with_hint(hint));
         }
     }
+}
+
+/// Returns why a claim says nothing of what somebody may do, if it does not.
+fn unfit(claim: &str) -> Option<&'static str> {
+    if CHOSEN.contains(&claim) {
+        return Some("people choose it themselves at many providers");
+    }
+    EVERYBODYS.contains(&claim).then_some("everybody who signs in has it")
 }
 
 /// Checks that people can be sent back to an address.

@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use url::{Host, Url, form_urlencoded};
 
 use super::endpoints::Endpoints;
@@ -41,6 +42,9 @@ use crate::settings::Settings;
 const LONGEST_CODE: usize = 4 << 10;
 /// The longest word for an error that is repeated.
 const LONGEST_WORD: usize = 64;
+
+/// How many seconds ago somebody signed in there who has to do it anew, also by a clock that is fast.
+const RECENT: u64 = 120;
 
 /// An issuer at which people sign in.
 #[derive(Debug)]
@@ -86,6 +90,8 @@ pub(crate) enum Unknown {
     Nonce,
     #[error("the identity provider does not say that the address is the person's (`email_verified`)")]
     Unverified,
+    #[error("the ID token does not say that the person signed in just now (`auth_time`)")]
+    Stale,
     #[error("the person has no role here")]
     NoRole { user: String },
 }
@@ -190,7 +196,7 @@ impl Login {
         let scopes = self.settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
         let scopes = std::iter::once("openid").chain(scopes).collect::<Vec<_>>().join(" ");
         let redirect = self.redirect();
-        let own = [
+        let mut own = vec![
             ("response_type", "code"),
             ("client_id", self.settings.client_id.as_str()),
             ("redirect_uri", redirect.as_str()),
@@ -200,6 +206,10 @@ impl Login {
             ("code_challenge", asked.challenge),
             ("code_challenge_method", "S256"),
         ];
+        if self.settings.sign_in_anew {
+            // OpenID Connect Core, 3.1.2.1: by `max_age`, `auth_time` has to be in the token.
+            own.extend([("prompt", "login"), ("max_age", "0")]);
+        }
         // What stands there already is kept (RFC 6749, 3.1), but for what has to be ours.
         let is_own = |name: &str| own.iter().any(|(own, _)| *own == name);
         let kept = address.query_pairs().into_owned().filter(|(name, _)| !is_own(name));
@@ -295,6 +305,10 @@ impl Login {
         if nonce.is_empty() || !bool::from(said.as_bytes().ct_eq(nonce.as_bytes())) {
             return Err(Unknown::Nonce);
         }
+        let is_recent = |at: i64| at.abs_diff(now.as_second()) <= RECENT;
+        if self.settings.sign_in_anew && !token.second("auth_time")?.is_some_and(is_recent) {
+            return Err(Unknown::Stale);
+        }
         let subject = plain(token.name("sub")?)?.to_owned();
         let is_verified = token.claim("email_verified") == Some(&Value::Bool(true));
         let user = match self.settings.user_claim {
@@ -309,9 +323,11 @@ impl Login {
         if scopes.is_empty() {
             return Err(Unknown::NoRole { user });
         }
-        let end = now.checked_add(self.settings.longest).unwrap_or(now);
+        let (end, begun) = (now.checked_add(self.settings.longest).unwrap_or(now), Instant::now());
+        let last = begun.checked_add(self.settings.longest).unwrap_or(begun);
+        let life = TokenLife::told_until(self.ended.subscribe(), end, last);
         let vouched = Vouched { issuer: self.settings.issuer.clone(), subject };
-        Ok(Known { user, vouched, scopes, life: TokenLife::told_until(self.ended.subscribe(), end) })
+        Ok(Known { user, vouched, scopes, life })
     }
 
     /// What somebody may do who has this in the claim of roles.

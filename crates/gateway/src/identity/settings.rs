@@ -126,6 +126,8 @@ pub struct PersonIssuer {
     pub roles: BTreeMap<String, Vec<Scope>>,
     /// How long a session lasts at most.
     pub longest: Duration,
+    /// Whether people have to sign in there each time, also where their browser is signed in already.
+    pub sign_in_anew: bool,
 }
 
 impl PersonIssuer {

@@ -20,6 +20,8 @@ pub(super) enum Said {
         id: String,
         /// What it is.
         kind: Kind,
+        /// Whether it was delivered before (`retry_attempt`), as far as Slack says.
+        is_again: bool,
         /// What would have been posted.
         payload: Value,
     },
@@ -70,12 +72,14 @@ impl Said {
             "slash_commands" => Kind::Command,
             _ => Kind::Other,
         };
+        let attempt = said.get("retry_attempt").filter(|attempt| !attempt.is_null());
+        let is_again = attempt.is_some_and(|attempt| attempt.as_u64() != Some(0));
         let id = match said.remove("envelope_id") {
             None if kind == Kind::Other => return Some(Self::Other),
             Some(Value::String(id)) if !id.is_empty() && id.len() <= LONGEST_ID => id,
             _ => return None,
         };
-        Some(Self::Envelope { id, kind, payload: said.remove("payload").unwrap_or_default() })
+        Some(Self::Envelope { id, kind, is_again, payload: said.remove("payload").unwrap_or_default() })
     }
 }
 
@@ -111,8 +115,15 @@ mod tests {
             ("events_api", Kind::Other),
         ] {
             let said = json!({ "type": name, "envelope_id": "e1", "payload": { "a": 1 }, "accepts_response_payload": false });
-            let Some(Said::Envelope { id, kind, payload }) = read(&said) else { panic!("{name}") };
-            assert_eq!((id.as_str(), kind, payload), ("e1", expected, json!({ "a": 1 })));
+            let Some(Said::Envelope { id, kind, is_again, payload }) = read(&said) else { panic!("{name}") };
+            assert_eq!((id.as_str(), kind, is_again, payload), ("e1", expected, false, json!({ "a": 1 })));
+        }
+        for (attempt, expected) in
+            [(json!(0), false), (json!(null), false), (json!(1), true), (json!(7), true), (json!("1"), true)]
+        {
+            let said = json!({ "type": "slash_commands", "envelope_id": "e1", "retry_attempt": attempt, "retry_reason": "timeout" });
+            let Some(Said::Envelope { is_again, .. }) = read(&said) else { panic!("{attempt}") };
+            assert_eq!(is_again, expected, "{attempt}");
         }
         assert!(matches!(read(&json!({ "type": "news" })), Some(Said::Other)));
     }

@@ -381,8 +381,8 @@ impl Connection {
             Said::Hello(_) if self.stands.is_none() => self.stands = Some(self.ear.stands()),
             Said::Hello(_) => {}
             Said::Disconnect(why) => self.hand_over(why),
-            Said::Envelope { id, kind, payload } => {
-                let came = self.take(kind, &payload);
+            Said::Envelope { id, kind, is_again, payload } => {
+                let came = self.take(kind, is_again, &payload);
                 self.ear.came(came);
                 // What is not acknowledged is delivered again.
                 if came != Came::Busy {
@@ -407,14 +407,11 @@ impl Connection {
     }
 
     /// Has something decided, if it is for us.
-    fn take(&self, kind: Kind, payload: &Value) -> Came {
+    fn take(&self, kind: Kind, is_again: bool, payload: &Value) -> Came {
         let until = Timestamp::now().after(REMEMBERED);
         let heard = match kind {
             Kind::Interactive => pressed(&self.app, payload, until),
-            Kind::Command => {
-                let field = |name: &str| payload.get(name).and_then(Value::as_str);
-                reading::typed(&self.app, field, until)
-            }
+            Kind::Command => typed(&self.app, payload, is_again, until),
             Kind::Other => return Came::Other,
         };
         match heard {
@@ -452,6 +449,17 @@ fn pressed(app: &str, payload: &Value, until: Timestamp) -> Result<Option<Heard>
         return Ok(Some(heard));
     }
     let why = "This was pressed more than five minutes ago, or a clock is wrong. It counts for nothing.";
+    Ok(Some(Heard { asks: Asks::Unclear(why), ..heard }))
+}
+
+/// Reads a command. Nothing says when it was typed, so that one may be old that was delivered before.
+fn typed(app: &str, payload: &Value, is_again: bool, until: Timestamp) -> Result<Option<Heard>, Refused> {
+    let field = |name: &str| payload.get(name).and_then(Value::as_str);
+    let Some(heard) = reading::typed(app, field, until)? else { return Ok(None) };
+    if !is_again {
+        return Ok(Some(heard));
+    }
+    let why = "Slack delivered this again, and does not say when it was typed. It counts for nothing: type it once more.";
     Ok(Some(Heard { asks: Asks::Unclear(why), ..heard }))
 }
 

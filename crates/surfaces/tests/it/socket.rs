@@ -370,7 +370,14 @@ async fn a_command_that_comes_over_a_connection_is_of_who_slack_says_wrote_it() 
     peer.delivered("e1", "slash_commands", &typed("allow", "A1", "U2", "c1")).await;
     peer.delivered("e2", "slash_commands", &typed("allow", "A2", "U1", "c2")).await;
     service.until("chat.postEphemeral", 1).await;
-    peer.delivered("e3", "slash_commands", &typed("deny", "A1", "U1", "c3")).await;
+    // Nothing says how old it is that Slack delivers again.
+    let again = typed("allow", "A1", "U1", "c3");
+    peer.say(&json!({ "type": "slash_commands", "envelope_id": "e3", "payload": again, "retry_attempt": 1, "retry_reason": "timeout" })).await;
+    assert_eq!(peer.heard().await, Some(json!({ "envelope_id": "e3" })));
+    service.until("chat.postEphemeral", 2).await;
+    assert_eq!(service.told("delivered this again"), 1);
+    assert_eq!(stage.state(&id).await, ApprovalState::Pending);
+    peer.delivered("e4", "slash_commands", &typed("deny", "A1", "U1", "c4")).await;
     assert_eq!(stage.answered(&id).await, (Decision::Deny, ANN.to_owned()));
 }
 

@@ -46,7 +46,7 @@ const MOST_AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long whoever brings a code that leads to nobody waits for the answer.
 const WAIT: Duration = Duration::from_secs(1);
-/// Of how many that lead to nobody the log has a line.
+/// Of how many that lead to nobody, or come back in another browser, the log has a line.
 const LOGGED: u64 = 20;
 /// The role of a person in a digest.
 const ROLE: &str = "console_person";
@@ -57,6 +57,7 @@ pub(super) struct Logins {
     flows: Flows,
     places: Arc<Semaphore>,
     failed: AtomicU64,
+    strayed: AtomicU64,
 }
 
 impl Default for Logins {
@@ -65,6 +66,7 @@ impl Default for Logins {
             flows: Flows::default(),
             places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
             failed: AtomicU64::new(0),
+            strayed: AtomicU64::new(0),
         }
     }
 }
@@ -155,9 +157,7 @@ async fn done(
         // What this browser began is not over by that.
         Ok(Err(Refusal::Lost(lost))) => {
             if lost == Lost::Elsewhere {
-                tracing::warn!(
-                    "a sign-in at the console came back in another browser than the one that began it, and was refused"
-                );
+                logins.strayed();
             }
             return lost_way(lost);
         }
@@ -298,10 +298,19 @@ impl Logins {
         }
     }
 
+    /// Says now and then what anybody can bring about, with one browser and no code.
+    fn strayed(&self) {
+        if let Some(count) = logged(&self.strayed) {
+            tracing::warn!(
+                count,
+                "a sign-in at the console came back in another browser than the one that began it, and was refused"
+            );
+        }
+    }
+
     fn unknown(&self, login: &Login, unknown: &Unknown) -> Response<AnswerBody> {
-        let count = self.failed.fetch_add(1, Ordering::Relaxed);
-        if count.is_multiple_of(LOGGED) {
-            let (issuer, count) = (login.issuer(), count.saturating_add(1));
+        if let Some(count) = logged(&self.failed) {
+            let issuer = login.issuer();
             tracing::warn!(count, issuer, problem = %unknown, "somebody was not signed in at the console");
         }
         let said = match unknown {
@@ -311,6 +320,12 @@ impl Logins {
         let (status, text) = in_words(unknown);
         html(status, not_signed_in(&text, said))
     }
+}
+
+/// Counts one more. Returns how many there were, if the log has a line of this one.
+fn logged(counter: &AtomicU64) -> Option<u64> {
+    let before = counter.fetch_add(1, Ordering::Relaxed);
+    before.is_multiple_of(LOGGED).then(|| before.saturating_add(1))
 }
 
 /// What is told to whoever is not known.
@@ -333,6 +348,10 @@ fn in_words(unknown: &Unknown) -> (StatusCode, Cow<'static, str>) {
         }
         Unknown::Unverified => {
             "The identity provider does not say that your address is verified, so it does not count who you are."
+                .into()
+        }
+        Unknown::Stale => {
+            "The identity provider does not say that you signed in there just now, which this console asks for. Begin again."
                 .into()
         }
         Unknown::NoRole { user } => format!(
@@ -371,5 +390,17 @@ fn set_cookie(response: &mut Response<AnswerBody>, value: &str, span: &str) {
     if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
         cookie.set_sensitive(true);
         response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_a_line_of_one_in_many_with_their_number() {
+        let counter = AtomicU64::new(0);
+        let lines: Vec<u64> = (0..=2 * LOGGED).filter_map(|_| logged(&counter)).collect();
+        assert_eq!(lines, [1, LOGGED + 1, 2 * LOGGED + 1]);
     }
 }

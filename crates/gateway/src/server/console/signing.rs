@@ -15,7 +15,7 @@ use backstop_store::{AuditBody, Durability, NewAuditEntry, Scope, Timestamp};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::json;
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
@@ -166,19 +166,26 @@ fn is_person(holder: &Holder) -> bool {
     holder.agent.is_none() && holder.user.is_some() && !holder.scopes.contains(&Scope::Judge)
 }
 
-/// Writes into the trail what somebody did who is signed in. Returns whether that was possible.
-pub(super) async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
-    let mut body = json!({ "user": holder.user.as_deref(), "token": holder.id });
-    if let (Some(vouched), Some(body)) = (&holder.vouched, body.as_object_mut()) {
+/// What an entry of the trail says of who did something: the name, the token, and who vouches for whom where there is none.
+pub(super) fn who(holder: &Holder) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("user".to_owned(), holder.user.as_deref().into());
+    body.insert("token".to_owned(), holder.id.as_str().into());
+    if let Some(vouched) = &holder.vouched {
         body.insert("issuer".to_owned(), vouched.issuer.as_str().into());
         body.insert("subject".to_owned(), vouched.subject.as_str().into());
     }
+    body
+}
+
+/// Writes into the trail what somebody did who is signed in. Returns whether that was possible.
+pub(super) async fn tell(engine: &Engine, kind: &str, holder: &Holder) -> bool {
     let entry = NewAuditEntry {
         at: Timestamp::now(),
         kind: kind.to_owned(),
         session: None,
         run: None,
-        body: AuditBody::from(body),
+        body: AuditBody::from(Value::Object(who(holder))),
     };
     engine.store().append_audit_all(vec![entry], Durability::Soon).await.is_ok()
 }

@@ -23,13 +23,14 @@ use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{AgentId, CallContext, Digest, Eyes, Params, Seen, Sight, ToolName};
 use backstop_store::{AccessTokenId, AuditBody, Durability, NewAuditEntry, Timestamp};
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::form::Form;
 use super::guard::random;
 use super::sessions::Seat;
+use super::signing::who;
 use super::{Answer, PageError, PageRequest, html};
 use crate::configuration::{Configuration, ConfigurationProblem, TriedCall};
 
@@ -206,22 +207,18 @@ fn told(problems: Vec<ConfigurationProblem>) -> Vec<TextProblem> {
 
 /// Writes down who tries what. A task of its own does that, because the future of a request whose connection closes is dropped.
 async fn tell(engine: &Engine, seat: &Seat, event: &ToolCallEvent, other: &str) -> Result<(), PageError> {
-    let holder = seat.holder();
-    let mut body = json!({
-        "user": holder.user.as_deref(),
-        "token": holder.id,
-        "tool": event.tool_name.canonical(),
-        "digest": tool_call_digest(event),
-    });
-    if let (Some(fields), false) = (body.as_object_mut(), other.trim().is_empty()) {
-        fields.insert("configuration".to_owned(), json!(Digest::of_text(TEXT_ROLE, other)));
+    let mut body = who(seat.holder());
+    body.insert("tool".to_owned(), json!(event.tool_name.canonical()));
+    body.insert("digest".to_owned(), json!(tool_call_digest(event)));
+    if !other.trim().is_empty() {
+        body.insert("configuration".to_owned(), json!(Digest::of_text(TEXT_ROLE, other)));
     }
     let entry = NewAuditEntry {
         at: Timestamp::now(),
         kind: TRIED.to_owned(),
         session: None,
         run: None,
-        body: AuditBody::from(body),
+        body: AuditBody::from(Value::Object(body)),
     };
     let store = Arc::clone(engine.store());
     let telling = tokio::spawn(async move { store.append_audit_all(vec![entry], Durability::Soon).await });

@@ -91,6 +91,7 @@ impl Idp {
             ]
             .into(),
             longest: Duration::from_secs(3_600),
+            sign_in_anew: false,
         }
     }
 
@@ -343,10 +344,11 @@ async fn a_person_signs_in_at_the_provider_and_may_do_what_the_role_says() {
     assert_eq!(place.looks(&cookie, "/audit").await.status(), 200);
     let form: String = page.split_once("name=\"form\" value=\"").unwrap().1.chars().take(64).collect();
     let headers = format!("{SAME}cookie: {cookie}\r\n");
+    assert_eq!(place.post("/try", &headers, &[("form", &form), ("command", "x")]).await.status(), 200);
     assert_eq!(place.post("/sign-out", &headers, &[("form", &form)]).await.status(), 303);
     assert_eq!(place.looks(&cookie, "/approvals").await.status(), 401);
     // The trail says who it was, for whom the provider vouches, and holds nothing of it.
-    for kind in ["console.signed_in", "console.signed_out"] {
+    for kind in ["console.signed_in", "console.tried", "console.signed_out"] {
         let [entry] = place.entries(kind).await.try_into().unwrap();
         assert_eq!(
             (&entry["user"], &entry["issuer"], &entry["subject"]),
@@ -685,6 +687,18 @@ fn not_oneself(issuer: &str) -> ApprovalSettings {
         routes: Routes::from_iter([route]),
         ..ApprovalSettings::default()
     }
+}
+
+#[tokio::test]
+async fn where_it_is_demanded_a_person_signs_in_at_the_provider_anew() {
+    let place = Place::over(House::new(), |sign_in| sign_in.sign_in_anew = true).await;
+    let asked = said(&place.begin().await.address);
+    assert_eq!((asked["prompt"].as_str(), asked["max_age"].as_str()), ("login", "0"));
+    let now = jiff::Timestamp::now().as_second();
+    for at in [json!(null), json!(now - 600), json!(now + 600), json!("now")] {
+        assert!(is_shut(&place.tries(json!({"auth_time": at}), How::Signed).await), "{at}");
+    }
+    place.enters(json!({"auth_time": now - 30})).await;
 }
 
 #[tokio::test]

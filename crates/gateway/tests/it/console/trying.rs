@@ -141,7 +141,23 @@ async fn a_call_has_what_two_configurations_make_of_it_side_by_side() {
     // What waits behind what was stopped was not reached, and that is not the same.
     let stopped = trying.tries(&person, "alpha", "text").await.text();
     assert!(!row(&stopped, "words").contains("the same"), "{}", row(&stopped, "words"));
+    // A block is a block, so that nothing behind it keeps the whole from being the same.
+    let stopped = trying.tries(&person, "alpha beta", "text").await.text();
+    let said = row(&stopped, "gate");
+    assert!(said.contains("not there not reached not reached because the call was stopped"), "{said}");
+    assert!(!stopped.split_once("<table").unwrap().1.contains("can't be compared"), "{stopped}");
     assert!(page.contains("&lt;b&gt;KEY") && !page.contains("<b>KEY"), "{page}");
+}
+
+#[tokio::test]
+async fn what_is_stopped_in_other_words_is_not_the_same() {
+    let other = House::new();
+    other.judge::<BeforeToolCall>("words", |_| Some(ToolCallOutcome::block("not this")));
+    let trying = Trying::start(other, Vec::new()).await;
+    let person = trying.server.person(&[Scope::Admin]).await;
+    let compared = trying.compared(&person, "alpha").await;
+    assert!(compared.starts_with("otherwise In force: block. The other configuration: block."), "{compared}");
+    assert!(compared.contains("By another answer."), "{compared}");
 }
 
 #[tokio::test]
