@@ -144,8 +144,7 @@ pub fn check_store_authorities(loaded: &Loaded) -> Result<(), ConfigError> {
     match &named.url {
         Some(url) if named.ca_file.is_none() && proves_its_name(url.value.expose()) => {
             let message = "a hook that judges alone needs `store.postgres.ca_file`: the system's authorities are chosen by variables that an agent can set";
-            let hint =
-                "name a file with the server's authorities, or have hooks answered by a daemon (`daemon.enabled`)";
+            let hint = "name a file with the server's authorities, or have hooks answered by a daemon (`daemon.enabled`)";
             Err(Problem::new(ProblemKind::BadValue, url.at.clone(), message).with_hint(hint).into())
         }
         _ => Ok(()),

@@ -49,8 +49,7 @@ fn span(trace: Trace, stage: &Stage<'_>, key: Option<&DigestKey>) -> Span {
             if let Some(answer) = answer {
                 // A provider names the version of what was asked; anything else could be anything.
                 let version = answer.model.strip_prefix(model);
-                if version
-                    .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+                if version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
                 {
                     span.set(keys::RESPONSE_MODEL, told(&answer.model));
                 }
@@ -90,8 +89,8 @@ const fn maker(api: Api) -> &'static str {
 mod tests {
     use std::time::Duration;
 
-    use backstop_hooks::{ToolCallId, ToolName};
     use super::*;
+    use backstop_hooks::{ToolCallId, ToolName};
 
     #[test]
     fn an_id_that_was_made_of_a_call_is_keyed_as_in_the_span_of_its_dispatch() {

@@ -212,7 +212,9 @@ fn a_hook_that_judges_alone_believes_no_authorities_that_its_environment_names()
         done.whole()
     };
     let needs_them = |said: &str| said.contains("store.postgres.ca_file");
-    for address in ["postgres://ann@127.0.0.1:1/state", "postgres://ann@127.0.0.1:1/state?sslmode=verify-full"] {
+    for address in
+        ["postgres://ann@127.0.0.1:1/state", "postgres://ann@127.0.0.1:1/state?sslmode=verify-full"]
+    {
         let said = told(&format!("{{ url: '{address}' }}"));
         assert!(needs_them(&said), "{said}");
     }

@@ -259,8 +259,7 @@ async fn what_silence_denies_ends_when_nobody_waits_any_more(store: Arc<dyn Stor
     assert_eq!(asked(Vec::new(), "ls".to_owned()).await, keeps);
     // Somebody in particular has to allow these, or they were seen in part.
     let soon = Duration::from_secs(120);
-    for (routes, command) in
-        [(vec![route(&["ann"], 1)], "ls".to_owned()), (Vec::new(), "x".repeat(300_000))]
+    for (routes, command) in [(vec![route(&["ann"], 1)], "ls".to_owned()), (Vec::new(), "x".repeat(300_000))]
     {
         let (time, behavior) = asked(routes, command).await;
         assert!(time < soon && behavior == TimeoutBehavior::Deny, "{time:?}, {behavior:?}");

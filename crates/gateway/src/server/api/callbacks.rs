@@ -119,13 +119,7 @@ impl Place {
         });
     }
 
-    async fn call(
-        &self,
-        agent: Option<&AgentId>,
-        id: &str,
-        mut stage: watch::Receiver<Stage>,
-        kept: &Kept,
-    ) {
+    async fn call(&self, agent: Option<&AgentId>, id: &str, mut stage: watch::Receiver<Stage>, kept: &Kept) {
         let made = match stage.wait_for(|stage| matches!(stage, Stage::Made(..))).await.as_deref() {
             Ok(Stage::Made(made, _)) => Arc::clone(made),
             // It was given up.
