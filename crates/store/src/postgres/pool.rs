@@ -397,3 +397,16 @@ impl Lost {
 fn is_lost<E>(fault: &Fault<E>) -> bool {
     matches!(fault, Fault::Sql(SqlError::Postgres(failure)) if failure.is_lost)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_in_each_area_is_counted() {
+        let made = include_str!("migrations/0002_histories.sql");
+        for area in Area::Everything.locks() {
+            assert!(made.contains(&format!("('{area}', 0)")), "{area}");
+        }
+    }
+}
