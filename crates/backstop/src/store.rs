@@ -62,7 +62,10 @@ pub use backstop_store::{
 };
 
 // Checkpoints of audit trails that gateways leave for each other.
-pub use backstop_store::{CheckpointStore, LeftCheckpoint, MOST_LEFT_CHECKPOINTS, PEER_CHECKPOINT};
+pub use backstop_store::{
+    CheckpointStore, LeftCheckpoint, LeftCheckpoints, MOST_LEFT_CHECKPOINT_BYTES, MOST_LEFT_CHECKPOINTS,
+    MOST_SHOWN_CHECKPOINTS, PEER_CHECKPOINT,
+};
 
 // What was decided about tool calls, and what was spent.
 pub use backstop_store::{

@@ -139,6 +139,29 @@ pub enum WitnessError {
     /// The database, where gateways leave checkpoints for each other, can't be used.
     #[error(transparent)]
     Store(backstop_store::StoreError),
+    /// What is in the database as checkpoints of this trail is not all signed by one of its keys.
+    #[error(
+        "{0} of what is there as checkpoints of this trail can't be read, or are signed by none of its keys\nhint: somebody who writes the database put them there, unless the key was rotated twice a short time ago"
+    )]
+    Planted(u64),
+    /// The database has not kept the checkpoint that was left there.
+    #[error("the checkpoint that was left there is gone again\nhint: who else writes the database?")]
+    NotKept,
+    /// Checkpoints of other gateways' trails say that they are signed by different keys.
+    #[error(
+        "{0} of the trails of other gateways have checkpoints by different keys, and all were taken in\nhint: was a key rotated a short time ago? If not, somebody put them there; `backstop audit witness` at that gateway knows its own"
+    )]
+    Foreign(usize),
+    /// There are more trails of other gateways than are taken in.
+    #[error(
+        "{0} of the trails of other gateways were not taken in: at most 1,000 are, and 100 new ones at once\nhint: if there are not so many gateways, somebody put them there"
+    )]
+    TooManyPeers(usize),
+    /// What is in the database as checkpoints of other gateways are none.
+    #[error(
+        "{0} of what is there as checkpoints of other gateways are none\nhint: somebody who writes the database put them there"
+    )]
+    UnreadablePeers(u64),
     /// What other gateways left can't be written into the trail.
     #[error("the checkpoints of other gateways can't be written into the trail: {0}")]
     Written(backstop_store::AppendAuditError),
@@ -161,6 +184,11 @@ impl WitnessError {
     /// Returns whether the trail is not what it was, as the witness says.
     pub fn is_tampering(&self) -> bool {
         matches!(self, Self::CutOff { .. } | Self::Rewritten { .. } | Self::Git(GitError::Rewound(_)))
+    }
+
+    /// Returns whether a witness that was told has the checkpoint all the same, and something else there is wrong.
+    pub fn is_beside(&self) -> bool {
+        matches!(self, Self::Planted(_) | Self::Foreign(_) | Self::TooManyPeers(_) | Self::UnreadablePeers(_))
     }
 }
 
@@ -287,7 +315,13 @@ impl Witnesses {
                     }
                     Err(why) => Err(why),
                 },
-                Witness::Gateways(gateways) => gateways.kept(store).await,
+                Witness::Gateways(gateways) => match gateways.kept(store).await {
+                    Ok((notes, untold)) => {
+                        kept.extend(untold.map(|why| (witness.name(), Err(why))));
+                        Ok(notes)
+                    }
+                    Err(why) => Err(why),
+                },
                 Witness::Peer(folder) => gateways::read(store, folder).await,
                 Witness::Stamps(_) => continue,
             };

@@ -1,8 +1,9 @@
 //! What the audit trail records about questions: that they were filed, and that they ended without an answer.
 //!
 //! The laws: *a question is recorded in the transaction that files it*, so that nobody is asked one that can't be recorded; *a question that
-//! waited has one end on record*: the answer, or the entry that says why there was none. Both contain ids, digests, hooks and rules, and neither
-//! the words of the question nor anything of the arguments. What makes an entry too large is left out, and named as left out.
+//! waited has an end on record*: the answer, or the entry that says why there was none. It is there at least once, and the last one counts: what a
+//! transaction says is in the trail before the transaction counts, so where that fails the question still waits, and ends again.
+//! Both contain ids, digests, hooks and rules, and neither the words of the question nor anything of the arguments. What makes an entry too large is left out, and named as left out.
 //!
 //! Limits: what ended because its time had passed is recorded once somebody looks, with the time of that look. A question that a process
 //! keeps in its memory ends with the process, and has no end on record if that is killed.
@@ -14,6 +15,7 @@ use std::num::NonZeroU32;
 use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, Severity};
 use serde::Serialize;
 
+use crate::keyed::Keying;
 use crate::{
     ApprovalRecord, ApprovalState, AuditBody, NewApproval, NewAuditEntry, PersonName, Route, Timestamp,
     audit_id,
@@ -118,8 +120,8 @@ struct EndedBody<'a> {
     why: Unanswered,
 }
 
-/// Returns the entry about a question that is being filed.
-pub(crate) fn asked(record: &ApprovalRecord) -> NewAuditEntry {
+/// Returns the entry about a question that is being filed, as it will be in a trail whose digests are keyed so.
+pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying) -> NewAuditEntry {
     let request = &record.request;
     let folder = request.workspace.as_ref().or(request.place.workspace.as_ref()).map(String::as_str);
     let workspace = folder.filter(|folder| folder.len() <= MOST_FOLDER_BYTES);
@@ -139,7 +141,7 @@ pub(crate) fn asked(record: &ApprovalRecord) -> NewAuditEntry {
         edited_from: request.edited_from.as_ref().map(|from| &from.approval),
         omitted: if folder == workspace { Vec::new() } else { vec!["workspace"] },
     };
-    entry(request, APPROVAL_ASKED, request.created_at, body.fitting())
+    entry(request, APPROVAL_ASKED, request.created_at, body.fitting(keying))
 }
 
 /// Returns the entry about a question that waited, and ended without an answer.
@@ -187,10 +189,10 @@ impl<'a> Routed<'a> {
 
 impl AskedBody<'_> {
     /// Leaves out what has no bound of its own until the trail takes the rest, which is bounded.
-    fn fitting(mut self) -> AuditBody {
+    fn fitting(mut self, keying: &Keying) -> AuditBody {
         let mut body = AuditBody::of(&self);
         for part in ["route", "workspace", "rules", "hooks"] {
-            if !body.is_too_large() {
+            if keying.fits(&body) {
                 break;
             }
             if self.leave_out(part) {

@@ -29,8 +29,8 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::{RUN, SESSION};
 use crate::{
-    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, MAX_AUDIT_BYTES, NewAuditEntry, StoreError,
-    StoreErrorKind, audit_id,
+    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, MAX_AUDIT_BYTES, NewAuditEntry, PEER_CHECKPOINT,
+    StoreError, StoreErrorKind, audit_id,
 };
 
 /// The bytes of a key.
@@ -67,7 +67,7 @@ const DIGEST_KEY: &str = "digestKey";
 /// The fields of an entry, by its kind, that hold no digest of anything that was judged: the set of hooks that there were, and its list; a
 /// configuration and the files that it names; the content of a plugin; the end of the chain of an earlier version. Those are compared by readers
 /// who have no key, or computed anew from what stands beside them. A folder is a name, and entries are found by it.
-const HARMLESS: [(&str, &[&str]); 10] = [
+const HARMLESS: [(&str, &[&str]); 11] = [
     ("receipt", &["hookSet", "workspace"]),
     (APPROVAL_ASKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
@@ -78,6 +78,7 @@ const HARMLESS: [(&str, &[&str]); 10] = [
     ("plugin.disabled", &["hash"]),
     ("plugin.removed", &["hash"]),
     (AUDIT_CHAIN, &["digest"]),
+    (PEER_CHECKPOINT, &["origin", "checkpoint"]),
 ];
 
 /// The key of the digests in an audit trail: 32 random bytes in a file that is its owner's alone.

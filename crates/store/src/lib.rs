@@ -73,7 +73,10 @@ pub use audit::{
 };
 pub use audit_filter::{AuditFilter, AuditPage, AuditPlace, MOST_PAGE_READ};
 pub use budgets::{BudgetStore, BudgetUse, Charge, Exceeded, MAX_CHARGES, ReservationId, ReserveError};
-pub use checkpoints::{CheckpointStore, LeftCheckpoint, MOST_LEFT_CHECKPOINTS, PEER_CHECKPOINT};
+pub use checkpoints::{
+    CheckpointStore, LeftCheckpoint, LeftCheckpoints, MOST_LEFT_CHECKPOINT_BYTES, MOST_LEFT_CHECKPOINTS,
+    MOST_SHOWN_CHECKPOINTS, PEER_CHECKPOINT,
+};
 pub use decisions::{DecisionStore, ToolDecision};
 pub use error::{StoreError, StoreErrorKind};
 pub use extensions::{

@@ -8,6 +8,7 @@
 //! Who can read the key can sign anything. It proves to others where a checkpoint comes from; against the user who owns the key, what
 //! counts is that somebody else has kept an earlier checkpoint.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -314,6 +315,13 @@ impl SignedCheckpoint {
         named.any(|found| key.has_signed(&self.text, &found.bytes))
     }
 
+    /// Returns what names the keys by which the log says that it signed: the same key has the same one. Anybody can write them; what the signatures
+    /// are worth is for [`is_signed_by`](Self::is_signed_by) to say.
+    pub fn own_key_ids(&self) -> BTreeSet<[u8; 4]> {
+        let own = self.signatures.iter().filter(|found| found.name == self.checkpoint.origin);
+        own.map(|found| found.id).collect()
+    }
+
     /// Returns what is signed.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -458,6 +466,8 @@ mod tests {
         assert!(!read.is_signed_by(&ours.verifier("backstop/b").unwrap()));
         let both = checkpoint(7).signed(&[&ours, &other]);
         assert!([&ours, &other].iter().all(|key| both.is_signed_by(&key.verifier("backstop/a").unwrap())));
+        assert_eq!((read.own_key_ids().len(), both.own_key_ids().len()), (1, 2));
+        assert!(both.own_key_ids().is_superset(&read.own_key_ids()));
     }
 
     #[test]

@@ -131,6 +131,28 @@ fn a_checkpoint_that_somebody_planted_in_the_database_proves_nothing_and_is_told
 }
 
 #[test]
+fn what_no_gateway_leaves_is_not_read_and_is_told_by_all() {
+    let server = Server::start();
+    let (berlin, oslo) = (machine(&server), machine(&server));
+    for user in [&berlin, &oslo] {
+        user.run(&["token", "create", "--agent", "bot", "--scope", "judge"]).succeeded();
+    }
+    berlin.run(&["audit", "witness"]).succeeded();
+    let plant = "INSERT INTO checkpoints (origin, entries, checkpoint, left_at) \
+                 SELECT origin, entries, repeat('x', 100000), 9223372036854775807 FROM checkpoints \
+                 UNION ALL SELECT origin, -1, checkpoint, 0 FROM checkpoints";
+    super::support::block_on(server.run(plant));
+    for (user, whose) in [(&oslo, "other gateways"), (&berlin, "this trail")] {
+        let told = user.run(&["audit", "witness"]);
+        let said = format!("2 of what is there as checkpoints of {whose}");
+        assert!(told.code == Some(3) && told.err.contains(&said), "{}", told.whole());
+    }
+    // What is genuine is taken in all the same.
+    let taken = oslo.trail().iter().filter(|entry| entry["kind"] == "peer.checkpoint").count();
+    assert_eq!(taken, 1);
+}
+
+#[test]
 fn without_its_server_what_needs_it_is_refused_and_nothing_has_to_be_started_again() {
     let mut server = Server::own(&[]);
     let user = machine(&server);

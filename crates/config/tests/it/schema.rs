@@ -48,6 +48,9 @@ fn every_key_of_the_schema_is_accepted_and_shown() {
     schema_keys("", &schema, &mut in_schema);
     let mut in_full = BTreeSet::new();
     shown_keys("", &schema, &load(&[operator(FULL)]).unwrap().show()["config"], &mut in_full);
+    // The other place for the one password that there is.
+    let other = "store: {postgres: {url: 'postgres://backstop@db.example/backstop', password_file: keys/db}}";
+    shown_keys("", &schema, &load(&[operator(other)]).unwrap().show()["config"], &mut in_full);
     // No hook type exists for model calls yet, so no file can use these.
     let unusable = |key: &String| !key.starts_with(".hooks.llm_call");
     let in_schema: BTreeSet<String> = in_schema.into_iter().filter(unusable).collect();

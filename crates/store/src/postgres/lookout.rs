@@ -6,7 +6,8 @@
 //!
 //! The law: *nothing is missed*. It listens, and only then reads what the last change was, and has everybody who waits read their row. So it is again after
 //! each connection that was lost. Since a message may get lost with its network, it also
-//! looks from time to time ([`PostgresOptions::look_every`](super::PostgresOptions::look_every)).
+//! looks from time to time ([`PostgresOptions::look_every`](super::PostgresOptions::look_every)). Since others who write the database may put a change there whose number
+//! hides what comes, it begins anew where the last change is gone, and has everybody who waits read their row once a minute in any case.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,6 +22,8 @@ use crate::approvals::wait::Seats;
 
 /// How long a server that can't be reached is left alone. Those who wait read their rows then, and fail.
 const BROKEN: Duration = Duration::from_secs(1);
+/// After how long those who wait read their rows, whatever was heard.
+const AT_LATEST: Duration = Duration::from_mins(1);
 /// How long the connection is kept when nobody waits any more.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -43,8 +46,12 @@ impl Drop for Post {
 }
 
 fn look(shared: &Shared, seats: &Seats) {
-    let (mut view, mut waited): (Option<View>, Instant) = (None, Instant::now());
+    let (mut view, mut waited, mut woken): (Option<View>, _, _) = (None, Instant::now(), Instant::now());
     loop {
+        if woken.elapsed() >= AT_LATEST {
+            seats.wake_all();
+            woken = Instant::now();
+        }
         if !seats.are_free() {
             waited = Instant::now();
         } else if waited.elapsed() > LINGER && seats.is_over() {
@@ -78,8 +85,7 @@ impl View {
     fn open(shared: &Shared) -> Result<Self, Failure> {
         let connection = shared.open()?;
         connection.batch(&format!("LISTEN \"backstop_{}\"", shared.options.schema))?;
-        let sql = "SELECT coalesce(max(change), 0) FROM approval_changes";
-        let last = connection.wait_for(connection.client.query_one(sql, &[]))?.try_get(0)?;
+        let last = newest(&connection)?;
         Ok(Self { connection, last, looked: Instant::now() })
     }
 
@@ -92,6 +98,12 @@ impl View {
     /// Wakes those who wait for what has changed.
     fn look(mut self, seats: &Seats) -> Result<Self, Failure> {
         self.looked = Instant::now();
+        let newest = newest(&self.connection)?;
+        // Numbers only grow, so the last one was none of ours, and hid those that came since.
+        if newest < self.last {
+            self.last = newest;
+            seats.wake_all();
+        }
         let sql = "SELECT change, approval FROM approval_changes WHERE change > $1 ORDER BY change";
         let changes = self.connection.wait_for(self.connection.client.query(sql, &[&self.last]))?;
         for row in changes {
@@ -105,4 +117,10 @@ impl View {
         }
         Ok(self)
     }
+}
+
+/// Returns the number of the last change.
+fn newest(connection: &Connection) -> Result<i64, Failure> {
+    let sql = "SELECT coalesce(max(change), 0) FROM approval_changes";
+    Ok(connection.wait_for(connection.client.query_one(sql, &[]))?.try_get(0)?)
 }

@@ -442,4 +442,12 @@ mod tests {
         assert!(Arc::ptr_eq(&in_use, &seen_at(&place(0))), "one that is open is not forgotten");
         assert!(closed.upgrade().is_none(), "no more than so many others are remembered");
     }
+
+    #[test]
+    fn what_is_written_in_each_area_is_counted() {
+        let made = include_str!("migrations/0002_histories.sql");
+        for area in Area::Everything.locks() {
+            assert!(made.contains(&format!("('{area}', 0)")), "{area}");
+        }
+    }
 }

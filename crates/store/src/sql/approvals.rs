@@ -11,6 +11,7 @@ use crate::answered;
 use crate::approvals::machine::{self, Step};
 use crate::approvals::{code, wait};
 use crate::asked::{self, Ended, Unanswered};
+use crate::keyed::Keying;
 use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
@@ -363,6 +364,7 @@ impl<D: Driver> SqlStore<D> {
     ) -> Result<ApprovalRecord, CreateApprovalError> {
         let json = machine::encoded(&request)?;
         let (agent, most) = (request.agent.clone(), self.most_questions);
+        let keying = Keying::from(self.answers_key.clone());
         let filed: Result<Result<_, TooMany>, CreateApprovalError> = self
             .database
             .write(Area::Questions, move |db| {
@@ -387,7 +389,7 @@ impl<D: Driver> SqlStore<D> {
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
                 // INVARIANT (said): a question that can't be recorded is none.
-                db.say(asked::asked(&record))?;
+                db.say(asked::asked(&record, &keying))?;
                 Ok(Ok(record))
             })
             .await;

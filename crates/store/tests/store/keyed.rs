@@ -5,11 +5,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backstop_hooks::{Decision, Digest, Params, Substitute};
+use backstop_hooks::{Decision, Digest, Params, Severity, Substitute};
 use backstop_store::{
-    APPROVAL_ANSWERED, APPROVAL_VOTED, AUDIT_HOOKS, ApprovalFilter, ApprovalState, ApprovalStore as _,
-    AuditBody, AuditEntry, AuditFilter, AuditStore as _, DigestKey, DigestKeyError, Durability, EditedFrom,
-    GRANT_GIVEN, MAX_AUDIT_BYTES, NewApproval, NewAuditEntry, PersonsAnswer, SqliteStore, Store,
+    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_VOTED, AUDIT_HOOKS, ApprovalFilter, ApprovalReason,
+    ApprovalState, ApprovalStore as _, AuditBody, AuditEntry, AuditFilter, AuditStore as _, DigestKey,
+    DigestKeyError, Durability, EditedFrom, GRANT_GIVEN, MAX_AUDIT_BYTES, NewApproval, NewAuditEntry,
+    PersonsAnswer, SqliteStore, Store,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -362,6 +363,40 @@ proptest! {
                 prop_assert_eq!(&AuditBody::from(entry.body.to_value()), &new.body);
             }
         }
+    }
+}
+
+/// Keyed digests are longer than plain ones.
+#[tokio::test]
+async fn a_question_whose_entry_is_too_large_by_its_keyed_digest_is_filed_without_its_rules() {
+    let keyed = Keyed::new();
+    for store in keyed.stores(true) {
+        let asked = |bytes: usize| {
+            let reason = ApprovalReason {
+                owner: "builtin".into(),
+                hook: "a".into(),
+                title: "a title".into(),
+                description: "a description".into(),
+                severity: Severity::Critical,
+                rules: ["r".repeat(bytes)].iter().map(|rule| rule.as_str().into()).collect(),
+                program: None,
+            };
+            NewApproval { reasons: vec![reason], ..question("ls") }
+        };
+        let bodies = async || -> Vec<Value> {
+            let all = entries(&*store).await;
+            all.iter()
+                .filter(|entry| entry.kind == APPROVAL_ASKED)
+                .map(|entry| entry.body.to_value())
+                .collect()
+        };
+        store.create_approval(asked(1_000)).await.unwrap();
+        let longest = 1_000 + MAX_AUDIT_BYTES - bodies().await[0].to_string().len();
+        for bytes in [longest, longest + 1] {
+            store.create_approval(asked(bytes)).await.unwrap();
+        }
+        let omitted: Vec<_> = bodies().await.iter().map(|body| body.get("omitted").cloned()).collect();
+        assert_eq!(omitted, [None, None, Some(json!(["rules"]))]);
     }
 }
 

@@ -203,6 +203,32 @@ async fn what_the_server_says_of_an_answer_is_enough() {
     never.abort();
 }
 
+/// It would look by itself only after an hour.
+#[tokio::test]
+async fn a_change_of_the_greatest_number_hides_no_answer() {
+    let (server, folders) = (Server::start(), [TempDir::new().unwrap(), TempDir::new().unwrap()]);
+    let [here, there] = folders.each_ref().map(|folder| {
+        let options = server.options().look_every(Duration::from_hours(1));
+        Arc::new(server.store_with(options, folder.path()))
+    });
+    let asked = here.create_approval(question("ls")).await.unwrap();
+    let (store, id) = (Arc::clone(&here), asked.id.clone());
+    let waiting =
+        tokio::spawn(async move { store.wait_approval(&id, Timestamp::now().after(LONG * 10)).await });
+    let listening =
+        "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'SELECT coalesce(max(change)%'";
+    until(async || server.run(listening).await).await;
+    let (greatest, all) = (
+        "INSERT INTO approval_changes (change, approval) VALUES (9223372036854775807, 'none')",
+        "SELECT max(change) FROM approval_changes WHERE change = 9223372036854775807 HAVING count(*) > 0",
+    );
+    server.run(greatest).await;
+    there.resolve_approval(&asked.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
+    let answered = tokio::time::timeout(LONG, waiting).await.unwrap().unwrap().unwrap().unwrap();
+    assert_eq!(answered.state.status(), ApprovalStatus::Allowed);
+    assert_eq!(server.run(all).await, None, "what comes is hidden by it no longer");
+}
+
 /// As when the server's machine, or this one, is set to another time.
 #[tokio::test]
 async fn nothing_is_done_while_the_clocks_disagree() {

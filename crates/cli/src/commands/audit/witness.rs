@@ -110,7 +110,11 @@ pub(super) async fn tell(witnesses: &Witnesses, store: &dyn Store, output: &Outp
             Ok(_) => {}
             Err(source) if source.is_tampering() => return Err(Error::Witness { name, source }),
             Err(why) => {
-                output.say(&format!("warning: the witness {name} has no checkpoint of this moment: {why}"));
+                let has = match why.is_beside() {
+                    true => "has a checkpoint of this moment, and not all is well there",
+                    false => "has no checkpoint of this moment",
+                };
+                output.say(&format!("warning: the witness {name} {has}: {why}"));
                 exit = Exit::Incomplete;
             }
         }

@@ -124,7 +124,8 @@ CREATE TRIGGER approval_voted AFTER INSERT OR UPDATE ON approval_votes
 
 CREATE FUNCTION approval_changes_are_bounded() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    DELETE FROM approval_changes WHERE change <= NEW.change - 1024;
+    -- Numbers only grow: a greater one is none of these triggers', and would hide what comes.
+    DELETE FROM approval_changes WHERE change <= NEW.change - 1024 OR change > NEW.change;
     -- It says nothing, so that several of one transaction are one.
     PERFORM pg_notify('backstop_' || TG_TABLE_SCHEMA, '');
     RETURN NULL;
@@ -282,4 +283,4 @@ CREATE TABLE checkpoints (
     left_at BIGINT NOT NULL,
     UNIQUE (origin, entries, checkpoint)
 );
-CREATE INDEX checkpoints_by_time ON checkpoints (origin, left_at);
+CREATE INDEX checkpoints_by_row ON checkpoints (origin, row);

@@ -3,7 +3,8 @@ CREATE TABLE areas (
     area TEXT COLLATE "C" PRIMARY KEY,
     written BIGINT NOT NULL
 ) WITH (fillfactor = 10);
-INSERT INTO areas VALUES ('questions', 0), ('conversations', 0), ('budgets', 0), ('decisions', 0), ('queues', 0), ('tokens', 0);
+INSERT INTO areas VALUES ('questions', 0), ('conversations', 0), ('budgets', 0), ('decisions', 0), ('queues', 0), ('tokens', 0),
+    ('checkpoints', 0);
 
 -- What the data went on from, one after the other: under a random name, and with what was written by then. They are numbered without gaps, which a sequence
 -- has after a crash.

@@ -7,4 +7,4 @@ CREATE TABLE checkpoints (
     left_at INTEGER NOT NULL,
     UNIQUE (origin, entries, checkpoint)
 ) STRICT;
-CREATE INDEX checkpoints_by_time ON checkpoints (origin, left_at);
+CREATE INDEX checkpoints_by_row ON checkpoints (origin, row);
