@@ -308,7 +308,8 @@ fn socket_folder(_address: &str) -> Option<PathBuf> {
     None
 }
 
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(feature = "postgres")]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
