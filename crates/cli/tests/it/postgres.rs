@@ -46,7 +46,7 @@ fn a_question_of_one_gateway_is_answered_at_another() {
 
     // The other machine has neither the process that asks nor a file of it.
     let code = last_code(&oslo);
-    oslo.run(&["approvals", "allow", &code, "--once"]).succeeded();
+    oslo.run(&["approvals", "approve", &code]).succeeded();
     let decision = format!("decisions/{}?wait=30", text(&pending, "id"));
     let (status, decided) = ask(&serving, &judge, ("GET", &decision), &Value::Null);
     assert_eq!((status, &decided["verdict"]), (200, &json!("allow")), "{decided}");

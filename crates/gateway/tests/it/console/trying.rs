@@ -144,7 +144,7 @@ async fn a_call_has_what_two_configurations_make_of_it_side_by_side() {
     // A block is a block, so that nothing behind it keeps the whole from being the same.
     let stopped = trying.tries(&person, "alpha beta", "text").await.text();
     let said = row(&stopped, "gate");
-    assert!(said.contains("not there not reached not reached because the call was stopped"), "{said}");
+    assert!(said.contains("not reached not reached because the call was stopped"), "{said}");
     assert!(!stopped.split_once("<table").unwrap().1.contains("can't be compared"), "{stopped}");
     assert!(page.contains("&lt;b&gt;KEY") && !page.contains("<b>KEY"), "{page}");
 }
