@@ -1,8 +1,9 @@
 //! The desk of a process that asks.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop::config::Loaded;
@@ -47,12 +48,8 @@ impl Desk {
         let folder = folder(surroundings.data_folder()?);
         private_folder(&folder)?;
         let socket = folder.join(format!("{}.sock", std::process::id()));
-        // One that is there is that of a process that is gone, whose number this one has now.
-        let _ = fs::remove_file(&socket);
         let failed = |source| Error::File { path: socket.clone(), what: "listened at", source };
-        let listener = UnixListener::bind(&socket).map_err(failed)?;
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        let key = Key::create(&socket).map_err(failed)?;
+        let (listener, key) = listen(&socket).map_err(failed)?;
         let answers: Arc<dyn AnswerStore> = Arc::new(SqliteStore::for_answers(Arc::clone(store)));
         let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
         Ok(Some(Self { answers, socket, serving }))
@@ -71,6 +68,20 @@ impl Drop for Desk {
         let _ = fs::remove_file(&self.socket);
         Key::remove(&self.socket);
     }
+}
+
+/// Listens at a socket that appears once it is listened at and its key is there: whoever looks for desks takes one that answers nobody for one
+/// that is gone, and clears it away.
+fn listen(socket: &Path) -> io::Result<(UnixListener, Key)> {
+    let unready = socket.with_extension("new");
+    // One that is there is that of a process that is gone, whose number this one has now.
+    let _ = fs::remove_file(socket);
+    let _ = fs::remove_file(&unready);
+    let listener = UnixListener::bind(&unready)?;
+    fs::set_permissions(&unready, fs::Permissions::from_mode(0o600))?;
+    let key = Key::create(socket)?;
+    fs::rename(&unready, socket)?;
+    Ok((listener, key))
 }
 
 /// Keeps other processes of the user from reading and writing the memory of this one.
@@ -111,7 +122,7 @@ async fn attend(
     key: &Key,
     answers: &dyn AnswerStore,
     people: &Arc<People>,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     if peer.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
@@ -147,7 +158,36 @@ async fn attend(
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_desk_that_can_be_seen_can_be_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, over) = (folder.path().to_path_buf(), Arc::new(AtomicBool::new(false)));
+        let until = Arc::clone(&over);
+        let looking = std::thread::spawn(move || {
+            let mut seen = BTreeSet::new();
+            while !until.load(Ordering::Acquire) {
+                let found = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+                for socket in found.filter(|path| path.extension().is_some_and(|end| end == "sock")) {
+                    if seen.insert(socket.clone()) {
+                        std::os::unix::net::UnixStream::connect(&socket).unwrap();
+                        Key::read(&socket).unwrap();
+                    }
+                }
+            }
+            seen.len()
+        });
+        let mut listening = Vec::new();
+        for n in 0..500 {
+            listening.push(listen(&folder.path().join(format!("{n}.sock"))).unwrap());
+        }
+        over.store(true, Ordering::Release);
+        assert!(looking.join().unwrap() > 0);
+    }
 
     #[test]
     fn memory_with_answers_is_closed_to_others() {
