@@ -153,7 +153,7 @@ pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
 #[cfg(feature = "gateway")]
-pub use lower::secrets::secret_variables;
+pub use lower::secrets::{secret_files, secret_variables};
 #[cfg(feature = "config")]
 pub use not_asked::NotAsked;
 #[cfg(feature = "config")]

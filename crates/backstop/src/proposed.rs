@@ -98,8 +98,13 @@ impl Proposed {
         if texts_of(&config) > MOST_TEXTS {
             return Err(ProposedError::Large);
         }
-        let loaded =
-            Loaded { config, layers: one.layers.clone(), operator_folder: None, dropped: Vec::new() };
+        let loaded = Loaded {
+            config,
+            layers: one.layers.clone(),
+            operator_folder: None,
+            dropped: Vec::new(),
+            secrets: one.secrets.clone(),
+        };
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);
         let backstop = builder.hosts(crate::hosts::all_hosts()).without_audit().build().await?;
         let is_out = |meta: &HookMeta| {

@@ -6,6 +6,5 @@ pub use backstop_surfaces::{
 };
 
 pub use crate::lower::surfaces::{
-    MadeSurface, SurfaceConfigError, Surfaces, each_surface, surface_secrets, surface_variables, surfaces,
-    web_push_folder,
+    MadeSurface, SurfaceConfigError, Surfaces, each_surface, surfaces, web_push_folder,
 };

@@ -15,9 +15,10 @@ use backstop::config::{LayerKind, Loaded, SandboxMode, SandboxWrite, Spanned, Te
 use backstop::confine::{Confinement, Group, Outlet, Probe, Standing, Tier, Walls, others_sockets};
 use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
-use backstop::surfaces::{surface_secrets, web_push_folder};
+use backstop::surfaces::web_push_folder;
 use backstop::{
-    audit_key, credential_places, digest_key_file, hook_places, program_places, store_files, store_path,
+    audit_key, credential_places, digest_key_file, hook_places, program_places, secret_files, store_files,
+    store_path,
 };
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -356,7 +357,8 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(folders_of_places.filter(|folder| !around(folder)).map(made));
     // Hooks inside read there what was pinned.
     let data = made(surroundings.data_folder()?);
-    hidden.extend([audit_key(&variable)?, data.join("daemon")]);
+    hidden.extend(keys_of_trail(audit_key(&variable)?));
+    hidden.extend([data.join("daemon"), data.join("witness.key"), data.join("witness")]);
     read_only.insert(data);
     let database = store_path(loaded, &variable)?;
     hidden.extend(["", "-wal", "-shm"].map(|end| {
@@ -366,15 +368,16 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     }));
     // Whether or not there is anything yet: it may begin while the program runs.
     hidden.extend([made(surroundings.tape(loaded)?.folder().to_path_buf())]);
-    // Whoever read them would answer as people do, on surfaces.
-    hidden.extend(surface_secrets(loaded));
+    // Whoever read them would answer as people do, or be whom somebody else is known as.
+    hidden.extend(secret_files(loaded));
     hidden.insert(made(web_push_folder(loaded, &variable)?));
     // Whoever could log in to the server would answer there, and whoever is trusted to say which one it is would be it.
     let of_server = store_files(loaded);
     hidden.extend(of_server.password.into_iter().chain(of_server.socket));
     read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
-    hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
+    hidden.insert(made(SqliteStore::trail_of(&database)));
+    hidden.extend(keys_of_trail(database.with_file_name("audit.key")));
     // Whoever read it could guess what was judged elsewhere.
     hidden.extend(digest_key_file(loaded));
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
@@ -387,6 +390,15 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
         writable
     });
     Ok(Walls { read_only, hidden, sockets: BTreeSet::new(), writable })
+}
+
+/// The files beside a key of the trail that hold one: what a new one has replaced still counts, and the next one soon does.
+fn keys_of_trail(key: PathBuf) -> [PathBuf; 3] {
+    ["", ".old", ".next"].map(|end| {
+        let mut path = key.clone().into_os_string();
+        path.push(end);
+        PathBuf::from(path)
+    })
 }
 
 /// Where what decides whether an agent is guarded can stand.

@@ -52,6 +52,7 @@ mod problem;
 mod reader;
 mod rules;
 mod schema;
+mod secret_source;
 mod sections;
 mod text;
 mod trust;
@@ -68,6 +69,7 @@ pub use place::{Allowed, Place, Setting, Spanned};
 pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
 pub use schema::{reference, schema};
+pub use secret_source::{SecretOrigin, SecretSource};
 pub use sections::{
     Agent, AllowCommand, AllowPath, Answering, ApiCallback, ApprovalRoute, ApprovalWhen, Approvals, AskWhom,
     AskingLimits, Audit, AuditWitness, Budget, Budgets, CallerBudget, CallerQuota, Chain, ChainedHook,
@@ -82,7 +84,7 @@ pub use sections::{
     Store, StorePostgres, Surfaces, Tape, TelegramSurface, Telemetry, ToolCallHooks, Traces, WEB_PUSH,
     WebPushSurface, WebhookSurface, WitnessKind,
 };
-pub use text::{Environment, Secret, Text};
+pub use text::{Environment, Secret, SecretFile, Text};
 pub use trust::{Untrusted, open_operators, open_owned, open_with_place, operators_folder};
 pub use values::{
     AnswerWord, Api, ArgumentAction, AskedSeverity, AwsSource, Barred, BudgetPer, BudgetWindow, CloudName,

@@ -13,6 +13,7 @@ use crate::place::{Place, Spanned};
 use crate::problem::{ConfigError, Problem, ProblemKind, suggestion};
 use crate::reader::{Dropped, LayerKind, Reader};
 use crate::rules::Tighten as _;
+use crate::secret_source::SecretSource;
 use crate::sections::Config;
 use crate::text::Environment;
 use crate::values::Name;
@@ -41,6 +42,8 @@ pub struct Loaded {
     pub operator_folder: Option<PathBuf>,
     /// What repository files say without effect.
     pub dropped: Vec<Dropped>,
+    /// What holds the secrets that the operator's file names.
+    pub secrets: Vec<SecretSource>,
 }
 
 impl<'a> Loader<'a> {
@@ -58,13 +61,16 @@ impl<'a> Loader<'a> {
     /// With every problem of every source. A configuration with a problem has no effect in part.
     pub fn load(&self, sources: &[Source]) -> Result<Loaded, ConfigError> {
         let mut problems = Vec::new();
-        let mut dropped = Vec::new();
+        let (mut dropped, mut secrets) = (Vec::new(), Vec::new());
         let mut config = Box::<Config>::default();
         for kind in [LayerKind::Operator, LayerKind::Repository] {
             for source in sources.iter().filter(|source| source.kind == kind) {
                 let mut cx = Reader::new(kind, self.names, self.environment);
                 match (read(source, &mut cx), kind) {
-                    (Some(layer), LayerKind::Operator) => *config = layer,
+                    (Some(layer), LayerKind::Operator) => {
+                        *config = layer;
+                        secrets = std::mem::take(&mut cx.secrets);
+                    }
                     (Some(layer), LayerKind::Repository) => config.tighten(layer, &mut cx),
                     (None, _) => cx.ensure_problem(source),
                 }
@@ -80,7 +86,7 @@ impl<'a> Loader<'a> {
         let layers = sources.iter().map(|source| (source.kind, source.name.to_string())).collect();
         let operator = sources.iter().rfind(|source| source.kind == LayerKind::Operator);
         let operator_folder = operator.and_then(|source| source.folder.clone());
-        Ok(Loaded { config, layers, operator_folder, dropped })
+        Ok(Loaded { config, layers, operator_folder, dropped, secrets })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::names::KnownNames;
 use crate::place::Place;
 use crate::problem::{Problem, ProblemKind, quote, suggestion};
 use crate::rules::Admit;
+use crate::secret_source::{SecretOrigin, SecretSource};
 use crate::text::Environment;
 use backstop_yaml::{Entry, Kind, Node};
 
@@ -50,12 +51,21 @@ pub(crate) struct Reader<'a> {
     pub(crate) environment: &'a Environment<'a>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) dropped: Vec<Dropped>,
+    pub(crate) secrets: Vec<SecretSource>,
     path: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(layer: LayerKind, names: &'a KnownNames, environment: &'a Environment<'a>) -> Self {
-        Self { layer, names, environment, problems: Vec::new(), dropped: Vec::new(), path: Vec::new() }
+        Self {
+            layer,
+            names,
+            environment,
+            problems: Vec::new(),
+            dropped: Vec::new(),
+            secrets: Vec::new(),
+            path: Vec::new(),
+        }
     }
 
     /// Returns the key path of the value being read; empty for the whole file.
@@ -91,6 +101,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn drop_value(&mut self, at: &Place, reason: impl Into<String>) {
         self.dropped.push(Dropped { key: self.path(), at: at.clone(), reason: reason.into() });
+    }
+
+    /// Records what holds the secret that is being read.
+    pub(crate) fn secret_from(&mut self, at: &Place, origin: SecretOrigin) {
+        self.secrets.push(SecretSource { key: self.path(), at: at.clone(), origin });
     }
 
     /// Records "... must be ..., found ...".

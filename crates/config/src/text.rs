@@ -186,6 +186,18 @@ impl fmt::Display for Secret {
     }
 }
 
+/// The path of a file that holds a secret and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFile(pub(crate) Text);
+
+impl SecretFile {
+    /// Returns the path with its variables filled in.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

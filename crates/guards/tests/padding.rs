@@ -419,3 +419,20 @@ fn no_length_of_a_path_leads_elsewhere() {
         }
     }
 }
+
+#[test]
+fn a_word_behind_unknown_code_makes_it_no_milder() {
+    for runs in ["eval", "sh -c", "bash -c"] {
+        for profile in [Profile::Core, Profile::Standard, Profile::Strict] {
+            let bare = verdict(profile, &format!("{runs} \"$PLAN\""));
+            for code in
+                ["$PLAN;", "$PLAN one", "$PLAN; true", "true; $PLAN", "A=b $PLAN", "if true; then $PLAN; fi"]
+            {
+                let more = verdict(profile, &format!("{runs} \"{code}\""));
+                assert!(more >= bare, "{profile:?} {runs} {code}: {more:?} is milder than {bare:?}");
+            }
+        }
+    }
+    let named = verdict(Profile::Standard, "eval \"cd $DIR\"");
+    assert_eq!(named, Verdict::Pass, "an argument of a known program");
+}

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brush_parser::ast;
 
 use super::data::{Data, Taint};
+use super::lead::begins_unknown;
 use super::limits::{self, Bounded};
 use super::trace::{Fact, UnknownKind, program_name};
 use super::walk::{Shell, slices};
@@ -328,10 +329,14 @@ impl Shell<'_> {
         let suspicious = data.taint.has(Taint::NET) || data.taint.has(Taint::DECODED);
         match data.marked().filter(|text| text.chars().any(|c| c != HOLE && !c.is_whitespace())) {
             Some(text) => {
-                if suspicious {
+                let is_unseen = begins_unknown(text);
+                if suspicious || is_unseen {
                     self.trace.facts.push(Fact::RunsCode { process, from: data.taint });
                 }
                 let text = unglob(text).into_owned();
+                if is_unseen {
+                    self.note_unknown_code(name, data.taint);
+                }
                 self.via.push(name.to_owned());
                 let output = self.run_text(&text, stdin);
                 self.via.pop();

@@ -19,18 +19,20 @@ pub enum Typed {
         approval: String,
         /// The answer.
         decision: Decision,
+        /// With a denial, what the model is told besides; empty where nothing is.
+        word: String,
     },
     /// A command that is not understood.
     Unclear(&'static str),
 }
 
 /// What is said of a command that is not understood.
-const HOW: &str = "Write /approve <id> allow-once or /approve <id> deny.";
+const HOW: &str = "Write /approve <id> allow-once, or /approve <id> deny and, if you like, why.";
 /// What is said of an answer that holds from now on.
 const NOT_HERE: &str = "What is allowed from now on is granted on the console, or with `backstop approvals`.";
 
 /// Reads a message. The id comes first, and the decision second; the other way round is understood, too. In a group a command may name
-/// the bot (`/approve@bot`). One that is too long, or has more words, is not understood: nothing of it is left out.
+/// the bot (`/approve@bot`). One that is too long, or has more words than that, is not understood: nothing of it is left out. What stands behind a denial is for the model.
 pub fn read(message: &str) -> Typed {
     let mut words = message.split_whitespace();
     let is_ours = words
@@ -43,9 +45,8 @@ pub fn read(message: &str) -> Typed {
     if message.chars().nth(MOST_CHARS).is_some() {
         return Typed::Unclear(HOW);
     }
-    let (Some(first), Some(second), None) = (words.next(), words.next(), words.next()) else {
-        return Typed::Unclear(HOW);
-    };
+    let (Some(first), Some(second)) = (words.next(), words.next()) else { return Typed::Unclear(HOW) };
+    let word = words.collect::<Vec<_>>().join(" ");
     let (approval, decision) = match (decision(first), decision(second)) {
         (None, Some(decision)) => (first, decision),
         (Some(decision), None) => (second, decision),
@@ -54,7 +55,10 @@ pub fn read(message: &str) -> Typed {
     };
     match decision {
         Decision::AllowAlways => Typed::Unclear(NOT_HERE),
-        _ => Typed::Answer { approval: approval.to_owned(), decision },
+        Decision::AllowOnce if !word.is_empty() => Typed::Unclear(HOW),
+        Decision::AllowOnce | Decision::Deny => {
+            Typed::Answer { approval: approval.to_owned(), decision, word }
+        }
     }
 }
 
@@ -74,7 +78,12 @@ mod tests {
 
     #[test]
     fn the_id_and_the_decision_are_read_in_either_order_and_nothing_else_is() {
-        let answer = |approval: &str, decision| Typed::Answer { approval: approval.to_owned(), decision };
+        let said = |approval: &str, decision, word: &str| Typed::Answer {
+            approval: approval.to_owned(),
+            decision,
+            word: word.to_owned(),
+        };
+        let answer = |approval, decision| said(approval, decision, "");
         for (message, typed) in [
             ("/approve 0a1b allow-once", answer("0a1b", Decision::AllowOnce)),
             ("/APPROVE  0a1b\tAllow", answer("0a1b", Decision::AllowOnce)),
@@ -86,7 +95,12 @@ mod tests {
             ("/approve", Typed::Unclear(HOW)),
             ("/approve deny deny", Typed::Unclear(HOW)),
             ("/approve 0a1b yes", Typed::Unclear(HOW)),
-            ("/approve 0a1b deny now", Typed::Unclear(HOW)),
+            (
+                "/approve 0a1b deny use the  other folder",
+                said("0a1b", Decision::Deny, "use the other folder"),
+            ),
+            ("/approve deny 0a1b not now", said("0a1b", Decision::Deny, "not now")),
+            ("/approve 0a1b allow-once now", Typed::Unclear(HOW)),
             ("approve 0a1b deny", Typed::Other),
             ("please /approve 0a1b deny", Typed::Other),
             ("/approved 0a1b deny", Typed::Other),

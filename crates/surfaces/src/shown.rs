@@ -153,7 +153,7 @@ fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
         below.push_str(&format!("and {more} more reasons\n"));
     }
     below.push_str(&format!("answer until: {}\n", until(request.expires_at)));
-    below.push_str(&format!("id: {}\n", record.id));
+    below.push_str(&format!("digest: {}\nid: {}\n", request.digest.short(), record.id));
     below
 }
 

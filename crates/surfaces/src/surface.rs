@@ -178,6 +178,8 @@ pub enum Asks {
         approval: String,
         /// The answer.
         decision: Decision,
+        /// With a denial, what the model is told besides; empty where nothing is.
+        word: String,
     },
     /// Something that is not understood, which the person is told.
     Unclear(&'static str),

@@ -174,7 +174,7 @@ fn heard(update: &Value) -> Option<Heard> {
     let message = update.get("message")?;
     let place = id(message.get("chat")?.get("id"))?;
     let asks = match command::read(message.get("text")?.as_str()?) {
-        Typed::Answer { approval, decision } => Asks::Command { approval, decision },
+        Typed::Answer { approval, decision, word } => Asks::Command { approval, decision, word },
         Typed::Unclear(why) => Asks::Unclear(why),
         Typed::Other => return None,
     };

@@ -89,8 +89,9 @@ fn route(route: &ApprovalRoute) -> Result<backstop_engine::ApprovalRoute, Proble
     Ok(backstop_engine::ApprovalRoute {
         fits: Arc::new(move |question| when.fits(question)),
         ask: match &route.ask.value {
-            AskWhom::These(asked) => names(asked),
-            AskWhom::None => Vec::new(),
+            AskWhom::These(asked) => Some(names(asked)),
+            AskWhom::Anybody => None,
+            AskWhom::None => Some(Vec::new()),
         },
         bars_requester: route.barred.value == Barred::Requester,
         votes: number(route.votes.value.get()).unwrap_or(NonZeroU32::MAX),
@@ -146,4 +147,128 @@ impl When {
 
 fn pattern(text: &Spanned<Text>) -> Result<Pattern, Problem> {
     Pattern::new(text.value.expose()).map_err(|error| problem(&text.at, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_config::{LayerKind, Source};
+    use backstop_hooks::{Digest, TimeoutBehavior, ToolName};
+    use backstop_store::{ApprovalReason, GrantPlace, Timestamp};
+
+    use super::*;
+    use crate::{HookTypes, load_sources};
+
+    fn reason(rules: &[&str]) -> ApprovalReason {
+        ApprovalReason {
+            owner: "built-in".into(),
+            hook: "command-safety".into(),
+            title: "Run it?".into(),
+            description: "".into(),
+            severity: Severity::Warning,
+            rules: rules.iter().map(|rule| (*rule).into()).collect(),
+            program: None,
+        }
+    }
+
+    fn question() -> NewApproval {
+        let place = GrantPlace { workspace: Some("/work/shop".to_owned()), ..GrantPlace::default() };
+        let now = Timestamp::from_millis(0);
+        NewApproval {
+            agent: "coder-1".into(),
+            session_key: "chat".into(),
+            workspace: None,
+            session: "s1".into(),
+            run: None,
+            host: None,
+            client: None,
+            call: "c1".into(),
+            tool_name: ToolName::new("Bash"),
+            digest: Digest::of_text("test", "call"),
+            title: "Run it?".into(),
+            description: "".into(),
+            severity: Severity::Warning,
+            reasons: vec![reason(&["git.force-push", "network.sends"])],
+            place,
+            preview: backstop_hooks::Json::default(),
+            whole: None,
+            unseen: false,
+            masked: 0,
+            masked_at: Vec::new(),
+            starts: None,
+            amounts: Vec::new(),
+            allowed_decisions: vec![Decision::Deny],
+            substitutes: Vec::new(),
+            edited_from: None,
+            given: None,
+            created_at: now,
+            expires_at: now,
+            deadline: None,
+            timeout_behavior: TimeoutBehavior::Deny,
+            route: None,
+        }
+    }
+
+    fn fits(when: &str, question: &NewApproval) -> bool {
+        let text = format!(
+            "approvals: {{ people: {{ ann: {{ user: ann }} }}, routes: [{{ when: {{ {when} }}, ask: [ann] }}] }}"
+        );
+        let source = Source::new(LayerKind::Operator, "backstop.yaml", &text);
+        let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &|_| None).unwrap();
+        let [route] = loaded.config.approvals.routes.as_slice() else { panic!("one route") };
+        When::of(&route.when).unwrap().fits(question)
+    }
+
+    #[test]
+    fn a_route_is_about_what_all_of_its_keys_fit() {
+        let question = question();
+        for (when, expected) in [
+            ("", true),
+            ("agent: [coder-1]", true),
+            ("agent: ['coder-*', other]", true),
+            ("agent: [other]", false),
+            ("agent: [coder]", false),
+            ("tool: [exec]", true),
+            ("tool: [Bash]", true),
+            ("tool: [read]", false),
+            ("rule: ['git.*']", true),
+            ("rule: [network.sends]", true),
+            ("rule: ['cluster.*', 'git.*']", true),
+            ("rule: ['cluster.*']", false),
+            ("severity: info", true),
+            ("severity: warning", true),
+            ("severity: critical", false),
+            ("workspace: ['/work/*']", true),
+            ("workspace: ['/home/*']", false),
+            (
+                "agent: ['coder-*'], tool: [exec], rule: ['git.*'], severity: warning, workspace: ['/work/*']",
+                true,
+            ),
+            (
+                "agent: ['coder-*'], tool: [exec], rule: ['git.*'], severity: warning, workspace: ['/home/*']",
+                false,
+            ),
+            ("agent: ['coder-*'], tool: [read], rule: ['git.*']", false),
+        ] {
+            assert_eq!(fits(when, &question), expected, "{when}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_fits_no_pattern_but_the_one_for_all() {
+        let nowhere = NewApproval { place: GrantPlace::default(), reasons: vec![reason(&[])], ..question() };
+        for (when, expected) in [
+            ("workspace: ['/work/*']", false),
+            ("workspace: ['*']", true),
+            ("rule: ['git.*']", false),
+            ("rule: ['*']", false),
+        ] {
+            assert_eq!(fits(when, &nowhere), expected, "{when}");
+        }
+    }
+
+    #[test]
+    fn a_graver_question_is_one_of_those_of_at_least_a_severity() {
+        let grave = NewApproval { severity: Severity::Critical, ..question() };
+        assert!(fits("severity: warning", &grave) && fits("severity: critical", &grave));
+    }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use backstop_config::{ConsoleScope, Loaded, PersonClaim as ConfigClaim, Spanned};
 use backstop_gateway::{PersonClaim, PersonIssuer, Trust};
-use backstop_hooks::Secret;
 use backstop_store::Scope;
 
-use super::gateway::GatewayConfigError;
+use super::gateway::{GatewayConfigError, unreadable};
+use super::secrets::secret;
 use super::small_file::{self, LARGEST_PEM};
 use crate::locations::from_operator;
 
@@ -33,10 +33,8 @@ pub(super) fn sign_in(loaded: &Loaded) -> Result<Option<PersonIssuer>, GatewayCo
     Ok(Some(PersonIssuer {
         issuer: issuer.value.expose().to_owned(),
         client_id: client_id.value.expose().to_owned(),
-        client_secret: oidc
-            .client_secret
-            .as_ref()
-            .map(|secret| Secret::new(secret.value.expose().to_owned())),
+        client_secret: secret(loaded, oidc.client_secret.as_ref(), oidc.client_secret_file.as_ref())
+            .map_err(|why| unreadable("console.oidc.client_secret", why))?,
         trust: trust(loaded)?,
         origin: origin.value.expose().to_owned(),
         scopes,

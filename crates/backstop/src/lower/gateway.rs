@@ -65,6 +65,14 @@ pub enum GatewayConfigError {
         /// Why not.
         reason: String,
     },
+    /// A secret can't be read.
+    #[error("`gateway.{key}` can't be used: {why}")]
+    Secret {
+        /// The key below `gateway`, without `_file`.
+        key: &'static str,
+        /// Why not.
+        why: String,
+    },
     /// A file with authorities of an issuer can't be read.
     #[error(
         "`{file}`, the `ca_file` of the issuer `{issuer}` in `gateway.identity`, can't be read: {reason}\nhint: it is a PEM file with the authorities that vouch for the issuer; paths are relative to the configuration's folder"
@@ -124,8 +132,13 @@ fn witness(
     Ok(Some(Arc::new(witness)))
 }
 
+/// Why a secret can't be used.
+pub(super) const fn unreadable(key: &'static str, why: String) -> GatewayConfigError {
+    GatewayConfigError::Secret { key, why }
+}
+
 /// The settings of a gateway. Keys are read now; a provider whose key is missing refuses requests and says why,
-/// so that the others can be used. Without `gateway.token`, a new token is made.
+/// so that the others can be used. Where the configuration has no token, a new one is made.
 ///
 /// # Errors
 ///
@@ -136,7 +149,12 @@ pub fn gateway_settings(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Settings, GatewayConfigError> {
     let config = &loaded.config.gateway;
-    let token = config.token.as_ref().map_or_else(new_token, |token| secret(token.value.expose()));
+    let token = super::secrets::secret(loaded, config.token.as_ref(), config.token_file.as_ref())
+        .map_err(|why| unreadable("token", why))?;
+    let operators = &config.operators;
+    let operator_token =
+        super::secrets::secret(loaded, operators.token.as_ref(), operators.token_file.as_ref())
+            .map_err(|why| unreadable("operators.token", why))?;
     let agents = config
         .agents
         .iter()
@@ -151,7 +169,7 @@ pub fn gateway_settings(
         known_models: known_models(loaded),
         pricing: pricing(loaded),
         budgets: super::limits::most_of_budgets(loaded),
-        operator_token: config.operators.token.as_ref().map(|token| secret(token.value.expose())),
+        operator_token,
         operators_listen: config.operators.listen.as_ref().map(|listen| listen.value.0),
         witness: witness(loaded, environment)?,
         hosts: config.hosts.iter().map(|host| host.value.as_str().to_owned()).collect(),
@@ -164,7 +182,7 @@ pub fn gateway_settings(
         timeouts: timeouts(loaded),
         websockets: websockets(loaded),
         proxies: Proxies::of(environment),
-        ..Settings::new(token)
+        ..Settings::new(token.unwrap_or_else(new_token))
     };
     for family in Family::ALL {
         let asked = asked(loaded, family)?;
@@ -182,22 +200,27 @@ pub fn gateway_settings(
 fn tls(loaded: &Loaded) -> Result<Option<Tls>, GatewayConfigError> {
     let config = &loaded.config.gateway.tls;
     let (Some(certificates), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
-    let read = |key: &'static str, file: &Spanned<ConfigText>| {
-        let path = from_operator(loaded, file.value.expose());
+    let read = |key: &'static str, file: &str| {
+        let path = from_operator(loaded, file);
         let source = path.display().to_string();
         match small_file::read(&path, LARGEST_PEM) {
             Ok(text) => Ok(Pem { text, source }),
             Err(error) => Err(GatewayConfigError::Tls { key, file: source, reason: error.to_string() }),
         }
     };
-    let Pem { text, source } = read("key_file", key)?;
+    let Pem { text, source } = read("key_file", key.value.expose())?;
     let text = String::from_utf8(text).map_err(|_| GatewayConfigError::Tls {
         key: "key_file",
         file: source,
         reason: "it is no text".to_owned(),
     })?;
-    let clients = config.client_ca_file.as_ref().map(|file| read("client_ca_file", file)).transpose()?;
-    Ok(Some(Tls { certificates: read("cert_file", certificates)?, key: Secret::new(text), clients }))
+    let clients = config.client_ca_file.as_ref();
+    let clients = clients.map(|file| read("client_ca_file", file.value.expose())).transpose()?;
+    Ok(Some(Tls {
+        certificates: read("cert_file", certificates.value.expose())?,
+        key: Secret::new(text),
+        clients,
+    }))
 }
 
 fn allowed(operation: &ConfigOperation) -> Option<AllowedOperation> {

@@ -1,18 +1,68 @@
-//! Variables with secrets that nobody who is judged may have.
+//! Secrets of the operator's: how they are read, and what nobody who is judged may have.
+//!
+//! The law: *kept back is everything but what is listed as harmless*. The configuration itself says where its secrets come from
+//! ([`Loaded::secrets`]), and all of them are kept from agents but the keys of providers: whoever runs without the proxy asks models with
+//! those, and what they cost is all that they are good for.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
-use backstop_config::Loaded;
+use backstop_config::{Loaded, Secret as ConfigSecret, SecretFile, SecretOrigin, Spanned};
+use backstop_hooks::Secret;
 
-use super::surfaces::surface_variables;
+use super::small_file;
+use crate::locations::from_operator;
 
-/// Returns the variables of the environment that hold secrets by which whoever has them could answer in the name of people, or sign somebody in: those
-/// of surfaces and callbacks, the password of the database, and the secret by which the console is known at the identity provider.
+/// The longest secret, in bytes.
+const LONGEST: u64 = 4_096;
+/// The section whose secrets agents may have.
+const HARMLESS: &str = "providers.";
+
+/// Returns the variables of the environment that hold secrets which no agent may have: by one, whoever has it could answer in the name of
+/// people, sign somebody in, log in to the database, see what operators see, or be another agent.
 pub fn secret_variables(loaded: &Loaded) -> BTreeSet<String> {
-    let config = &loaded.config;
-    let more = [&config.store.postgres.password, &config.gateway.console.oidc.client_secret];
-    let more = more.into_iter().flatten().flat_map(|secret| secret.value.variables()).cloned();
-    surface_variables(loaded).into_iter().chain(more).collect()
+    let names = kept_back(loaded).filter_map(|origin| match origin {
+        SecretOrigin::Variable(name) => Some(name.clone()),
+        SecretOrigin::File(_) => None,
+    });
+    names.collect()
+}
+
+/// Returns the files that hold such secrets.
+pub fn secret_files(loaded: &Loaded) -> Vec<PathBuf> {
+    let files = kept_back(loaded).filter_map(|origin| match origin {
+        SecretOrigin::File(path) => Some(from_operator(loaded, path)),
+        SecretOrigin::Variable(_) => None,
+    });
+    files.collect()
+}
+
+fn kept_back(loaded: &Loaded) -> impl Iterator<Item = &SecretOrigin> {
+    let kept = loaded.secrets.iter().filter(|source| !source.key.starts_with(HARMLESS));
+    kept.map(|source| &source.origin)
+}
+
+/// Returns a secret that stands in a variable or in a file, or why it can't be read.
+pub(super) fn secret(
+    loaded: &Loaded,
+    secret: Option<&Spanned<ConfigSecret>>,
+    file: Option<&Spanned<SecretFile>>,
+) -> Result<Option<Secret>, String> {
+    let (text, whence) = match (secret, file) {
+        (Some(secret), _) => (secret.value.expose().to_owned(), "a secret".to_owned()),
+        (None, Some(file)) => {
+            let path = from_operator(loaded, file.value.expose());
+            let shown = format!("`{}`", path.display());
+            let unreadable = |why: String| format!("{shown} can't be read: {why}");
+            let bytes = small_file::read(&path, LONGEST).map_err(|error| unreadable(error.to_string()))?;
+            (String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?, shown)
+        }
+        (None, None) => return Ok(None),
+    };
+    match text.trim() {
+        "" => Err(format!("{whence} is empty")),
+        text => Ok(Some(Secret::new(text.to_owned()))),
+    }
 }
 
 #[cfg(test)]
@@ -22,14 +72,26 @@ mod tests {
     use super::*;
     use crate::{HookTypes, load_sources};
 
-    #[test]
-    fn whoever_runs_has_no_variable_with_a_secret_by_which_people_are_known() {
+    fn loaded(text: &str) -> Loaded {
         let environment =
             |name: &str| (name.len() == 1).then(|| format!("{name}-0123456789abcdef0123456789"));
+        let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
+        load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap()
+    }
+
+    fn variables(text: &str) -> Vec<String> {
+        secret_variables(&loaded(text)).into_iter().collect()
+    }
+
+    #[test]
+    fn no_agent_has_a_variable_with_a_secret_but_the_keys_of_providers() {
         let text = "
 store: { postgres: { url: 'postgres://backstop@db.example/backstop', password: '${A}' } }
 gateway:
   hosts: [backstop.example]
+  token: '${E}'
+  operators: { token: '${F}' }
+  agents: { helper: { token: '${G}' } }
   console:
     origin: https://backstop.example
     oidc: { issuer: 'https://id.example', client_id: console, client_secret: 'x${B}', roles: { approvers: [read] } }
@@ -38,10 +100,42 @@ approvals:
   surfaces:
     webhook:
       bell: { url: 'https://bell.example.com', secret: '${D}' }
+providers:
+  maker: { api: anthropic, base_url: 'https://api.example', api_key: '${K}' }
 ";
-        let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
-        let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
-        let variables = secret_variables(&loaded);
-        assert_eq!(variables.iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B", "C", "D"]);
+        assert_eq!(variables(text), ["A", "B", "C", "D", "E", "F", "G"]);
+    }
+
+    #[test]
+    fn a_variable_that_two_keys_name_is_kept_back_for_one_of_them() {
+        let text = "
+gateway: { operators: { token: '${A}' } }
+providers: { maker: { api: anthropic, base_url: 'https://api.example', api_key: '${A}' } }
+";
+        assert_eq!(variables(text), ["A"]);
+    }
+
+    #[test]
+    fn files_with_secrets_are_known_by_the_type_of_their_keys() {
+        let text = "
+gateway:
+  hosts: [backstop.example]
+  token_file: /keys/gateway
+  operators: { token_file: /keys/operators }
+  tls: { cert_file: /keys/public.pem, key_file: /keys/tls.pem }
+  console:
+    origin: https://backstop.example
+    oidc: { issuer: 'https://id.example', client_id: console, client_secret_file: /keys/oidc, roles: { approvers: [read] } }
+approvals:
+  surfaces:
+    webhook:
+      bell: { url: 'https://bell.example.com', secret_file: /keys/bell }
+";
+        let loaded = loaded(text);
+        let mut files = secret_files(&loaded);
+        files.sort();
+        let expected =
+            ["bell", "gateway", "oidc", "operators", "tls.pem"].map(|name| PathBuf::from("/keys").join(name));
+        assert_eq!(files, expected);
     }
 }

@@ -1,13 +1,13 @@
 //! `approvals.surfaces` as surfaces.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use backstop_config::{
     ApiCallback, EmailSurface, Loaded, MailEncryption, Name, NtfySurface, QuietUnless,
-    Secret as ConfigSecret, SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text, WEB_PUSH,
-    WebPushSurface, WebhookSurface,
+    Secret as ConfigSecret, SecretFile, SlackSurface, Spanned, SurfaceAnswers, TelegramSurface, Text,
+    WEB_PUSH, WebPushSurface, WebhookSurface,
 };
 use backstop_gateway::Proxies;
 use backstop_hooks::{Secret, Severity};
@@ -20,12 +20,10 @@ use backstop_surfaces::{
 use jiff::tz::TimeZone;
 use url::Url;
 
-use super::small_file;
+use super::secrets::secret;
 use crate::error::NoDataFolder;
-use crate::locations::{from_operator, store_path};
+use crate::locations::store_path;
 
-/// The longest secret, in bytes.
-const LONGEST: u64 = 4_096;
 /// What tokens of apps at Slack begin with (docs.slack.dev, "Tokens"); those of bots begin with `xoxb-`.
 const APP_TOKEN: &str = "xapp-";
 
@@ -344,69 +342,11 @@ impl Signing<'_> {
     }
 }
 
-/// Returns the files that hold secrets of surfaces and callbacks. Whoever read one could answer in its name, or give people questions, and programs
-/// decisions, of their own.
-pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
-    let config = &loaded.config.approvals.surfaces;
-    let telegram = config.telegram.iter().map(|(_, bot)| &bot.token_file);
-    let slack = config
-        .slack
-        .iter()
-        .flat_map(|(_, app)| [&app.token_file, &app.app_token_file, &app.signing_secret_file]);
-    let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token_file);
-    let email = config.email.iter().map(|(_, mail)| &mail.password_file);
-    let webhook =
-        config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret_file, &webhook.answer_secret_file]);
-    let push = std::iter::once(&config.web_push.key_file);
-    let called = loaded.config.gateway.api.callbacks.iter().map(|(_, callback)| &callback.secret_file);
-    let all =
-        telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).chain(called).flatten();
-    all.map(|file| from_operator(loaded, file.value.expose())).collect()
-}
-
-/// Returns the variables of the environment that hold secrets of surfaces and callbacks.
-pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
-    let config = &loaded.config.approvals.surfaces;
-    let telegram = config.telegram.iter().map(|(_, bot)| &bot.token);
-    let slack = config.slack.iter().flat_map(|(_, app)| [&app.token, &app.app_token, &app.signing_secret]);
-    let ntfy = config.ntfy.iter().map(|(_, topic)| &topic.token);
-    let email = config.email.iter().map(|(_, mail)| &mail.password);
-    let webhook = config.webhook.iter().flat_map(|(_, webhook)| [&webhook.secret, &webhook.answer_secret]);
-    let push = std::iter::once(&config.web_push.key);
-    let called = loaded.config.gateway.api.callbacks.iter().map(|(_, callback)| &callback.secret);
-    let all =
-        telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).chain(called).flatten();
-    all.flat_map(|secret| secret.value.variables()).cloned().collect()
-}
-
 const fn ceiling(answers: SurfaceAnswers) -> Ceiling {
     match answers {
         SurfaceAnswers::None => Ceiling::Notice,
         SurfaceAnswers::Deny => Ceiling::Deny,
         SurfaceAnswers::Once => Ceiling::Once,
-    }
-}
-
-/// Returns a secret that stands in a variable or in a file, or why it can't be read.
-fn secret(
-    loaded: &Loaded,
-    secret: Option<&Spanned<ConfigSecret>>,
-    file: Option<&Spanned<Text>>,
-) -> Result<Option<Secret>, String> {
-    let (text, whence) = match (secret, file) {
-        (Some(secret), _) => (secret.value.expose().to_owned(), "a secret".to_owned()),
-        (None, Some(file)) => {
-            let path = from_operator(loaded, file.value.expose());
-            let shown = format!("`{}`", path.display());
-            let unreadable = |why: String| format!("{shown} can't be read: {why}");
-            let bytes = small_file::read(&path, LONGEST).map_err(|error| unreadable(error.to_string()))?;
-            (String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?, shown)
-        }
-        (None, None) => return Ok(None),
-    };
-    match text.trim() {
-        "" => Err(format!("{whence} is empty")),
-        text => Ok(Some(Secret::new(text.to_owned()))),
     }
 }
 
@@ -439,7 +379,7 @@ impl Of<'_> {
         &self,
         key: &str,
         secret: Option<&Spanned<ConfigSecret>>,
-        file: Option<&Spanned<Text>>,
+        file: Option<&Spanned<SecretFile>>,
     ) -> Result<Secret, SurfaceConfigError> {
         self.optional(secret, file)?.ok_or_else(|| self.wrong(format!("there is no `{key}`")))
     }
@@ -447,7 +387,7 @@ impl Of<'_> {
     fn optional(
         &self,
         secret: Option<&Spanned<ConfigSecret>>,
-        file: Option<&Spanned<Text>>,
+        file: Option<&Spanned<SecretFile>>,
     ) -> Result<Option<Secret>, SurfaceConfigError> {
         self::secret(self.loaded, secret, file).map_err(|why| self.wrong(why))
     }
@@ -466,6 +406,7 @@ mod tests {
     use backstop_store::Timestamp;
 
     use super::*;
+    use crate::lower::secrets::{secret_files, secret_variables};
     use crate::{HookTypes, load_sources};
 
     fn environment(name: &str) -> Option<String> {
@@ -538,7 +479,7 @@ mod tests {
             );
             let source = Source::new(LayerKind::Operator, "backstop.yaml", text);
             let loaded = load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap();
-            let variables = surface_variables(&loaded);
+            let variables = secret_variables(&loaded);
             surfaces(&loaded, &environment)
                 .map(|told| (told.callbacks.into_keys().collect::<Vec<_>>(), variables.len()))
                 .map_err(|error| error.to_string())
@@ -599,9 +540,9 @@ mod tests {
         }
         let none = surfaces(&loaded("answers: none"), &environment).unwrap().all.remove(0);
         assert_eq!((none.ceiling(), none.is_listened_to()), (Ceiling::Notice, false));
-        let variables = surface_variables(&loaded("app_token: '${A}'"));
+        let variables = secret_variables(&loaded("app_token: '${A}'"));
         assert_eq!(variables.iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
-        let files = surface_secrets(&loaded("app_token_file: /keys/app"));
+        let files = secret_files(&loaded("app_token_file: /keys/app"));
         assert!(files.iter().any(|file| file.ends_with("keys/app")), "{files:?}");
     }
 
@@ -609,6 +550,6 @@ mod tests {
     fn variables_with_secrets_are_known() {
         let bell = ("bell", "secret: '${A}', answer_secret: 'x${B}'");
         let loaded = loaded(&[bell, ("pager", "secret_file: '${C}'")]);
-        assert_eq!(surface_variables(&loaded).iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!(secret_variables(&loaded).iter().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
     }
 }

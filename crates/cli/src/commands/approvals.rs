@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use backstop::hooks::{Decision, Severity, Substitute};
 use backstop::store::{
-    ANSWERABLE, Allowance, Always, ApprovalRecord, ApprovalState, Given, Grant, NewApproval, People, Reach,
-    Timestamp,
+    ANSWERABLE, Allowance, Always, ApprovalReason, ApprovalRecord, ApprovalState, Given, Grant, NewApproval,
+    People, Reach, Timestamp,
 };
 use serde_json::json;
 
@@ -203,10 +203,11 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
             description => format!(" - {}", one_line(description, 200)),
         };
         text.push_str(&format!(
-            "  asked by {} ({}): {}{description}\n",
+            "  asked by {} ({}): {}{}{description}\n",
             plain(reason.hook.as_str()),
             severity(reason.severity),
             one_line(&reason.title, 120),
+            rules(reason),
         ));
     }
     if request.unseen {
@@ -238,6 +239,22 @@ pub(crate) fn question(record: &ApprovalRecord, people: &People, now: Timestamp,
 fn standing(record: &ApprovalRecord, people: &People, now: Timestamp) -> Option<String> {
     let standing = record.standing(people, now).filter(|_| is_open(record, now))?;
     Some(one_line(&standing.told(), 600))
+}
+
+/// The most rules of a reason that are shown.
+const MOST_RULES: usize = 16;
+
+/// The rules that a reason is based on.
+fn rules(reason: &ApprovalReason) -> String {
+    if reason.rules.is_empty() {
+        return String::new();
+    }
+    let mut shown: Vec<String> =
+        reason.rules.iter().take(MOST_RULES).map(|rule| one_line(rule.as_str(), 80)).collect();
+    if let Some(more) = reason.rules.len().checked_sub(MOST_RULES).filter(|more| *more > 0) {
+        shown.push(format!("and {more} more"));
+    }
+    format!(" [{}]", shown.join(", "))
 }
 
 /// Who wants to make the call, and where.

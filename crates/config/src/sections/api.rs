@@ -4,7 +4,7 @@ use crate::config_value::{Entries, item, section};
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::Name;
 
 use super::surfaces::{not_once, report, unusable};
@@ -30,7 +30,7 @@ item! {
         /// The secret with which requests to it are signed, usually `${VAR}`: `whsec_` and base64, or a text; of at least 24 bytes.
         secret ("secret"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `secret`.
-        secret_file ("secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        secret_file ("secret_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The agents that may have it called, by the names of their tokens. Without it, all.
         agents ("agents"): Option<Spanned<Vec<Spanned<Name>>>>, OperatorOnly;
         /// Whether it may be at an address that is not on the public internet.

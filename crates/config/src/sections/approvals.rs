@@ -55,7 +55,7 @@ item! {
     pub struct ApprovalRoute {
         /// Which questions it is about. Without it, all.
         when ("when"): ApprovalWhen, OperatorOnly;
-        /// The people and groups who may answer. Nobody else may, wherever they answer. `none`: nobody may, so that the call is denied.
+        /// The people and groups who may answer. Nobody else may, wherever they answer. `anybody`: whoever may answer at all. `none`: nobody may, so that the call is denied.
         ask ("ask"): Spanned<AskWhom>, OperatorOnly;
         /// Who of them may not answer all the same. With `requester`, the call is denied if nobody knows who asked for it.
         barred ("barred"): Setting<Barred> = Barred::Nobody, OperatorOnly;
@@ -116,29 +116,36 @@ section! {
 pub enum AskWhom {
     /// These people and groups.
     These(Vec<Spanned<Name>>),
+    /// Whoever may answer at all.
+    Anybody,
     /// Nobody.
     None,
 }
+
+/// What can be said of whom a route asks.
+const ASKED: &str = "a list of people and groups, `anybody` or `none`";
 
 impl ConfigValue for AskWhom {
     fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
         match &node.kind {
             Kind::List(items) if !items.is_empty() => Vec::read(node, cx).map(Self::These),
-            Kind::List(_) => cx.expected(node, "a list with somebody in it, or `none`"),
-            _ => match plain_text(node, cx, "a list of people and groups, or `none`")? {
+            Kind::List(_) => cx.expected(node, "a list with somebody in it, `anybody` or `none`"),
+            _ => match plain_text(node, cx, ASKED)? {
+                "anybody" => Some(Self::Anybody),
                 "none" => Some(Self::None),
-                _ => cx.expected(node, "a list of people and groups, or `none`"),
+                _ => cx.expected(node, ASKED),
             },
         }
     }
 
     fn schema() -> Value {
-        json!({ "oneOf": [{ "const": "none" }, { "type": "array", "minItems": 1, "items": Name::schema() }] })
+        json!({ "oneOf": [{ "enum": ["anybody", "none"] }, { "type": "array", "minItems": 1, "items": Name::schema() }] })
     }
 
     fn show(&self) -> Value {
         match self {
             Self::These(names) => names.iter().map(|name| name.value.show()).collect(),
+            Self::Anybody => Value::from("anybody"),
             Self::None => Value::from("none"),
         }
     }
@@ -197,6 +204,11 @@ impl ApprovalRoute {
             says_more.then(|| {
                 (at, "where nobody may answer, `ask: none` and `when` say all that counts".to_owned())
             })
+        } else if let (AskWhom::Anybody, Some(key)) = (&self.ask.value, self.narrows()) {
+            Some((
+                at,
+                format!("where anybody may answer, `{key}` counts for nothing: name those who are asked"),
+            ))
         } else if self.escalate.after.is_some() == self.escalate.is_to_nobody() {
             let message = "`escalate` needs `afterMs`, and `to` or `surfaces`: when, and to whom or where";
             Some((at, message.to_owned()))
@@ -226,11 +238,22 @@ impl ApprovalRoute {
         None
     }
 
+    /// Returns a key that says something about those who are asked, if there is one.
+    fn narrows(&self) -> Option<&'static str> {
+        let keys = [
+            ("votes", self.votes.at.is_some()),
+            ("barred", self.barred.at.is_some()),
+            ("escalate", self.escalate != Escalate::default()),
+            ("surfaces", self.surfaces.is_some()),
+        ];
+        keys.into_iter().find_map(|(key, is_there)| is_there.then_some(key))
+    }
+
     /// Returns those who are asked, now or later.
     fn names(&self) -> impl Iterator<Item = &Spanned<Name>> {
         let asked = match &self.ask.value {
             AskWhom::These(names) => names.as_slice(),
-            AskWhom::None => &[],
+            AskWhom::Anybody | AskWhom::None => &[],
         };
         asked.iter().chain(&self.escalate.to)
     }
@@ -277,7 +300,7 @@ impl Answering {
             route.told().for_each(|name| unknown(name, &surfaces, "surfaces", cx));
             let meant = self.meant_by(route);
             let (needed, at) = (route.votes.value.get(), &route.ask.at);
-            if route.ask.value != AskWhom::None && meant < needed {
+            if matches!(route.ask.value, AskWhom::These(_)) && meant < needed {
                 let message = format!("`votes: {needed}` can't be met: {meant} may answer");
                 cx.report(problem(at, message));
             }

@@ -7,10 +7,11 @@ use crate::config_value::{Entries, Key, section};
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, is_invisible, quote};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::{ConsoleScope, Name, PersonClaim, Whole};
 
 use super::identity::unusable;
+use super::surfaces::{not_once, report};
 
 /// Claims of OpenID Connect (Core, 5.1) that people choose themselves.
 const CHOSEN: [&str; 15] = [
@@ -57,6 +58,8 @@ section! {
         client_id ("client_id"): Option<Spanned<Text>>, OperatorOnly;
         /// By what the console is known there, usually `${VAR}`. Without it, by nothing but its redirect URI (a public client).
         client_secret ("client_secret"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `client_secret`.
+        client_secret_file ("client_secret_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// A PEM file with the authorities that vouch for its server. Without it, those that the system trusts.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;
         /// What is asked for besides `openid`, such as `groups`. Without it, `email`.
@@ -106,6 +109,7 @@ impl GatewayOidc {
             issuer,
             client_id,
             client_secret,
+            client_secret_file,
             ca_file,
             scopes,
             user_claim,
@@ -118,6 +122,7 @@ impl GatewayOidc {
         let lists = scopes.iter().map(|scope| &scope.at).chain(roles.iter().map(|(value, _)| &value.at));
         let rest = [
             client_secret.as_ref().map(|secret| &secret.at),
+            client_secret_file.as_ref().map(|file| &file.at),
             role_claim.as_ref().map(|claim| &claim.at),
             user_claim.at.as_ref(),
             longest.at.as_ref(),
@@ -142,6 +147,8 @@ impl GatewayOidc {
             let message = format!("`gateway.console.oidc` has no `{key}`");
             cx.report(Problem::new(ProblemKind::BadValue, at.clone(), message).with_hint(hint));
         }
+        let secret = [("client_secret", &self.client_secret, "client_secret_file", &self.client_secret_file)];
+        report(not_once(secret, at, false), cx);
         if let Some(issuer) = &self.issuer {
             let has_more = issuer.value.expose().contains(['?', '#']);
             let more = has_more.then(|| {

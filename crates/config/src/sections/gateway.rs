@@ -9,7 +9,7 @@ use crate::config_value::{ConfigValue, Entries, item, section};
 use crate::place::{Setting, Spanned};
 use crate::problem::{Problem, ProblemKind, suggestion};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::{Millis, Name, Whole, plain_text};
 use backstop_yaml::{Kind, Node};
 
@@ -17,6 +17,7 @@ use super::api::GatewayApi;
 use super::callers::{GatewayAgent, GatewayQuotas, GatewayUser};
 use super::console::GatewayConsole;
 use super::identity::GatewayIdentity;
+use super::surfaces::{not_once, report};
 use super::{GatewayHooks, Provider, callers};
 
 section! {
@@ -30,6 +31,8 @@ section! {
         hosts ("hosts"): Vec<Spanned<Name>>, OperatorOnly;
         /// The token that clients must bring, usually `${VAR}`. Without it, each start makes a new one.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `token`.
+        token_file ("token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// Agents that are known by a token of their own: one that stands here, that was made by `backstop token create`, or that an
         /// issuer made. Nobody is one of them without.
         agents ("agents"): Entries<Name, GatewayAgent>, OperatorOnly;
@@ -90,7 +93,7 @@ section! {
         /// A PEM file with its certificate, and those of the authorities between it and one that clients trust.
         cert_file ("cert_file"): Option<Spanned<Text>>, OperatorOnly;
         /// A PEM file with the private key of the certificate.
-        key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
+        key_file ("key_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// A PEM file with the authorities of which one has to vouch for each client. Without it, a token is enough.
         client_ca_file ("client_ca_file"): Option<Spanned<Text>>, OperatorOnly;
     }
@@ -102,6 +105,8 @@ section! {
         /// The token of operators, usually `${VAR}`, of at least 16 characters. No agent may be able to read it. Without it,
         /// nobody is an operator.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
+        /// The file that holds it and nothing else, in place of `token`.
+        token_file ("token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// Where they are answered: an address and a port, or a port of this machine. Then what is below `/-/` is found there alone,
         /// and nothing else is. Without it, at `gateway.listen`.
         listen ("listen"): Option<Spanned<ListenHere>>, OperatorOnly;
@@ -318,12 +323,30 @@ impl GatewayRoute {
 }
 
 impl Gateway {
+    /// Returns whether the operator chose the token that clients must bring.
+    #[must_use]
+    pub const fn has_token(&self) -> bool {
+        self.token.is_some() || self.token_file.is_some()
+    }
+
+    /// Checks that each token stands in one place.
+    fn check_tokens(&self, cx: &mut Reader<'_>) {
+        let own = (&self.token, &self.token_file);
+        let operators = (&self.operators.token, &self.operators.token_file);
+        for (token, file) in [own, operators] {
+            // Where neither is there, there is none: that is no problem, and has no place.
+            let Some(at) = file.as_ref().map(|file| &file.at) else { continue };
+            report(not_once([("token", token, "token_file", file)], at, false), cx);
+        }
+    }
+
     /// Checks that every provider that is named exists, and that a certificate has its key.
     pub(super) fn check(&self, providers: &Entries<Name, Provider>, cx: &mut Reader<'_>) {
         self.tls.check(cx);
         self.api.check(cx);
         self.identity.check(&self.agents, cx);
         self.console.check(&self.hosts, cx);
+        self.check_tokens(cx);
         callers::check(&self.agents, &self.users, cx);
         let defaults = [&self.providers.anthropic, &self.providers.openai, &self.providers.gemini];
         let routed = self.routes.iter().map(|route| &route.providers.value);
@@ -342,14 +365,14 @@ impl GatewayTls {
     fn check(&self, cx: &mut Reader<'_>) {
         let GatewayTls { cert_file, key_file, client_ca_file } = self;
         let missing = match (cert_file, key_file, client_ca_file) {
-            (None, Some(at), _) => Some((at, "cert_file")),
-            (Some(at), None, _) => Some((at, "key_file")),
-            (None, None, Some(at)) => Some((at, "cert_file")),
+            (None, Some(key), _) => Some((&key.at, "cert_file")),
+            (Some(certificate), None, _) => Some((&certificate.at, "key_file")),
+            (None, None, Some(authorities)) => Some((&authorities.at, "cert_file")),
             (Some(_), Some(_), _) | (None, None, None) => None,
         };
-        if let Some((given, key)) = missing {
+        if let Some((at, key)) = missing {
             let message = format!("`gateway.tls` has no `{key}`");
-            cx.report(Problem::new(ProblemKind::BadValue, given.at.clone(), message));
+            cx.report(Problem::new(ProblemKind::BadValue, at.clone(), message));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::config_value::{ConfigValue, Entries, item, section};
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::{MailEncryption, Name, QuietUnless, SurfaceAnswers, TimeOfDay, Whole, Zone};
 use backstop_yaml::{Kind, Node};
 
@@ -64,7 +64,7 @@ item! {
         /// The token of the bot, usually `${VAR}`.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `token`.
-        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+        token_file ("token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The chats that are told, by number; those of groups are negative.
         chats ("chats"): Spanned<Vec<Spanned<ChatId>>>, OperatorOnly;
         /// The most that can be answered there.
@@ -81,15 +81,15 @@ item! {
         /// The token of its bot, usually `${VAR}`. It wants the scope `chat:write`.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `token`.
-        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+        token_file ("token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The app-level token (`xapp-...`, scope `connections:write`) that opens connections over which presses come (Socket Mode), usually `${VAR}`. Without it and `signing_secret`, nothing is answered there.
         app_token ("app_token"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `app_token`.
-        app_token_file ("app_token_file"): Option<Spanned<Text>>, OperatorOnly;
+        app_token_file ("app_token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The secret with which Slack signs what it posts, usually `${VAR}`, in place of `app_token` where Slack can reach this server.
         signing_secret ("signing_secret"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `signing_secret`.
-        signing_secret_file ("signing_secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        signing_secret_file ("signing_secret_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The id of the app (`A...`). What another one posts counts for nothing.
         app_id ("app_id"): Spanned<Name>, OperatorOnly;
         /// The channels that are told, by id (`C...`).
@@ -112,7 +112,7 @@ item! {
         /// The access token, where the topic wants one, usually `${VAR}`.
         token ("token"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `token`.
-        token_file ("token_file"): Option<Spanned<Text>>, OperatorOnly;
+        token_file ("token_file"): Option<Spanned<SecretFile>>, OperatorOnly;
     }
     check: check;
 }
@@ -125,7 +125,7 @@ section! {
         /// The private key by which push services know this server (P-256, PKCS #8), usually `${VAR}`. Without it, one is made beside the database.
         key ("key"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `key`.
-        key_file ("key_file"): Option<Spanned<Text>>, OperatorOnly;
+        key_file ("key_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// Where push services are besides those of Chrome, Edge, Firefox and Safari, such as `https://push.example.com`.
         services ("services"): Vec<Spanned<Text>>, OperatorOnly;
     }
@@ -145,7 +145,7 @@ item! {
         /// The password of `user`, usually `${VAR}`.
         password ("password"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `password`.
-        password_file ("password_file"): Option<Spanned<Text>>, OperatorOnly;
+        password_file ("password_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// Whom mails are from.
         from ("from"): Spanned<Name>, OperatorOnly;
         /// The mailboxes that are told.
@@ -162,11 +162,11 @@ item! {
         /// The secret with which requests to it are signed, usually `${VAR}`: `whsec_` and base64, or a text; of at least 24 bytes.
         secret ("secret"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `secret`.
-        secret_file ("secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        secret_file ("secret_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The secret with which it signs answers; another one. Without it, nothing is answered there.
         answer_secret ("answer_secret"): Option<Spanned<Secret>>, OperatorOnly;
         /// The file that holds it and nothing else, in place of `answer_secret`.
-        answer_secret_file ("answer_secret_file"): Option<Spanned<Text>>, OperatorOnly;
+        answer_secret_file ("answer_secret_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// The most that can be answered by it.
         answers ("answers"): Setting<SurfaceAnswers> = SurfaceAnswers::Once, OperatorOnly;
         /// Whether it may be at an address that is not on the public internet.
@@ -176,8 +176,8 @@ item! {
 }
 
 /// A secret and the file that may hold it, each with its key.
-pub(super) type Keys<'a> =
-    [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<Text>>); 1];
+pub(super) type Keys<'a, F> =
+    [(&'static str, &'a Option<Spanned<Secret>>, &'static str, &'a Option<Spanned<F>>); 1];
 
 /// Reports a problem, if there is one.
 pub(super) fn report(problem: Option<Problem>, cx: &mut Reader<'_>) -> Option<()> {
@@ -191,8 +191,8 @@ fn bad(at: &Place, message: String) -> Problem {
 }
 
 /// Why a secret does not stand in one place.
-pub(super) fn not_once(
-    [(key, secret, file_key, file)]: Keys<'_>,
+pub(super) fn not_once<F>(
+    [(key, secret, file_key, file)]: Keys<'_, F>,
     at: &Place,
     is_needed: bool,
 ) -> Option<Problem> {

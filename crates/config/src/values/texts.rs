@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::config_value::ConfigValue;
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::{LayerKind, Reader};
-use crate::text::{Secret, Text};
+use crate::secret_source::SecretOrigin;
+use crate::text::{Secret, SecretFile, Text};
 use backstop_yaml::{Kind, Node};
 
 /// A text without variables: what is written is what is meant.
@@ -46,7 +47,11 @@ impl ConfigValue for Secret {
             cx.report(Problem::new(ProblemKind::BadValue, node.at.clone(), message));
             return None;
         }
-        Text::read(node, cx).map(Self)
+        let text = Text::read(node, cx)?;
+        for name in text.variables() {
+            cx.secret_from(&node.at, SecretOrigin::Variable(name.clone()));
+        }
+        Some(Self(text))
     }
 
     fn schema() -> Value {
@@ -55,6 +60,22 @@ impl ConfigValue for Secret {
 
     fn show(&self) -> Value {
         Value::from(self.to_string())
+    }
+}
+
+impl ConfigValue for SecretFile {
+    fn read(node: &Node, cx: &mut Reader<'_>) -> Option<Self> {
+        let path = Text::read(node, cx)?;
+        cx.secret_from(&node.at, SecretOrigin::File(path.expose().to_owned()));
+        Some(Self(path))
+    }
+
+    fn schema() -> Value {
+        Text::schema()
+    }
+
+    fn show(&self) -> Value {
+        self.0.show()
     }
 }
 

@@ -48,9 +48,15 @@ fn every_key_of_the_schema_is_accepted_and_shown() {
     schema_keys("", &schema, &mut in_schema);
     let mut in_full = BTreeSet::new();
     shown_keys("", &schema, &load(&[operator(FULL)]).unwrap().show()["config"], &mut in_full);
-    // The other place for the one password that there is.
-    let other = "store: {postgres: {url: 'postgres://backstop@db.example/backstop', password_file: keys/db}}";
-    shown_keys("", &schema, &load(&[operator(other)]).unwrap().show()["config"], &mut in_full);
+    // The other places for secrets of which there is one.
+    let others = [
+        "store: {postgres: {url: 'postgres://backstop@db.example/backstop', password_file: keys/db}}",
+        "gateway: {token_file: keys/gateway, operators: {token_file: keys/operators}}",
+        "gateway: {hosts: [b.example], console: {origin: 'https://b.example', oidc: {issuer: 'https://id.example', client_id: console, client_secret_file: keys/oidc, roles: {a: [read]}}}}",
+    ];
+    for other in others {
+        shown_keys("", &schema, &load(&[operator(other)]).unwrap().show()["config"], &mut in_full);
+    }
     // No hook type exists for model calls yet, so no file can use these.
     let unusable = |key: &String| !key.starts_with(".hooks.llm_call");
     let in_schema: BTreeSet<String> = in_schema.into_iter().filter(unusable).collect();

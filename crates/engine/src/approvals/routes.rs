@@ -1,6 +1,6 @@
 //! To whom questions go: who may answer, how many must, and on which surfaces people are told.
 //!
-//! The laws: *for each rule of a reason the first route that fits counts*, and for a reason as a whole; where they lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, also where it bars whoever asked for the call
+//! The laws: *for each rule of a reason the first route that fits counts*, and for a reason as a whole; where they lead to several, what all of them let somebody do; *a route that leads to nobody is a denial*, and so is a rule or a reason that no route is about, also where it bars whoever asked for the call
 //! and nobody knows who that is; *whoever changed a call asks for it*, too; *who may answer gets narrower with each reason and each rule, and who is told gets wider*: a question is told wherever it would be told for one of
 //! them alone, and as soon. The store sees to it that nobody else answers ([`Route`]).
 
@@ -26,8 +26,9 @@ pub struct Routes(Vec<ApprovalRoute>);
 pub struct ApprovalRoute {
     /// Whether a question is one of those: asked about each reason of a question, as a whole and with each of its rules alone.
     pub fits: Arc<dyn Fn(&NewApproval) -> bool + Send + Sync>,
-    /// The people and groups who are asked, by name. Without anybody, nobody may answer.
-    pub ask: Vec<String>,
+    /// The people and groups who are asked, by name. With an empty list, nobody may answer; `None` narrows nothing, and leaves it at who may answer
+    /// at all. That one can't have votes, or bar anybody.
+    pub ask: Option<Vec<String>>,
     /// Whether the person who asked for the call may not answer.
     pub bars_requester: bool,
     /// How many must allow the call.
@@ -64,6 +65,8 @@ impl fmt::Debug for ApprovalRoute {
 /// Why nobody may answer a question. The words are for whoever made the call: nobody is named in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unroutable {
+    /// There are routes, and none is about it.
+    NoRoute,
     /// Too few may answer.
     Nobody,
     /// Who asked for the call may not answer, and it is not known who that is.
@@ -73,6 +76,9 @@ pub(super) enum Unroutable {
 impl fmt::Display for Unroutable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NoRoute => {
+                "nobody is asked about it: no route for approvals in the operator's configuration is about it"
+            }
             Self::Nobody => {
                 "nobody may answer it, by the routes for approvals in the operator's configuration"
             }
@@ -90,15 +96,18 @@ impl FromIterator<ApprovalRoute> for Routes {
 }
 
 impl Routes {
-    /// Says in the question who may answer it, and leaves out what may not be answered. A question that no route is about stays as it is.
+    /// Says in the question who may answer it, and leaves out what may not be answered. Without any routes, a question stays as it is.
     pub(super) fn route(
         &self,
         question: &mut NewApproval,
         people: &People,
         requester: Option<&Identity>,
     ) -> Result<(), Unroutable> {
-        let (routes, is_all_routed) = self.fitting(question);
-        let Some(votes) = routes.iter().map(|route| route.votes).max() else { return Ok(()) };
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let routes = self.fitting(question).ok_or(Unroutable::NoRoute)?;
+        let votes = routes.iter().map(|route| route.votes).max().unwrap_or(NonZeroU32::MIN);
         let is_ones = votes.get() == 1;
         question.allowed_decisions.retain(|decision| {
             let all_may =
@@ -112,7 +121,14 @@ impl Routes {
             true => Some(barred(people, requester)?),
             false => None,
         };
-        let mut asked = of_all(routes.iter().map(|route| AskedPeople::of(&route.ask, people)));
+        let told = told_on(&routes, question);
+        // Those that ask anybody narrow nothing.
+        let routes: Vec<&ApprovalRoute> = routes.into_iter().filter(|route| route.ask.is_some()).collect();
+        if routes.is_empty() {
+            return if is_ones && barred.is_none() { Ok(()) } else { Err(Unroutable::Nobody) };
+        }
+        let ask = routes.iter().filter_map(|route| route.ask.as_ref());
+        let mut asked = of_all(ask.map(|ask| AskedPeople::of(ask, people)));
         let mut escalation = escalation_of(&routes, question, people);
         // INVARIANT (nobody allows what they asked for): whoever wrote the call asks for it as well.
         if let (Some(from), true) = (&question.edited_from, barred.is_some()) {
@@ -122,7 +138,6 @@ impl Routes {
                 escalation.to.people.remove(editor);
             }
         }
-        let told = is_all_routed.then(|| told_on(&routes, question)).flatten();
         let routed = Route { asked, votes, escalation, barred, told };
         let most = usize::try_from(votes.get()).unwrap_or(usize::MAX);
         if routed.everybody().len() < most {
@@ -132,11 +147,11 @@ impl Routes {
         Ok(())
     }
 
-    /// Returns the first route that fits each reason, by each of its rules alone and as a whole, each once, and whether there is one for each.
+    /// Returns the first route that fits each reason, by each of its rules alone and as a whole, each once; `None` if one of them has none.
     /// INVARIANT (one reason more is no way around another): what a rule leads to depends on no other rule, whichever hooks put into one reason.
     ///
     /// Limits: a reason has one severity, that of its gravest rule.
-    fn fitting(&self, question: &NewApproval) -> (Vec<&ApprovalRoute>, bool) {
+    fn fitting(&self, question: &NewApproval) -> Option<Vec<&ApprovalRoute>> {
         let first = |question: &NewApproval| self.0.iter().position(|route| (route.fits)(question));
         let mut found: BTreeSet<Option<usize>> = BTreeSet::new();
         if question.reasons.is_empty() {
@@ -152,8 +167,7 @@ impl Routes {
                 found.insert(first(&alone));
             }
         }
-        let is_all_routed = !found.contains(&None);
-        (found.into_iter().flatten().filter_map(|index| self.0.get(index)).collect(), is_all_routed)
+        found.into_iter().map(|index| self.0.get(index?)).collect()
     }
 }
 
@@ -280,10 +294,25 @@ mod tests {
                 };
                 let fits = Arc::new(fits);
                 let substitutes = None;
+                let ask = Some(ask);
                 ApprovalRoute { fits, ask, bars_requester, votes, escalate, told, decisions, substitutes }
             });
             routes.collect::<Vec<_>>()
         })
+    }
+
+    /// A route that is about every question and asks anybody.
+    fn anybody() -> ApprovalRoute {
+        ApprovalRoute {
+            fits: Arc::new(|_| true),
+            ask: None,
+            bars_requester: false,
+            votes: NonZeroU32::MIN,
+            escalate: None,
+            told: None,
+            decisions: None,
+            substitutes: None,
+        }
     }
 
     /// What comes of a question.
@@ -380,7 +409,7 @@ mod tests {
 
         #[test]
         fn padding_with_another_rule_makes_nothing_milder(
-            routes in routes(),
+            mut routes in routes(),
             who in groups(),
             first in 0..3_usize,
             padding in prop::collection::vec(0..4_usize, 1..3),
@@ -388,7 +417,8 @@ mod tests {
             let people = people(&who);
             let first = first.min(routes.len() - 1);
             let one = routed(routes.clone(), &[vec![first]], &people, &people);
-            // Some of these no route is about.
+            // Some of these only the last route is about, which asks anybody.
+            routes.push(anybody());
             let padded: Vec<usize> = iter::once(first).chain(padding).collect();
             let Ok(padded) = routed(routes, &[padded], &people, &people) else { return Ok(()) };
             let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
@@ -399,27 +429,43 @@ mod tests {
 
         #[test]
         fn a_surface_is_told_as_soon_as_one_of_the_reasons_alone_would_have_it_told_and_no_sooner(
-            routes in routes(),
+            mut routes in routes(),
             who in groups(),
-            goes_nowhere in any::<bool>(),
+            goes_to_anybody in any::<bool>(),
             size in 1..4_usize,
         ) {
             let people = people(&who);
-            // A rule that no route is about is told everywhere.
-            let nowhere = goes_nowhere.then_some(routes.len());
-            let rules: Vec<usize> = (0..routes.len()).chain(nowhere).collect();
+            // A rule that goes to a route without surfaces is told everywhere.
+            let own = routes.len();
+            let more = goes_to_anybody.then_some(own);
+            routes.extend(more.map(|_| anybody()));
+            let rules: Vec<usize> = (0..own).chain(more).collect();
             let reasons = reasons_of(&rules, size);
             let Ok(all) = routed(routes.clone(), &reasons, &people, &people) else { return Ok(()) };
             let mut told = vec![BTreeSet::new(); all.told.len()];
-            for rule in 0..routes.len() {
+            for rule in 0..own {
                 let one = routed(routes.clone(), &[vec![rule]], &people, &people);
                 let one = one.map_err(|why| TestCaseError::fail(why.to_string()))?;
                 told.iter_mut().zip(one.told).for_each(|(told, one)| told.extend(one));
             }
-            if goes_nowhere {
+            if goes_to_anybody {
                 told.fill(SURFACES.into());
             }
             prop_assert_eq!(all.told, told);
+        }
+
+        #[test]
+        fn what_no_route_is_about_is_denied_whatever_else_there_is(
+            routes in routes(),
+            who in groups(),
+            beside in prop::collection::vec(0..3_usize, 0..3),
+        ) {
+            let people = people(&who);
+            let nowhere = routes.len();
+            let all: Vec<usize> = beside.into_iter().map(|rule| rule.min(nowhere)).chain([nowhere]).collect();
+            for reasons in [reasons_of(&all, 1), reasons_of(&all, all.len())] {
+                prop_assert_eq!(routed(routes.clone(), &reasons, &people, &people), Err(Unroutable::NoRoute));
+            }
         }
     }
 }

@@ -173,7 +173,7 @@ fn route(word: &'static str, ask: &[&str], votes: u32) -> ApprovalRoute {
     let fits = move |question: &NewApproval| question.title.contains(word);
     ApprovalRoute {
         fits: Arc::new(fits),
-        ask: ask.iter().map(|name| (*name).to_owned()).collect(),
+        ask: Some(ask.iter().map(|name| (*name).to_owned()).collect()),
         bars_requester: false,
         votes: NonZeroU32::new(votes).unwrap(),
         escalate: None,

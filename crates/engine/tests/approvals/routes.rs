@@ -49,7 +49,7 @@ fn by(name: &str) -> Answerer {
 fn route(ask: &[&str], votes: u32) -> ApprovalRoute {
     ApprovalRoute {
         fits: Arc::new(|_| true),
-        ask: ask.iter().map(|name| (*name).to_owned()).collect(),
+        ask: Some(ask.iter().map(|name| (*name).to_owned()).collect()),
         bars_requester: false,
         votes: NonZeroU32::new(votes).unwrap(),
         escalate: None,

@@ -1,5 +1,6 @@
 //! The HTTP API below `/-/v1`.
 
+mod answers;
 mod callbacks;
 mod reads;
 mod streams;

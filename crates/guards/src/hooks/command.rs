@@ -26,7 +26,7 @@ pub const COMMAND_SAFETY_ID: &str = "builtin:command-safety-guard";
 /// The command guard, ready to be registered.
 #[derive(Clone, Debug)]
 pub struct CommandSafety {
-    guard: CommandGuard,
+    pub(super) guard: CommandGuard,
     home: Option<Arc<str>>,
     reads_files: bool,
 }

@@ -7,11 +7,13 @@ use backstop_engine::{Foresight, Masker, Snapshot};
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, Text};
 use backstop_scan::{Action, Catalogue, Class, Policy, Redactor, Scanner};
+use backstop_shell::programs::Programs;
 use backstop_shell::{Argument, Fact, Trace};
 use backstop_store::{StartedProcess, Starts, TouchedPath};
 use serde_json::Value;
 
 use super::CommandSafety;
+use super::hosts::{hosts_of, in_addresses};
 
 /// The most entries of each list.
 const MOST_LISTED: usize = 64;
@@ -40,7 +42,7 @@ impl Foresight for CommandSafety {
     fn foresee(&self, event: &ToolCallEvent, call: &CallContext) -> Option<Starts> {
         let (traces, unread) = self.traces(event, call)?;
         let mut list = List::default();
-        traces.iter().for_each(|trace| list.add(trace));
+        traces.iter().for_each(|trace| list.add(trace, self.guard.programs()));
         for language in unread {
             let unknown = cut(&format!("code in {language} is not read"));
             push(&mut list.starts.unknown, unknown, &mut list.starts.more);
@@ -58,11 +60,15 @@ struct List {
 }
 
 impl List {
-    fn add(&mut self, trace: &Trace) {
+    fn add(&mut self, trace: &Trace, programs: &Programs) {
         for process in &trace.processes {
             let words: Vec<Text> =
                 process.argv().iter().take(MOST_WORDS).map(|word| cut(&word.display())).collect();
-            self.hosts_in(process.argv().iter().map(|word| word.display().into_owned()));
+            let shown: Vec<_> = process.argv().iter().map(Argument::display).collect();
+            let argv: Vec<&str> = shown.iter().map(AsRef::as_ref).collect();
+            hosts_of(&argv, programs).into_iter().for_each(|host| self.host(host));
+            // The code of an interpreter that comes on its input.
+            process.code().into_iter().flat_map(in_addresses).for_each(|host| self.host(host));
             let through = process.via().iter().take(MOST_WORDS).map(|program| cut(program)).collect();
             let started = StartedProcess { words, through, folder: process.cwd().map(cut) };
             let left_out = |words: usize| words.saturating_sub(MOST_WORDS);
@@ -83,17 +89,10 @@ impl List {
         }
     }
 
-    /// Hosts of addresses, as they are written.
-    fn hosts_in(&mut self, words: impl Iterator<Item = String>) {
-        for word in words {
-            for (at, _) in word.match_indices("://") {
-                let rest = word.get(at + 3..).unwrap_or_default();
-                let authority = rest.split(['/', '\\', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
-                let host = authority.rsplit('@').next().unwrap_or_default();
-                if !host.is_empty() && self.hosts.insert(host.to_owned()) {
-                    push(&mut self.starts.hosts, cut(host), &mut self.starts.more);
-                }
-            }
+    /// Adds a host, as it is written.
+    fn host(&mut self, host: &str) {
+        if self.hosts.insert(host.to_owned()) {
+            push(&mut self.starts.hosts, cut(host), &mut self.starts.more);
         }
     }
 }

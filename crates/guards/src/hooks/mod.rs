@@ -14,6 +14,7 @@ mod command;
 mod exhibit;
 mod extract;
 mod files;
+mod hosts;
 mod in_shadow;
 mod package;
 mod redaction;

@@ -143,6 +143,21 @@ impl Programs {
         self.get(name).is_some_and(|entry| entry.does.contains(&what))
     }
 
+    /// Returns whether its operands can name other machines: it sends to them, or fetches from them.
+    pub fn reaches_machines(&self, name: &str) -> bool {
+        self.does(name, Does::Sends) || self.does(name, Does::Fetches)
+    }
+
+    /// Returns whether it copies files, also from and to other machines.
+    pub fn copies(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|entry| entry.stores == Some(Stores::Copies))
+    }
+
+    /// Returns whether it is the client of a database.
+    pub fn is_client(&self, name: &str) -> bool {
+        self.does(name, Does::ReadsStatements)
+    }
+
     pub(crate) fn starts(&self, name: &str) -> Option<&Starts> {
         self.get(name)?.starts.as_ref()
     }

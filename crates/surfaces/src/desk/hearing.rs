@@ -254,8 +254,8 @@ async fn act(
     match &heard.asks {
         Asks::Unclear(why) => Ok(Answered::Unclear(why)),
         Asks::Press(handle) => pressed(desk, surface, heard, handle, answerer).await,
-        Asks::Command { approval, decision } => {
-            typed(desk, surface, heard, approval, *decision, answerer).await
+        Asks::Command { approval, decision, word } => {
+            typed(desk, surface, heard, approval, (*decision, word), answerer).await
         }
     }
 }
@@ -305,7 +305,7 @@ async fn pressed(
         }
         // It was used, and a failure kept the answer from counting.
     }
-    give(desk, &record, decision, answerer).await
+    give(desk, &record, (decision, ""), answerer).await
 }
 
 /// An answer that was typed counts for what was told in the same place, as a button there would.
@@ -314,7 +314,7 @@ async fn typed(
     surface: &dyn Surface,
     heard: &Heard,
     approval: &str,
-    decision: Decision,
+    (decision, word): (Decision, &str),
     answerer: Answerer,
 ) -> Result<Answered, StoreError> {
     // INVARIANT (which question is meant is certain): a short beginning could be that of a question that somebody has not looked at.
@@ -356,7 +356,7 @@ async fn typed(
                 .to_owned(),
         ));
     }
-    give(desk, &record, decision, answerer).await
+    give(desk, &record, (decision, word), answerer).await
 }
 
 fn spent(record: &ApprovalRecord) -> Answered {
@@ -367,10 +367,10 @@ fn spent(record: &ApprovalRecord) -> Answered {
 async fn give(
     desk: &Desk,
     record: &ApprovalRecord,
-    decision: Decision,
+    (decision, word): (Decision, &str),
     answerer: Answerer,
 ) -> Result<Answered, StoreError> {
-    let answer = PersonsAnswer::new(decision, answerer, Timestamp::now());
+    let answer = PersonsAnswer::new(decision, answerer, Timestamp::now()).with_word(word);
     match desk.store().answer_approval(&record.id, answer).await {
         Ok(resolved) if resolved.record.state == ApprovalState::Pending => {
             Ok(Answered::Waits { approval: resolved.record.id })

@@ -47,7 +47,7 @@ pub(super) fn typed<'a>(
         return Err(Refused::Malformed("it is about another app"));
     }
     let asks = match command::read(&format!("/approve {text}")) {
-        Typed::Answer { approval, decision } => Asks::Command { approval, decision },
+        Typed::Answer { approval, decision, word } => Asks::Command { approval, decision, word },
         Typed::Unclear(why) => Asks::Unclear(why),
         Typed::Other => return Ok(None),
     };

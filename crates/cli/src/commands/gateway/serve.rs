@@ -56,7 +56,7 @@ impl FromStart {
             store: StorePlace::of(loaded, &environment).ok(),
             digest_key: digest_key_file(loaded),
             has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
-            made: config.gateway.token.is_none().then(|| token.clone()),
+            made: (!config.gateway.has_token()).then(|| token.clone()),
         }
     }
 
@@ -253,7 +253,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let witness = witness_key(&gateway)?;
     let mut from_start = FromStart::of(&loaded, &gateway.token);
     // A token that the operator chose is known to whoever needs it.
-    let has_own_token = loaded.config.gateway.token.is_some();
+    let has_own_token = loaded.config.gateway.has_token();
     let listen = match loaded.config.daemon.enabled.value {
         true => Listen::Unless(daemon_socket(&loaded, &environment)?),
         false => Listen::Nowhere,

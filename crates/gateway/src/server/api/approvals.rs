@@ -4,13 +4,15 @@
 //! shown can't be allowed before they were, and where answers are kept apart from the database (`agent.approvals.strict`) they are
 //! given at the process that asks, by people whom it can see, and not here: tokens are rows of that database.
 
+use std::collections::BTreeMap;
+
 use backstop_hooks::{
-    AgentId, ApprovalId, Decision, Digest, HookId, Json, Params, RuleId, RunId, SessionId, Severity,
-    Substitute, Text, ToolCallId,
+    AgentId, ApprovalId, Decision, Digest, HookId, Json, RuleId, RunId, SessionId, Severity, Substitute,
+    Text, ToolCallId,
 };
 use backstop_store::{
-    Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
-    PersonsAnswer, RefusedQuestions, ResolveError, Standing, Starts, Timestamp, UnfitSubstitute,
+    AmountArgument, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
+    RefusedQuestions, Standing, Starts, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,6 +101,8 @@ pub(super) struct Approval {
     called_as: Option<String>,
     /// The digest of the call; an answer counts for this call alone.
     digest: Digest,
+    /// Where the call comes from, as far as that is known: `agent`, `through` (the host and its client), `for` (who asked for it), `channel`, `workspace` and `session`.
+    whence: BTreeMap<&'static str, String>,
     title: Text,
     description: Text,
     severity: Severity,
@@ -114,6 +118,9 @@ pub(super) struct Approval {
     starts: Option<Starts>,
     /// Whether a part of them was shown to nobody: then the call can be denied, and allowed only once all was shown.
     unseen: bool,
+    /// Those arguments that are amounts, up to a sum of which calls can be allowed from now on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    amounts: Vec<AnAmount>,
     allowed_decisions: Vec<Decision>,
     /// What can be put in the place of the call, as whoever asks can take it.
     substitutes: Vec<Substitute>,
@@ -128,6 +135,21 @@ pub(super) struct Approval {
     answered: Option<Answered>,
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
+}
+
+/// An argument that is an amount.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AmountArgument")]
+struct AnAmount {
+    argument: String,
+    /// How much it is, in decimal digits.
+    amount: String,
+}
+
+impl AnAmount {
+    fn of(amount: &AmountArgument) -> Self {
+        Self { argument: amount.argument.clone(), amount: amount.amount.to_string() }
+    }
 }
 
 /// The question of which a call came that a person changed.
@@ -196,71 +218,6 @@ pub(super) struct Whole {
     whole: Option<Json>,
 }
 
-/// An answer.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "ApprovalAnswer")]
-#[schemars(extend("allOf" = [
-    {
-        "if": {"properties": {"decision": {"const": "edit"}}},
-        "then": {"required": ["arguments"]},
-        "else": {"properties": {"arguments": false}},
-    },
-    {
-        "if": {"properties": {"decision": {"const": "respond"}}},
-        "then": {"required": ["result"]},
-        "else": {"properties": {"result": false}},
-    },
-]))]
-pub(super) struct Given {
-    /// What is answered.
-    decision: AnswerWord,
-    /// The digest of the call that the person saw. An answer to another call is refused.
-    digest: Digest,
-    /// With `edit`, the arguments as they should be, all of them, in at most 256 KiB. Masked secrets stay in them as they are shown.
-    #[serde(default)]
-    arguments: Option<Params>,
-    /// With `respond`, what the model is told as the result, in at most 64 KiB.
-    #[serde(default)]
-    result: Option<Text>,
-}
-
-/// What can be answered here. What is allowed for good is granted on the machine itself.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum AnswerWord {
-    /// This call, once.
-    AllowOnce,
-    /// No.
-    Deny,
-    /// Another call in its place, with other arguments: it is judged as a call of its own. Where `substitutes` has it.
-    Edit,
-    /// The result, without running the tool. Where `substitutes` has it.
-    Respond,
-}
-
-impl Given {
-    /// Returns the answer of somebody.
-    fn of(self, by: Answerer) -> Result<PersonsAnswer, Problem> {
-        let now = Timestamp::now();
-        let unfit = |error: UnfitSubstitute| Problem::body(error.to_string());
-        match (self.decision, self.arguments, self.result) {
-            (AnswerWord::AllowOnce, None, None) => Ok(PersonsAnswer::new(Decision::AllowOnce, by, now)),
-            (AnswerWord::Deny, None, None) => Ok(PersonsAnswer::new(Decision::Deny, by, now)),
-            (AnswerWord::Edit, Some(arguments), None) => {
-                PersonsAnswer::edit(arguments, by, now).map_err(unfit)
-            }
-            (AnswerWord::Respond, None, Some(result)) => {
-                PersonsAnswer::respond(result, by, now).map_err(unfit)
-            }
-            _ => Err(Problem::body(
-                "`edit` comes with `arguments`, `respond` with `result`, and other answers with neither"
-                    .to_owned(),
-            )),
-        }
-    }
-}
-
 impl Approval {
     pub(super) fn of(record: &ApprovalRecord, people: &People) -> Self {
         let request = &record.request;
@@ -294,6 +251,7 @@ impl Approval {
             tool: request.tool_name.canonical().to_owned(),
             called_as: request.tool_name.called_as().map(str::to_owned),
             digest: request.digest,
+            whence: request.whence().into_iter().collect(),
             title: request.title.clone(),
             description: request.description.clone(),
             severity: request.severity,
@@ -302,6 +260,7 @@ impl Approval {
             masked: request.masked,
             starts: request.starts.clone(),
             unseen: request.unseen,
+            amounts: request.amounts.iter().map(AnAmount::of).collect(),
             allowed_decisions: request.allowed_decisions.clone(),
             substitutes: request.substitutes.clone(),
             edited_from: request.edited_from.as_ref().map(|parent| EditedFrom {
@@ -373,7 +332,7 @@ pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<
 }
 
 /// Returns the question that the path names, by its whole id.
-async fn record(asked: &Asked) -> Result<ApprovalRecord, Problem> {
+pub(super) async fn record(asked: &Asked) -> Result<ApprovalRecord, Problem> {
     let store = asked.engine()?.answer_store();
     let found = store.approval(&ApprovalId::new(asked.name())).await.map_err(|_| Problem::store())?;
     found.ok_or(Problem::no_approval())
@@ -402,43 +361,4 @@ pub(super) async fn whole(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Who
     };
     let approval = Approval::of(seen.as_ref().unwrap_or(&found), engine.people());
     Ok(Whole { approval, whole: Some(whole) }.into())
-}
-
-/// Answers a question.
-pub(super) async fn answer(asked: Asked, _: Empty, given: Given) -> Result<Answer<Approval>, Problem> {
-    let found = record(&asked).await?;
-    let engine = asked.engine()?;
-    if engine.keeps_answers_apart() {
-        return Err(Problem::strict());
-    }
-    // INVARIANT (what the human saw): an answer says which call it is about.
-    if found.request.digest != given.digest {
-        return Err(Problem::other_call());
-    }
-    let answer = given.of(asked.caller.answerer(engine.people()))?;
-    match engine.answer_store().answer_approval(&found.id, answer).await {
-        Ok(resolved) => Ok(Approval::of(&resolved.record, engine.people()).into()),
-        Err(ResolveError::Unknown(_)) => Err(Problem::no_approval()),
-        Err(ResolveError::Store(_)) => Err(Problem::store()),
-        Err(ResolveError::AlreadyResolved { status, .. }) => {
-            Err(Problem::conflict(format!("the question is already {status}")))
-        }
-        Err(ResolveError::NoSubstitute { .. }) => {
-            Err(Problem::conflict("`substitutes` of the question does not have this answer".to_owned()))
-        }
-        Err(ResolveError::Masked { moved, .. }) => Err(Problem::conflict(moved.to_string())),
-        Err(ResolveError::NotAsked(refused)) => Err(Problem::not_asked(refused.why())),
-        Err(ResolveError::OtherVote { .. }) => {
-            Err(Problem::conflict("you have answered otherwise already".to_owned()))
-        }
-        Err(ResolveError::Expired { at, .. }) => {
-            Err(Problem::conflict(format!("the question expired at {at}")))
-        }
-        Err(ResolveError::NotOffered { .. }) => {
-            Err(Problem::conflict("the hooks that asked did not offer this answer".to_owned()))
-        }
-        Err(ResolveError::Unseen { .. }) => Err(Problem::conflict(
-            "a part of the arguments was shown to nobody yet: `POST ../whole` shows all of them".to_owned(),
-        )),
-    }
 }

@@ -17,6 +17,7 @@
 //!
 //! Limits: decisions, those who are called back for them, and idempotency keys are in memory and end with the process. Errors are problem details (RFC 9457).
 
+mod answers;
 mod approvals;
 mod asked;
 mod callbacks;

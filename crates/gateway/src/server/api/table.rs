@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::operators::Problem;
 use super::asked::{Answer, Asked, Empty, Reply};
-use super::{approvals, callers, configuration, document, grants, judge, records, stream, tokens};
+use super::{answers, approvals, callers, configuration, document, grants, judge, records, stream, tokens};
 use crate::server::answer::AnswerBody;
 
 type Answering<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
@@ -245,7 +245,7 @@ fn routes() -> Vec<Route> {
             "approvals/{id}/answer",
             Approve,
             ("answer", "Answers a question; the first answer counts"),
-            approvals::answer,
+            answers::answer,
         ),
         route::<_, Empty, _, _, _>(
             Method::GET,

@@ -674,7 +674,7 @@ fn not_oneself(issuer: &str) -> ApprovalSettings {
     ]);
     let route = ApprovalRoute {
         fits: Arc::new(|_| true),
-        ask: vec!["ann".to_owned(), "bob".to_owned()],
+        ask: Some(vec!["ann".to_owned(), "bob".to_owned()]),
         bars_requester: true,
         votes: NonZeroU32::new(1).unwrap(),
         escalate: None,

@@ -62,7 +62,7 @@ pub(crate) fn two_must(names: &[&str]) -> ApprovalSettings {
     let known = names.iter().map(|name| (PersonName::new(*name), vec![KnownBy::User((*name).to_owned())]));
     let route = ApprovalRoute {
         fits: Arc::new(|_| true),
-        ask: names.iter().map(|name| (*name).to_owned()).collect(),
+        ask: Some(names.iter().map(|name| (*name).to_owned()).collect()),
         bars_requester: false,
         votes: NonZeroU32::new(2).unwrap(),
         escalate: None,
