@@ -408,7 +408,7 @@ pub trait AuditStore {
     /// kept now.
     async fn check_writable(&self) -> Result<(), StoreError>;
 
-    /// Adds an entry at the end of the trail.
+    /// Adds an entry at the end of the trail; it is on the disk [soon](Durability::Soon).
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
     /// Adds entries at the end of the trail, in this order: all of them or none. In the place of one that is too large stands one of the kind
@@ -437,6 +437,12 @@ pub trait AuditStore {
 
     /// Returns how many entries this process has found that a killed one had left unsigned, and has signed. None in memory.
     fn audit_late(&self) -> u64 {
+        0
+    }
+
+    /// Returns how many entries the trail had when the disk last had all of them because somebody [waited](Durability::Now) for that: what gets
+    /// there by and by is not counted. None in memory.
+    fn audit_kept(&self) -> u64 {
         0
     }
 

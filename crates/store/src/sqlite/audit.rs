@@ -57,6 +57,10 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         self.trail.log().audit_late()
     }
 
+    fn audit_kept(&self) -> u64 {
+        self.trail.log().audit_kept()
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,
@@ -155,6 +159,10 @@ impl AuditStore for Trail {
 
     fn audit_late(&self) -> u64 {
         self.late()
+    }
+
+    fn audit_kept(&self) -> u64 {
+        self.kept()
     }
 
     async fn audit(

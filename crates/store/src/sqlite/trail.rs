@@ -91,6 +91,10 @@ impl Trail {
         self.writer.late()
     }
 
+    pub(super) fn kept(&self) -> u64 {
+        self.writer.kept()
+    }
+
     pub(super) async fn entry(&self, index: u64) -> Result<AuditEntry, StoreError> {
         self.aside(move |trail| {
             let bytes = trail.reader().entry(index).map_err(|error| trail.failed(&error))?;
