@@ -491,13 +491,20 @@ pub trait AuditStore {
     /// Returns what proves that an entry is in the trail, as a text (`c2sp.org/tlog-proof@v1`) that is checked without the trail.
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError>;
 
-    /// Hands over to a new key that signs checkpoints: an entry names both, and both sign it. The old one stays beside the new one.
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError>;
+    /// Hands over to a new key that signs checkpoints: an entry names both, and who wanted it, and both sign it. The old one stays beside the
+    /// new one.
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError>;
 
     /// Prunes what [may go](crate::RetentionStore::prunable_audit) by `bound`, at most `limit` entries and the lists of hooks that no
-    /// receipt names any more, and adds entries that name them. What stays whatever else goes: entries about missing ones, and what checking
+    /// receipt names any more, and adds entries that name them, and who had it done. What stays whatever else goes: entries about missing ones, and what checking
     /// the trail needs. Returns how many went.
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError>;
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError>;
 }
 
 /// What stays when other entries go.

@@ -264,13 +264,13 @@ impl Log {
         })
     }
 
-    /// Hands over to a new key: an entry names both and holds the signature of the old one, and the checkpoint behind it is signed by both.
+    /// Hands over to a new key: an entry names both, and who wanted it, and holds the signature of the old one, and the checkpoint behind it is signed by both.
     /// The old key is kept beside the new one, with `.old` behind its name.
     ///
     /// # Errors
     ///
     /// [`TrailError`] when a key or the log can't be written.
-    pub fn rotate(&mut self, at: i64) -> Result<Rotated, TrailError> {
+    pub fn rotate(&mut self, at: i64, by: &str) -> Result<Rotated, TrailError> {
         let path = self.options.key.clone();
         let with = |suffix: &str| beside(&path, suffix);
         let old = SigningKey::open(&path)?;
@@ -279,8 +279,9 @@ impl Log {
         let (from, to) = (from.ok_or(TrailError::NotAVerifierKey)?, to.ok_or(TrailError::NotAVerifierKey)?);
         let text = rotation_text(&self.origin, &to.to_string());
         let signatures = [base64(&old.sign(&text)), base64(&next.sign(&text))];
-        let body =
-            Body::of(&json!({ "from": from.to_string(), "to": to.to_string(), "signatures": signatures }))?;
+        let (from_key, to_key) = (from.to_string(), to.to_string());
+        let body = json!({ "from": from_key, "to": to_key, "signatures": signatures, "by": by });
+        let body = Body::of(&body)?;
         self.locked(|log| {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which

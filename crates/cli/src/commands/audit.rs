@@ -13,6 +13,7 @@ use backstop::store::{
 use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
 use serde_json::{Value, json};
 
+use crate::commands::answerer;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -354,9 +355,9 @@ async fn prune(dry_run: bool, surroundings: &Surroundings) -> Result<(), Error> 
         true => PrunableAudit::default(),
         false => store.prunable_audit(bound, MOST_PRUNED).await?,
     };
-    let mut gone = 0;
+    let (mut gone, by) = (0, answerer::who("the command line"));
     while !dry_run && !bound.is_empty() {
-        let went = store.prune_audit(bound, MOST_PRUNED, now).await?;
+        let went = store.prune_audit(bound, MOST_PRUNED, now, &by).await?;
         gone += went;
         if went == 0 {
             break;
@@ -398,7 +399,8 @@ fn keygen(file: &Path, output: &Output) -> Result<(), Error> {
 
 /// Hands the trail over to another key.
 async fn rotate(store: &dyn Store, output: &Output) -> Result<(), Error> {
-    let rotated = store.rotate_audit_key(Timestamp::now()).await?;
+    let by = answerer::who("the command line");
+    let rotated = store.rotate_audit_key(Timestamp::now(), &by).await?;
     if output.is_json() {
         return Ok(output.json(&json!({ "key": rotated.key, "was": rotated.was }))?);
     }

@@ -112,12 +112,18 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         self.trail.log().prove_audit(seq).await
     }
 
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        self.trail.log().rotate_audit_key(now).await
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.trail.log().rotate_audit_key(now, by).await
     }
 
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        self.trail.log().prune_audit(bound, limit, now).await
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        self.trail.log().prune_audit(bound, limit, now, by).await
     }
 }
 
@@ -216,12 +222,18 @@ impl AuditStore for Trail {
         self.prove(seq).await
     }
 
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        self.rotate(now).await
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.rotate(now, by).await
     }
 
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        self.prune(bound, limit, now).await
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        self.prune(bound, limit, now, by).await
     }
 }
 

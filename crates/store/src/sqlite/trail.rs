@@ -16,6 +16,7 @@ use memchr::memmem;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::answered::who;
 use crate::audit::{AuditLate, AuditProcess};
 use crate::keyed::{KeyedEntry, Keying};
 use crate::{
@@ -314,10 +315,12 @@ impl Trail {
         self.writer.checkpoint().await.map(drop).map_err(|error| self.failed(&error))
     }
 
-    pub(super) async fn rotate(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+    pub(super) async fn rotate(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
         self.sign_own().await?;
+        let by = who(by);
         self.aside(move |trail| {
-            let rotated = Log::open(trail.options.clone()).and_then(|mut log| log.rotate(now.as_millis()));
+            let log = Log::open(trail.options.clone());
+            let rotated = log.and_then(|mut log| log.rotate(now.as_millis(), &by));
             let rotated = rotated.map_err(|error| trail.failed(&error))?;
             Ok(RotatedAuditKey { key: rotated.to.to_string(), was: rotated.from.to_string() })
         })
