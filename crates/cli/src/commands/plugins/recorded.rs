@@ -131,6 +131,8 @@ impl Records {
                 deed.words()
             ))
         })?;
+        // Who ends at once signs first: what is unsigned later looks as if its process had been killed.
+        let _ = store.conclude_audit().await;
         Ok(())
     }
 }
