@@ -17,7 +17,8 @@ use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
 use backstop::surfaces::{surface_secrets, web_push_folder};
 use backstop::{
-    audit_key, credential_places, digest_key_file, hook_places, program_places, store_files, store_path,
+    audit_key, credential_places, digest_key_file, hook_places, kept_key_file, program_places, store_files,
+    store_path,
 };
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -375,6 +376,14 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     read_only.extend(of_server.authorities);
     // The trail and its key lie beside the database.
     hidden.extend([made(SqliteStore::trail_of(&database)), database.with_file_name("audit.key")]);
+    // Whoever read it could write another trail. The one before it counts for a while, too.
+    hidden.extend(kept_key_file(loaded).into_iter().flat_map(|key| {
+        ["", ".old"].map(|end| {
+            let mut path = key.clone().into_os_string();
+            path.push(end);
+            PathBuf::from(path)
+        })
+    }));
     // Whoever read it could guess what was judged elsewhere.
     hidden.extend(digest_key_file(loaded));
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));

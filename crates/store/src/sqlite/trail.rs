@@ -25,6 +25,10 @@ use crate::{
     ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
+/// How a key is replaced that is kept elsewhere.
+const REPLACES: &str = "stop what writes the trail, leave `audit.key_file` out, put the key beside the database as `audit.key`, rotate, and take \
+                        `audit.key` and `audit.key.old` back to where it is kept";
+
 /// The trail of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Trail {
@@ -320,8 +324,12 @@ impl Trail {
         let by = who(by);
         self.aside(move |trail| {
             let log = Log::open(trail.options.clone());
-            let rotated = log.and_then(|mut log| log.rotate(now.as_millis(), &by));
-            let rotated = rotated.map_err(|error| trail.failed(&error))?;
+            let rotated = match log.and_then(|mut log| log.rotate(now.as_millis(), &by)) {
+                Err(error @ TrailError::KeyKept(_)) => {
+                    return Err(ProveAuditError::NotProvable(format!("{error}\nhint: {REPLACES}")));
+                }
+                rotated => rotated.map_err(|error| trail.failed(&error))?,
+            };
             Ok(RotatedAuditKey { key: rotated.to.to_string(), was: rotated.from.to_string() })
         })
         .await

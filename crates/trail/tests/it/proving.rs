@@ -1,5 +1,5 @@
 use backstop_trail::merkle::is_consistent;
-use backstop_trail::{Proof, SigningKey, TrailError, Trust, VerifyError, verify};
+use backstop_trail::{Log, Proof, SigningKey, TrailError, Trust, VerifyError, verify};
 use serde_json::json;
 
 use crate::support::{Place, bodies, drafts, told};
@@ -66,6 +66,22 @@ fn old_proofs_hold_and_old_checkpoints_fit_after_pruning() {
     let path = place.reader().consistency(old.size, new.size).unwrap();
     assert!(is_consistent(old.size, &old.root, new.size, &new.root, &path));
     assert_eq!(log.prune(600, 8, "30 days", "ann", |index, _| index == 20).unwrap(), 0, "nothing more goes");
+}
+
+#[test]
+fn a_key_that_somebody_else_keeps_is_neither_made_nor_replaced() {
+    let place = Place::new();
+    let kept = || Log::open(place.options().with_kept_key());
+    let missing = kept();
+    assert!(matches!(&missing, Err(TrailError::File { path, .. }) if *path == place.key()), "{missing:?}");
+    assert!(!place.key().exists() && !place.log().exists(), "and no log begins without it");
+    place.open().checkpoint().unwrap();
+    let key = place.verifier();
+    let mut log = kept().unwrap();
+    log.append(&drafts(3)).unwrap();
+    assert!(log.checkpoint().unwrap().is_signed_by(&key));
+    assert!(matches!(log.rotate(5, "ann"), Err(TrailError::KeyKept(_))));
+    assert_eq!((place.verifier(), told(&place.reader())), (key, ["0", "1", "2"].map(str::to_owned).to_vec()));
 }
 
 #[test]
