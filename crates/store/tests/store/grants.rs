@@ -4,7 +4,7 @@ use backstop_store::{
     GRANT_REVOKED, GrantId, GrantPlace, GrantQuery, GrantTarget, NewGrant, Store,
 };
 
-use crate::support::{at, digest, over_all_forms, question, sqlite};
+use crate::support::{at, digest, over_all_forms, question};
 
 over_all_forms!(
     a_grant_up_to_a_sum_ends_with_it,
@@ -241,7 +241,7 @@ async fn questions_answers_and_grants_wait_for_the_disk() {
     async fn reached(store: &dyn Store) -> (u64, u64) {
         (store.audit_head().await.unwrap().seq, store.audit_kept())
     }
-    let form = sqlite();
+    let form = crate::support::sqlite();
     let store = &*form.store;
     let asked = store.create_approval(question("ls")).await.unwrap();
     assert_eq!(reached(store).await, (1, 1));
