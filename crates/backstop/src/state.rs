@@ -362,6 +362,19 @@ mod tests {
     }
 
     #[test]
+    fn another_key_of_the_trail_is_another_place() {
+        let place = |audit: &str| {
+            let text = format!("store: {{path: /srv/state.db}}\naudit: {audit}");
+            let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+            let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
+            StorePlace::of(&loaded, &|_| None).unwrap()
+        };
+        assert_eq!(place("{}"), place("{}"));
+        assert_ne!(place("{}"), place("{key_file: /srv/kept.key}"));
+        assert_ne!(place("{key_file: /srv/other.key}"), place("{key_file: /srv/kept.key}"));
+    }
+
+    #[test]
     fn where_others_set_the_environment_the_operator_names_the_authorities() {
         for address in [
             "postgres://ann@db.example/db",
