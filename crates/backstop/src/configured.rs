@@ -5,7 +5,7 @@
 //! of the environment hold is in none of them; which content a plugin has, the entry about its installation says. Where digests of what was judged
 //! are keyed from here on, it says by which key.
 
-use backstop_store::{AppendAuditError, NewAuditEntry, Timestamp};
+use backstop_store::{AppendAuditError, Durability, NewAuditEntry, Timestamp};
 use serde_json::json;
 
 use crate::{Backstop, Pin};
@@ -51,9 +51,8 @@ impl Backstop {
             fields.insert("digestKey".to_owned(), key.id().into());
         }
         let (at, kind) = (Timestamp::now(), CONFIGURATION_READ.to_owned());
-        self.store()
-            .append_audit(NewAuditEntry { at, kind, session: None, run: None, body: body.into() })
-            .await?;
+        let entry = NewAuditEntry { at, kind, session: None, run: None, body: body.into() };
+        self.store().append_audit_all(vec![entry], Durability::Now).await?;
         Ok(())
     }
 }

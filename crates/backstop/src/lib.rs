@@ -135,8 +135,8 @@ pub use hosts::all_hosts;
 pub use hosts::server_hosts;
 #[cfg(feature = "config")]
 pub use locations::{
-    audit_key, daemon_socket, data_folder, digest_key, digest_key_file, from_operator, load, load_sources,
-    policy_files, store_in_file, store_path, tape_folder,
+    audit_key, daemon_socket, data_folder, digest_key, digest_key_file, from_operator, kept_key_file, load,
+    load_sources, policy_files, store_in_file, store_path, tape_folder,
 };
 #[cfg(feature = "agent")]
 pub use lower::agent::agent_settings;

@@ -91,6 +91,12 @@ pub fn digest_key_file(loaded: &Loaded) -> Option<PathBuf> {
     Some(from_operator(loaded, named.value.expose()))
 }
 
+/// The file with the key that signs the audit trail, if `audit.key_file` names one: it is only read. Otherwise the key lies beside the database.
+pub fn kept_key_file(loaded: &Loaded) -> Option<PathBuf> {
+    let named = loaded.config.audit.key_file.as_ref()?;
+    Some(from_operator(loaded, named.value.expose()))
+}
+
 /// The key of the digests in the audit trail, from the file that `audit.digest_key` names; `None` where it names none.
 ///
 /// # Errors
@@ -120,7 +126,11 @@ pub fn digest_key(loaded: &Loaded) -> Result<Option<Arc<DigestKey>>, ConfigError
 ///
 /// [`ConfigError`] if the digests in the trail are to be keyed, and there is no key.
 pub fn store_in_file(loaded: &Loaded, path: PathBuf) -> Result<SqliteStore, ConfigError> {
-    Ok(SqliteStore::with_digest_key(path, digest_key(loaded)?))
+    let key = digest_key(loaded)?;
+    Ok(match kept_key_file(loaded) {
+        Some(kept) => SqliteStore::with_kept_key(path, kept, Ok(key)),
+        None => SqliteStore::with_digest_key(path, key),
+    })
 }
 
 /// Where the key lies that signs heads of the audit trail, unless the caller says otherwise: `backstop/audit.key` in the

@@ -406,7 +406,8 @@ impl Pass<'_> {
         let bound = keep.audit_bound(self.now);
         if !bound.is_empty() {
             let limit = self.bounds.most.saturating_mul(SMALL);
-            self.swept.audit_entries += self.engine.store().prune_audit(bound, limit, self.now).await?;
+            let store = self.engine.store();
+            self.swept.audit_entries += store.prune_audit(bound, limit, self.now, self.by).await?;
         }
         Ok(())
     }

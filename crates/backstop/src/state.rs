@@ -14,7 +14,7 @@ use backstop_hooks::Digest;
 use backstop_store::{DigestKey, SqliteStore, Store};
 
 use crate::error::NoDataFolder;
-use crate::locations::{digest_key, from_operator, store_path};
+use crate::locations::{digest_key, from_operator, kept_key_file, store_path};
 
 /// The largest file with a password, in bytes.
 #[cfg(feature = "postgres")]
@@ -24,6 +24,8 @@ const LARGEST_PASSWORD: u64 = 4096;
 #[derive(Clone, PartialEq, Eq)]
 pub struct StorePlace {
     path: PathBuf,
+    /// The file with the key that signs the trail, if it is not beside it.
+    kept_key: Option<PathBuf>,
     server: Option<ServerPlace>,
 }
 
@@ -79,7 +81,8 @@ impl StorePlace {
                 authorities,
             }
         });
-        Ok(Self { path: store_path(loaded, environment)?, server })
+        let kept_key = kept_key_file(loaded);
+        Ok(Self { path: store_path(loaded, environment)?, kept_key, server })
     }
 
     /// Returns the database file; `None` where state is on a server.
@@ -175,14 +178,15 @@ fn open(
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
     let path = store_path(loaded, environment)?;
     let named = &loaded.config.store.postgres;
-    let Some(url) = &named.url else { return Ok(Arc::new(in_file(path, key))) };
+    let Some(url) = &named.url else { return Ok(Arc::new(in_file(path, kept_key_file(loaded), key))) };
     on_server(loaded, named, url, &path, key).map_err(|(at, why)| ConfigError::from(problem(at, &why)).into())
 }
 
-fn in_file(path: PathBuf, key: Keyed) -> SqliteStore {
-    match key {
-        Ok(key) => SqliteStore::with_digest_key(path, key),
-        Err(why) => SqliteStore::without_its_digest_key(path, &why),
+fn in_file(path: PathBuf, kept_key: Option<PathBuf>, key: Keyed) -> SqliteStore {
+    match (kept_key, key) {
+        (Some(kept), key) => SqliteStore::with_kept_key(path, kept, key),
+        (None, Ok(key)) => SqliteStore::with_digest_key(path, key),
+        (None, Err(why)) => SqliteStore::without_its_digest_key(path, &why),
     }
 }
 
@@ -233,9 +237,10 @@ fn on_server<'c>(
     let connections = usize::try_from(named.connections.value.get()).unwrap_or(1);
     let options = options.connections(connections);
     let (trail, key) = (SqliteStore::trail_of(path), path.with_file_name("audit.key"));
-    Ok(Arc::new(match digest_key {
-        Ok(digest_key) => PostgresStore::with_digest_key(options, trail, key, digest_key),
-        Err(why) => PostgresStore::without_its_digest_key(options, trail, key, &why),
+    Ok(Arc::new(match (kept_key_file(loaded), digest_key) {
+        (Some(kept), digest_key) => PostgresStore::with_kept_key(options, trail, kept, digest_key),
+        (None, Ok(digest_key)) => PostgresStore::with_digest_key(options, trail, key, digest_key),
+        (None, Err(why)) => PostgresStore::without_its_digest_key(options, trail, key, &why),
     }))
 }
 
@@ -354,6 +359,19 @@ mod tests {
         assert_ne!(place(", schema: other"), before);
         let shown = format!("{before:?}");
         assert!(shown.contains("db.example") && !shown.contains("Digest"), "{shown}");
+    }
+
+    #[test]
+    fn another_key_of_the_trail_is_another_place() {
+        let place = |audit: &str| {
+            let text = format!("store: {{path: /srv/state.db}}\naudit: {audit}");
+            let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
+            let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
+            StorePlace::of(&loaded, &|_| None).unwrap()
+        };
+        assert_eq!(place("{}"), place("{}"));
+        assert_ne!(place("{}"), place("{key_file: /srv/kept.key}"));
+        assert_ne!(place("{key_file: /srv/other.key}"), place("{key_file: /srv/kept.key}"));
     }
 
     #[test]

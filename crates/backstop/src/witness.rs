@@ -46,6 +46,8 @@ const TRIES: usize = 3;
 const TIMEOUT_OF_GIT: Duration = Duration::from_secs(30);
 /// How often a process tells a repository or an authority at most: what they keep is kept for ever.
 const SELDOM: Duration = Duration::from_mins(10);
+/// How often a process tells the gateways that share its database at most: so exactly their entries can be put in one order.
+const JOINED: Duration = Duration::from_mins(1);
 
 /// What a witness has of the trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -355,19 +357,26 @@ impl Witness {
     }
 }
 
-/// When a witness took something last that is told seldom.
-#[derive(Debug, Default)]
-struct Lately(Mutex<Option<Instant>>);
+/// When a witness took something last that is told no oftener than so.
+#[derive(Debug)]
+struct Lately {
+    span: Duration,
+    told: Mutex<Option<Instant>>,
+}
 
 impl Lately {
+    const fn every(span: Duration) -> Self {
+        Self { span, told: Mutex::new(None) }
+    }
+
     /// Returns whether it is to be told again.
     fn is_due(&self) -> bool {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.is_none_or(|since| since.elapsed() >= SELDOM)
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.is_none_or(|since| since.elapsed() >= self.span)
     }
 
     fn keep(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 }
 

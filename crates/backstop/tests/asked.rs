@@ -372,7 +372,8 @@ async fn pruning_keeps_the_lists_that_receipts_name() {
     add(&trail.engine, Kind::Silent, 0);
     ask(&trail, 6).await;
     let last = trail.entries().await.len() as u64;
-    trail.store.prune_audit(AuditBound::through(last - 1), usize::MAX, Timestamp::now()).await.unwrap();
+    let (bound, now) = (AuditBound::through(last - 1), Timestamp::now());
+    trail.store.prune_audit(bound, usize::MAX, now, "ann").await.unwrap();
     let entries = trail.entries().await;
     let mut lists = HookLists::default();
     entries.iter().for_each(|entry| lists.read(entry));
@@ -387,7 +388,7 @@ async fn pruning_keeps_the_lists_that_receipts_name() {
     // Once more: the list that stayed stays again.
     ask(&trail, 1).await;
     let through = trail.entries().await.last().unwrap().seq - 1;
-    trail.store.prune_audit(AuditBound::through(through), usize::MAX, Timestamp::now()).await.unwrap();
+    trail.store.prune_audit(AuditBound::through(through), usize::MAX, Timestamp::now(), "ann").await.unwrap();
     let entries = trail.entries().await;
     assert_eq!(entries.iter().filter(|entry| entry.kind == AUDIT_HOOKS).count(), 1);
 }

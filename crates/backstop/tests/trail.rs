@@ -6,11 +6,11 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use backstop::Backstop;
+use backstop::{Backstop, Cause};
 use backstop::engine::{Attendance, HookOptions};
 use backstop::hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop::hooks::{ApprovalRequest, CallContext, OwnerId, Params, hook_fn};
-use backstop::store::{AuditFilter, AuditStore as _, SqliteStore};
+use backstop::store::{AuditFilter, AuditStore as _, SqliteStore, Store};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -24,21 +24,25 @@ fn task() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let backstop = Backstop::builder().store(Arc::new(SqliteStore::new(path))).build().await.unwrap();
-        let hook = hook_fn::<BeforeToolCall, _>(move |_, _| {
-            Ok(Some(match task.as_str() {
-                "block" => ToolCallOutcome::block("no"),
-                _ => ToolCallOutcome::ask(ApprovalRequest::cut("sure?", "")),
-            }))
-        });
-        let options = HookOptions::new(OwnerId::new("test")).id("gate");
-        backstop.engine().registry().on(hook, options).unwrap();
-        let params = Params::from_value(json!({ "command": "ls" })).unwrap();
-        let event = ToolCallEvent::new("exec", params);
-        let call = CallContext::default();
-        let verdict = backstop.engine().permit_tool_call(event, &call, &Attendance::Nobody).await;
-        println!("ANSWER {}", verdict.permit.is_ok());
+        println!("ANSWER {}", is_permitted(&backstop, task).await);
         std::future::pending::<()>().await;
     });
+}
+
+/// Has one call judged by a hook that blocks it, or asks about it where nobody can be asked.
+async fn is_permitted(backstop: &Backstop, task: String) -> bool {
+    let hook = hook_fn::<BeforeToolCall, _>(move |_, _| {
+        Ok(Some(match task.as_str() {
+            "block" => ToolCallOutcome::block("no"),
+            _ => ToolCallOutcome::ask(ApprovalRequest::cut("sure?", "")),
+        }))
+    });
+    let options = HookOptions::new(OwnerId::new("test")).id("gate");
+    backstop.engine().registry().on(hook, options).unwrap();
+    let params = Params::from_value(json!({ "command": "ls" })).unwrap();
+    let event = ToolCallEvent::new("exec", params);
+    let call = CallContext::default();
+    backstop.engine().permit_tool_call(event, &call, &Attendance::Nobody).await.permit.is_ok()
 }
 
 fn killed_at_its_answer(task: &str) -> Vec<serde_json::Value> {
@@ -75,4 +79,22 @@ fn an_ask_is_in_the_trail_of_a_process_that_is_killed_when_its_answer_is_seen() 
     assert_eq!(question["unattended"], true);
     assert_eq!(receipt["approval"]["resolution"], "cancelled");
     assert_eq!(question["approval"], receipt["approval"]["id"]);
+}
+
+/// What a killed process has written outlives it in any case; what a power failure leaves, only the disk says.
+#[tokio::test]
+async fn a_block_an_ask_and_a_configuration_wait_for_the_disk() {
+    for task in ["block", "ask", "configuration"] {
+        let folder = TempDir::new().unwrap();
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
+        let backstop = Backstop::builder().store(Arc::clone(&store)).build().await.unwrap();
+        if task == "configuration" {
+            backstop.announce_configuration(Cause { what: "a test", by: None }).await.unwrap();
+        } else {
+            assert!(!is_permitted(&backstop, task.to_owned()).await);
+        }
+        let entries = store.audit_head().await.unwrap().seq;
+        assert!(entries > 0, "{task}");
+        assert_eq!(store.audit_kept(), entries, "{task}");
+    }
 }

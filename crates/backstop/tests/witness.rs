@@ -213,8 +213,8 @@ async fn a_checkpoint_that_the_trail_s_key_did_not_sign_is_not_handed_over_and_s
     let report = trail.store().verify_audit_with(None, &copies, None).await.unwrap();
     assert_eq!((copies.len(), report.checkpoints.foreign), (2, 1));
     // A copy that a key before has signed counts on.
-    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
-    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
+    trail.store().rotate_audit_key(Timestamp::now(), "ann").await.unwrap();
+    trail.store().rotate_audit_key(Timestamp::now(), "ann").await.unwrap();
     let report = trail.store().verify_audit_with(None, &copies, None).await.unwrap();
     assert_eq!(report.checkpoints.foreign, 1);
 }
@@ -280,7 +280,7 @@ async fn a_server_that_does_not_know_the_trail_or_is_gone_is_told_so() {
     let witnesses = served(other.witness("w"), &lies).await;
     assert!(matches!(kept(&witnesses, &trail).await, Err(WitnessError::Unwatched)));
     let witness = trail.witness("w");
-    trail.store().rotate_audit_key(Timestamp::now()).await.unwrap();
+    trail.store().rotate_audit_key(Timestamp::now(), "ann").await.unwrap();
     trail.add(1).await;
     let witnesses = served(witness, &lies).await;
     let found = kept(&witnesses, &trail).await;

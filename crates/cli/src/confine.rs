@@ -17,7 +17,8 @@ use backstop::guards::{Roots, unwritable_footing};
 use backstop::store::SqliteStore;
 use backstop::surfaces::web_push_folder;
 use backstop::{
-    audit_key, credential_places, digest_key_file, hook_places, program_places, secret_files, store_files,
+    audit_key, credential_places, digest_key_file, hook_places, kept_key_file, program_places, secret_files,
+    store_files,
     store_path,
 };
 
@@ -378,6 +379,7 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     // The trail and its key lie beside the database.
     hidden.insert(made(SqliteStore::trail_of(&database)));
     hidden.extend(keys_of_trail(database.with_file_name("audit.key")));
+    hidden.extend(kept_key_file(loaded).into_iter().flat_map(keys_of_trail));
     // Whoever read it could guess what was judged elsewhere.
     hidden.extend(digest_key_file(loaded));
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));

@@ -29,7 +29,8 @@ pub const ACCESS_TOKEN_REVOKED: &str = "access_token.revoked";
 /// Most characters of who answered; what is longer ends with `…`.
 const MOST_WHO_CHARS: usize = 256;
 
-fn who(by: &str) -> String {
+/// Returns who did something as the trail has them.
+pub(crate) fn who(by: &str) -> String {
     cut(by, MOST_WHO_CHARS)
 }
 

@@ -408,7 +408,7 @@ pub trait AuditStore {
     /// kept now.
     async fn check_writable(&self) -> Result<(), StoreError>;
 
-    /// Adds an entry at the end of the trail.
+    /// Adds an entry at the end of the trail; it is on the disk [soon](Durability::Soon).
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError>;
 
     /// Adds entries at the end of the trail, in this order: all of them or none. In the place of one that is too large stands one of the kind
@@ -437,6 +437,12 @@ pub trait AuditStore {
 
     /// Returns how many entries this process has found that a killed one had left unsigned, and has signed. None in memory.
     fn audit_late(&self) -> u64 {
+        0
+    }
+
+    /// Returns how many entries the trail had when the disk last had all of them because somebody [waited](Durability::Now) for that: what gets
+    /// there by and by is not counted. None in memory.
+    fn audit_kept(&self) -> u64 {
         0
     }
 
@@ -485,13 +491,20 @@ pub trait AuditStore {
     /// Returns what proves that an entry is in the trail, as a text (`c2sp.org/tlog-proof@v1`) that is checked without the trail.
     async fn prove_audit(&self, seq: u64) -> Result<String, ProveAuditError>;
 
-    /// Hands over to a new key that signs checkpoints: an entry names both, and both sign it. The old one stays beside the new one.
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError>;
+    /// Hands over to a new key that signs checkpoints: an entry names both, and who wanted it, and both sign it. The old one stays beside the
+    /// new one.
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError>;
 
     /// Prunes what [may go](crate::RetentionStore::prunable_audit) by `bound`, at most `limit` entries and the lists of hooks that no
-    /// receipt names any more, and adds entries that name them. What stays whatever else goes: entries about missing ones, and what checking
+    /// receipt names any more, and adds entries that name them, and who had it done. What stays whatever else goes: entries about missing ones, and what checking
     /// the trail needs. Returns how many went.
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError>;
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError>;
 }
 
 /// What stays when other entries go.

@@ -314,6 +314,14 @@ pub(crate) enum Keying {
 }
 
 impl Keying {
+    /// Returns the one by this key, or for this reason why it is not there.
+    pub(crate) fn of(key: Result<Option<Arc<DigestKey>>, String>) -> Self {
+        match key {
+            Ok(key) => key.into(),
+            Err(why) => Self::Missing(why.into()),
+        }
+    }
+
     /// Returns the key.
     pub(crate) fn key(&self) -> Option<&Arc<DigestKey>> {
         match self {

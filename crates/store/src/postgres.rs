@@ -76,8 +76,23 @@ impl PostgresStore {
         Self::keying(options, trail.into(), key.into(), Keying::Missing(why.into()))
     }
 
+    /// As [`new`](Self::new), where somebody else keeps the file `key`: it is only read. The digests of what was judged are keyed, if there is a key
+    /// for them; where there should be one and is not, there is why.
+    pub fn with_kept_key(
+        options: PostgresOptions,
+        trail: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        digest_key: Result<Option<Arc<DigestKey>>, String>,
+    ) -> Self {
+        let trail = TrailOptions::new(trail, key).with_kept_key();
+        Self::with_trail(options, Trail::new(trail, Keying::of(digest_key)))
+    }
+
     fn keying(options: PostgresOptions, trail: PathBuf, key: PathBuf, keying: Keying) -> Self {
-        let trail = Trail::new(TrailOptions::new(trail, key), keying);
+        Self::with_trail(options, Trail::new(TrailOptions::new(trail, key), keying))
+    }
+
+    fn with_trail(options: PostgresOptions, trail: Trail) -> Self {
         Self::over(Server::new(options, trail.clone()), AuditTrail::Files(trail))
     }
 

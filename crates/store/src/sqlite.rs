@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstop_trail::Options as TrailOptions;
+
 pub(crate) use self::audit::say;
 pub use self::database::Database;
 pub(crate) use self::in_place::PLACE as MEMORY;
@@ -68,8 +70,24 @@ impl SqliteStore {
         Self::in_file(path.into(), DEFAULT_BUSY_TIMEOUT, Keying::Missing(why.into()))
     }
 
+    /// As [`new`](Self::new), where somebody else keeps the file `signing` with the key that signs the audit trail: it is only read. The digests
+    /// of what was judged are keyed, if there is a key for them; where there should be one and is not, there is why.
+    pub fn with_kept_key(
+        path: impl Into<PathBuf>,
+        signing: impl Into<PathBuf>,
+        digest_key: Result<Option<Arc<DigestKey>>, String>,
+    ) -> Self {
+        let path = path.into();
+        let options = TrailOptions::new(trail::folder_of(&path), signing).with_kept_key();
+        Self::with_trail(path, DEFAULT_BUSY_TIMEOUT, Trail::new(options, Keying::of(digest_key)))
+    }
+
     fn in_file(path: PathBuf, wait: Duration, keying: Keying) -> Self {
         let trail = Trail::beside(&path, keying);
+        Self::with_trail(path, wait, trail)
+    }
+
+    fn with_trail(path: PathBuf, wait: Duration, trail: Trail) -> Self {
         Self::over(Database::new(path, wait, trail.clone()), AuditTrail::Files(trail))
     }
 

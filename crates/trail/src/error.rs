@@ -54,6 +54,9 @@ pub enum TrailError {
     /// A key can't be made: the system gives no randomness.
     #[error("a key could not be made")]
     NoKey,
+    /// Somebody else keeps the key, and is the one to replace it.
+    #[error("the key of the log is kept in `{}`, where it is only read", .0.display())]
+    KeyKept(PathBuf),
     /// The text is no key that checks signatures.
     #[error("this is no key that checks checkpoints\nhint: it looks like `name+hash+base64`")]
     NotAVerifierKey,

@@ -44,13 +44,21 @@ pub struct Options {
     pub name: String,
     /// How long a segment becomes before the next one begins, in bytes.
     pub segment_bytes: u64,
+    /// Whether somebody else keeps the key: it is read, and neither made nor replaced.
+    pub key_is_kept: bool,
 }
 
 impl Options {
     /// Returns the usual options.
     pub fn new(folder: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let (folder, key) = (folder.into(), key.into());
-        Self { folder, key, name: "backstop".to_owned(), segment_bytes: SEGMENT_BYTES }
+        Self { folder, key, name: "backstop".to_owned(), segment_bytes: SEGMENT_BYTES, key_is_kept: false }
+    }
+
+    /// Returns the same, where somebody else keeps the key.
+    #[must_use]
+    pub fn with_kept_key(self) -> Self {
+        Self { key_is_kept: true, ..self }
     }
 }
 
@@ -101,6 +109,10 @@ impl Log {
     ///
     /// [`TrailError`] when its files can't be read or made.
     pub fn open(options: Options) -> Result<Self, TrailError> {
+        if options.key_is_kept {
+            // Without it, what it has signed would be taken for somebody else's.
+            SigningKey::read(&options.key)?;
+        }
         let files = Files::new(&options.folder);
         files.create()?;
         let path = files.lock();
@@ -264,14 +276,17 @@ impl Log {
         })
     }
 
-    /// Hands over to a new key: an entry names both and holds the signature of the old one, and the checkpoint behind it is signed by both.
+    /// Hands over to a new key: an entry names both, and who wanted it, and holds the signature of the old one, and the checkpoint behind it is signed by both.
     /// The old key is kept beside the new one, with `.old` behind its name.
     ///
     /// # Errors
     ///
-    /// [`TrailError`] when a key or the log can't be written.
-    pub fn rotate(&mut self, at: i64) -> Result<Rotated, TrailError> {
+    /// [`TrailError`] when a key or the log can't be written, or somebody else keeps the key.
+    pub fn rotate(&mut self, at: i64, by: &str) -> Result<Rotated, TrailError> {
         let path = self.options.key.clone();
+        if self.options.key_is_kept {
+            return Err(TrailError::KeyKept(path));
+        }
         let with = |suffix: &str| beside(&path, suffix);
         let old = SigningKey::open(&path)?;
         let next = SigningKey::open(&with(NEXT_KEY))?;
@@ -279,8 +294,9 @@ impl Log {
         let (from, to) = (from.ok_or(TrailError::NotAVerifierKey)?, to.ok_or(TrailError::NotAVerifierKey)?);
         let text = rotation_text(&self.origin, &to.to_string());
         let signatures = [base64(&old.sign(&text)), base64(&next.sign(&text))];
-        let body =
-            Body::of(&json!({ "from": from.to_string(), "to": to.to_string(), "signatures": signatures }))?;
+        let (from_key, to_key) = (from.to_string(), to.to_string());
+        let body = json!({ "from": from_key, "to": to_key, "signatures": signatures, "by": by });
+        let body = Body::of(&body)?;
         self.locked(|log| {
             log.add(&[Draft::new(at, KIND_ROTATED, body)])?;
             // INVARIANT (no checkpoint is signed by a key that no entry names): a crash from here on leaves the old key with its entry, which
@@ -431,6 +447,7 @@ impl Log {
     pub(crate) fn signing_key(&mut self) -> Result<&SigningKey, TrailError> {
         let key = match self.key.take() {
             Some(key) => key,
+            None if self.options.key_is_kept => SigningKey::read(&self.options.key)?,
             None => SigningKey::open(&self.options.key)?,
         };
         Ok(self.key.insert(key))

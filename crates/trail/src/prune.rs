@@ -30,6 +30,9 @@ const MOST_RANGES: usize = 1000;
 pub struct Tombstone {
     /// By which rule.
     pub policy: String,
+    /// Who had it done; nobody is named in tombstones of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// How many entries went.
     pub count: u64,
     /// Which, the first of the log being 0: from, and behind the last.
@@ -59,7 +62,7 @@ impl Tombstone {
 }
 
 impl Log {
-    /// Prunes the entries before number `end` that `keep` does not hold; tombstones, rotations of keys and what tells of damage always stay. Returns how many
+    /// Prunes the entries before number `end` that `keep` does not hold, and says by which rule and for whom; tombstones, rotations of keys and what tells of damage always stay. Returns how many
     /// went.
     ///
     /// # Errors
@@ -70,6 +73,7 @@ impl Log {
         end: u64,
         at: i64,
         policy: &str,
+        by: &str,
         mut keep: impl FnMut(u64, &Entry) -> bool,
     ) -> Result<u64, TrailError> {
         self.locked(|log| {
@@ -98,8 +102,12 @@ impl Log {
             let origin = log.origin.clone();
             let key = log.signing_key()?;
             let tombstones = ranges.chunks(MOST_RANGES).map(|ranges| {
-                let tombstone =
-                    Tombstone { policy: policy.to_owned(), count: count(ranges), ranges: ranges.to_vec() };
+                let tombstone = Tombstone {
+                    policy: policy.to_owned(),
+                    by: Some(by.to_owned()),
+                    count: count(ranges),
+                    ranges: ranges.to_vec(),
+                };
                 Ok(Draft::new(at, KIND_TOMBSTONE, Body::of(&tombstone.signed(&origin, key)?)?))
             });
             let tombstones = tombstones.collect::<Result<Vec<_>, TrailError>>()?;

@@ -66,6 +66,10 @@ impl Drop for Alive {
 
 struct Shared {
     options: Options,
+    /// After how much time without entries one says that nothing happened.
+    heartbeat: Duration,
+    /// How many entries the log had when the disk last had all of them because somebody waits.
+    kept: AtomicU64,
     /// How many entries were found that a killed process had left unsigned.
     late: AtomicU64,
     queue: Mutex<Queue>,
@@ -129,8 +133,15 @@ impl Waiting {
 impl Writer {
     /// Returns a writer. Its thread begins, and the log is opened, with the first entry.
     pub fn new(options: Options) -> Self {
+        Self::beating(options, HEARTBEAT_AFTER)
+    }
+
+    /// Returns a writer that says, once it is [announced](Self::announce), after so much time without entries that nothing happened.
+    pub fn beating(options: Options, heartbeat: Duration) -> Self {
         let shared = Arc::new(Shared {
             options,
+            heartbeat,
+            kept: AtomicU64::default(),
             late: AtomicU64::default(),
             queue: Mutex::default(),
             wake: Condvar::new(),
@@ -213,6 +224,12 @@ impl Writer {
         self.shared.late.load(Ordering::Acquire)
     }
 
+    /// Returns how many entries the log had when the disk last had all of them because somebody [waits](Self::append) for that. What gets to
+    /// the disk by and by is not counted.
+    pub fn kept(&self) -> u64 {
+        self.shared.kept.load(Ordering::Acquire)
+    }
+
     /// Returns how many entries wait.
     pub fn waiting(&self) -> usize {
         self.shared.queue().entries
@@ -271,18 +288,21 @@ struct Thread {
     /// Since when there are entries without a checkpoint.
     unsigned: Option<Instant>,
     last: Instant,
+    /// Entries that were lost, and that have no numbers yet since the log could not be opened.
+    unskipped: u64,
 }
 
 impl Thread {
     fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, log: None, unsynced: None, unsigned: None, last: Instant::now() }
+        Self { shared, log: None, unsynced: None, unsigned: None, last: Instant::now(), unskipped: 0 }
     }
 
     fn run(mut self) {
         loop {
             let (jobs, refused, closed) = self.next();
-            if let Some(log) = self.log.as_mut().filter(|_| refused > 0) {
-                log.skip(refused);
+            self.unskipped = self.unskipped.saturating_add(refused);
+            if let Some(log) = &mut self.log {
+                log.skip(std::mem::take(&mut self.unskipped));
             }
             if !jobs.is_empty() {
                 self.write(jobs);
@@ -313,7 +333,7 @@ impl Thread {
                 queue.since.map(|since| since + LINGER),
                 self.unsynced.map(|since| since + SYNC_AFTER),
                 self.unsigned.map(|since| since + CHECKPOINT_AFTER),
-                queue.announces.then_some(self.last + HEARTBEAT_AFTER),
+                queue.announces.then_some(self.last + self.shared.heartbeat),
             ];
             let due = due.into_iter().flatten().min();
             let wait = due.map(|due| due.saturating_duration_since(now));
@@ -332,7 +352,11 @@ impl Thread {
     fn log(&mut self) -> Result<&mut Log, TrailError> {
         let log = match self.log.take() {
             Some(log) => log,
-            None => Log::open(self.shared.options.clone())?,
+            None => {
+                let mut log = Log::open(self.shared.options.clone())?;
+                log.skip(std::mem::take(&mut self.unskipped));
+                log
+            }
         };
         Ok(self.log.insert(log))
     }
@@ -376,11 +400,18 @@ impl Thread {
 
     fn append(&mut self, drafts: &[Draft], durable: bool) -> Result<Extent, TrailError> {
         self.last = Instant::now();
-        let log = self.log()?;
+        let log = match self.log() {
+            Ok(log) => log,
+            Err(error) => {
+                self.unskipped = self.unskipped.saturating_add(drafts.len() as u64);
+                return Err(error);
+            }
+        };
         let extent = if drafts.is_empty() { log.look()? } else { log.append(drafts)? };
         if durable {
             log.sync()?;
             self.unsynced = None;
+            self.shared.kept.fetch_max(extent.size, Ordering::AcqRel);
         } else if !drafts.is_empty() {
             self.unsynced.get_or_insert(self.last);
         }
@@ -394,7 +425,7 @@ impl Thread {
     fn housekeeping(&mut self) {
         let is_due = |since: Option<Instant>, after| since.is_some_and(|since| since.elapsed() >= after);
         if self.shared.queue().announces
-            && self.last.elapsed() >= HEARTBEAT_AFTER
+            && self.last.elapsed() >= self.shared.heartbeat
             && let Ok(body) = Body::of(&serde_json::json!({}))
         {
             let _ = self.append(&[Draft::new(now(), KIND_HEARTBEAT, body)], true);

@@ -20,7 +20,7 @@ use backstop_store::{
 use backstop_trail::SignedCheckpoint;
 use serde_json::json;
 
-use super::{Lately, WitnessError, Witnessed, fitting, is_signed, newest, own_keys};
+use super::{JOINED, Lately, WitnessError, Witnessed, fitting, is_signed, newest, own_keys};
 
 /// The most trails of others that are taken into this one. They are those that were left last.
 const MOST_PEERS: usize = 1_000;
@@ -36,7 +36,7 @@ const MOST_KNOWN_PAGES: usize = 16;
 type KeyIds = BTreeSet<[u8; 4]>;
 
 /// The database, where gateways leave checkpoints for each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Gateways {
     lately: Lately,
     /// What was taken in of each trail that is there; nothing before this trail was asked for it.
@@ -49,6 +49,12 @@ struct Taken {
     notes: BTreeSet<String>,
     /// Of the newest one.
     keys: KeyIds,
+}
+
+impl Default for Gateways {
+    fn default() -> Self {
+        Self { lately: Lately::every(JOINED), taken: Mutex::default() }
+    }
 }
 
 impl Gateways {
@@ -310,6 +316,8 @@ pub(super) async fn read(store: &dyn Store, folder: &Path) -> Result<Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use backstop_store::{
         AuditBody, AuditStore as _, CheckpointStore as _, MOST_LEFT_CHECKPOINTS, SqliteStore,
     };
@@ -412,6 +420,16 @@ mod tests {
         let keys = own_keys(&store).await.unwrap();
         let (kept, _) = left(&store).await.unwrap();
         assert_eq!(kept.iter().filter(|note| is_signed(note, &keys)).count(), 1);
+    }
+
+    #[test]
+    fn gateways_join_their_trails_every_minute() {
+        let gateways = Gateways::default();
+        assert!(gateways.is_due());
+        gateways.lately.keep();
+        assert!(!gateways.is_due());
+        *gateways.lately.told.lock().unwrap() = Instant::now().checked_sub(Duration::from_mins(1));
+        assert!(gateways.is_due());
     }
 
     #[test]

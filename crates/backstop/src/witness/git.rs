@@ -8,8 +8,8 @@ use backstop_store::Store;
 use backstop_trail::{GitBranch, GitBranches, GitError, GitSettings, SignedCheckpoint};
 
 use super::{
-    Lately, TIMEOUT_OF_GIT, TRIES, WitnessError, Witnessed, aside, fitting, is_signed, newest, own_keys,
-    wrong,
+    Lately, SELDOM, TIMEOUT_OF_GIT, TRIES, WitnessError, Witnessed, aside, fitting, is_signed, newest,
+    own_keys, wrong,
 };
 use crate::locations::{from_operator, store_path};
 
@@ -45,7 +45,7 @@ impl Repository {
             budget: TIMEOUT_OF_GIT,
             scratch,
         });
-        Ok(Self { branches: Arc::new(branches), lately: Lately::default() })
+        Ok(Self { branches: Arc::new(branches), lately: Lately::every(SELDOM) })
     }
 
     pub(super) fn name(&self) -> String {

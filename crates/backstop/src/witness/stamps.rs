@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use url::Url;
 
-use super::{Lately, WitnessError, Witnessed, aside, client, fitting, is_signed, newest, own_keys, wrong};
+use super::{
+    Lately, SELDOM, WitnessError, Witnessed, aside, client, fitting, is_signed, newest, own_keys, wrong,
+};
 use crate::locations::from_operator;
 
 /// How far its clock and ours may differ, in seconds.
@@ -56,7 +58,7 @@ impl Authority {
             .map_err(|error| wrong(at, format!("`to` is no address: {error}"), "correct it"))?;
         let keep = witness.keep.as_ref().map_or("", |keep| keep.value.expose());
         let (client, folder) = (client(loaded, witness)?, from_operator(loaded, keep));
-        Ok(Self { url, client, folder, lately: Lately::default() })
+        Ok(Self { url, client, folder, lately: Lately::every(SELDOM) })
     }
 
     pub(super) fn name(&self) -> String {

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::witness::Heard;
+use backstop::config::Loaded;
 use backstop::store::{
     AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, DigestKey, PrunableAudit,
     Store, Timestamp,
 };
-use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, retention};
+use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, kept_key_file, retention};
 use serde_json::{Value, json};
 
+use crate::commands::answerer;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
@@ -72,11 +74,14 @@ impl Signer {
         }
     }
 
-    fn public_key(self) -> Result<String, Error> {
+    fn public_key(self, loaded: &Loaded) -> Result<String, Error> {
         Ok(match self {
             Self::Public(public) => public,
             Self::File(path) => HeadKey::read(&path)?.public(),
-            Self::Own => HeadKey::read(&audit_key(&environment)?)?.public(),
+            Self::Own => {
+                let path = kept_key_file(loaded).map_or_else(|| audit_key(&environment), Ok)?;
+                HeadKey::read(&path)?.public()
+            }
         })
     }
 }
@@ -100,7 +105,7 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     match settings {
         Settings::Verify { head, signer, witness, peers, trail_key, strict } => {
             let known = match head {
-                Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key()?)?),
+                Some(path) => Some(SignedHead::read(&path)?.verified(&signer.public_key(&loaded)?)?),
                 None => None,
             };
             let witnesses = match witness {
@@ -122,8 +127,11 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
             return witness::tell(&witnesses, store.as_ref(), output).await;
         }
         Settings::Head { key } => {
-            let path = key.map_or_else(|| audit_key(&environment), Ok)?;
-            let signed = HeadKey::open(&path)?.sign(store.audit_head().await?, Timestamp::now());
+            let key = match (key, kept_key_file(&loaded)) {
+                (None, Some(kept)) => HeadKey::read(&kept)?,
+                (named, _) => HeadKey::open(&named.map_or_else(|| audit_key(&environment), Ok)?)?,
+            };
+            let signed = key.sign(store.audit_head().await?, Timestamp::now());
             output.json(&signed)?;
             output.say("keep this where nobody on this machine can change it");
         }
@@ -354,9 +362,9 @@ async fn prune(dry_run: bool, surroundings: &Surroundings) -> Result<(), Error> 
         true => PrunableAudit::default(),
         false => store.prunable_audit(bound, MOST_PRUNED).await?,
     };
-    let mut gone = 0;
+    let (mut gone, by) = (0, answerer::who("the command line"));
     while !dry_run && !bound.is_empty() {
-        let went = store.prune_audit(bound, MOST_PRUNED, now).await?;
+        let went = store.prune_audit(bound, MOST_PRUNED, now, &by).await?;
         gone += went;
         if went == 0 {
             break;
@@ -398,7 +406,8 @@ fn keygen(file: &Path, output: &Output) -> Result<(), Error> {
 
 /// Hands the trail over to another key.
 async fn rotate(store: &dyn Store, output: &Output) -> Result<(), Error> {
-    let rotated = store.rotate_audit_key(Timestamp::now()).await?;
+    let by = answerer::who("the command line");
+    let rotated = store.rotate_audit_key(Timestamp::now(), &by).await?;
     if output.is_json() {
         return Ok(output.json(&json!({ "key": rotated.key, "was": rotated.was }))?);
     }

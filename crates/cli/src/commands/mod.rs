@@ -158,7 +158,7 @@ impl Action {
             Self::Serve(settings) => Box::pin(gateway::serve::run(settings, surroundings)).await,
             Self::Run(settings) => Box::pin(gateway::run::run(settings, surroundings)).await,
             Self::InstallSystem(settings) => system::run(&settings, surroundings),
-            Self::Install(settings) => clients::install::run(&settings, surroundings),
+            Self::Install(settings) => Box::pin(clients::install::run(&settings, surroundings)).await,
             Self::Status => clients::status::run(surroundings).await,
             Self::StatusLine(folders) => Ok(clients::line::run(folders, surroundings).await),
             Self::DoctorSystem(client) => Box::pin(doctor::run(client, surroundings)).await,

@@ -63,6 +63,33 @@ fn installing_keeps_what_is_there_and_uninstalling_gives_it_back() {
 }
 
 #[test]
+fn who_puts_hooks_in_and_takes_them_out_is_in_the_trail() {
+    let user = with_claude(SETTINGS);
+    user.run(&["install", "claude", "--dry-run"]).succeeded();
+    for command in ["install", "install", "uninstall"] {
+        user.run(&[command, "claude"]).succeeded();
+    }
+    let told = user.trail();
+    let kinds: Vec<_> = told.iter().map(|entry| entry["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["client.installed", "client.removed"]);
+    for entry in &told {
+        let body = &entry["body"];
+        assert_eq!((body["client"].as_str(), body["scope"].as_str()), (Some("claude"), Some("user")));
+        let path = |file: &Value| file["path"].as_str().unwrap().ends_with(".claude/settings.json");
+        assert!(body["files"].as_array().unwrap().iter().any(path), "{body}");
+        assert!(body["by"].as_str().unwrap().ends_with(", by the command line"), "{body}");
+    }
+    let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
+    assert_eq!(verified["checkpoints"]["covered"], 2, "each signs before it ends");
+    // Also where nobody knows where the trail is.
+    user.run(&["install", "claude"]).succeeded();
+    user.configure("guards: {no_such_guard: {}}\n");
+    let untold = user.run(&["uninstall", "claude"]).succeeded();
+    assert!(untold.err.contains("the audit trail does not tell of this"), "{}", untold.whole());
+    assert_eq!(std::fs::read_to_string(claude_settings(&user)).unwrap(), SETTINGS);
+}
+
+#[test]
 fn every_client_is_installed_fired_and_taken_out_again() {
     let user = User::new();
     user.run(&[&["install"], names().as_slice()].concat()).succeeded();

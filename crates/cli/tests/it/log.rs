@@ -222,10 +222,9 @@ fn following_shows_the_last_ones_and_what_other_processes_add_until_ctrl_c() {
     trail.add(entries());
     assert_eq!(following.numbers(6), [7, 8, 9, 10, 11, 12]);
     // The beginning goes, and the rest keeps its numbers.
-    trail
-        .runtime
-        .block_on(trail.store.prune_audit(AuditBound::through(8), usize::MAX, Timestamp::from_millis(FIRST)))
-        .unwrap();
+    let now = Timestamp::from_millis(FIRST);
+    let pruned = trail.store.prune_audit(AuditBound::through(8), usize::MAX, now, "ann");
+    trail.runtime.block_on(pruned).unwrap();
     trail.add(entries());
     assert_eq!(following.numbers(7), [13, 14, 15, 16, 17, 18, 19]);
     let other = Trail::of(&user);

@@ -75,6 +75,29 @@ fn a_trail_that_was_cut_off_or_rewritten_shows_against_a_signed_head() {
     assert!(cut.code == Some(1) && cut.err.contains("was cut off"), "{}", cut.whole());
 }
 
+#[test]
+fn a_key_that_is_kept_elsewhere_signs_and_is_neither_made_nor_replaced() {
+    let user = User::new();
+    user.run(&["install", "claude"]).succeeded();
+    let (made, kept) = (user.path().join("data/backstop/audit.key"), user.path().join("kept.key"));
+    std::fs::rename(&made, &kept).unwrap();
+    user.configure(&format!("audit: {{key_file: '{}'}}\n", kept.display()));
+    user.run(&["uninstall", "claude"]).succeeded();
+    let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
+    assert_eq!(verified["checkpoints"]["covered"], 2);
+    assert!(verified["checkpoints"]["key"].is_string(), "{verified}");
+    user.run(&["audit", "head"]).succeeded();
+    let refused = user.run(&["audit", "rotate"]);
+    let says_how = refused.err.contains("leave `audit.key_file` out");
+    assert!(refused.code == Some(1) && says_how, "{}", refused.whole());
+    std::fs::remove_file(&kept).unwrap();
+    let untold = user.run(&["install", "claude", "--project"]);
+    let says_so = untold.err.contains("the audit trail can't tell so");
+    assert!(untold.code == Some(1) && says_so, "{}", untold.whole());
+    assert!(!made.exists() && !kept.exists());
+    assert_eq!(user.trail().len(), 2);
+}
+
 /// Copies the files of a folder and of the folders in it.
 pub(super) fn copy_all(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

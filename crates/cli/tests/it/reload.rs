@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::clients::{Answered, Client, Manner};
 use self::upstream::{Turns, Upstream, lot};
 use super::gateway::{serve, text};
-use super::support::{PATIENCE, User, done, hang_up, interrupt};
+use super::support::{PATIENCE, User, done, hang_up, interrupt, until};
 use super::traces::collector::{Collector, Manner as Collects};
 
 /// How often the policy changes.
@@ -385,6 +385,40 @@ fn a_configuration_that_would_loosen_the_server_is_refused() {
     asks(Policy::A);
     interrupt(&child);
     assert_eq!(done(child).code, Some(0));
+}
+
+/// Whoever reads the trail can tell a kill from an end in order, however often the configuration was read.
+#[test]
+fn after_a_reload_a_kill_still_shows_in_the_trail() {
+    let scene = Scene::new();
+    let wrote = |kind: &str| -> Vec<String> {
+        let trail = scene.user.trail();
+        let entries = trail.iter().filter(|entry| entry["kind"] == kind);
+        entries.map(|entry| at(entry, "/process").to_owned()).collect()
+    };
+    let unended = || -> Vec<String> {
+        let report = scene.user.run(&["audit", "verify", "--json"]).succeeded().json();
+        let processes = report["processes"].as_array().unwrap().iter();
+        processes.map(|process| at(process, "/process").to_owned()).collect()
+    };
+    let reloaded = || {
+        scene.configure(Policy::A);
+        let (mut child, _) = serve(&scene.user);
+        let said = Said::by(child.stderr.take().unwrap());
+        scene.configure(Policy::B);
+        assert!(reads(&child, &said));
+        child
+    };
+    let mut child = reloaded();
+    until("the end of what was written before", || (wrote("stop").len() == 1).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let killed = wrote("configuration.read").pop().unwrap();
+    assert_eq!(unended(), [killed.clone()]);
+    let child = reloaded();
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
+    assert_eq!((unended(), wrote("start").len(), wrote("stop").len()), (vec![killed], 4, 3));
 }
 
 /// The value at a pointer, as a text.

@@ -106,6 +106,8 @@ fn the_audit_trail_loses_its_beginning_and_says_so() {
     let entries = user.trail();
     let of = |kind: &str| entries.iter().filter(|entry| entry["kind"] == kind).count();
     assert_eq!((entries.len() - of("hooks"), of("tombstone")), (6, 1));
+    let said = said(&user, "tombstone").remove(0);
+    assert!(said["by"].as_str().unwrap().ends_with(", by the command line"), "{said}");
     let verified = user.run(&["audit", "verify", "--json"]).succeeded().json();
     assert_eq!((&verified["pruned"], &verified["missing"]), (&swept["auditEntries"], &json!(0)));
 }

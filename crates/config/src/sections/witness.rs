@@ -59,12 +59,14 @@ impl WitnessKind<'_> {
 impl Audit {
     /// Checks what looks at several keys together.
     pub(super) fn check(&self, cx: &mut Reader<'_>) {
-        let key = self.digest_key.as_ref();
-        if let Some((at, name)) = key.and_then(|key| Some((&key.at, key.value.variables().first()?))) {
-            // The environment of a hook is an agent's, which would choose a key that it knows.
-            let message = format!("`audit.digest_key` takes no variables, and names `{name}`");
-            let problem = Problem::new(ProblemKind::BadValue, at.clone(), message);
-            cx.report(problem.with_hint("write the path out"));
+        for (field, key) in [("digest_key", &self.digest_key), ("key_file", &self.key_file)] {
+            let key = key.as_ref();
+            if let Some((at, name)) = key.and_then(|key| Some((&key.at, key.value.variables().first()?))) {
+                // The environment of a hook is an agent's, which would choose a key that it knows.
+                let message = format!("`audit.{field}` takes no variables, and names `{name}`");
+                let problem = Problem::new(ProblemKind::BadValue, at.clone(), message);
+                cx.report(problem.with_hint("write the path out"));
+            }
         }
         let Some(witness) = self.witness.first().filter(|_| !self.enabled.value) else { return };
         let message = "`audit.witness` has nothing to keep: `audit.enabled` is `false`";

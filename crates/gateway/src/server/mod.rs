@@ -388,13 +388,14 @@ impl Gateway {
         old.load.limit(&settings.limits);
         // Whoever begins to listen from here on has the new hooks already.
         let (api, engine) = (Arc::clone(&next.api), next.interceptor.engine().cloned());
-        let login = next.login.clone();
+        let (login, console) = (next.login.clone(), Arc::clone(&next.console));
         self.current.set(next);
         // What another provider, or other roles, let in does not go on.
         if let Some(before) = old.login.as_ref().filter(|before| !before.is_same(login.as_ref())) {
             before.end();
         }
         api.go_on_with(engine.as_ref());
+        console.go_on_with(engine.as_ref());
         api.calls(&settings.callbacks);
         Ok(())
     }

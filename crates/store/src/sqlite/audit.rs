@@ -57,6 +57,10 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         self.trail.log().audit_late()
     }
 
+    fn audit_kept(&self) -> u64 {
+        self.trail.log().audit_kept()
+    }
+
     async fn audit(
         &self,
         filter: &AuditFilter,
@@ -108,12 +112,18 @@ impl<D: Driver> AuditStore for SqlStore<D> {
         self.trail.log().prove_audit(seq).await
     }
 
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        self.trail.log().rotate_audit_key(now).await
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.trail.log().rotate_audit_key(now, by).await
     }
 
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        self.trail.log().prune_audit(bound, limit, now).await
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        self.trail.log().prune_audit(bound, limit, now, by).await
     }
 }
 
@@ -155,6 +165,10 @@ impl AuditStore for Trail {
 
     fn audit_late(&self) -> u64 {
         self.late()
+    }
+
+    fn audit_kept(&self) -> u64 {
+        self.kept()
     }
 
     async fn audit(
@@ -208,12 +222,18 @@ impl AuditStore for Trail {
         self.prove(seq).await
     }
 
-    async fn rotate_audit_key(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
-        self.rotate(now).await
+    async fn rotate_audit_key(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
+        self.rotate(now, by).await
     }
 
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        self.prune(bound, limit, now).await
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        self.prune(bound, limit, now, by).await
     }
 }
 

@@ -9,6 +9,7 @@ use backstop_trail::merkle::{Frontier, Hash, leaf_hash};
 use backstop_trail::{BodyError, Draft};
 
 use super::in_place::PLACE;
+use crate::answered::who;
 use crate::audit::{MOST_NAMED, Staying};
 use crate::keyed::{KeyedEntry, Keying};
 use crate::retention::{Chosen, Due, is_decision};
@@ -131,7 +132,7 @@ impl Trail {
         due.chosen()
     }
 
-    fn prune(&mut self, bound: AuditBound, limit: usize, now: Timestamp) -> u64 {
+    fn prune(&mut self, bound: AuditBound, limit: usize, now: Timestamp, by: &str) -> u64 {
         let chosen = self.chosen(bound, limit);
         let mut staying = Staying::default();
         let named = self.living().filter(|entry| !chosen.holds(entry.seq) && entry.kind != AUDIT_HOOKS);
@@ -149,7 +150,8 @@ impl Trail {
         if gone == 0 {
             return 0;
         }
-        let body = AuditBody::of(&serde_json::json!({ "through": chosen.last(), "count": gone }));
+        let body = serde_json::json!({ "through": chosen.last(), "count": gone, "by": who(by) });
+        let body = AuditBody::of(&body);
         let tombstone =
             NewAuditEntry { at: now, kind: AUDIT_PRUNED.to_owned(), session: None, run: None, body };
         // It is not too large, and has no digests.
@@ -290,12 +292,18 @@ impl AuditStore for MemoryTrail {
         Err(ProveAuditError::InMemory)
     }
 
-    async fn rotate_audit_key(&self, _: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+    async fn rotate_audit_key(&self, _: Timestamp, _: &str) -> Result<RotatedAuditKey, ProveAuditError> {
         Err(ProveAuditError::InMemory)
     }
 
-    async fn prune_audit(&self, bound: AuditBound, limit: usize, now: Timestamp) -> Result<u64, StoreError> {
-        Ok(self.trail().prune(bound, limit, now))
+    async fn prune_audit(
+        &self,
+        bound: AuditBound,
+        limit: usize,
+        now: Timestamp,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        Ok(self.trail().prune(bound, limit, now, by))
     }
 }
 

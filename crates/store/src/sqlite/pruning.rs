@@ -6,6 +6,7 @@ use backstop_trail::{Entry, Envelope, Log};
 use memchr::memmem;
 
 use super::trail::Trail;
+use crate::answered::who;
 use crate::audit::Staying;
 use crate::retention::{AuditBound, Chosen, Due, PrunableAudit, is_decision};
 use crate::{AUDIT_HOOKS, StoreError, Timestamp};
@@ -44,12 +45,14 @@ impl Trail {
         bound: AuditBound,
         limit: usize,
         now: Timestamp,
+        by: &str,
     ) -> Result<u64, StoreError> {
         let chosen = self.aside(move |trail| trail.chosen(bound, limit)).await?;
         if chosen.is_empty() {
             return Ok(0);
         }
         self.sign_own().await?;
+        let by = who(by);
         self.aside(move |trail| {
             let (mut staying, names) = (Staying::default(), memmem::Finder::new(NAMES_HOOKS));
             let scanned = trail.reader().scan(0, |index, frame| {
@@ -65,7 +68,7 @@ impl Trail {
             scanned.map_err(|error| trail.failed(&error))?;
             let keep = |index, entry: &Entry| !staying.lets_go(&chosen, index + 1, &entry.kind, &entry.body);
             let pruned = Log::open(trail.options.clone())
-                .and_then(|mut log| log.prune(chosen.last(), now.as_millis(), "retention", keep));
+                .and_then(|mut log| log.prune(chosen.last(), now.as_millis(), "retention", &by, keep));
             pruned.map_err(|error| trail.failed(&error))
         })
         .await

@@ -16,6 +16,7 @@ use memchr::memmem;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::answered::who;
 use crate::audit::{AuditLate, AuditProcess};
 use crate::keyed::{KeyedEntry, Keying};
 use crate::{
@@ -23,6 +24,10 @@ use crate::{
     AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
     ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
+
+/// How a key is replaced that is kept elsewhere.
+const REPLACES: &str = "stop what writes the trail, leave `audit.key_file` out, put the key beside the database as `audit.key`, rotate, and take \
+                        `audit.key` and `audit.key.old` back to where it is kept";
 
 /// The trail of a database.
 #[derive(Clone, Debug)]
@@ -89,6 +94,10 @@ impl Trail {
 
     pub(super) fn late(&self) -> u64 {
         self.writer.late()
+    }
+
+    pub(super) fn kept(&self) -> u64 {
+        self.writer.kept()
     }
 
     pub(super) async fn entry(&self, index: u64) -> Result<AuditEntry, StoreError> {
@@ -310,11 +319,17 @@ impl Trail {
         self.writer.checkpoint().await.map(drop).map_err(|error| self.failed(&error))
     }
 
-    pub(super) async fn rotate(&self, now: Timestamp) -> Result<RotatedAuditKey, ProveAuditError> {
+    pub(super) async fn rotate(&self, now: Timestamp, by: &str) -> Result<RotatedAuditKey, ProveAuditError> {
         self.sign_own().await?;
+        let by = who(by);
         self.aside(move |trail| {
-            let rotated = Log::open(trail.options.clone()).and_then(|mut log| log.rotate(now.as_millis()));
-            let rotated = rotated.map_err(|error| trail.failed(&error))?;
+            let log = Log::open(trail.options.clone());
+            let rotated = match log.and_then(|mut log| log.rotate(now.as_millis(), &by)) {
+                Err(error @ TrailError::KeyKept(_)) => {
+                    return Err(ProveAuditError::NotProvable(format!("{error}\nhint: {REPLACES}")));
+                }
+                rotated => rotated.map_err(|error| trail.failed(&error))?,
+            };
             Ok(RotatedAuditKey { key: rotated.to.to_string(), was: rotated.from.to_string() })
         })
         .await

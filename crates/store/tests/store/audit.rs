@@ -111,15 +111,15 @@ async fn what_was_missing_in_a_pruned_part_is_not_forgotten(store: &dyn Store) {
     for entry in [gap(3), event("a", None, 1), gap(4), gap(5), event("a", None, 1)] {
         store.append_audit(entry).await.unwrap();
     }
-    assert_eq!(store.prune_audit(AuditBound::through(3), usize::MAX, at(2)).await.unwrap(), 1);
+    assert_eq!(store.prune_audit(AuditBound::through(3), usize::MAX, at(2), "ann").await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.lost, report.gaps.len()), (1, 12, 3));
     store.append_audit(event("a", None, 3)).await.unwrap();
-    assert_eq!(store.prune_audit(AuditBound::through(6), usize::MAX, at(3)).await.unwrap(), 1);
+    assert_eq!(store.prune_audit(AuditBound::through(6), usize::MAX, at(3), "ann").await.unwrap(), 1);
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.lost, report.missing), (2, 12, 0));
     assert_eq!(
-        store.prune_audit(AuditBound::through(6), usize::MAX, at(3)).await.unwrap(),
+        store.prune_audit(AuditBound::through(6), usize::MAX, at(3), "ann").await.unwrap(),
         0,
         "nothing is left to go"
     );
@@ -146,15 +146,15 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
             .collect::<Vec<_>>()
     };
     // What no receipt names that remains goes.
-    store.prune_audit(AuditBound::through(5), usize::MAX, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(5), usize::MAX, at(2), "ann").await.unwrap();
     assert_eq!(
         lists().await,
         [(json!(set(2)), json!(0)), (json!(set(2)), json!(9)), (json!(set(3)), json!(0))]
     );
-    store.prune_audit(AuditBound::through(7), usize::MAX, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(7), usize::MAX, at(2), "ann").await.unwrap();
     assert_eq!(lists().await, [(json!(set(2)), json!(0)), (json!(set(2)), json!(9))]);
     store
-        .prune_audit(AuditBound::through(store.audit_head().await.unwrap().seq - 1), usize::MAX, at(2))
+        .prune_audit(AuditBound::through(store.audit_head().await.unwrap().seq - 1), usize::MAX, at(2), "ann")
         .await
         .unwrap();
     assert_eq!(lists().await, []);
@@ -163,7 +163,7 @@ async fn lists_of_hooks_outlive_a_pruning_while_receipts_name_them(store: &dyn S
     for entry in [list(4, 9), names(4)] {
         store.append_audit(entry).await.unwrap();
     }
-    store.prune_audit(AuditBound::through(first), usize::MAX, at(2)).await.unwrap();
+    store.prune_audit(AuditBound::through(first), usize::MAX, at(2), "ann").await.unwrap();
     assert_eq!(lists().await, [(json!(set(4)), json!(0)), (json!(set(4)), json!(9))]);
     store.verify_audit(None).await.unwrap();
 }
@@ -191,9 +191,9 @@ async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
         store.append_audit(event("a", None, n)).await.unwrap();
         heads.push(store.audit_head().await.unwrap());
     }
-    assert_eq!(store.prune_audit(AuditBound::through(0), usize::MAX, at(5)).await.unwrap(), 0);
-    assert_eq!(store.prune_audit(AuditBound::through(9), 0, at(5)).await.unwrap(), 0, "bounded");
-    assert_eq!(store.prune_audit(AuditBound::through(2), usize::MAX, at(5)).await.unwrap(), 2);
+    assert_eq!(store.prune_audit(AuditBound::through(0), usize::MAX, at(5), "ann").await.unwrap(), 0);
+    assert_eq!(store.prune_audit(AuditBound::through(9), 0, at(5), "ann").await.unwrap(), 0, "bounded");
+    assert_eq!(store.prune_audit(AuditBound::through(2), usize::MAX, at(5), "ann").await.unwrap(), 2);
     let left = store.audit(&AuditFilter::default(), 0, 9).await.unwrap();
     assert_eq!(left.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!((left[2].kind.as_str(), left[2].at), (AUDIT_PRUNED, at(5)));
@@ -202,7 +202,7 @@ async fn a_pruned_trail_says_so_and_verifies(store: &dyn Store) {
         let report = store.verify_audit(Some(head)).await.unwrap();
         assert_eq!((report.pruned, report.head.seq), (2, 5));
     }
-    store.prune_audit(AuditBound::through(4), usize::MAX, at(6)).await.unwrap();
+    store.prune_audit(AuditBound::through(4), usize::MAX, at(6), "ann").await.unwrap();
     store.append_audit(event("a", None, 7)).await.unwrap();
     let report = store.verify_audit(None).await.unwrap();
     assert_eq!((report.pruned, report.missing, report.head.seq), (4, 0, 7));
@@ -231,7 +231,7 @@ async fn pages_from_either_end_are_the_whole_trail(store: &dyn Store) {
         let kind = if n % 3 == 0 { "third" } else { "other" };
         store.append_audit(event(kind, None, n)).await.unwrap();
     }
-    store.prune_audit(AuditBound::through(4), usize::MAX, at(30)).await.unwrap();
+    store.prune_audit(AuditBound::through(4), usize::MAX, at(30), "ann").await.unwrap();
     for filter in [
         AuditFilter::default(),
         AuditFilter { kind: Some("third".to_owned()), ..AuditFilter::default() },

@@ -234,3 +234,21 @@ async fn who_is_too_long_for_the_trail_is_cut_with_a_sign(store: &dyn Store) {
         assert_eq!((by.chars().count(), by.ends_with('…')), (256, is_cut), "{by}");
     }
 }
+
+#[tokio::test]
+async fn questions_answers_and_grants_wait_for_the_disk() {
+    /// How many entries there are, and how many the disk had when somebody waited last.
+    async fn reached(store: &dyn Store) -> (u64, u64) {
+        (store.audit_head().await.unwrap().seq, store.audit_kept())
+    }
+    let form = crate::support::sqlite();
+    let store = &*form.store;
+    let asked = store.create_approval(question("ls")).await.unwrap();
+    assert_eq!(reached(store).await, (1, 1));
+    store.resolve_approval(&asked.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    assert_eq!(reached(store).await, (2, 2));
+    let grant = store.add_grant(grant(of_call())).await.unwrap();
+    assert_eq!(reached(store).await, (3, 3));
+    store.revoke_grant(&grant.id, "joe", at(1_700)).await.unwrap();
+    assert_eq!(reached(store).await, (4, 4));
+}

@@ -226,9 +226,9 @@ async fn decisions_outlive_what_passed_and_old_heads_hold(store: &dyn Store) {
     let bound = AuditBound { since: Some(at(100)), decisions_since: Some(at(5)), ..AuditBound::default() };
     let due = store.prunable_audit(bound, 99).await.unwrap();
     assert_eq!((due.entries, due.decisions, due.first, due.last), (8, 2, 1, 15));
-    assert_eq!(store.prune_audit(bound, 2, at(2_000)).await.unwrap(), 2, "the oldest first");
-    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 6);
-    assert_eq!(store.prune_audit(bound, 99, at(2_000)).await.unwrap(), 0);
+    assert_eq!(store.prune_audit(bound, 2, at(2_000), "ann").await.unwrap(), 2, "the oldest first");
+    assert_eq!(store.prune_audit(bound, 99, at(2_000), "ann").await.unwrap(), 6);
+    assert_eq!(store.prune_audit(bound, 99, at(2_000), "ann").await.unwrap(), 0);
     let left = store.audit(&AuditFilter::default(), 0, 99).await.unwrap();
     let left: Vec<_> = left.iter().filter(|entry| entry.kind != AUDIT_PRUNED).collect();
     let kept = decisions.iter().skip(2).map(|decision| (decision.at, decision.kind.as_str()));
@@ -251,8 +251,8 @@ async fn what_is_kept_longer_holds_up_nothing_that_goes(store: &dyn Store) {
     store.append_audit(passed(1_000)).await.unwrap();
     // Fewer at a time than there are that stay.
     let bound = AuditBound { since: Some(at(100)), most: Some(1_000), ..AuditBound::default() };
-    assert_eq!(store.prune_audit(bound, 3, at(2_000)).await.unwrap(), 3);
-    assert_eq!(store.prune_audit(bound, 3, at(2_000)).await.unwrap(), 2);
+    assert_eq!(store.prune_audit(bound, 3, at(2_000), "ann").await.unwrap(), 3);
+    assert_eq!(store.prune_audit(bound, 3, at(2_000), "ann").await.unwrap(), 2);
 }
 
 #[tokio::test]

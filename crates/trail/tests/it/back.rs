@@ -132,7 +132,7 @@ fn what_was_pruned_keeps_its_number() {
     let place = long(800);
     let mut options = place.options();
     options.segment_bytes = 30_000;
-    Log::open(options).unwrap().prune(600, 1, "test", |index, _| index % 7 == 0).unwrap();
+    Log::open(options).unwrap().prune(600, 1, "test", "ann", |index, _| index % 7 == 0).unwrap();
     assert_eq!(backwards(&place.reader(), u64::MAX).unwrap(), forwards(&place.reader()));
 }
 

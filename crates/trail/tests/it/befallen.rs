@@ -230,7 +230,7 @@ fn only_the_entry_that_is_too_large_is_left_out() {
 fn a_rotation_that_a_crash_broke_off_can_be_repeated() {
     let place = signed();
     let before = place.copy();
-    place.open().rotate(5).unwrap();
+    place.open().rotate(5, "ann").unwrap();
     // The entry is there, and neither the new key in its place nor a checkpoint behind it.
     let broken = place.copy();
     for file in ["checkpoint", "checkpoints"] {
@@ -242,7 +242,7 @@ fn a_rotation_that_a_crash_broke_off_can_be_repeated() {
     broken.open().append(&drafts(2)).unwrap();
     broken.open().checkpoint().unwrap();
     broken.verify().unwrap();
-    broken.open().rotate(6).unwrap();
+    broken.open().rotate(6, "ann").unwrap();
     assert_eq!(broken.verify().unwrap().covered, broken.reader().size().unwrap());
     // Neither key was made anew.
     assert_eq!(fs::read(broken.key()).unwrap(), fs::read(place.key()).unwrap());

@@ -212,7 +212,7 @@ fn a_checkpoint_that_none_of_our_keys_signed_stops_no_signing() {
 fn a_checkpoint_of_the_key_before_counts_and_one_of_a_key_before_that_does_not() {
     let place = signed(3);
     let first = SigningKey::open(&place.key()).unwrap();
-    place.open().rotate(5).unwrap();
+    place.open().rotate(5, "ann").unwrap();
     let newest = place.reader().checkpoint().unwrap().unwrap().checkpoint().clone();
     let forged = Checkpoint { size: newest.size + 1, ..newest };
     let by_first = forged.signed(&[&first]).to_string();
@@ -221,7 +221,7 @@ fn a_checkpoint_of_the_key_before_counts_and_one_of_a_key_before_that_does_not()
     copy.open().append(&drafts(1)).unwrap();
     copy.open().checkpoint().unwrap();
     assert_eq!(bodies(&copy, "recovered").len(), 0, "a crash may leave it");
-    place.open().rotate(6).unwrap();
+    place.open().rotate(6, "ann").unwrap();
     fs::write(place.log().join("checkpoint"), &by_first).unwrap();
     goes_on(&place);
     assert_eq!(bodies(&place, "recovered").len(), 1);

@@ -228,7 +228,7 @@ fn what_tells_of_them_is_never_pruned() {
     let place = left(&old(3));
     goes_on(&place);
     let size = place.reader().size().unwrap();
-    place.open().prune(size, now(), "age", |_, _| false).unwrap();
+    place.open().prune(size, now(), "age", "ann", |_, _| false).unwrap();
     assert_eq!(bodies(&place, "unsigned").len(), 1);
     assert_eq!(found(&place.verify().unwrap()), [(7, 3..6)]);
 }

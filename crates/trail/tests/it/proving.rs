@@ -1,7 +1,8 @@
 use backstop_trail::merkle::is_consistent;
-use backstop_trail::{Proof, SigningKey, TrailError, Trust, VerifyError, verify};
+use backstop_trail::{Log, Proof, SigningKey, TrailError, Trust, VerifyError, verify};
+use serde_json::json;
 
-use crate::support::{Place, drafts, told};
+use crate::support::{Place, bodies, drafts, told};
 
 #[test]
 fn a_proof_and_a_key_are_enough() {
@@ -47,9 +48,11 @@ fn old_proofs_hold_and_old_checkpoints_fit_after_pruning() {
     let old = log.checkpoint().unwrap();
     let (early, late) = (place.reader().prove(10).unwrap(), place.reader().prove(650).unwrap());
     let entry = early.entry.clone().unwrap();
-    assert_eq!(log.prune(600, 7, "30 days", |index, _| index == 20).unwrap(), 599);
+    assert_eq!(log.prune(600, 7, "30 days", "ann", |index, _| index == 20).unwrap(), 599);
     let found = told(&place.reader());
     assert_eq!((found[10].as_str(), found[20].as_str(), found[700].as_str()), ("pruned", "20", "tombstone"));
+    let told = bodies(&place, "tombstone").remove(0);
+    assert_eq!((&told["policy"], &told["by"]), (&json!("30 days"), &json!("ann")));
     let key = place.verifier();
     assert!(early.proves(&entry, &key) && late.proves(late.entry.as_ref().unwrap(), &key));
     let new = place.reader().prove(10).unwrap();
@@ -62,7 +65,23 @@ fn old_proofs_hold_and_old_checkpoints_fit_after_pruning() {
     let (old, new) = (old.checkpoint(), newest.checkpoint());
     let path = place.reader().consistency(old.size, new.size).unwrap();
     assert!(is_consistent(old.size, &old.root, new.size, &new.root, &path));
-    assert_eq!(log.prune(600, 8, "30 days", |index, _| index == 20).unwrap(), 0, "nothing more goes");
+    assert_eq!(log.prune(600, 8, "30 days", "ann", |index, _| index == 20).unwrap(), 0, "nothing more goes");
+}
+
+#[test]
+fn a_key_that_somebody_else_keeps_is_neither_made_nor_replaced() {
+    let place = Place::new();
+    let kept = || Log::open(place.options().with_kept_key());
+    let missing = kept();
+    assert!(matches!(&missing, Err(TrailError::File { path, .. }) if *path == place.key()), "{missing:?}");
+    assert!(!place.key().exists() && !place.log().exists(), "and no log begins without it");
+    place.open().checkpoint().unwrap();
+    let key = place.verifier();
+    let mut log = kept().unwrap();
+    log.append(&drafts(3)).unwrap();
+    assert!(log.checkpoint().unwrap().is_signed_by(&key));
+    assert!(matches!(log.rotate(5, "ann"), Err(TrailError::KeyKept(_))));
+    assert_eq!((place.verifier(), told(&place.reader())), (key, ["0", "1", "2"].map(str::to_owned).to_vec()));
 }
 
 #[test]
@@ -73,13 +92,14 @@ fn a_key_hands_over_to_the_next_one() {
     other.append(&drafts(3)).unwrap();
     other.checkpoint().unwrap();
     let first = place.verifier();
-    let both = log.rotate(5).unwrap().checkpoint;
+    let both = log.rotate(5, "ann").unwrap().checkpoint;
+    assert_eq!(bodies(&place, "rotated").remove(0)["by"], "ann");
     let second = place.verifier();
     assert!(first != second && both.is_signed_by(&first) && both.is_signed_by(&second));
     other.append(&drafts(3)).unwrap();
     let newest = other.checkpoint().unwrap();
     assert!(newest.is_signed_by(&second) && !newest.is_signed_by(&first), "others follow");
-    other.rotate(6).unwrap();
+    other.rotate(6, "ann").unwrap();
     for key in [first, second, place.verifier()] {
         let report = verify(&place.reader(), &Trust { key: Some(key), ..Trust::default() }).unwrap();
         assert_eq!(report.key, Some(place.verifier()));

@@ -176,17 +176,17 @@ fn take_away(place: &Place, at: usize) {
 #[test]
 fn a_tombstone_that_no_key_of_the_log_signed_takes_nothing_away() {
     let signed = |place: &Place| bodies(place, "tombstone").remove(0)["signature"].clone();
-    let pruned = |place: &Place| place.open().prune(1, 5, "test", |_, _| false).unwrap();
+    let pruned = |place: &Place| place.open().prune(1, 5, "test", "ann", |_, _| false).unwrap();
     // Those of another tombstone of this log, and of the same one of another log.
     let (same, other) = (Place::new(), Place::new());
     for place in [&same, &other] {
         place.open().append(&drafts(20)).unwrap();
     }
     pruned(&same);
-    other.open().prune(10, 5, "test", |index, _| index != 9).unwrap();
+    other.open().prune(10, 5, "test", "ann", |index, _| index != 9).unwrap();
     for signature in [None, Some(json!("AAAA")), Some(signed(&same)), Some(signed(&other))] {
         let place = same.copy();
-        let mut body = json!({ "policy": "test", "count": 1, "ranges": [{ "start": 9, "end": 10 }] });
+        let mut body = json!({ "policy": "test", "by": "ann", "count": 1, "ranges": [{ "start": 9, "end": 10 }] });
         signature.into_iter().for_each(|signature| body["signature"] = signature);
         let forged = Draft::new(now(), "tombstone", Body::of(&body).unwrap()).sealed("p", 1).unwrap();
         let mut frames = place.frames(0);
@@ -208,9 +208,9 @@ fn a_tombstone_counts_by_the_key_that_signed_at_its_place() {
     let place = Place::new();
     place.open().append(&drafts(20)).unwrap();
     for end in [2, 4, 6] {
-        place.open().prune(end, 5, "test", |_, _| false).unwrap();
+        place.open().prune(end, 5, "test", "ann", |_, _| false).unwrap();
         assert_eq!(place.verify().unwrap().pruned, end);
-        place.open().rotate(5).unwrap();
+        place.open().rotate(5, "ann").unwrap();
         assert_eq!(place.verify().unwrap().pruned, end);
     }
 }

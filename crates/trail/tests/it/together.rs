@@ -66,7 +66,8 @@ proptest! {
                 }
                 Step::Prune(who, end) => {
                     let end = (end as usize).min(expected.len());
-                    let gone = logs[who].prune(end as u64, 5, "age", |index, _| index % 7 == 0).unwrap();
+                    let gone = logs[who].prune(end as u64, 5, "age", "ann", |index, _| index % 7 == 0);
+                    let gone = gone.unwrap();
                     let mut count = 0;
                     for (index, told) in expected[..end].iter_mut().enumerate() {
                         if index % 7 != 0 && told != "pruned" && told != "tombstone" {

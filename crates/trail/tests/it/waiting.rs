@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use backstop_trail::{Body, TrailError, Writer};
 
 use crate::support::{Place, draft, drafts, told};
@@ -9,7 +11,7 @@ fn until(place: &Place, kind: &str) -> Vec<String> {
         if told.iter().any(|told| told == kind) {
             return told;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     panic!("no `{kind}` came")
 }
@@ -56,13 +58,47 @@ fn a_process_that_ends_in_order_says_so() {
     assert!(report.processes.is_empty(), "{report:?}");
 }
 
+#[test]
+fn an_announced_process_that_writes_nothing_says_that_it_goes_on() {
+    let place = Place::new();
+    let writer = Writer::beating(place.options(), Duration::from_millis(50));
+    writer.announce(Body::of(&"program").unwrap()).unwrap();
+    let told = until(&place, "heartbeat");
+    assert!(told.starts_with(&["start", "heartbeat"].map(str::to_owned)), "{told:?}");
+}
+
+#[test]
+fn what_somebody_waits_for_is_on_the_disk() {
+    let place = Place::new();
+    let writer = Writer::new(place.options());
+    let kept = |n, durable| {
+        writer.append(vec![draft(n)], durable).unwrap().wait().unwrap();
+        writer.kept()
+    };
+    assert_eq!([kept(0, false), kept(1, true), kept(2, false), kept(3, true)], [0, 2, 2, 4]);
+}
+
+#[tokio::test]
+async fn what_was_lost_while_the_log_could_not_be_opened_shows_afterwards() {
+    let place = Place::new();
+    // Where the folder of the log should be, there is a file.
+    std::fs::write(place.log(), "").unwrap();
+    let writer = Writer::new(place.options());
+    writer.append(drafts(3), true).unwrap().written().await.unwrap_err();
+    std::fs::remove_file(place.log()).unwrap();
+    writer.append(vec![draft(3)], true).unwrap().written().await.unwrap();
+    writer.checkpoint().await.unwrap();
+    let report = place.verify().unwrap();
+    assert_eq!((report.size, report.missing), (1, 3));
+}
+
 fn until_covered(place: &Place, size: u64) -> backstop_trail::Report {
     for _ in 0..2000 {
         let report = place.verify().unwrap();
         if report.covered == size {
             return report;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     panic!("no checkpoint came")
 }
@@ -92,7 +128,7 @@ fn what_finds_no_place_is_refused_and_shows() {
     waiting.wait().unwrap();
     assert!(refused > 3000);
     while writer.waiting() > 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     let last = writer.append(drafts(1), true).unwrap().wait().unwrap();
     assert_eq!(last.extent.size, 20_000 - refused + 2);

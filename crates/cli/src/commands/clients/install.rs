@@ -6,6 +6,7 @@ use backstop::clients::install::{
 };
 use serde_json::{Value, json};
 
+use super::recorded::Trail;
 use super::{Chosen, entry_program, folders, guide, scope_name};
 use crate::commands::config;
 use crate::error::Error;
@@ -24,7 +25,10 @@ pub(crate) struct Settings {
     pub(crate) remove: bool,
 }
 
-pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings) -> Result<Exit, Error> {
+pub(in crate::commands) async fn run(
+    settings: &Settings,
+    surroundings: &Surroundings,
+) -> Result<Exit, Error> {
     if !settings.remove && surroundings.explicit_config().is_some() {
         // Taken for granted and left out, it would leave the hooks with another policy than the user believes.
         return Err(Error::Usage(
@@ -50,6 +54,7 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
         // Before any entry demands it.
         config::pin(surroundings)?;
     }
+    let trail = if settings.dry_run { Trail::Unwanted } else { Trail::of(surroundings) };
     let mut exit = Exit::Success;
     let mut told = Vec::new();
     let mut done_for = Vec::new();
@@ -68,6 +73,12 @@ pub(in crate::commands) fn run(settings: &Settings, surroundings: &Surroundings)
         });
         match done {
             Ok(plan) => {
+                if !plan.is_empty()
+                    && let Err(error) = trail.tell(&plan, settings, output).await
+                {
+                    exit = Exit::Failed;
+                    output.say(&error.report());
+                }
                 done_for.push(plan.client);
                 told.push(report(&plan, settings));
             }
@@ -130,7 +141,8 @@ fn show(plan: &Plan, settings: &Settings, output: &Output) -> Result<(), Error> 
     Ok(output.text(&text)?)
 }
 
-fn verb(change: &Change) -> &'static str {
+/// What is done with a file.
+pub(super) fn verb(change: &Change) -> &'static str {
     match (&change.before, &change.after) {
         (None, _) => "creates",
         (Some(_), None) => "removes",

@@ -51,6 +51,8 @@ struct Running {
     daemon: Option<Daemon>,
     /// The configuration is checked for the hooks of clients, too, even if another process answers them.
     answers_clients: bool,
+    /// What the audit trail calls this process.
+    program: &'static str,
     /// Whether any hook has come.
     heard: Arc<Heard>,
     /// Holds the calls of a client that was given our hooks.
@@ -135,6 +137,7 @@ impl Running {
         let desk = Desk::open(&loaded, &store, surroundings)?;
         let answers = desk.as_ref().map(Desk::answers);
         let answers_clients = !matches!(listen, Listen::Nowhere);
+        let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
         let mut builder = builder(loaded, surroundings);
         if let Some(answers) = &answers {
             builder = builder.answer_store(Arc::clone(answers));
@@ -152,7 +155,6 @@ impl Running {
             .await?;
         if let Some(audit) = backstop.audit() {
             // Where the trail can't be written, the gateway does not start.
-            let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
             let _ = audit.announce(program).await;
             let what = format!("the start of `{program}`");
             backstop.announce_configuration(Cause { what: &what, by: None }).await.map_err(|error| {
@@ -174,7 +176,7 @@ impl Running {
         let (gateway, hooks) = match Self::open(settings, &backstop, how, left, observers).await {
             Ok(started) => started,
             Err(error) => {
-                backstop.shut_down().await;
+                end(backstop).await;
                 return Err(error);
             }
         };
@@ -189,6 +191,7 @@ impl Running {
             backstop,
             daemon: None,
             answers_clients,
+            program,
             heard,
             hold,
             desk,
@@ -269,13 +272,17 @@ impl Running {
             .sink(Shown::to(&self.decisions, self.metrics.as_ref()))
             .build()
             .await?;
+        // What is written from here on, another writer writes: each begins, and ends, for itself.
+        if let Some(audit) = backstop.audit() {
+            let _ = audit.announce(self.program).await;
+        }
         let callbacks = told.callbacks.clone();
         let told = desk_of(told, &backstop, self.holder.clone());
         let settings = Settings { surfaces: told.clone(), callbacks, ..settings.clone() };
         let hooks = match self.take_over_announced(&settings, &backstop, how, cause).await {
             Ok(hooks) => hooks,
             Err(error) => {
-                backstop.shut_down().await;
+                end(backstop).await;
                 return Err(error);
             }
         };
@@ -291,7 +298,7 @@ impl Running {
             while !old_hooks.are_idle() {
                 tokio::time::sleep(LOOK).await;
             }
-            old.shut_down().await
+            end(old).await
         }));
         for task in [self.sweeping.take(), self.witnessing.take()].into_iter().flatten() {
             task.abort();
@@ -405,14 +412,21 @@ impl Running {
         hooks_recorded &= timeout(RETIRE, retired).await.unwrap_or(false);
         // Nobody waits for an answer any more.
         drop(self.desk);
-        let audit = self.backstop.audit().cloned();
-        hooks_recorded &= self.backstop.shut_down().await;
-        if let Some(audit) = audit {
-            hooks_recorded &= audit.conclude().await;
-        }
+        hooks_recorded &= end(self.backstop).await;
         if !hooks_recorded {
             surroundings.output.say("warning: the audit trail could not be written to its end");
         }
+    }
+}
+
+/// Ends one policy: writes what is left of the audit trail, and says there that its writer stops, whoever else holds the store. Answers whether
+/// the trail is complete.
+async fn end(backstop: Backstop) -> bool {
+    let audit = backstop.audit().cloned();
+    let flushed = backstop.shut_down().await;
+    match audit {
+        Some(audit) => audit.conclude().await && flushed,
+        None => flushed,
     }
 }
 

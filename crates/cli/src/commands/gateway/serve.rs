@@ -69,7 +69,7 @@ impl FromStart {
             ),
             (
                 self.store != now.store,
-                "`store` can't change while the server runs, nor can the password and the authorities of a database's server, which have to be readable: access tokens are looked up there\nhint: start it anew",
+                "`store` and `audit.key_file` can't change while the server runs, nor can the password and the authorities of a database's server, which have to be readable: access tokens are looked up there\nhint: start it anew",
             ),
             (
                 self.digest_key != now.digest_key,

@@ -135,6 +135,9 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
         CONFIGURATION_READ => {
             vec![format!("the configuration {} holds: {}", short(text("/digest")), text("/cause"))]
         }
+        kind if kind.starts_with("client.") => {
+            vec![format!("the hooks in {}, for this {}", text("/client"), text("/scope"))]
+        }
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
         }
@@ -297,6 +300,8 @@ mod tests {
         assert!(words(CONFIGURATION_READ, json!({})).contains("the configuration - holds"));
         let peer = words(PEER_CHECKPOINT, json!({ "origin": "backstop/b", "entries": 7 }));
         assert!(peer.contains("the trail backstop/b of another gateway has 7 entries"), "{peer}");
+        let removed = words("client.removed", json!({ "client": "codex", "scope": "user", "by": "ann" }));
+        assert!(removed.contains("client.removed the hooks in codex, for this user; by ann"), "{removed}");
         let installed = words("plugin.installed", json!({ "plugin": "p", "hash": hash, "by": "ann" }));
         assert!(installed.contains(&format!("the plugin p as {hash}; by ann")), "{installed}");
     }
@@ -305,7 +310,7 @@ mod tests {
     fn nothing_in_an_entry_can_drive_a_terminal() {
         let hostile = "\u{1b}[2J\nx\u{202e}";
         let body = json!({
-            "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
+            "client": hostile, "scope": hostile, "point": hostile, "verdict": hostile, "tool": hostile, "calledAs": hostile, "agentId": hostile, "host": hostile,
             "by": hostile, "rules": [hostile], "steps": [{ "hook": hostile, "said": hostile, "would": hostile, "wouldBy": [hostile] }],
             "blocked": { "cause": hostile, "hook": hostile }, "approval": { "resolution": hostile }, "why": hostile, "until": hostile,
         });
@@ -316,6 +321,7 @@ mod tests {
             "recovered",
             "unsigned",
             "tombstone",
+            "client.removed",
             APPROVAL_ASKED,
             APPROVAL_ENDED,
         ] {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use backstop::config::Loaded;
 use backstop::plugins::Installed;
-use backstop::store::{NewAuditEntry, Store, Timestamp};
+use backstop::store::{Durability, NewAuditEntry, Store, Timestamp};
 use serde_json::json;
 
 use crate::commands::answerer;
@@ -124,13 +124,15 @@ impl Records {
         });
         let (at, kind) = (Timestamp::now(), deed.kind().to_owned());
         let entry = NewAuditEntry { at, kind, session: None, run: None, body: body.into() };
-        store.append_audit(entry).await.map_err(|error| {
+        store.append_audit_all(vec![entry], Durability::Now).await.map_err(|error| {
             Error::Failed(format!(
                 "`{}` is {}, but the audit trail can't tell so: {error}",
                 plugin.id,
                 deed.words()
             ))
         })?;
+        // Who ends at once signs first: what is unsigned later looks as if its process had been killed.
+        let _ = store.conclude_audit().await;
         Ok(())
     }
 }

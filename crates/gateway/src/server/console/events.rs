@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use backstop_console::{Decision, LiveRow, one_line};
 use backstop_engine::Engine;
-use backstop_store::{AnswerStore, AuditEntry, AuditFilter, Overview, Store};
+use backstop_store::{AuditEntry, AuditFilter, Overview, Store};
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde_json::{Value, json};
@@ -43,14 +43,15 @@ const MOST: usize = 80;
 #[derive(Debug)]
 pub(super) struct Hub {
     seen: watch::Sender<Arc<Seen>>,
-    is_looking: Mutex<bool>,
+    /// The hooks in force while somebody looks.
+    looking: Mutex<Option<Engine>>,
     /// How many pages want to know what passes.
     live: AtomicUsize,
 }
 
 impl Default for Hub {
     fn default() -> Self {
-        Self { seen: watch::Sender::default(), is_looking: Mutex::new(false), live: AtomicUsize::new(0) }
+        Self { seen: watch::Sender::default(), looking: Mutex::default(), live: AtomicUsize::new(0) }
     }
 }
 
@@ -83,17 +84,29 @@ impl Drop for Watching {
 }
 
 impl Hub {
+    fn looking(&self) -> MutexGuard<'_, Option<Engine>> {
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Hears what is seen from now on.
     fn listen(self: &Arc<Self>, engine: &Engine) -> watch::Receiver<Arc<Seen>> {
-        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looking = self.looking();
         let seen = self.seen.subscribe();
-        if !std::mem::replace(&mut *is_looking, true) {
+        if looking.is_none() {
             self.seen.send_replace(Arc::default());
-            let (store, answers) = (Arc::clone(engine.store()), Arc::clone(engine.answer_store()));
-            let look = Look { hub: Arc::clone(self), store, answers, after: None };
+            *looking = Some(engine.clone());
+            let look = Look { hub: Arc::clone(self), after: None };
             tokio::spawn(look.run());
         }
         seen
+    }
+
+    /// Goes on with the hooks in force, where somebody listens: nothing is kept of those before.
+    pub(super) fn go_on_with(&self, engine: &Engine) {
+        let mut looking = self.looking();
+        if looking.is_some() {
+            *looking = Some(engine.clone());
+        }
     }
 
     fn watch(self: &Arc<Self>) -> Watching {
@@ -101,19 +114,19 @@ impl Hub {
         Watching(Arc::clone(self))
     }
 
-    /// Returns whether nobody listens any more. If so, whoever looks is to stop.
-    fn is_over(&self) -> bool {
-        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_looking = self.seen.receiver_count() > 0;
-        !*is_looking
+    /// Returns the hooks in force, as long as somebody listens. If nobody does, whoever looks is to stop.
+    fn in_force(&self) -> Option<Engine> {
+        let mut looking = self.looking();
+        if self.seen.receiver_count() == 0 {
+            *looking = None;
+        }
+        looking.clone()
     }
 }
 
 /// Looks until nobody listens.
 struct Look {
     hub: Arc<Hub>,
-    store: Arc<dyn Store>,
-    answers: Arc<dyn AnswerStore>,
     /// The last entry that was seen.
     after: Option<u64>,
 }
@@ -121,34 +134,31 @@ struct Look {
 impl Look {
     async fn run(mut self) {
         let mut tick = 0_u32;
-        loop {
-            if self.hub.is_over() {
-                return;
-            }
+        while let Some(engine) = self.hub.in_force() {
             let mut seen = Seen::clone(&self.hub.seen.borrow());
             let mut is_new = false;
             // What can't be read now is looked at again: pages show what they know, and say nothing that is not so.
             let counts = tick.is_multiple_of(QUESTIONS);
             tick = tick.wrapping_add(1);
-            if counts && let Ok(overview) = self.answers.overview().await {
+            if counts && let Ok(overview) = engine.answer_store().overview().await {
                 is_new |= seen.overview != Some(overview);
                 seen.overview = Some(overview);
             }
             if self.hub.live.load(Ordering::Relaxed) > 0 {
-                is_new |= self.pass(&mut seen).await;
+                is_new |= self.pass(engine.store().as_ref(), &mut seen).await;
             } else {
                 self.after = None;
             }
             if is_new {
                 self.hub.seen.send_replace(Arc::new(seen));
             }
+            drop(engine);
             sleep(TICK).await;
         }
     }
 
     /// Takes what passed since the last look. Returns whether there was something.
-    async fn pass(&mut self, seen: &mut Seen) -> bool {
-        let store = &self.store;
+    async fn pass(&mut self, store: &dyn Store, seen: &mut Seen) -> bool {
         let after = match self.after {
             Some(after) => after,
             // What passed just before somebody looked is shown, too.
@@ -354,4 +364,29 @@ fn row(entry: &AuditEntry) -> Option<LiveRow> {
         by: one_line(&by.join(", "), MOST),
         facts: facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::SqliteStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_open_page_keeps_nothing_of_a_configuration_from_before() {
+        let before = Arc::new(SqliteStore::in_memory());
+        let store: Arc<dyn Store> = Arc::clone(&before) as Arc<dyn Store>;
+        let engine = Engine::builder().store(store).build();
+        let hub = Arc::<Hub>::default();
+        let _page = hub.listen(&engine);
+        hub.go_on_with(&Engine::builder().build());
+        drop(engine);
+        for _ in 0..2000 {
+            if Arc::strong_count(&before) == 1 {
+                return;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        panic!("somebody still holds it");
+    }
 }

@@ -82,6 +82,13 @@ impl Console {
     pub(super) fn holds_names(&self, holds: bool) {
         self.holds_names.store(holds, Ordering::SeqCst);
     }
+
+    /// Shows open pages what the hooks in force say.
+    pub(super) fn go_on_with(&self, engine: Option<&Engine>) {
+        if let Some(engine) = engine {
+            self.hub.go_on_with(engine);
+        }
+    }
 }
 
 impl Default for Console {
