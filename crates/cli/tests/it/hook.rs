@@ -317,6 +317,8 @@ fn a_signal_ends_in_a_refusal() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     refused(&done(child), "told to end");
+    let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+    assert!(list.as_array().unwrap().is_empty(), "nobody is asked any more: {list}");
 }
 
 #[tokio::test]
