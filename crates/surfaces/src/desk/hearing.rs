@@ -289,7 +289,7 @@ async fn pressed(
         return Ok(Answered::Refused("the question is about another call now".to_owned()));
     }
     let now = Timestamp::now();
-    if record.state != ApprovalState::Pending || known.expires_at < now {
+    if record.state != ApprovalState::Pending || record.request.is_over(now) {
         return Ok(spent(&record));
     }
     // INVARIANT (nobody takes it from those who may): before the handle is used up.
