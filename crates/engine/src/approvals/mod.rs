@@ -27,8 +27,8 @@ use backstop_hooks::{
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
-    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval,
-    NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
+    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, LeaseHolder,
+    NewApproval, NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
@@ -218,6 +218,7 @@ impl Approvals {
             let reason = Reason::fixed("approval.needed", told);
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
+        question.waiter = Some(LeaseHolder::unique());
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
         let record = petition.open(&self.store, question, self.settings.limits).await?;

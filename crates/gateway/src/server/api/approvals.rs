@@ -9,8 +9,8 @@ use backstop_hooks::{
     Substitute, Text, ToolCallId,
 };
 use backstop_store::{
-    Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
-    PersonsAnswer, RefusedQuestions, ResolveError, Standing, Starts, Timestamp, UnfitSubstitute,
+    Allowance, Answerer, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
+    PersonsAnswer, Reach, RefusedQuestions, ResolveError, Standing, Starts, Timestamp, UnfitSubstitute,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,8 +124,14 @@ pub(super) struct Approval {
     created_at: i64,
     /// The last moment at which an answer counts, in Unix milliseconds.
     expires_at: i64,
+    /// Whether nobody waits for the answer any more, since the process that asked has ended: then `allow-once` allows the next such call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    abandoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,
+    /// Until when one later call may use the answer, where it is for none that waits, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later_until: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
 }
@@ -284,6 +290,12 @@ impl Approval {
             | ApprovalState::TimedOut { .. }
             | ApprovalState::Cancelled { .. } => None,
         };
+        let later_until = match &record.state {
+            ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { until }, .. }) => {
+                Some(millis(*until))
+            }
+            _ => None,
+        };
         Self {
             id: record.id.clone(),
             status: record.state.status().as_str(),
@@ -312,7 +324,9 @@ impl Approval {
             }),
             created_at: millis(request.created_at),
             expires_at: millis(request.expires_at),
+            abandoned: record.is_abandoned(),
             answered,
+            later_until,
             votes: record.standing(people, Timestamp::now()).map(Votes::of),
         }
     }
