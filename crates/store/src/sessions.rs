@@ -96,12 +96,18 @@ impl LeaseHolder {
 
 /// What the system says of processes.
 mod process {
+    use std::sync::OnceLock;
+
     /// This machine since its last start, and the namespace of process ids: what makes a process id mean
-    /// one process.
-    pub(super) fn here() -> Option<String> {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-        Some(format!("{}/{}", boot.trim(), namespace.display()))
+    /// one process. Neither changes while this process runs.
+    pub(super) fn here() -> Option<&'static str> {
+        static HERE: OnceLock<Option<String>> = OnceLock::new();
+        let read = || -> Option<String> {
+            let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+            let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+            Some(format!("{}/{}", boot.trim(), namespace.display()))
+        };
+        HERE.get_or_init(read).as_deref()
     }
 
     /// When the process began, in clock ticks since the machine's start; `None` if there is none.
