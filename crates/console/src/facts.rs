@@ -1,7 +1,7 @@
 //! What is known of a question, in the same words wherever it is shown.
 
 use backstop_hooks::{Decision, Severity};
-use backstop_store::{ApprovalRecord, ApprovalState, NewApproval, People, Timestamp};
+use backstop_store::{ApprovalRecord, ApprovalState, NewApproval, People, Reach, Timestamp};
 use maud::{Markup, html};
 
 use crate::shown::{ago, left, one_line, plain};
@@ -42,10 +42,17 @@ pub(crate) fn state(record: &ApprovalRecord, now: Timestamp) -> Markup {
     let by = |by: &str| one_line(by, MOST);
     html! {
         @match &record.state {
-            ApprovalState::Pending => { "Waits for an answer, " (left(record.request.expires_at, now)) "." }
+            ApprovalState::Pending => {
+                @if record.is_abandoned() {
+                    "Nobody waits for an answer any more: the process that asked has ended. A yes allows the next such call, "
+                }
+                @else { "Waits for an answer, " }
+                (left(record.request.expires_at, now)) "."
+            }
             ApprovalState::Allowed(allowance) => {
                 "Was " strong.good { (decision(allowance.decision)) } " by " (by(&allowance.by)) ", " (ago(allowance.at, now))
-                "; the call has not begun yet."
+                @if let Reach::LaterCall { until } = allowance.reach { "; it is for one later call, " (left(until, now)) "." }
+                @else { "; the call has not begun yet." }
             }
             ApprovalState::Used { allowance, used_at } => {
                 "Was " strong.good { (decision(allowance.decision)) } " by " (by(&allowance.by)) ", and began " (ago(*used_at, now)) "."

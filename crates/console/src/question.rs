@@ -204,7 +204,7 @@ fn answers(viewer: &Viewer, question: &Question<'_>, now: Timestamp) -> Markup {
                     input #deny-word type="text" name="word" maxlength="512" autocomplete="off" data-key="d";
                     button.deny type="submit" { "Deny" }
                 }))
-                @if !request.unseen { (substitutes::forms(viewer, record)) }
+                @if !request.unseen && !record.is_abandoned() { (substitutes::forms(viewer, record)) }
                 @if offers(Decision::AllowAlways) { (always(viewer, record)) }
             } @else if offers(Decision::AllowOnce) {
                 (answer_form(viewer, record, "allow-later", html! {

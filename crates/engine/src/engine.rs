@@ -133,6 +133,12 @@ impl Engine {
         &self.0.approvals.store
     }
 
+    /// Waits until the questions of calls that were given up are withdrawn, and those who asked are told. That is done in tasks of its own, so whoever
+    /// ends a process waits for it.
+    pub async fn withdrawn(&self) {
+        self.0.approvals.withdrawals.end().await;
+    }
+
     /// Returns those who are known by name when they answer.
     pub fn people(&self) -> &Arc<People> {
         &self.0.approvals.settings.people

@@ -60,6 +60,7 @@ fn question(n: usize, now: Timestamp) -> NewApproval {
         deadline: None,
         timeout_behavior: TimeoutBehavior::Deny,
         route: None,
+        waiter: None,
     }
 }
 

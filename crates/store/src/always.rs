@@ -1,8 +1,8 @@
 //! Answers that hold from now on: what a person allows beyond the call that waits.
 //!
 //! The laws: *what is granted follows from the question*, so that nobody hands a grant in: whoever answers names a question and how far the
-//! answer goes; *all or nothing*: every hook that asked is answered so, or none is; *the grants come first*, because the call that waits
-//! goes on the moment its question is answered, and an equal one may follow at once.
+//! answer goes; *all or nothing*: every hook that asked is answered so, or none is, and the grants are written in the transaction that
+//! answers, so that there is none without an answer that counts, and the call that waits finds them when it goes on.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -100,12 +100,12 @@ pub async fn allow_always(
         return Err(ResolveError::NotOffered { code, decision }.into());
     }
     let now = Timestamp::now();
-    let answer = || PersonsAnswer::new(Decision::AllowAlways, by.clone(), now).with_grants();
+    let answer = PersonsAnswer::new(Decision::AllowAlways, by.clone(), now).with_grants();
     // What was answered before is not granted anew: the same answer was given, or another one counts.
-    if record.state != ApprovalState::Pending || record.request.expires_at <= now {
-        return Ok((store.answer_approval(&record.id, answer()).await?.record, Vec::new()));
+    if record.state != ApprovalState::Pending || record.request.is_over(now) {
+        return Ok((store.answer_approval(&record.id, answer).await?.record, Vec::new()));
     }
-    // INVARIANT (nobody grants what they may not answer): also not until their answer is refused.
+    // Whoever may not answer so is told that, and not what else stands against it.
     if record.request.route.as_ref().is_some_and(|route| route.votes.get() > 1) {
         let (code, decision) = (record.code, Decision::AllowAlways);
         return Err(ResolveError::NotOffered { code, decision }.into());
@@ -113,24 +113,8 @@ pub async fn allow_always(
     record.admits_person(by, now)?;
     let wanted = record.request.reasons.iter().map(|reason| grant(&record, reason, always, by));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
-    let mut grants = Vec::with_capacity(wanted.len());
-    let done = async {
-        for grant in wanted {
-            grants.push(store.add_grant(grant).await?);
-        }
-        store.answer_approval(&record.id, answer()).await
-    };
-    let answered = match done.await {
-        Ok(Resolved { record, first: true }) => return Ok((record, grants)),
-        Ok(Resolved { record, first: false }) => Ok((record, Vec::new())),
-        Err(error) => Err(AlwaysError::from(error)),
-    };
-    // All of them, also where one can't be revoked.
-    let mut failed = None;
-    for grant in &grants {
-        failed = store.revoke_grant(&grant.id, by.by(), Timestamp::now()).await.err().or(failed);
-    }
-    failed.map_or(answered, |error| Err(error.into()))
+    let (Resolved { record, .. }, grants) = store.answer_with_grants(&record.id, answer, wanted).await?;
+    Ok((record, grants))
 }
 
 /// What answers one of those who asked from now on.

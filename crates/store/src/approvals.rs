@@ -51,7 +51,7 @@ pub use self::starts::{StartedProcess, Starts, TouchedPath};
 pub use self::state::{Allowance, ApprovalRecord, ApprovalState, ApprovalStatus, Reach};
 pub use self::substitute::{EditedFrom, Given, MaskMoved, Substitution, UnfitSubstitute};
 pub use self::told::{TellWhen, ToldLater, ToldOn};
-use crate::{DigestKey, StoreError, Timestamp};
+use crate::{DigestKey, Grant, NewGrant, StoreError, Timestamp};
 
 /// The largest request that is asked with, in bytes of JSON: the arguments, what is shown of them, and what hooks say.
 pub const MAX_APPROVAL_BYTES: usize = 640 * 1024;
@@ -172,9 +172,19 @@ pub trait ApprovalStore {
 
     /// Records a human's answer, also in the audit trail. Where it is said who may answer, it is a vote: others are refused, and the call
     /// is allowed once as many have allowed it as must. Repeating the same answer is not an error; another one is, and says
-    /// who was first. For a denied call only the digest, the rules and the human's word are kept.
+    /// who was first. For a denied call only the digest, the rules and the human's word are kept. Where nobody waits any more
+    /// ([`ApprovalRecord::is_abandoned`]), what allows the call is as [`allow_later`](Self::allow_later), for an hour.
     async fn answer_approval(&self, id: &ApprovalId, answer: PersonsAnswer)
     -> Result<Resolved, ResolveError>;
+
+    /// As [`answer_approval`](Self::answer_approval), for an answer that holds from now on: if it is the one that allows the call, these grants are
+    /// written with it, and the call that asked adds none. All of it counts, or nothing. Returns the grants.
+    async fn answer_with_grants(
+        &self,
+        id: &ApprovalId,
+        answer: PersonsAnswer,
+        grants: Vec<NewGrant>,
+    ) -> Result<(Resolved, Vec<Grant>), ResolveError>;
 
     /// As [`answer_approval`](Self::answer_approval), without a word, for somebody of whom nothing is known: where it is said who may
     /// answer, that is refused.
@@ -200,7 +210,7 @@ pub trait ApprovalStore {
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
     /// Ends the approvals whose deadline has passed. Returns what ended now. Of those that no answer can count for any
-    /// more (used up, or over for [`ANSWERABLE`]) the arguments are wiped, some at a time.
+    /// more (used up, or over for [`ANSWERABLE`], also where the call that was allowed never began) all texts are wiped, some at a time.
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
 
     /// Ends an approval that nobody has answered, because whoever asked has waited as long as it may, whatever the

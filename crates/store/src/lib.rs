@@ -91,7 +91,7 @@ pub use injections::{
     MAX_QUEUED_INJECTIONS, NewInjection,
 };
 pub use keyed::{DigestKey, DigestKeyError};
-pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
+pub use notices::{ActionHandle, Addressee, LONGEST_HOLD, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresOptions, PostgresOptionsError, PostgresStore,

@@ -5,12 +5,18 @@
 //! to one question by one addressee. The row holds their digest and never the characters.
 //!
 //! The laws: *one process at a time tells a notice*, so that several that share the questions send it once; *a handle is used once* by each person, and
-//! means nothing for a question that was answered or is over; *a delivery that is remembered counts once*.
+//! means nothing for a question that was answered or is over; *a delivery that is remembered counts once*; *a clock that is set loses nothing*: a
+//! question and its handles end on the clock that nobody sets, and nobody holds anything for longer than [`LONGEST_HOLD`].
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Decision, Digest};
 
 use crate::{StoreError, Timestamp};
+
+/// The longest that somebody holds a notice or a surface at once. What is held for longer was held before the clock was set back, and is free.
+pub const LONGEST_HOLD: Duration = Duration::from_hours(2);
 
 /// The longest reference to a message, in bytes.
 pub const MAX_REFERENCE_BYTES: usize = 1_024;
@@ -48,7 +54,7 @@ pub struct ActionHandle {
     pub decision: Decision,
     /// Who was told, and can answer with it.
     pub addressee: Addressee,
-    /// The last moment at which it counts.
+    /// The last moment at which it counts, where the machine that asked is another one, or was started since.
     pub expires_at: Timestamp,
 }
 
@@ -64,7 +70,7 @@ pub trait NoticeStore {
         limit: usize,
     ) -> Result<Vec<ApprovalId>, StoreError>;
 
-    /// Says that `holder` tells somebody of a question, until `until`. Returns whether it is to do so: not if it was told, or another one
+    /// Says that `holder` tells somebody of a question, until `until`, which is [`LONGEST_HOLD`] away at most. Returns whether it is to do so: not if it was told, or another one
     /// tells it now.
     async fn claim_notice(
         &self,
@@ -91,7 +97,7 @@ pub trait NoticeStore {
         limit: usize,
     ) -> Result<Vec<SentNotice>, StoreError>;
 
-    /// Says that `holder` withdraws a notice, until `until`. Returns whether it is to do so.
+    /// Says that `holder` withdraws a notice, until `until`, which is [`LONGEST_HOLD`] away at most. Returns whether it is to do so.
     async fn claim_withdrawal(
         &self,
         notice: &SentNotice,
@@ -106,7 +112,7 @@ pub trait NoticeStore {
     /// Returns the notice of a question to somebody, if it was sent.
     async fn notice(&self, approval: &ApprovalId, to: &Addressee) -> Result<Option<SentNotice>, StoreError>;
 
-    /// Adds handles. Those that ended a day ago make room.
+    /// Adds handles. Those that ended a day ago make room, unless their question still waits.
     async fn add_handles(&self, handles: Vec<ActionHandle>, now: Timestamp) -> Result<(), StoreError>;
 
     /// Returns the handle with this hash.
@@ -125,7 +131,7 @@ pub trait NoticeStore {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Says that `holder` alone hears a surface, until `until`. Returns whether it does.
+    /// Says that `holder` alone hears a surface, until `until`, which is [`LONGEST_HOLD`] away at most. Returns whether it does.
     async fn lease_surface(
         &self,
         surface: &str,

@@ -83,9 +83,12 @@ impl LeaseHolder {
             let (pid, rest) = self.0.strip_prefix("pid ")?.split_once(' ')?;
             let mut parts = rest.strip_prefix('(')?.strip_suffix(')')?.split(' ');
             let (_tag, here, started) = (parts.next()?, parts.next()?, parts.next()?);
-            let ours = process::here()? == here;
-            let now = process::started(pid.parse().ok()?);
-            Some(ours && now.is_none_or(|now| now != started))
+            let (ours, pid) = (process::here()? == here, pid.parse().ok()?);
+            let has_ended = || match process::started(pid) {
+                Some(now) => now != started,
+                None => !process::is_hidden(pid),
+            };
+            Some(ours && has_ended())
         };
         known().unwrap_or(false)
     }
@@ -93,12 +96,18 @@ impl LeaseHolder {
 
 /// What the system says of processes.
 mod process {
+    use std::sync::OnceLock;
+
     /// This machine since its last start, and the namespace of process ids: what makes a process id mean
-    /// one process.
-    pub(super) fn here() -> Option<String> {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-        Some(format!("{}/{}", boot.trim(), namespace.display()))
+    /// one process. Neither changes while this process runs.
+    pub(super) fn here() -> Option<&'static str> {
+        static HERE: OnceLock<Option<String>> = OnceLock::new();
+        let read = || -> Option<String> {
+            let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+            let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+            Some(format!("{}/{}", boot.trim(), namespace.display()))
+        };
+        HERE.get_or_init(read).as_deref()
     }
 
     /// When the process began, in clock ticks since the machine's start; `None` if there is none.
@@ -112,6 +121,25 @@ mod process {
             return None;
         }
         fields.nth(18).map(str::to_owned)
+    }
+
+    /// Whether there is a process of which the system shows nothing here, as it does with those of other accounts where `/proc` is mounted
+    /// with `hidepid`.
+    pub(super) fn is_hidden(pid: u32) -> bool {
+        std::fs::metadata(format!("/proc/{pid}/stat")).is_err() && is_there(pid)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_there(pid: u32) -> bool {
+        use rustix::process::{Pid, test_kill_process};
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        // One that may not be sent a signal is there.
+        pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_there(_pid: u32) -> bool {
+        true
     }
 }
 

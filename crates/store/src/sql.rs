@@ -7,6 +7,7 @@
 //! The audit trail is not in the database, but an [`AuditTrail`]: a log in files of this process's machine, or in memory where all is.
 
 mod access_tokens;
+mod answers;
 mod approvals;
 mod budgets;
 mod checkpoints;

@@ -152,6 +152,9 @@ fn below(record: &ApprovalRecord, cutter: &mut Cutter) -> String {
     if more > 0 {
         below.push_str(&format!("and {more} more reasons\n"));
     }
+    if record.is_abandoned() {
+        below.push_str("NOBODY WAITS FOR THE ANSWER ANY MORE: a yes allows the next such call.\n");
+    }
     below.push_str(&format!("answer until: {}\n", until(request.expires_at)));
     below.push_str(&format!("digest: {}\nid: {}\n", request.digest.short(), record.id));
     below

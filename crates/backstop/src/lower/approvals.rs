@@ -204,6 +204,7 @@ mod tests {
             expires_at: now,
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
+            waiter: None,
             route: None,
         }
     }

@@ -317,6 +317,29 @@ fn a_signal_ends_in_a_refusal() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     refused(&done(child), "told to end");
+    let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+    assert!(list.as_array().unwrap().is_empty(), "nobody is asked any more: {list}");
+}
+
+#[test]
+fn a_yes_to_a_hook_that_was_killed_allows_the_next_such_call() {
+    let user = User::with_config("agent: {approvals: {wait: true}}\n");
+    let path = user.path().join("event.json");
+    std::fs::write(&path, call(&user, ASKED).to_string()).unwrap();
+    let mut child =
+        user.command(&["hook", "codex"]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap();
+    let asked = until("a question", || {
+        let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+        list.as_array().unwrap().first().cloned()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let code = asked["code"].as_str().unwrap();
+    let shown = user.run(&["approvals", "show", code]).succeeded();
+    assert!(shown.out.contains("nobody waits any more"), "{}", shown.whole());
+    let told = user.run(&["approvals", "approve", code]).succeeded().whole();
+    assert!(told.contains("for one later call") && told.contains("nobody waited"), "{told}");
+    passes(&hook(&user, "codex", &call(&user, ASKED)));
 }
 
 #[tokio::test]

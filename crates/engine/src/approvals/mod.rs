@@ -27,13 +27,13 @@ use backstop_hooks::{
 };
 use backstop_store::{
     AllowanceScope, AnswerStore, ApprovalRecord, ApprovalState, AskingLimits, ConsumeError,
-    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, NewApproval,
-    NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
+    CreateApprovalError, EditedFrom, GRANT_TTL, GrantId, GrantQuery, GrantTarget, Identity, LeaseHolder,
+    NewApproval, NewGrant, People, PersonsAnswer, ResolveError, StoreError, Timestamp, Vote,
 };
 
 pub use self::asker::{AskFuture, Asker, Attendance};
 pub(crate) use self::editing::{Edit, MAX_EDITS, Put};
-pub(crate) use self::petition::Petition;
+pub(crate) use self::petition::{Petition, Withdrawals};
 pub(crate) use self::question::session_of;
 use self::question::{end_within, query_of, question, rules_of, scope_of, told};
 use self::routes::Unroutable;
@@ -105,12 +105,13 @@ pub(crate) struct Terms<'a> {
 pub(crate) struct Approvals {
     pub(crate) store: Arc<dyn AnswerStore>,
     pub(crate) settings: ApprovalSettings,
+    pub(crate) withdrawals: Withdrawals,
 }
 
 impl Approvals {
     /// Those who asked, to be told how it ended.
     pub(crate) fn petition(&self, requests: &[ApprovalRequest], call: &CallContext) -> Petition {
-        Petition::new(requests, call, self.settings.listener_budget)
+        Petition::new(requests, call, self.settings.listener_budget, self.withdrawals.clone())
     }
 
     /// Tells those who asked that nobody needs to answer.
@@ -217,6 +218,7 @@ impl Approvals {
             let reason = Reason::fixed("approval.needed", told);
             return Ok(Answered::denied(Resolution::Cancelled, Some(record), reason));
         }
+        question.waiter = Some(LeaseHolder::unique());
         // Of processes that were killed.
         self.store.expire_approvals(now).await?;
         let record = petition.open(&self.store, question, self.settings.limits).await?;

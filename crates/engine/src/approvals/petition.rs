@@ -16,6 +16,7 @@ use backstop_store::{
 };
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -27,6 +28,18 @@ pub(crate) struct Petition {
     listeners: Vec<Listener>,
     budget: Duration,
     open: Option<Row>,
+    withdrawals: Withdrawals,
+}
+
+/// The petitions that were dropped and are being closed: each has a receiver.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Withdrawals(Arc<watch::Sender<()>>);
+
+impl Withdrawals {
+    /// Waits until no petition is being closed.
+    pub(crate) async fn end(&self) {
+        self.0.closed().await;
+    }
 }
 
 /// A row that waits for an answer, or is about to.
@@ -59,7 +72,12 @@ struct Listener {
 }
 
 impl Petition {
-    pub(crate) fn new(requests: &[ApprovalRequest], call: &CallContext, budget: Duration) -> Self {
+    pub(crate) fn new(
+        requests: &[ApprovalRequest],
+        call: &CallContext,
+        budget: Duration,
+        withdrawals: Withdrawals,
+    ) -> Self {
         let listeners = requests.iter().filter_map(|request| {
             Some(Listener {
                 told: request.resolution_listener().cloned()?,
@@ -68,7 +86,7 @@ impl Petition {
                 nesting: call.nesting.clone(),
             })
         });
-        Self { listeners: listeners.collect(), budget, open: None }
+        Self { listeners: listeners.collect(), budget, open: None, withdrawals }
     }
 
     /// Opens the row of the question. From now on it is not left waiting for nobody, also when whoever waits
@@ -125,8 +143,13 @@ impl Petition {
 impl Drop for Petition {
     fn drop(&mut self) {
         // Without a runtime the process is going away, and the row's deadline ends the question.
-        if let (Ok(runtime), Some(telling)) = (Handle::try_current(), self.telling(Resolution::Cancelled)) {
-            runtime.spawn(telling);
+        let Ok(runtime) = Handle::try_current() else { return };
+        let under_way = self.withdrawals.0.subscribe();
+        if let Some(telling) = self.telling(Resolution::Cancelled) {
+            runtime.spawn(async move {
+                telling.await;
+                drop(under_way);
+            });
         }
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn question(
         deadline: Uptime::now().map(|uptime| uptime.after(timeout)),
         timeout_behavior: if allow { TimeoutBehavior::Allow } else { TimeoutBehavior::Deny },
         route: None,
+        waiter: None,
     }
 }
 

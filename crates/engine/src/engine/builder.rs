@@ -7,7 +7,7 @@ use backstop_store::{AnswerStore, SqliteStore, Store};
 
 use super::{Engine, Inner};
 use crate::answers::Answers;
-use crate::approvals::{ApprovalSettings, Approvals};
+use crate::approvals::{ApprovalSettings, Approvals, Withdrawals};
 use crate::interceptor::Interceptors;
 use crate::operator::OperatorSettings;
 use crate::receipt::ReceiptSink;
@@ -100,6 +100,7 @@ impl EngineBuilder {
             approvals: Approvals {
                 store: self.answer_store.unwrap_or_else(|| Arc::<dyn Store>::clone(&store)),
                 settings: self.approvals,
+                withdrawals: Withdrawals::default(),
             },
             store,
             answers: Answers::default(),

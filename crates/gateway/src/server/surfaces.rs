@@ -82,6 +82,7 @@ fn refusal(refused: Refused) -> Response<AnswerBody> {
 fn outcome(answered: &Answered) -> Response<AnswerBody> {
     let (status, outcome) = match answered {
         Answered::Counts { .. } => (StatusCode::OK, "counts"),
+        Answered::Later { .. } => (StatusCode::OK, "later"),
         Answered::Waits { .. } => (StatusCode::OK, "waits"),
         Answered::Again => (StatusCode::OK, "again"),
         Answered::Stranger => (StatusCode::FORBIDDEN, "stranger"),

@@ -163,6 +163,7 @@ impl Stage {
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
             route: None,
+            waiter: None,
         };
         self.store.create_approval(question).await.unwrap().id.to_string()
     }

@@ -88,6 +88,7 @@ impl Server {
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
             route: None,
+            waiter: None,
         };
         let record = self.house.store.create_approval(request).await.unwrap();
         let handle = Handle::make().unwrap();

@@ -14,6 +14,9 @@ use super::{
 use crate::Timestamp;
 use crate::asked::{Ended, Unanswered};
 
+/// How long an allowance holds that was given to a question for whose answer nobody waited any more.
+const ABANDONED_TTL: Duration = Duration::from_hours(1);
+
 /// What an operation does to a record: the vote that it adds, the state that it gets, if it changes, and the answer.
 pub(crate) struct Step<T> {
     pub(crate) vote: Option<Voted>,
@@ -78,6 +81,10 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
     if !offers(record, decision) {
         return Step::stay(Err(not_offered(record, decision)));
     }
+    // What comes with grants of its own is for later calls as it is.
+    if decision != Decision::Deny && !answer.has_grants && record.is_abandoned() {
+        return abandoned(record, answer);
+    }
     if let Some(given) = &answer.given
         && let Err(refused) = takes(record, given)
     {
@@ -105,6 +112,16 @@ pub(crate) fn resolve(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<R
         return Step { vote, given: Some(given.clone()), ..Step::become_(state, Ok(true)) };
     }
     Step { vote, ..Step::become_(state, Ok(true)) }
+}
+
+/// An allowing answer to a question for which nobody waits any more: it is for one later call, for which nothing can be put in the place of the call.
+fn abandoned(record: &ApprovalRecord, answer: &PersonsAnswer) -> Step<Result<bool, ResolveError>> {
+    if let Some(given) = &answer.given {
+        let (code, substitute) = (record.code.clone(), given.substitute());
+        return Step::stay(Err(ResolveError::NoSubstitute { code, substitute }));
+    }
+    let Step { vote, next, ended, given, answer } = allow_later(record, &answer.by, ABANDONED_TTL, answer.at);
+    Step { vote, next, ended, given, answer: answer.map(|()| true) }
 }
 
 fn substituted(given: &Given, by: &Answerer, at: Timestamp) -> ApprovalState {
@@ -213,12 +230,14 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
     }
 }
 
-/// Whether no answer can count any more, so that nobody needs to be shown the arguments.
+/// Whether no answer can count any more, so that nobody needs to be shown what was asked.
 pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool {
     match record.state {
         ApprovalState::Used { .. } | ApprovalState::Denied { .. } => true,
-        ApprovalState::Pending | ApprovalState::Allowed(_) => false,
-        ApprovalState::Edited(_)
+        ApprovalState::Pending => false,
+        // What was allowed and never began may still begin: its digest is enough for that.
+        ApprovalState::Allowed(_)
+        | ApprovalState::Edited(_)
         | ApprovalState::Responded(_)
         | ApprovalState::Unattended { .. }
         | ApprovalState::TimedOut { .. }
@@ -263,17 +282,20 @@ pub(crate) fn consume(
     Step::become_(ApprovalState::Used { allowance, used_at: now }, Ok(()))
 }
 
-/// A human allows one later call. INVARIANT (votes are for one end): a call whose deadline has passed does not wait, also where nobody has
-/// noticed yet, and the votes for it are for no later one.
+/// A human allows one later call. INVARIANT (votes are for one end): a call whose deadline has passed, or whose process has ended, does not wait, also
+/// where nobody has noticed yet, and the votes for it are for no later one.
 pub(crate) fn allow_later(
     record: &ApprovalRecord,
     by: &Answerer,
     ttl: Duration,
     now: Timestamp,
 ) -> Step<Result<(), ResolveError>> {
-    let is_over = record.state == ApprovalState::Pending && record.request.is_over(now);
-    let ended =
-        is_over.then(|| ApprovalRecord { state: ApprovalState::TimedOut { at: now }, ..record.clone() });
+    let why = match record.state {
+        ApprovalState::Pending if record.request.is_over(now) => Some(Unanswered::Deadline),
+        ApprovalState::Pending if record.is_abandoned() => Some(Unanswered::Withdrawn),
+        _ => None,
+    };
+    let ended = why.map(|_| ApprovalRecord { state: ApprovalState::TimedOut { at: now }, ..record.clone() });
     let record = ended.as_ref().unwrap_or(record);
     if let Err(refused) = record.admits(by, now) {
         return Step::stay(Err(refused));
@@ -306,7 +328,7 @@ pub(crate) fn allow_later(
     };
     let allowed =
         carried.map(|carried| ApprovalState::Allowed(carried.allowance(Decision::AllowOnce, now, reach)));
-    let end = is_over.then_some(Ended { why: Unanswered::Deadline, at: now });
+    let end = why.map(|why| Ended { why, at: now });
     let next = allowed.or(ended.map(|ended| ended.state));
     Step { vote, next, ended: end, ..Step::stay(Ok(())) }
 }

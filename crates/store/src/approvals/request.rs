@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::route::Route;
 use super::starts::{self, Starts};
 use super::substitute::{EditedFrom, Given};
-use crate::{AmountArgument, GrantPlace, Timestamp, Uptime};
+use crate::{AmountArgument, GrantPlace, LeaseHolder, Timestamp, Uptime};
 
 /// A question to be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +98,9 @@ pub struct NewApproval {
     /// Who may answer, and how many must, if the operator says so. Otherwise anybody may who may answer at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
+    /// The process that waits for the answer, if one does and says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiter: Option<LeaseHolder>,
 }
 
 /// Why one hook asked.
@@ -121,6 +124,9 @@ pub struct ApprovalReason {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Vec<String>>,
 }
+
+/// The title of a question of which no words are kept.
+const ERASED: &str = "over; what was asked is erased";
 
 impl NewApproval {
     /// Returns whether it still has something of the arguments.
@@ -165,9 +171,14 @@ impl NewApproval {
             && self.route.as_ref().map(Route::in_words) == other.route.as_ref().map(Route::in_words)
     }
 
+    /// Returns whether it still has something of what the call and the hooks say, besides digest and rules.
+    pub(crate) fn has_texts(&self) -> bool {
+        self.has_arguments() || self.title.as_str() != ERASED || !self.description.is_empty()
+    }
+
     /// Leaves nothing of what the call and the hooks say but digest and rules.
     pub(crate) fn forget_texts(&mut self) {
-        self.title = Text::from("answered; what was asked is erased");
+        self.title = Text::from(ERASED);
         self.description = Text::default();
         self.forget_arguments();
         for reason in &mut self.reasons {

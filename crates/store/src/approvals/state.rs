@@ -9,8 +9,8 @@ use super::people::PersonName;
 use super::request::NewApproval;
 use super::route::Vote;
 use super::substitute::Substitution;
-use crate::Timestamp;
 use crate::names::named;
+use crate::{LeaseHolder, Timestamp};
 
 /// A question and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,12 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
+    /// Returns whether nobody waits any more for the answer that it is open for: its process is known to have ended, and could not withdraw it. Whoever
+    /// allows the call then allows a later one. Of a process of another machine that can't be known.
+    pub fn is_abandoned(&self) -> bool {
+        self.state == ApprovalState::Pending && self.request.waiter.as_ref().is_some_and(LeaseHolder::is_gone)
+    }
+
     /// Returns it as it stands in lists, without what is large. That there are whole arguments is still said.
     pub(crate) fn listed(mut self) -> Self {
         self.request.whole = self.request.whole.map(|_| Json::default());

@@ -15,8 +15,8 @@ use crate::keyed::Keying;
 use crate::sqlite::MEMORY;
 use crate::{
     ANSWERABLE, AllowanceScope, Answerer, ApprovalFilter, ApprovalRecord, ApprovalState, ApprovalStore,
-    AskingLimits, ConsumeError, CreateApprovalError, DigestKey, FindApprovalError, NewApproval,
-    OpenApprovals, Overview, PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError,
+    AskingLimits, ConsumeError, CreateApprovalError, DigestKey, FindApprovalError, Grant, NewApproval,
+    NewGrant, OpenApprovals, Overview, PersonsAnswer, RefusedQuestions, ResolveError, Resolved, StoreError,
     StoreErrorKind, Timestamp, TooMany, Uptime,
 };
 
@@ -134,17 +134,16 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         id: &ApprovalId,
         answer: PersonsAnswer,
     ) -> Result<Resolved, ResolveError> {
-        let step = move |db: &Db<'_>, record: &ApprovalRecord| {
-            let answer = PersonsAnswer { by: votes::vouched(db, answer.by)?, ..answer };
-            Ok(machine::resolve(record, &answer))
-        };
-        let stepped: Result<_, ResolveError> = self.step(id, step).await;
-        let (record, answer) = stepped?.ok_or_else(|| ResolveError::Unknown(id.clone()))?;
-        let first = answer?;
-        if let ApprovalState::Denied { .. } = record.state {
-            self.rewrite(id, NewApproval::forget_texts).await?;
-        }
-        Ok(Resolved { record, first })
+        self.answer(id, answer, Vec::new()).await.map(|(resolved, _)| resolved)
+    }
+
+    async fn answer_with_grants(
+        &self,
+        id: &ApprovalId,
+        answer: PersonsAnswer,
+        grants: Vec<NewGrant>,
+    ) -> Result<(Resolved, Vec<Grant>), ResolveError> {
+        self.answer(id, answer.with_grants(), grants).await
     }
 
     async fn cancel_approval(&self, id: &ApprovalId, now: Timestamp) -> Result<ApprovalRecord, ResolveError> {
@@ -312,12 +311,12 @@ const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN e
 
 /// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
 const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
-                              OR (status IN ('unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
+                              OR (status IN ('allowed', 'unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
                               AND expires_at < ?1)) LIMIT ?2";
 
 #[expect(private_bounds, reason = "there are no drivers but our own")]
 impl<D: Driver> SqlStore<D> {
-    /// Wipes arguments that nobody needs to be shown any more.
+    /// Wipes arguments, and what was said of them, that nobody needs to be shown any more.
     async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
         let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
         let sql = format!("SELECT id FROM approvals {PAST_ANSWERING}");
@@ -331,7 +330,7 @@ impl<D: Driver> SqlStore<D> {
             for id in past {
                 let Some(mut record) = find(db, &id.into())? else { continue };
                 if machine::is_past_answering(&record, now) {
-                    record.request.forget_arguments();
+                    record.request.forget_texts();
                     rewrite(db, &record)?;
                 }
             }
@@ -409,20 +408,8 @@ impl<D: Driver> SqlStore<D> {
         let of = id.clone();
         let stepped = self.database.write(Area::Questions, move |db| {
             let Some(mut record) = find(db, &of)? else { return Ok(None) };
-            let Step { vote, next, ended, given, answer } = step(db, &record)?;
-            if let Some(ended) = ended {
-                db.say(asked::ended(&record, ended))?;
-            }
-            if let Some(voted) = vote {
-                votes::put(db, &mut record, voted)?;
-            }
-            if let Some(given) = given {
-                record.request.given = Some(given);
-                rewrite(db, &record)?;
-            }
-            if let Some(next) = next {
-                change(db, &mut record, next)?;
-            }
+            let step = step(db, &record)?;
+            let answer = apply(db, &mut record, step)?;
             Ok(Some((record, answer)))
         });
         let stepped = stepped.await;
@@ -439,13 +426,33 @@ impl<D: Driver> SqlStore<D> {
     }
 }
 
+/// Writes down what a step does to a record. Returns its answer.
+pub(super) fn apply<T>(db: &Db<'_>, record: &mut ApprovalRecord, step: Step<T>) -> SqlResult<T> {
+    let Step { vote, next, ended, given, answer } = step;
+    if let Some(ended) = ended {
+        db.say(asked::ended(record, ended))?;
+    }
+    if let Some(voted) = vote {
+        votes::put(db, record, voted)?;
+    }
+    if let Some(given) = given {
+        record.request.given = Some(given);
+        rewrite(db, record)?;
+    }
+    if let Some(next) = next {
+        change(db, record, next)?;
+    }
+    Ok(answer)
+}
+
 /// Writes the request of a record anew, and wipes what it said before.
-fn rewrite(db: &Db<'_>, record: &ApprovalRecord) -> SqlResult<()> {
+pub(super) fn rewrite(db: &Db<'_>, record: &ApprovalRecord) -> SqlResult<()> {
     texts::wipe(db, "SELECT text FROM approvals WHERE id = ?1", &[&record.id.as_str()])?;
     let json = to_json(&record.request)?;
     let sql = "UPDATE approvals SET text = ?2, has_arguments = ?3 WHERE id = ?1";
-    let has_arguments = i64::from(record.request.has_arguments());
-    db.execute(sql, params![record.id.as_str(), texts::put(db, &json)?, has_arguments])?;
+    // The column is named for what it said at first: by now it says whether there is any text to be wiped.
+    let has_texts = i64::from(record.request.has_texts());
+    db.execute(sql, params![record.id.as_str(), texts::put(db, &json)?, has_texts])?;
     Ok(())
 }
 
@@ -504,7 +511,7 @@ fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> 
     Ok(())
 }
 
-fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
+pub(super) fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRecord>> {
     Ok(select(db, "WHERE id = ?1", &[&id.as_str()])?.into_iter().next())
 }
 

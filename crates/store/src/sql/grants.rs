@@ -10,24 +10,7 @@ use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError
 #[async_trait]
 impl<D: Driver> GrantStore for SqlStore<D> {
     async fn add_grant(&self, grant: NewGrant) -> Result<Grant, StoreError> {
-        let grant = Grant {
-            id: GrantId::random(),
-            granted: grant,
-            revoked_at: None,
-            uses: 0,
-            spent: Amount::default(),
-        };
-        self.database
-            .write(Area::Questions, move |db| {
-                let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
-                let NewGrant { agent, tool_name, .. } = &grant.granted;
-                let values =
-                    params![grant.id.as_str(), agent.as_str(), tool_name.canonical(), AsJson(&grant.granted)];
-                db.execute(sql, values)?;
-                db.say(answered::granted(&grant))?;
-                Ok(grant)
-            })
-            .await
+        self.database.write(Area::Questions, move |db| Ok(add(db, grant)?)).await
     }
 
     async fn find_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError> {
@@ -100,6 +83,18 @@ impl<D: Driver> GrantStore for SqlStore<D> {
             })
             .await
     }
+}
+
+/// Writes a grant, and says so in the trail.
+pub(super) fn add(db: &Db<'_>, granted: NewGrant) -> SqlResult<Grant> {
+    let id = GrantId::random();
+    let grant = Grant { id, granted, revoked_at: None, uses: 0, spent: Amount::default() };
+    let sql = "INSERT INTO grants (id, agent, tool_name, granted) VALUES (?1, ?2, ?3, ?4)";
+    let NewGrant { agent, tool_name, .. } = &grant.granted;
+    let values = params![grant.id.as_str(), agent.as_str(), tool_name.canonical(), AsJson(&grant.granted)];
+    db.execute(sql, values)?;
+    db.say(answered::granted(&grant))?;
+    Ok(grant)
 }
 
 fn covering(db: &Db<'_>, query: &GrantQuery, now: Timestamp) -> SqlResult<Option<Grant>> {

@@ -1,14 +1,16 @@
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest};
 
-use super::row::{Word, id as id_column, limit as limit_of};
+use super::row::{Count, Word, id as id_column, limit as limit_of};
 use super::{Area, Driver, Row, SqlResult, SqlStore, params};
 use crate::notices::kept_reference;
-use crate::{ANSWERABLE, ActionHandle, Addressee, NoticeStore, SentNotice, StoreError, Timestamp};
+use crate::{
+    ANSWERABLE, ActionHandle, Addressee, LONGEST_HOLD, NoticeStore, SentNotice, StoreError, Timestamp, Uptime,
+};
 
 /// Those that wait, and that nobody tells this addressee of now or has told it.
 const UNTOLD: &str = "status = 'pending' AND NOT EXISTS (SELECT 1 FROM notices WHERE approval = approvals.id \
-                      AND surface = ?1 AND place = ?2 AND (reference IS NOT NULL OR held_until > ?3))";
+                      AND surface = ?1 AND place = ?2 AND (reference IS NOT NULL OR (held_until > ?3 AND held_until <= ?5)))";
 
 #[async_trait]
 impl<D: Driver> NoticeStore for SqlStore<D> {
@@ -18,7 +20,7 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<ApprovalId>, StoreError> {
-        let (to, limit) = (to.clone(), limit_of(limit));
+        let (to, limit, longest) = (to.clone(), limit_of(limit), now.after(LONGEST_HOLD));
         self.database
             .read(move |db| {
                 // INVARIANT (turns): what one agent asks keeps no other one's first question out of the list, nor does an agent that comes later.
@@ -27,7 +29,7 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
                      min(row) OVER (PARTITION BY agent) AS since FROM approvals WHERE {UNTOLD}) AS untold \
                      ORDER BY turn, since LIMIT ?4"
                 );
-                Ok(db.all(&sql, params![to.surface, to.place, now, limit], |row| id_column(row, "id"))?)
+                Ok(db.all(&sql, params![to.surface, to.place, now, limit, longest], |row| id_column(row, "id"))?)
             })
             .await
     }
@@ -41,14 +43,15 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (approval, to, holder) = (approval.clone(), to.clone(), holder.to_owned());
+        let longest = now.after(LONGEST_HOLD);
         self.database
             .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO notices (approval, surface, place, holder, held_until) \
                            SELECT ?1, ?2, ?3, ?4, ?5 FROM approvals WHERE id = ?1 AND status = 'pending' \
                            ON CONFLICT (approval, surface, place) DO UPDATE \
                            SET holder = excluded.holder, held_until = excluded.held_until WHERE notices.reference IS NULL \
-                           AND (notices.held_until <= ?6 OR notices.holder = excluded.holder)";
-                let values = params![approval.as_str(), to.surface, to.place, holder, until, now];
+                           AND (notices.held_until <= ?6 OR notices.held_until > ?7 OR notices.holder = excluded.holder)";
+                let values = params![approval.as_str(), to.surface, to.place, holder, until, now, longest];
                 Ok(db.execute(sql, values)? == 1)
             })
             .await
@@ -79,13 +82,13 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<SentNotice>, StoreError> {
-        let (surface, limit) = (surface.to_owned(), limit_of(limit));
+        let (surface, limit, longest) = (surface.to_owned(), limit_of(limit), now.after(LONGEST_HOLD));
         self.database
             .read(move |db| {
                 let sql = "SELECT approval, surface, place, reference FROM notices JOIN approvals ON id = approval \
-                           WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 AND held_until <= ?2 \
-                           AND status <> 'pending' LIMIT ?3";
-                Ok(db.all(sql, params![surface, now, limit], sent)?)
+                           WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 \
+                           AND (held_until <= ?2 OR held_until > ?4) AND status <> 'pending' LIMIT ?3";
+                Ok(db.all(sql, params![surface, now, limit, longest], sent)?)
             })
             .await
     }
@@ -97,15 +100,14 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (notice, holder) = (notice.clone(), holder.to_owned());
+        let (notice, holder, longest) = (notice.clone(), holder.to_owned(), now.after(LONGEST_HOLD));
         self.database
             .write(Area::Questions, move |db| {
                 let sql = "UPDATE notices SET holder = ?4, held_until = ?5 \
                            WHERE approval = ?1 AND surface = ?2 AND place = ?3 \
-                           AND withdrawn = 0 AND (held_until <= ?6 OR holder = ?4)";
-                let SentNotice { approval, addressee, .. } = &notice;
-                let values =
-                    params![approval.as_str(), addressee.surface, addressee.place, holder, until, now];
+                           AND withdrawn = 0 AND (held_until <= ?6 OR held_until > ?7 OR holder = ?4)";
+                let SentNotice { approval, addressee: to, .. } = &notice;
+                let values = params![approval.as_str(), to.surface, to.place, holder, until, now, longest];
                 Ok(db.execute(sql, values)? == 1)
             })
             .await
@@ -141,7 +143,10 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         self.database
             .write(Area::Questions, move |db| {
                 let old = now.before(ANSWERABLE);
-                db.execute("DELETE FROM action_handles WHERE expires_at < ?1", params![old])?;
+                // Where the clock was set forward, their questions may still wait.
+                let sql = "DELETE FROM action_handles WHERE expires_at < ?1 \
+                           AND NOT EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending')";
+                db.execute(sql, params![old])?;
                 let sql =
                     "INSERT INTO action_handles (hash, approval, digest, decision, surface, place, expires_at) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -175,11 +180,13 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         let (hash, who) = (hash.to_string(), who.to_owned());
         self.database
             .write(Area::Questions, move |db| {
+                let uptime = Uptime::now();
+                let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
                 let sql = "INSERT INTO handle_uses (hash, who, used_at) SELECT hash, ?2, ?3 FROM action_handles \
-                           WHERE hash = ?1 AND expires_at >= ?3 \
-                           AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending') \
+                           WHERE hash = ?1 AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND status = 'pending' \
+                           AND CASE WHEN deadline_boot = ?4 THEN deadline_at >= ?5 ELSE action_handles.expires_at >= ?3 END) \
                            ON CONFLICT DO NOTHING";
-                Ok(db.execute(sql, params![hash, who, now])? == 1)
+                Ok(db.execute(sql, params![hash, who, now, boot, at.map(Count)])? == 1)
             })
             .await
     }
@@ -209,13 +216,14 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (surface, holder) = (surface.to_owned(), holder.to_owned());
+        let (surface, holder, longest) = (surface.to_owned(), holder.to_owned(), now.after(LONGEST_HOLD));
         self.database
             .write(Area::Questions, move |db| {
                 let sql = "INSERT INTO surface_leases (surface, holder, until) VALUES (?1, ?2, ?3) \
                            ON CONFLICT (surface) DO UPDATE SET holder = excluded.holder, until = excluded.until \
-                           WHERE surface_leases.holder = excluded.holder OR surface_leases.until <= ?4";
-                Ok(db.execute(sql, params![surface, holder, until, now])? == 1)
+                           WHERE surface_leases.holder = excluded.holder OR surface_leases.until <= ?4 \
+                           OR surface_leases.until > ?5";
+                Ok(db.execute(sql, params![surface, holder, until, now, longest])? == 1)
             })
             .await
     }

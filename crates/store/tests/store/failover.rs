@@ -316,6 +316,27 @@ async fn a_standby_takes_over_at_work_and_nothing_that_was_kept_is_lost() {
     settle(works, &other.store).await;
 }
 
+/// A server that is ended and started again while gateways are at work on it: they go on by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_restarted_at_work_and_nothing_that_was_kept_is_lost() {
+    let mut server = Server::own(&[]);
+    let gateways = [Gateway::at(&server), Gateway::at(&server)];
+    let [one, other] = &gateways;
+    one.store.add_grant(grant(MOST)).await.unwrap();
+    let works = vec![Work::begin(one, "one"), Work::begin(other, "other")];
+    for (work, _) in &works {
+        work.goes_on(20).await;
+    }
+    for _ in 0..2 {
+        server.stop();
+        server.start_again();
+        for (work, _) in &works {
+            work.goes_on(20).await;
+        }
+    }
+    settle(works, &other.store).await;
+}
+
 /// A server that is told to wait for its standby has not kept what the standby lacks, whatever it says when it is told to wait no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_the_standby_lacks_is_not_said_to_be_kept() {

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may fail loudly")]
 
 mod access_tokens;
+mod answers;
 mod approvals;
 mod asked;
 mod audit;

@@ -1,5 +1,9 @@
+use std::time::Duration;
+
 use backstop_hooks::{ApprovalId, Decision};
-use backstop_store::{ActionHandle, Addressee, Deletion, DeletionCause, NewApproval, SentNotice, Store};
+use backstop_store::{
+    ANSWERABLE, ActionHandle, Addressee, Deletion, DeletionCause, NewApproval, SentNotice, Store, Uptime,
+};
 
 use crate::support::{at, digest, over_all_forms, question};
 
@@ -10,6 +14,8 @@ over_all_forms!(
     a_handle_is_used_once_and_only_while_its_question_waits,
     a_delivery_counts_once_as_long_as_it_is_remembered,
     one_process_at_a_time_hears_a_surface,
+    what_was_held_by_a_clock_that_was_ahead_is_free_once_it_is_set_back,
+    a_clock_that_is_set_forward_ends_no_handle,
     what_was_told_of_a_question_goes_with_it,
 );
 
@@ -170,6 +176,36 @@ async fn one_process_at_a_time_hears_a_surface(store: &dyn Store) {
     ] {
         let leased = store.lease_surface(surface, holder, at(now + 100), at(now)).await.unwrap();
         assert_eq!(leased, hears, "{surface} by {holder} at {now}");
+    }
+}
+
+async fn what_was_held_by_a_clock_that_was_ahead_is_free_once_it_is_set_back(store: &dyn Store) {
+    const AHEAD: i64 = 3 * 24 * 3_600_000;
+    let one = asked(store, "one", 2_000).await;
+    assert!(claim(store, &one, "a", AHEAD).await);
+    assert!(store.lease_surface("phone", "a", at(AHEAD + 100), at(AHEAD)).await.unwrap());
+    assert_eq!(untold(store, "1", 1_000).await, std::slice::from_ref(&one));
+    assert!(claim(store, &one, "b", 1_000).await);
+    assert!(store.lease_surface("phone", "b", at(1_100), at(1_000)).await.unwrap());
+    assert!(!store.lease_surface("phone", "a", at(1_150), at(1_050)).await.unwrap(), "now it is held");
+    store.sent_notice(&one, &chat("1"), "m").await.unwrap();
+    store.resolve_approval(&one, Decision::AllowOnce, "joe", at(1_100)).await.unwrap();
+    let notice = SentNotice { approval: one.clone(), addressee: chat("1"), reference: "m".to_owned() };
+    assert!(store.claim_withdrawal(&notice, "a", at(AHEAD + 100), at(AHEAD)).await.unwrap());
+    let stale = store.stale_notices("phone", at(1_200), 9).await.unwrap();
+    assert_eq!(stale, std::slice::from_ref(&notice));
+    assert!(store.claim_withdrawal(&notice, "b", at(1_300), at(1_200)).await.unwrap());
+}
+
+async fn a_clock_that_is_set_forward_ends_no_handle(store: &dyn Store) {
+    let Some(now) = Uptime::now() else { return };
+    let deadline = Some(now.after(Duration::from_hours(1)));
+    let one = store.create_approval(NewApproval { deadline, ..question("one") }).await.unwrap().id;
+    store.add_handles(vec![handle("a", &one, 2_000)], at(1_000)).await.unwrap();
+    let ahead = at(2_000).after(ANSWERABLE * 3);
+    store.add_handles(vec![handle("b", &one, 2_000)], ahead).await.unwrap();
+    for of in ["a", "b"] {
+        assert!(store.use_handle(&digest(of), "ann", ahead).await.unwrap(), "{of}");
     }
 }
 

@@ -161,5 +161,6 @@ pub(crate) fn question(command: &str) -> NewApproval {
         deadline: None,
         timeout_behavior: TimeoutBehavior::Deny,
         route: None,
+        waiter: None,
     }
 }

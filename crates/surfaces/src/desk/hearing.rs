@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
-    Addressee, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError, Identity,
-    PersonsAnswer, ResolveError, StoreError, Timestamp,
+    Addressee, Allowance, Answerer, ApprovalRecord, ApprovalState, ApprovalStatus, FindApprovalError,
+    Identity, PersonsAnswer, Reach, ResolveError, StoreError, Timestamp,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
@@ -37,6 +37,11 @@ pub enum Answered {
         approval: ApprovalId,
         /// The answer.
         decision: Decision,
+    },
+    /// The answer counts, for the next such call: nobody waited for it any more.
+    Later {
+        /// The question.
+        approval: ApprovalId,
     },
     /// The answer counts, and the question waits for more people.
     Waits {
@@ -71,7 +76,7 @@ pub enum Answered {
 impl Answered {
     /// Returns whether the answer counts.
     pub const fn does_count(&self) -> bool {
-        matches!(self, Self::Counts { .. } | Self::Waits { .. })
+        matches!(self, Self::Counts { .. } | Self::Later { .. } | Self::Waits { .. })
     }
 
     /// Returns what the person is told.
@@ -79,6 +84,9 @@ impl Answered {
         match self {
             Self::Counts { decision: Decision::Deny, .. } => "Denied.".to_owned(),
             Self::Counts { .. } => "Allowed once.".to_owned(),
+            Self::Later { .. } => {
+                "Nobody waits for the answer any more: it allows the next such call, once.".to_owned()
+            }
             Self::Waits { .. } => {
                 "Your answer counts. The call is not allowed yet: more people have to allow it.".to_owned()
             }
@@ -289,7 +297,7 @@ async fn pressed(
         return Ok(Answered::Refused("the question is about another call now".to_owned()));
     }
     let now = Timestamp::now();
-    if record.state != ApprovalState::Pending || known.expires_at < now {
+    if record.state != ApprovalState::Pending || record.request.is_over(now) {
         return Ok(spent(&record));
     }
     // INVARIANT (nobody takes it from those who may): before the handle is used up.
@@ -371,13 +379,19 @@ async fn give(
     answerer: Answerer,
 ) -> Result<Answered, StoreError> {
     let answer = PersonsAnswer::new(decision, answerer, Timestamp::now()).with_word(word);
-    match desk.store().answer_approval(&record.id, answer).await {
-        Ok(resolved) if resolved.record.state == ApprovalState::Pending => {
-            Ok(Answered::Waits { approval: resolved.record.id })
+    let answered = match desk.store().answer_approval(&record.id, answer).await {
+        Ok(resolved) => resolved.record,
+        Err(error) => return refused(error),
+    };
+    let approval = answered.id;
+    Ok(match answered.state {
+        // Where nobody waits any more and several must allow the call, it is over, and they answer for a later one.
+        ApprovalState::Pending | ApprovalState::TimedOut { .. } => Answered::Waits { approval },
+        ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { .. }, .. }) => {
+            Answered::Later { approval }
         }
-        Ok(resolved) => Ok(Answered::Counts { approval: resolved.record.id, decision }),
-        Err(error) => refused(error),
-    }
+        _ => Answered::Counts { approval, decision },
+    })
 }
 
 /// Says why an answer does not count.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, ApprovalId};
 use backstop_store::{
-    ActionHandle, Addressee, ApprovalState, SentNotice, StoreError, TellWhen, Timestamp, ToldOn,
+    ActionHandle, Addressee, ApprovalState, LONGEST_HOLD, SentNotice, StoreError, TellWhen, Timestamp, ToldOn,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -267,7 +267,7 @@ impl<'a> Teller<'a> {
                 self.pause = self.pause.min(left);
                 now.after(left)
             }
-            TellWhen::Never => known.expires_at.max(now.after(HUSH)),
+            TellWhen::Never => known.expires_at.max(now.after(HUSH)).min(now.after(LONGEST_HOLD)),
         };
         let desk = self.desk;
         desk.store().claim_notice(approval, to, desk.holder.as_str(), until, now).await?;

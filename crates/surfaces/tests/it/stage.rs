@@ -227,5 +227,6 @@ pub(crate) fn question(arguments: &Value) -> NewApproval {
         deadline: None,
         timeout_behavior: TimeoutBehavior::Deny,
         route: None,
+        waiter: None,
     }
 }

@@ -13,6 +13,7 @@ use backstop::store::{SqliteStore, Store};
 use backstop::{StorePlace, Traces, check_store_authorities, daemon_socket, open_store, store_in_file};
 
 use super::speak::remark;
+use super::{Ending, WITHDRAWAL};
 use crate::commands::notify::Notifier;
 use crate::daemon::{self, Asked, Kin, Question, Said, Viewpoint};
 use crate::error::Error;
@@ -54,6 +55,8 @@ pub(super) struct Heard<'a> {
     pub(super) started: Instant,
     /// What sends spans, once the answer is out.
     pub(super) traces: &'a OnceLock<Traces>,
+    /// Whether the hook was told to end.
+    pub(super) ending: &'a Ending,
 }
 
 /// What the client says of whether a person attends it, to a hook that it has started.
@@ -167,7 +170,14 @@ async fn decide_here(
         let _ = heard.traces.set(traces);
     }
     let left = patience(heard.event).saturating_sub(heard.started.elapsed());
-    let reply = judged(&backstop, heard.event, left, !is_strict, trace_parent()).await;
+    let mut ending = heard.ending.subscribe();
+    let reply = tokio::select! {
+        reply = judged(&backstop, heard.event, left, !is_strict, trace_parent()) => reply,
+        // What asks is dropped, which withdraws its question.
+        _ = ending.wait_for(|is_told| *is_told) => refuse(heard.event, &told_to_end()),
+    };
+    // A question that was given up is withdrawn before this process ends.
+    let _ = tokio::time::timeout(WITHDRAWAL, backstop.engine().withdrawn()).await;
     // What was decided is on disk before anything is waited for that plugins could draw out.
     let complete = match backstop.audit() {
         Some(audit) => audit.flush().await,
@@ -283,6 +293,10 @@ fn attendance(event: &ClientEvent, loaded: &Loaded, has_desk: bool) -> Attendanc
 pub(super) fn patience(event: &ClientEvent) -> Duration {
     let whole = event.frame.client().facts().patience(event.frame.event());
     whole.saturating_sub((whole / 10).min(Duration::from_secs(2)))
+}
+
+fn told_to_end() -> Reason {
+    Reason::new("backstop was told to end before it had judged this")
 }
 
 fn late(event: &ClientEvent) -> Reason {

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use backstop::Traces;
 use backstop::clients::{Client, ClientEvent, MAX_PAYLOAD_BYTES, Reason, Reply, refuse, universal_deny};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::daemon::Said;
@@ -52,6 +52,12 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the end of a hook that judged alone waits until spans are sent. Clients wait for it.
 const LAST_SPANS: Duration = Duration::from_millis(500);
+
+/// How long a hook that was told to end waits until the question that it asks is withdrawn and on record.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
+
+/// Whether the hook was told to end. Who has something to give up then listens to it.
+type Ending = watch::Sender<bool>;
 
 /// Who asks, about what.
 #[derive(Debug)]
@@ -81,17 +87,18 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Exit
     let started = Instant::now();
     let patience = client.facts().patience(settings.event.as_deref().unwrap_or_default());
     let (known, traces) = (Arc::new(Known::new()), Arc::new(OnceLock::new()));
+    let ending = Arc::new(Ending::new(false));
     let (answer, answered) = oneshot::channel();
     let worker = {
-        let (known, traces) = (Arc::clone(&known), Arc::clone(&traces));
+        let (known, traces, ending) = (Arc::clone(&known), Arc::clone(&traces), Arc::clone(&ending));
         std::thread::Builder::new().name("backstop-hook".to_owned()).spawn(move || {
             // Nobody listens when the answer comes too late.
             let asked = Asked { client, name: settings.event, service: settings.service };
-            drop(answer.send(judge(&asked, &known, &traces, started, &surroundings)));
+            drop(answer.send(judge(&asked, &known, &traces, &ending, started, &surroundings)));
         })
     };
     let ended = match worker {
-        Ok(_) => wait(answered, &known, patience).await,
+        Ok(_) => wait(answered, &known, &ending, patience).await,
         Err(error) => Err(format!("backstop can't start a thread: {error}")),
     };
     let exit = match ended {
@@ -117,10 +124,11 @@ pub(in crate::commands) fn folders_of(said: Option<OperatorFolders>) -> Result<O
     ))
 }
 
-/// Waits for the answer, but no longer than the client does.
+/// Waits for the answer, but no longer than the client does, nor than a signal allows.
 async fn wait(
     mut answered: oneshot::Receiver<Result<Said, String>>,
     known: &Known,
+    ending: &Ending,
     patience: Duration,
 ) -> Result<Said, String> {
     let terminated = async {
@@ -143,14 +151,24 @@ async fn wait(
                 Err(format!("the client's event did not come within {}", shown(READ_PATIENCE.min(patience))))
             }
             Err(_) => {
-                timeout(patience.saturating_sub(READ_PATIENCE), answered).await.map_err(late)?.map_err(bug)?
+                let left = patience.saturating_sub(READ_PATIENCE);
+                timeout(left, &mut answered).await.map_err(late)?.map_err(bug)?
             }
         }
     };
-    tokio::select! {
-        answer = in_time => answer,
-        () = terminated => Err("backstop was told to end before it had judged this".to_owned()),
+    let answer = tokio::select! {
+        answer = in_time => Some(answer),
+        () = terminated => None,
+    };
+    if let Some(answer) = answer {
+        return answer;
     }
+    ending.send_replace(true);
+    if ending.receiver_count() > 0 {
+        // Whatever it comes to, it is refused: the answer is of use to nobody.
+        let _ = timeout(WITHDRAWAL, &mut answered).await;
+    }
+    Err("backstop was told to end before it had judged this".to_owned())
 }
 
 fn shown(time: Duration) -> String {
@@ -169,6 +187,7 @@ fn judge(
     asked: &Asked,
     known: &Known,
     traces: &OnceLock<Traces>,
+    ending: &Ending,
     started: Instant,
     surroundings: &Surroundings,
 ) -> Result<Said, String> {
@@ -177,7 +196,7 @@ fn judge(
     let here = std::env::current_dir().ok();
     let event = read_event(client, &bytes, name, here.as_deref()).map_err(|Unjudged(why)| why)?;
     let event = known.get_or_init(|| event.attended(attended(client)));
-    let heard = Heard { client, name, bytes: &bytes, event, started, traces };
+    let heard = Heard { client, name, bytes: &bytes, event, started, traces, ending };
     let decided = match &asked.service {
         Some(socket) => hand_over(&heard, socket, surroundings),
         None => decide(&heard, surroundings),
@@ -233,7 +252,7 @@ mod tests {
             std::panic::panic_any("the judge dies");
         }));
         let known = known();
-        let why = wait(answered, &known, Duration::from_secs(60)).await.unwrap_err();
+        let why = wait(answered, &known, &Ending::new(false), Duration::from_secs(60)).await.unwrap_err();
         assert!(why.contains("bug"), "{why}");
         let reply = refused(known.get(), &why);
         assert_eq!(reply.answer.exit_code(), 2);
@@ -247,7 +266,7 @@ mod tests {
             [(known(), "judging took longer than the 0.2 s"), (Known::new(), "did not come within 0.2 s")]
         {
             let (_answer, answered) = oneshot::channel();
-            let why = wait(answered, &known, patience).await.unwrap_err();
+            let why = wait(answered, &known, &Ending::new(false), patience).await.unwrap_err();
             assert!(why.contains(said), "{why}");
         }
     }

@@ -11,8 +11,8 @@ use backstop_hooks::{
     Text, ToolCallId,
 };
 use backstop_store::{
-    AmountArgument, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People, PersonName,
-    RefusedQuestions, Standing, Starts, Timestamp,
+    Allowance, AmountArgument, ApprovalFilter, ApprovalReason, ApprovalRecord, ApprovalState, People,
+    PersonName, Reach, RefusedQuestions, Standing, Starts, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -131,8 +131,14 @@ pub(super) struct Approval {
     created_at: i64,
     /// The last moment at which an answer counts, in Unix milliseconds.
     expires_at: i64,
+    /// Whether nobody waits for the answer any more, since the process that asked has ended: then `allow-once` allows the next such call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    abandoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,
+    /// Until when one later call may use the answer, where it is for none that waits, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later_until: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
 }
@@ -241,6 +247,12 @@ impl Approval {
             | ApprovalState::TimedOut { .. }
             | ApprovalState::Cancelled { .. } => None,
         };
+        let later_until = match &record.state {
+            ApprovalState::Allowed(Allowance { reach: Reach::LaterCall { until }, .. }) => {
+                Some(millis(*until))
+            }
+            _ => None,
+        };
         Self {
             id: record.id.clone(),
             status: record.state.status().as_str(),
@@ -271,7 +283,9 @@ impl Approval {
             }),
             created_at: millis(request.created_at),
             expires_at: millis(request.expires_at),
+            abandoned: record.is_abandoned(),
             answered,
+            later_until,
             votes: record.standing(people, Timestamp::now()).map(Votes::of),
         }
     }
