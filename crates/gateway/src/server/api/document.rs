@@ -40,6 +40,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     for unnamed in ["Empty", "Done", "Waits", "Page", "Which", "Entries", "ApprovalEvents", "AuditEvents"] {
         schemas.remove(unnamed);
     }
+    schemas.remove("GrantPage");
     schemas.insert("Problem".to_owned(), problem());
     let mut document = json!({
         "openapi": "3.1.0",

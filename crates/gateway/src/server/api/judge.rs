@@ -292,6 +292,7 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let point = point(asked.name(), &engine)?;
     check_event(point, &body.event)?;
     let context = context(holder, body.context)?;
+    asked.shared.api.counted.count(holder);
     let event = Value::Object(body.event);
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =

@@ -50,6 +50,7 @@ use tokio::sync::Semaphore;
 use self::asked::{Asked, Reply, read_body};
 pub(super) use self::asked::{read_bounded, read_within};
 use self::callbacks::Callbacks;
+use self::callers::Judged;
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;
 use self::stream::Streams;
@@ -90,6 +91,8 @@ pub(super) struct Api {
     /// Configurations are checked one after the other.
     pub(super) checking: Arc<Semaphore>,
     streams: Streams,
+    /// What was judged, by those for whom.
+    counted: Judged,
 }
 
 impl Default for Api {
@@ -103,6 +106,7 @@ impl Default for Api {
             bodies: Arc::new(Semaphore::new(MOST_BODIES / PIECE)),
             checking: Arc::new(Semaphore::new(1)),
             streams: Streams::default(),
+            counted: Judged::default(),
         }
     }
 }
