@@ -169,6 +169,11 @@ pub(super) struct Question {
 }
 
 impl Question {
+    /// Returns its id among the approvals.
+    pub(super) fn approval(&self) -> &ApprovalId {
+        &self.approval
+    }
+
     pub(super) fn of(record: &ApprovalRecord) -> Self {
         let request = &record.request;
         Self {
@@ -415,12 +420,13 @@ async fn tool_call(
     }
 }
 
-fn pending(id: String, question: Question) -> Decision {
+/// Returns a decision that waits for an answer.
+pub(super) fn pending(id: String, question: Question) -> Decision {
     Decision { id: Some(id), status: Status::Pending, question: Some(question), judgement: None }
 }
 
 /// Returns whose decisions somebody may read: those of the same agent and user, whatever token it comes by.
-fn whose(holder: &Holder) -> String {
+pub(super) fn whose(holder: &Holder) -> String {
     let agent = holder.agent.as_ref().map(AgentId::as_str);
     Digest::of("api_holder", &(agent, holder.user.as_deref())).to_string()
 }
