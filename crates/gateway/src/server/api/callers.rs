@@ -50,7 +50,8 @@ impl Judged {
 
 fn count(all: &mut BTreeMap<String, u64>, name: &str) {
     let has_room = all.len() < MOST_NAMES || all.contains_key(name);
-    let counted = all.entry(if has_room { name } else { OTHER }.to_owned()).or_default();
+    let name = if has_room { name } else { OTHER };
+    let counted = all.entry(name.to_owned()).or_default();
     *counted = counted.saturating_add(1);
 }
 
