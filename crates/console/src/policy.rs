@@ -72,12 +72,12 @@ pub struct Policy<'a> {
     pub counts: Option<&'a Counts>,
     /// What people allowed for longer: what is in force, the newest first, and then what no longer is.
     pub grants: &'a [Grant],
-    /// Whether more of them are in force.
+    /// What was done just now.
+    pub done: Option<&'a str>,
+    /// Whether more grants are in force than these.
     pub more_in_force: bool,
     /// Whether there may be more that no longer are.
     pub more_over: bool,
-    /// What was done just now.
-    pub done: Option<&'a str>,
 }
 
 /// The page of what judges.
@@ -236,9 +236,9 @@ mod tests {
                 hooks: &[],
                 counts: Some(&counts),
                 grants: &[],
+                done: None,
                 more_in_force: false,
                 more_over: false,
-                done: None,
             };
             policy(&viewer, &shown, Timestamp::from_millis(1_000))
         };

@@ -13,7 +13,7 @@ use backstop_store::{
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::inspect::support::{Receipts, grant};
+use crate::inspect::support::Receipts;
 
 impl Server {
     /// What a person sees of a page.
@@ -397,25 +397,4 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     let approver = server.person(&[Scope::Approve]).await;
     let cookie = format!("cookie: {}\r\n", approver.cookie);
     assert_eq!(server.get(&format!("/sessions/one?{link}"), &cookie).await.status(), 403);
-}
-
-#[tokio::test]
-async fn what_is_in_force_is_shown_and_revoked_behind_whatever_was_revoked_before() {
-    let server = Server::start().await;
-    let person = server.person(&[Scope::Read, Scope::Approve]).await;
-    let answers = server.house.engine.answer_store();
-    let held = answers.add_grant(grant("the one that holds")).await.unwrap();
-    for _ in 0..201 {
-        let gone = answers.add_grant(grant("gone")).await.unwrap();
-        answers.revoke_grant(&gone.id, "ann", Timestamp::now()).await.unwrap();
-    }
-    let page = server.page(&person, "/policy").await;
-    assert!(page.contains("the one that holds") && page.contains("Older grants"), "{page}");
-    assert!(!page.contains("More grants are in force"), "{page}");
-    assert_eq!(page.matches(&format!("/grants/{}/revoke", held.id)).count(), 1, "{page}");
-    for _ in 0..200 {
-        answers.add_grant(grant("held")).await.unwrap();
-    }
-    let page = server.page(&person, "/policy").await;
-    assert!(page.contains("More grants are in force") && page.matches("/revoke\"").count() == 200, "{page}");
 }
