@@ -297,7 +297,6 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let point = point(asked.name(), &engine)?;
     check_event(point, &body.event)?;
     let context = context(holder, body.context)?;
-    asked.shared.api.counted.count(holder);
     let event = Value::Object(body.event);
     if point == PointId::BeforeToolCall {
         let event: ToolCallEvent =
@@ -308,6 +307,7 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
         let callback = body.callback.map(|name| callbacks.place(&name, agent)).transpose()?;
         let substitutes = body.substitutes.into_iter().collect();
         let call = Call { event, context, substitutes, callback, within };
+        asked.shared.api.counted.count(holder);
         return tool_call(&asked, holder, engine, call, waits.time()).await;
     }
     if !body.substitutes.is_empty() {
@@ -327,6 +327,7 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let judged = judged.map_err(|error| {
         Problem::body(format!("this is no event of `{point}`: {}", without_values(&error.why)))
     })?;
+    asked.shared.api.counted.count(holder);
     if let (PointId::AgentEnd, Some(run)) = (point, &run)
         && engine.end_run(session.as_ref(), run).await.is_err()
     {
