@@ -70,10 +70,14 @@ pub struct Policy<'a> {
     pub hooks: &'a [Arc<HookMeta>],
     /// What was counted of them; `None` where nobody counts.
     pub counts: Option<&'a Counts>,
-    /// What people allowed for longer, the newest first.
+    /// What people allowed for longer: what is in force, the newest first, and then what no longer is.
     pub grants: &'a [Grant],
     /// What was done just now.
     pub done: Option<&'a str>,
+    /// Whether more grants are in force than these.
+    pub more_in_force: bool,
+    /// Whether there may be more that no longer are.
+    pub more_over: bool,
 }
 
 /// The page of what judges.
@@ -106,6 +110,10 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }
             @else {
                 ul.rows { @for grant in policy.grants { (grant_row(viewer, grant, now)) } }
+                @if policy.more_in_force {
+                    p.summary { "More grants are in force than are shown here: " code { "GET /-/v1/grants?state=in-force" } " lists up to 1 000 of them." }
+                }
+                @if policy.more_over { p.summary { "Older grants that no longer count may be left out here." } }
             }
         }
     };
@@ -183,7 +191,7 @@ fn grant_row(viewer: &Viewer, grant: &Grant, now: Timestamp) -> Markup {
             format!("{argument} up to {most}, of which {} is spent", grant.spent)
         }
     };
-    let is_over = grant.revoked_at.is_some() || now > given.expires_at || grant.is_used_up();
+    let is_over = !grant.is_in_force(now);
     html! {
         li.row.over[is_over] {
             div {
@@ -224,7 +232,14 @@ mod tests {
         let page = |left_out: u64| {
             let since = Timestamp::from_millis(0);
             let counts = Counts { since, hooks: BTreeMap::new(), rules: Vec::new(), more_rules: 0, left_out };
-            let shown = Policy { hooks: &[], counts: Some(&counts), grants: &[], done: None };
+            let shown = Policy {
+                hooks: &[],
+                counts: Some(&counts),
+                grants: &[],
+                done: None,
+                more_in_force: false,
+                more_over: false,
+            };
             policy(&viewer, &shown, Timestamp::from_millis(1_000))
         };
         assert!(page(3).contains(" 3 counts had no room here."), "{}", page(3));

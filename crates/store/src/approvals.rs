@@ -157,6 +157,14 @@ pub trait ApprovalStore {
         limit: usize,
     ) -> Result<Vec<ApprovalRecord>, StoreError>;
 
+    /// As [`approvals`](Self::approvals), of those that were asked before the one of this id; none where there is no such one.
+    async fn approvals_before(
+        &self,
+        id: &ApprovalId,
+        filter: ApprovalFilter,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError>;
+
     /// Returns at most `limit` questions for which an answer would count at `now`, after the first `skip`: those that wait, by their last moment, then
     /// those that ended without an answer and can be allowed for a later call, the newest first. It is a list: of arguments that are kept
     /// [whole](NewApproval::whole), which are large, each says only that it has them, by a null.

@@ -226,12 +226,15 @@ impl Grant {
         self.granted.most_uses.is_some_and(|most| self.uses >= most)
     }
 
+    /// Returns whether it can still answer anything at `now`: it is not revoked, not over, and not used up.
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && now <= self.granted.expires_at && !self.is_used_up()
+    }
+
     /// Returns whether the grant applies at `now` and covers the question.
     pub fn covers(&self, query: &GrantQuery, now: Timestamp) -> bool {
         let granted = &self.granted;
-        self.revoked_at.is_none()
-            && now <= granted.expires_at
-            && !self.is_used_up()
+        self.is_in_force(now)
             && granted.agent == query.agent
             && granted.tool_name == query.tool_name
             && granted.place == query.place
@@ -267,6 +270,9 @@ pub trait GrantStore {
 
     /// Returns at most `limit` grants, newest first, including revoked and expired ones.
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError>;
+
+    /// Returns at most `limit` grants that are [in force](Grant::is_in_force) at `now`, newest first, however many others there are.
+    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<Vec<Grant>, StoreError>;
 
     /// Revokes a grant. Returns its new state, `None` if it does not exist; the first revocation is kept.
     async fn revoke_grant(&self, id: &GrantId, by: &str, now: Timestamp)

@@ -43,10 +43,12 @@ export class Ruling {
   /** Whether a human is asked. */
   readonly isPending: boolean;
   readonly question: Question | undefined;
-  readonly verdict: "allow" | "modify" | "block" | "handled" | "observed" | undefined;
+  readonly verdict: "allow" | "modify" | "block" | "handled" | "observed" | "respond" | undefined;
   readonly mayHappen: boolean;
   /** The arguments with which the tool is to run, and no others; for tool calls that may run. */
   readonly params: Record<string, unknown> | undefined;
+  /** The result that a person gave in the place of a tool call. The tool does not run, and the result is judged as every one. */
+  readonly result: string | undefined;
   /** The merged answer of the hooks, which is to be obeyed. */
   readonly outcome: Record<string, unknown>;
   /** Why it may not happen. */
@@ -88,9 +90,14 @@ export class Client {
   cancel(ruling: Ruling): Promise<void>;
   /**
    * Has a tool call judged. Arguments are plain data: of what else there is (a `Map`, a `Blob`), hooks would see nothing.
+   * With `takesResult` a person may give the result in its place, which is thrown as `Responded`.
    * @throws {Refused} unless it may run
    */
-  permit(tool: string, params: Record<string, unknown>, options?: Waiting & { callId?: string | undefined }): Promise<PermittedCall>;
+  permit(
+    tool: string,
+    params: Record<string, unknown>,
+    options?: Waiting & { callId?: string | undefined; takesResult?: boolean | undefined },
+  ): Promise<PermittedCall>;
   /**
    * Has the result of a tool judged, and reports that it ran. Returns what the model may read: `value` itself, or a text in its place.
    * `error` says why the tool failed, if it did.
@@ -98,7 +105,8 @@ export class Client {
    */
   result<T>(call: PermittedCall, value: T, options?: { error?: string }): Promise<T | string>;
   /**
-   * Runs a tool if it may run, and returns what the model may read of its result.
+   * Runs a tool if it may run, and returns what the model may read of its result. Where a person gave the result, it does not run, and
+   * that is what the model may read.
    * @throws {Refused} where it may not, {ToolFailed} where the tool threw
    */
   run<T>(
@@ -125,6 +133,15 @@ export class Refused extends BackstopError {
   readonly rules: readonly string[];
   /** Whether nobody could judge. It is no decision, and may be tried again. */
   readonly unavailable: boolean;
+}
+
+/**
+ * A tool may not run, because a person gave its result. It is thrown only to whoever says that they take it; whoever knows of no such
+ * thing runs nothing, as with every `Refused`.
+ */
+export class Responded extends Refused {
+  /** The result, as far as the model may read it. */
+  readonly result: string;
 }
 
 /** Backstop refused the request itself, with problem details (RFC 9457), or could not be reached. */

@@ -34,6 +34,13 @@ export class Refused extends BackstopError {
   }
 }
 
+export class Responded extends Refused {
+  constructor(result) {
+    super(result);
+    this.result = result;
+  }
+}
+
 export class ApiError extends BackstopError {
   constructor(status, kind, detail, options) {
     super(status === undefined ? detail : `${detail} (${status} ${kind})`, options);
@@ -110,6 +117,11 @@ export class Ruling {
 
   get params() {
     return this.raw.params;
+  }
+
+  /** What a person gave in the place of a tool call. */
+  get result() {
+    return !this.isPending && this.verdict === "respond" ? this.raw.result : undefined;
   }
 
   get outcome() {
@@ -216,7 +228,8 @@ export class Client {
     await this.#send("DELETE", `decisions/${encodeURIComponent(ruling.id ?? "")}`);
   }
 
-  async permit(tool, params, { callId = crypto.randomUUID(), context, patienceMs = this.#patienceMs, signal } = {}) {
+  async permit(tool, params, options = {}) {
+    const { callId = crypto.randomUUID(), context, patienceMs = this.#patienceMs, signal, takesResult = false } = options;
     const whose = this.#whose(context);
     if (!isObject(params) || !isData(params, 0, true)) {
       throw new Refused("its arguments are more than plain data, so it could not be judged, and may not happen", { unavailable: true });
@@ -224,7 +237,15 @@ export class Client {
     // What is sent is a copy as JSON, and so is what runs.
     const sent = JSON.parse(JSON.stringify(params));
     const event = { toolName: tool, params: sent, toolCallId: callId, runId: whose.runId };
-    const ruling = await this.#decided(`the call of \`${tool}\``, "before_tool_call", event, { context: whose, patienceMs, signal });
+    // Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
+    const substitutes = takesResult ? ["edit", "respond"] : ["edit"];
+    const asking = { context: whose, patienceMs, signal, substitutes };
+    const ruling = await this.#decided(`the call of \`${tool}\``, "before_tool_call", event, asking);
+    if (takesResult && typeof ruling?.result === "string") {
+      // Nothing runs. What a person gave is judged as every result is.
+      const made = { tool, params: sent, id: callId, context: whose, started: performance.now() };
+      throw new Responded(String(await this.result(made, ruling.result)));
+    }
     if (ruling && (!ruling.mayHappen || !isObject(ruling.params))) {
       throw ruling.refused();
     }
@@ -252,8 +273,15 @@ export class Client {
   }
 
   async run(tool, params, execute, options = {}) {
-    const call = await this.permit(tool, params, options);
-    let value;
+    let call, value;
+    try {
+      call = await this.permit(tool, params, { ...options, takesResult: true });
+    } catch (error) {
+      if (error instanceof Responded) {
+        return error.result;
+      }
+      throw error;
+    }
     try {
       value = await execute(call.params);
     } catch (error) {
@@ -278,11 +306,9 @@ export class Client {
   }
 
   /** A ruling that is made; `undefined` if something happens although nobody could judge it. */
-  async #decided(what, point, event, { context, patienceMs = this.#patienceMs, signal }) {
+  async #decided(what, point, event, { context, patienceMs = this.#patienceMs, signal, substitutes }) {
     let isKnown = false;
     try {
-      // Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
-      const substitutes = point === "before_tool_call" ? ["edit"] : undefined;
       const ruling = await this.#submit(point, event, { context, signal, substitutes });
       // From here on somebody judges, or a human is asked: no failure is a pass.
       isKnown = true;

@@ -41,7 +41,7 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
             if void.len() > titles.len() { "; ..." } else { "" },
         ));
     }
-    grants.retain(|grant| all || is_in_force(grant, now));
+    grants.retain(|grant| all || grant.is_in_force(now));
     if output.is_json() {
         return Ok(output.json(&grants)?);
     }
@@ -56,10 +56,6 @@ async fn list(answers: &Answers, all: bool, output: &Output) -> Result<(), Error
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(grants.iter().map(|grant| row(grant, now)));
     Ok(output.text(&table(&rows))?)
-}
-
-fn is_in_force(grant: &Grant, now: Timestamp) -> bool {
-    grant.revoked_at.is_none() && now <= grant.granted.expires_at && !grant.is_used_up()
 }
 
 fn row(grant: &Grant, now: Timestamp) -> Vec<String> {

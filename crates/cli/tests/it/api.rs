@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use super::gateway::{MESSAGE, post, serve, text};
+use super::plugins::installed;
 use super::reload::clients::response;
 use super::support::{ModelServer, User, done, interrupt, until};
 
@@ -97,6 +98,22 @@ fn an_administrator_sees_the_configuration_and_has_it_read_anew() {
     assert_eq!((told[0].1.as_str(), &told[0].2), ("the start of `serve`", &Value::Null));
     assert!(told[1].1 == "a request" && told[1].2.as_str().unwrap().contains("ann"), "{told:?}");
     assert!(user.run(&["log"]).succeeded().out.contains("holds"));
+}
+
+#[test]
+fn plugins_in_force_are_listed() {
+    let user = User::new();
+    installed(&user);
+    let (admin, reader) = (token(&user, "admin"), token(&user, "read"));
+    let (child, server) = serve(&user);
+    let (status, listed) = ask(&server, &admin, ("GET", "plugins"), &Value::Null);
+    assert_eq!((status, listed["plugins"].as_array().unwrap().len()), (200, 1), "{listed}");
+    let plugin = &listed["plugins"][0];
+    assert_eq!((&plugin["id"], &plugin["waiting"]), (&json!("no-canvas"), &json!([])), "{listed}");
+    assert_eq!(plugin["hooks"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(ask(&server, &reader, ("GET", "plugins"), &Value::Null).0, 403);
+    interrupt(&child);
+    assert_eq!(done(child).code, Some(0));
 }
 
 #[test]

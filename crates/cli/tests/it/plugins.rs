@@ -21,7 +21,7 @@ fn hash(user: &User, plugin: &str) -> String {
     told["hash"].as_str().unwrap().to_owned()
 }
 
-fn installed(user: &User) -> String {
+pub(super) fn installed(user: &User) -> String {
     let folder = source(user, BLOCKS);
     let hash = hash(user, &folder);
     user.run(&["plugins", "install", &folder, "--yes", "--trust", &hash]).succeeded();

@@ -207,7 +207,7 @@ async fn every_route_wants_a_token_that_allows_it() {
             }
         }
     }
-    assert_eq!(routes, 23);
+    assert_eq!(routes, 24);
     assert_eq!(server.ask("GET", "nothing", "x", None).await.status(), 401);
     assert_eq!(server.ask("GET", "nothing", &read, None).await.status(), 404);
     let other = server.ask("PUT", "grants", &read, None).await;

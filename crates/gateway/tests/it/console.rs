@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::inspect::support::{House, settings_of, two_must};
+use crate::inspect::support::{House, grant, settings_of, two_must};
 use crate::support::*;
 
 mod devices;
@@ -561,4 +561,25 @@ async fn what_is_allowed_from_now_on_reaches_as_far_as_it_is_said() {
     let path = format!("/grants/{}/revoke", grant.id);
     assert_eq!(server.post(&path, &format!("{SAME}{cookie}"), &[("form", &person.form)]).await.status(), 303);
     assert!(server.house.engine.answer_store().grants(9).await.unwrap()[0].revoked_at.is_some());
+}
+
+#[tokio::test]
+async fn what_is_in_force_is_shown_and_revoked_behind_whatever_was_revoked_before() {
+    let server = Server::start().await;
+    let person = server.person(&[Scope::Read, Scope::Approve]).await;
+    let answers = server.house.engine.answer_store();
+    let held = answers.add_grant(grant("the one that holds")).await.unwrap();
+    for _ in 0..201 {
+        let gone = answers.add_grant(grant("gone")).await.unwrap();
+        answers.revoke_grant(&gone.id, "ann", Timestamp::now()).await.unwrap();
+    }
+    let page = server.page(&person, "/policy").await;
+    assert!(page.contains("the one that holds") && page.contains("Older grants"), "{page}");
+    assert!(!page.contains("More grants are in force"), "{page}");
+    assert_eq!(page.matches(&format!("/grants/{}/revoke", held.id)).count(), 1, "{page}");
+    for _ in 0..200 {
+        answers.add_grant(grant("held")).await.unwrap();
+    }
+    let page = server.page(&person, "/policy").await;
+    assert!(page.contains("More grants are in force") && page.matches("/revoke\"").count() == 200, "{page}");
 }

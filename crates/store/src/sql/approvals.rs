@@ -22,6 +22,12 @@ use crate::{
 
 /// The most questions of which the arguments are wiped at once.
 const MOST_WIPED: usize = 64;
+/// Those before one, the newest first. By numbers alone at first: what people are shown of questions is large.
+const OLDER: &str = "WHERE row IN (SELECT row FROM approvals WHERE row < (SELECT row FROM approvals WHERE id = ?1) \
+                     ORDER BY row DESC LIMIT ?2) ORDER BY row DESC";
+const OLDER_THAT_WAIT: &str = "WHERE row IN (SELECT row FROM approvals WHERE status = 'pending' \
+                               AND row < (SELECT row FROM approvals WHERE id = ?1) ORDER BY row DESC LIMIT ?2) \
+                               ORDER BY row DESC";
 /// The most questions that end in one transaction because their time has passed.
 const MOST_ENDED: usize = 256;
 
@@ -49,6 +55,20 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
         let id = id.clone();
         self.database.read(move |db| Ok(find(db, &id)?)).await
+    }
+
+    async fn approvals_before(
+        &self,
+        id: &ApprovalId,
+        filter: ApprovalFilter,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let (id, limit) = (id.clone(), limit_of(limit));
+        let clause = match filter {
+            ApprovalFilter::Pending => OLDER_THAT_WAIT,
+            ApprovalFilter::All => OLDER,
+        };
+        self.database.read(move |db| Ok(select(db, clause, &[&id.as_str(), &limit])?)).await
     }
 
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError> {

@@ -13,6 +13,26 @@ impl<D: Driver> GrantStore for SqlStore<D> {
         self.database.write(Area::Questions, move |db| Ok(add(db, grant)?)).await
     }
 
+    async fn grants_in_force(&self, now: Timestamp, limit: usize) -> Result<Vec<Grant>, StoreError> {
+        self.database
+            .read(move |db| {
+                let sql = "SELECT * FROM grants WHERE revoked_at IS NULL ORDER BY row DESC";
+                let mut found = Vec::new();
+                db.each(sql, params![], |row| {
+                    // One that can't be read allows nothing.
+                    match grant_of(row) {
+                        Ok(grant) if grant.is_in_force(now) => found.push(grant),
+                        Ok(_) | Err(super::SqlError::Unreadable) => {}
+                        Err(error) => return Err(error),
+                    }
+                    let is_enough = found.len() >= limit;
+                    Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                Ok(found)
+            })
+            .await
+    }
+
     async fn find_grant(&self, query: &GrantQuery, now: Timestamp) -> Result<Option<Grant>, StoreError> {
         let query = query.clone();
         self.database.read(move |db| Ok(covering(db, &query, now)?)).await

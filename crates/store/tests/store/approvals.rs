@@ -17,6 +17,7 @@ use crate::support::{at, block_on, digest, over_all_forms, question, session};
 over_all_forms!(
     a_question_is_found_by_id_code_and_prefix,
     lists_are_newest_first_and_filtered,
+    lists_go_on_before_a_question_whatever_was_answered_meanwhile,
     the_first_answer_wins,
     a_denial_brings_a_word_along,
     only_what_was_offered_counts,
@@ -88,6 +89,23 @@ async fn lists_are_newest_first_and_filtered(store: &dyn Store) {
     assert_eq!(store.approvals(ApprovalFilter::All, 9).await.unwrap(), [three, two.clone(), one.clone()]);
     assert_eq!(store.approvals(ApprovalFilter::Pending, 9).await.unwrap(), [two.clone(), one]);
     assert_eq!(store.approvals(ApprovalFilter::Pending, 1).await.unwrap(), [two]);
+}
+
+async fn lists_go_on_before_a_question_whatever_was_answered_meanwhile(store: &dyn Store) {
+    let (one, two, three) = (ask(store, "one").await, ask(store, "two").await, ask(store, "three").await);
+    let before = async |of: &ApprovalRecord, filter: ApprovalFilter, limit: usize| {
+        let found = store.approvals_before(&of.id, filter, limit).await.unwrap();
+        found.into_iter().map(|record| record.id).collect::<Vec<_>>()
+    };
+    let (pending, all) = (ApprovalFilter::Pending, ApprovalFilter::All);
+    assert_eq!(before(&three, pending, 9).await, [two.id.clone(), one.id.clone()]);
+    assert_eq!(before(&three, pending, 1).await, [two.id.clone()]);
+    store.resolve_approval(&two.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+    assert_eq!(before(&two, pending, 9).await, [one.id.clone()]);
+    assert_eq!(before(&three, pending, 9).await, [one.id.clone()]);
+    assert_eq!(before(&three, all, 9).await, [two.id.clone(), one.id.clone()]);
+    assert!(before(&one, all, 9).await.is_empty());
+    assert!(store.approvals_before(&"nope".into(), all, 9).await.unwrap().is_empty());
 }
 
 async fn the_first_answer_wins(store: &dyn Store) {

@@ -15,6 +15,7 @@ over_all_forms!(
     a_grant_of_a_rule_covers_what_the_rule_asks_in_a_workspace,
     uses_are_counted_until_it_ends,
     a_revoked_grant_is_listed_and_does_not_count,
+    what_is_in_force_is_listed_behind_whatever_is_not,
     who_answers_grants_and_revokes_is_in_the_trail,
     who_is_too_long_for_the_trail_is_cut_with_a_sign,
 );
@@ -180,6 +181,25 @@ async fn uses_are_counted_until_it_ends(store: &dyn Store) {
     assert_eq!(store.use_grant(&query(), at(100)).await.unwrap().unwrap().uses, 2);
     assert_eq!(store.use_grant(&query(), at(101)).await.unwrap(), None);
     assert_eq!(store.grants(9).await.unwrap()[0].uses, 2);
+}
+
+async fn what_is_in_force_is_listed_behind_whatever_is_not(store: &dyn Store) {
+    let one = store.add_grant(grant(of_call())).await.unwrap();
+    let two = store.add_grant(NewGrant { expires_at: at(200), ..grant(of_call()) }).await.unwrap();
+    for _ in 0..3 {
+        let revoked = store.add_grant(grant(of_call())).await.unwrap();
+        store.revoke_grant(&revoked.id, "bob", at(10)).await.unwrap();
+    }
+    store.add_grant(NewGrant { expires_at: at(40), ..grant(of_call()) }).await.unwrap();
+    assert_eq!(store.grants_in_force(at(50), 9).await.unwrap(), [two.clone(), one.clone()]);
+    assert_eq!(store.grants_in_force(at(50), 1).await.unwrap(), [two.clone()]);
+    assert_eq!(store.grants_in_force(at(150), 9).await.unwrap(), [two]);
+    // One that has answered as often as it may is over.
+    let once = NewGrant { most_uses: Some(1), expires_at: at(500), ..grant(of_call()) };
+    let once = store.add_grant(once).await.unwrap();
+    assert_eq!(store.grants_in_force(at(300), 9).await.unwrap(), [once.clone()]);
+    assert_eq!(store.use_grant(&query(), at(300)).await.unwrap().map(|used| used.id), Some(once.id));
+    assert!(store.grants_in_force(at(300), 9).await.unwrap().is_empty());
 }
 
 async fn a_revoked_grant_is_listed_and_does_not_count(store: &dyn Store) {

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 from urllib.parse import quote
 
-from .problems import ApiError, Refused, Unreachable
+from .problems import ApiError, Refused, Responded, Unreachable
 from .wire import Request, Underway, Wire
 
 _LOG = logging.getLogger("backstop")
@@ -59,7 +59,7 @@ class Ruling:
 
     @property
     def verdict(self) -> Optional[str]:
-        """``allow``, ``modify`` (by hooks, or by a person), ``block``, ``handled`` or ``observed``; ``None`` while it is pending."""
+        """``allow``, ``modify`` (by hooks, or by a person), ``block``, ``handled``, ``observed`` or ``respond``; ``None`` while it is pending."""
         return self.raw.get("verdict")
 
     @property
@@ -71,6 +71,12 @@ class Ruling:
     def params(self) -> Optional[Dict[str, Any]]:
         """The arguments with which the tool is to run, and no others; for tool calls that may run."""
         return self.raw.get("params")
+
+    @property
+    def result(self) -> Optional[str]:
+        """The result that a person gave in the place of a tool call. The tool does not run, and the result is judged as every one."""
+        is_given = not self.is_pending and self.verdict == "respond"
+        return self.raw.get("result") if is_given else None
 
     @property
     def outcome(self) -> Mapping[str, Any]:
@@ -189,12 +195,11 @@ class _Flows:
         event: Mapping[str, Any],
         context: Optional[Context],
         patience: Optional[float],
+        substitutes: Sequence[str] = (),
     ) -> _Flow[Optional[Ruling]]:
         """A ruling that is made; ``None`` if something happens although nobody could judge it."""
         is_known = False
         try:
-            # Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
-            substitutes = ("edit",) if point == "before_tool_call" else ()
             ruling = yield from self._asked(point, event, context, None, substitutes)
             # From here on somebody judges, or a human is asked: no failure is a pass.
             is_known = True
@@ -214,17 +219,25 @@ class _Flows:
         call_id: Optional[str],
         context: Optional[Context],
         patience: Optional[float],
+        takes_result: bool,
     ) -> _Flow[ToolCall]:
         whose, call_id = self._whose(context), call_id or uuid.uuid4().hex
         event: Dict[str, Any] = {"toolName": tool, "params": dict(params), "toolCallId": call_id}
         if "runId" in whose:
             event["runId"] = whose["runId"]
-        ruling = yield from self._decided(f"the call of `{tool}`", "before_tool_call", event, whose, patience)
+        # Whoever runs the call runs it with the arguments of the ruling, so a person may change them.
+        substitutes = ("edit", "respond") if takes_result else ("edit",)
+        what = f"the call of `{tool}`"
+        ruling = yield from self._decided(what, "before_tool_call", event, whose, patience, substitutes)
         if ruling is None:
             # As it was sent: a copy as JSON.
             run: Dict[str, Any] = json.loads(json.dumps(event["params"]))
         elif ruling.may_happen and isinstance(ruling.params, dict):
             run = ruling.params
+        elif takes_result and isinstance(ruling.result, str):
+            # Nothing runs. What a person gave is judged as every result is.
+            made = ToolCall(tool, json.loads(json.dumps(event["params"])), call_id, whose, time.monotonic())
+            raise Responded(str((yield from self.resulted(made, ruling.result, None))))
         else:
             raise ruling.refused()
         return ToolCall(tool, run, call_id, whose, time.monotonic())
@@ -341,9 +354,14 @@ class Client(_Flows):
         call_id: Optional[str] = None,
         context: Optional[Context] = None,
         patience: Optional[float] = None,
+        takes_result: bool = False,
     ) -> ToolCall:
-        """Has a tool call judged. Raises :class:`~backstop.problems.Refused` unless it may run."""
-        return self.drive(self._permitted(tool, params, call_id, context, patience))
+        """Has a tool call judged. Raises :class:`~backstop.problems.Refused` unless it may run.
+
+        With ``takes_result`` a person may give the result in its place: :class:`~backstop.problems.Responded` is raised then, and has what
+        the model may read of it.
+        """
+        return self.drive(self._permitted(tool, params, call_id, context, patience, takes_result))
 
     def result(self, call: ToolCall, value: Any, *, error: Optional[str] = None) -> Any:
         """Has the result of a tool judged, and reports that it ran. Returns what the model may read.
@@ -365,8 +383,12 @@ class Client(_Flows):
         """Runs a tool if it may run, and returns what the model may read of its result.
 
         ``execute`` is given the arguments that were judged. What it raises is judged as a result and raised as :class:`ToolFailed`.
+        Where a person gave the result, it does not run, and that is what the model may read.
         """
-        call = self.permit(tool, params, call_id=call_id, context=context)
+        try:
+            call = self.permit(tool, params, call_id=call_id, context=context, takes_result=True)
+        except Responded as responded:
+            return responded.result
         try:
             value = execute(call.params)
         except Exception as error:
@@ -450,9 +472,10 @@ class AsyncClient(_Flows):
         call_id: Optional[str] = None,
         context: Optional[Context] = None,
         patience: Optional[float] = None,
+        takes_result: bool = False,
     ) -> ToolCall:
         """As :meth:`Client.permit`."""
-        return await self.drive(self._permitted(tool, params, call_id, context, patience))
+        return await self.drive(self._permitted(tool, params, call_id, context, patience, takes_result))
 
     async def result(self, call: ToolCall, value: Any, *, error: Optional[str] = None) -> Any:
         """As :meth:`Client.result`."""
@@ -468,7 +491,10 @@ class AsyncClient(_Flows):
         context: Optional[Context] = None,
     ) -> Any:
         """As :meth:`Client.run`; ``execute`` may be a coroutine function."""
-        call = await self.permit(tool, params, call_id=call_id, context=context)
+        try:
+            call = await self.permit(tool, params, call_id=call_id, context=context, takes_result=True)
+        except Responded as responded:
+            return responded.result
         try:
             value = execute(call.params)
             if isinstance(value, Awaitable):

@@ -37,6 +37,18 @@ class Refused(BackstopError):
         """Whether nobody could judge. It is no decision, and may be tried again."""
 
 
+class Responded(Refused):
+    """A tool may not run, because a person gave its result.
+
+    It is raised only to whoever says that they take it. Whoever knows of no such thing runs nothing, as with every :class:`Refused`.
+    """
+
+    def __init__(self, result: str) -> None:
+        super().__init__(result)
+        self.result = result
+        """The result, as far as the model may read it."""
+
+
 class ApiError(BackstopError):
     """Backstop refused the request itself, with problem details (RFC 9457), or could not be reached."""
 

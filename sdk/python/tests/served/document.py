@@ -1,7 +1,8 @@
 """The HTTP API, held against its own OpenAPI document by Schemathesis: what it takes, refuses and answers. Its
 examples are the same each time.
 
-Run with the packages of ``schemathesis.txt``. The token of an agent asks what agents may, that of a person everything else.
+Run with the packages of ``schemathesis.txt``. The token of an agent asks what agents may, that of a person what people see and answer, and
+that of an administrator the rest. It comes last: it may end tokens, and has the configuration read anew.
 """
 
 import json
@@ -76,7 +77,8 @@ def main():
         house.ask("POST", "hooks/before_tool_call", house.judge, event)
         agents = held(house, house.judge, ("judge",))
         people = held(house, house.person, ("read", "approve", None))
-    return 0 if agents and people else 1
+        admins = held(house, house.token("--user", "root", "--scope", "admin"), ("admin",))
+    return 0 if agents and people and admins else 1
 
 
 if __name__ == "__main__":

@@ -104,6 +104,14 @@ class Scenes:
         self.assertIsNone(tools.ran("exec"))
         self.assertNotIn("it ran", received)
 
+    def test_a_result_that_a_person_gives_is_what_the_model_reads_and_the_tool_does_not_run(self):
+        with Answering(self.house, "respond", result=f"done by hand, with {TOKEN}") as person:
+            tools, received = self.scene("run it")
+        self.assertIsNone(tools.ran("exec"))
+        self.assertIn("done by hand, with [redacted:github_token]", received)
+        self.assertNotIn(TOKEN, received)
+        self.assertEqual(sorted(person.question["substitutes"]), ["edit", "respond"])
+
     def test_a_result_is_redacted_before_the_model_reads_it(self):
         tools, received = self.scene("read the notes")
         self.assertEqual(tools.ran("read_notes"), {"path": "notes.txt"})

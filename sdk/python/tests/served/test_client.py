@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from house import ASKED, DENIED, TOKEN, Answering, House, until
 
 from backstop.client import AsyncClient, Client, ToolFailed
-from backstop.problems import ApiError, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, Unavailable
+from backstop.problems import ApiError, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, Responded, Unavailable
 
 CONTEXT = {"sessionId": "s-1", "runId": "r-1"}
 
@@ -71,6 +71,25 @@ class TestClient(unittest.TestCase):
         with Answering(self.house, "edit", arguments={"command": "echo other"}):
             told, ran = self.ran("exec", {"command": ASKED})
         self.assertEqual((told, ran), ("done", [{"command": "echo other"}]))
+
+    def test_a_result_that_a_person_gave_is_judged_and_the_tool_does_not_run(self):
+        with Answering(self.house, "respond", result=f"key {TOKEN}"):
+            told, ran = self.ran("exec", {"command": ASKED})
+        self.assertEqual((told, ran), ("key [redacted:github_token]", []))
+
+        async def scene():
+            return await self.client.asynchronous().run("exec", {"command": ASKED}, ran.append)
+
+        with Answering(self.house, "respond", result="by hand"):
+            self.assertEqual((asyncio.run(scene()), ran), ("by hand", []))
+        with Answering(self.house, "respond", result="by hand"):
+            with self.assertRaises(Responded) as responded:
+                self.client.permit("exec", {"command": ASKED}, takes_result=True)
+        self.assertEqual(responded.exception.result, "by hand")
+        # Whoever does not say so is not given one.
+        with Answering(self.house, "allow-once") as person:
+            self.client.permit("exec", {"command": ASKED})
+        self.assertEqual(person.question["substitutes"], ["edit"])
 
     def test_who_loses_patience_is_refused_and_the_question_goes(self):
         impatient = Client(self.house.url, self.house.judge, patience=1)
@@ -296,6 +315,7 @@ class TestWithoutServer(unittest.TestCase):
             reply(200, json.dumps({**decided, "params": "ls"})),
             reply(200, json.dumps({**decided, "params": {}, "verdict": "allowed"})),
             reply(200, json.dumps({**decided, "params": {}, "status": "done"})),
+            reply(200, json.dumps({"status": "decided", "verdict": "respond", "result": "x"})),
             reply(204, ""),
             reply(302, ""),
             reply(418, ""),

@@ -5,7 +5,7 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { after, before, test } from "node:test";
 
-import { Client, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, ToolFailed, Unavailable } from "../../src/client.js";
+import { Client, Conflict, InvalidRequest, NotAllowed, NotFound, Refused, Responded, ToolFailed, Unavailable } from "../../src/client.js";
 import { ASKED, DENIED, House, TOKEN, until } from "./house.js";
 
 let house, client;
@@ -54,6 +54,24 @@ test("a call that a person changed runs as they changed it", async () => {
   await house.answer("edit", { arguments: { command: "echo other" } });
   await running;
   assert.deepEqual(ran, [{ command: "echo other" }]);
+});
+
+test("a result that a person gave is judged, and the tool does not run", async () => {
+  const ran = [];
+  const running = client.run("exec", { command: ASKED }, note(ran));
+  await until(async () => (await house.questions()).length > 0);
+  const question = await house.answer("respond", { result: `key ${TOKEN}` });
+  assert.deepEqual([...question.substitutes].sort(), ["edit", "respond"]);
+  assert.equal(await running, "key [redacted:github_token]");
+  assert.deepEqual(ran, []);
+  const taking = client.permit("exec", { command: ASKED }, { takesResult: true });
+  const thrown = assert.rejects(taking, (error) => error instanceof Responded && error instanceof Refused && error.result === "by hand");
+  await until(async () => (await house.questions()).length > 0);
+  await house.answer("respond", { result: "by hand" });
+  await thrown;
+  // Whoever does not say so is not given one.
+  const [, plain] = await Promise.all([client.permit("exec", { command: ASKED }), house.answer("allow-once")]);
+  assert.deepEqual(plain.substitutes, ["edit"]);
 });
 
 test("who loses patience, or gives up, leaves no question", async () => {
@@ -210,6 +228,7 @@ test("what is no answer of Backstop lets nothing run", async () => {
     reply(200, JSON.stringify({ ...decided, params: "ls" })),
     reply(200, JSON.stringify({ ...decided, params: {}, verdict: "allowed" })),
     reply(200, JSON.stringify({ ...decided, params: {}, status: "done" })),
+    reply(200, JSON.stringify({ status: "decided", verdict: "respond", result: "x" })),
     reply(204, ""),
     reply(302, ""),
     reply(418, ""),

@@ -28,6 +28,10 @@ pub(super) struct Which {
     /// `pending` for those that nobody has answered yet, which is what an absent one means, or `all`.
     #[serde(default)]
     state: Filter,
+    /// The `next` of the page before; the newest questions where absent.
+    #[serde(default)]
+    #[schemars(length(max = 128))]
+    after: Option<String>,
     /// The most questions, from 1 to 1000; 100 where absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000))]
@@ -47,6 +51,13 @@ enum Filter {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Approvals {
     approvals: Vec<Approval>,
+    /// Whether there are more, older ones.
+    more: bool,
+    /// The `after` of the next page, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<ApprovalId>,
+    /// How many questions wait for an answer, listed here or not.
+    waiting: usize,
     /// Questions of the last hour that nobody was asked, because their agents ask too much.
     refused: Vec<Refused>,
 }
@@ -338,11 +349,38 @@ pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<
         Filter::Pending => ApprovalFilter::Pending,
         Filter::All => ApprovalFilter::All,
     };
-    let records = store.approvals(filter, limit(which.limit)?).await.map_err(|_| Problem::store())?;
+    let most = limit(which.limit)?;
+    let mut records = newest(&asked, filter, which.after, most.saturating_add(1)).await?;
+    let more = records.len() > most;
+    records.truncate(most);
+    let next = records.last().filter(|_| more).map(|record| record.id.clone());
+    let waiting = store.overview().await.map_err(|_| Problem::store())?.waiting;
     let refused = store.refused_questions(Timestamp::now()).await.map_err(|_| Problem::store())?;
     let of = |record: &ApprovalRecord| Approval::of(record, engine.people());
     let approvals = records.iter().map(of).collect();
-    Ok(Approvals { approvals, refused: refused.into_iter().map(Refused::of).collect() }.into())
+    let refused = refused.into_iter().map(Refused::of).collect();
+    Ok(Approvals { approvals, more, next, waiting, refused }.into())
+}
+
+/// Returns the newest questions, or those that were asked before one: by that, whatever ends meanwhile moves none past a page.
+async fn newest(
+    asked: &Asked,
+    filter: ApprovalFilter,
+    after: Option<String>,
+    most: usize,
+) -> Result<Vec<ApprovalRecord>, Problem> {
+    let store = asked.engine()?.answer_store();
+    let Some(after) = after else {
+        return store.approvals(filter, most).await.map_err(|_| Problem::store());
+    };
+    let id = ApprovalId::new(after);
+    // What is named by no question is not the end of a list.
+    if !id.as_str().bytes().all(|byte| byte.is_ascii_graphic())
+        || store.approval(&id).await.map_err(|_| Problem::store())?.is_none()
+    {
+        return Err(Problem::no_approval());
+    }
+    store.approvals_before(&id, filter, most).await.map_err(|_| Problem::store())
 }
 
 /// Returns the question that the path names, by its whole id.

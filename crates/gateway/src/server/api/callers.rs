@@ -1,17 +1,59 @@
-//! Agents and users: whom the operator knows by name, what they may ask, and what they used.
+//! Agents and users: whom the operator knows by name or by a token, what they may ask, and what they used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use backstop_hooks::AgentId;
+use backstop_store::{NewAccessToken, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::operators::Problem;
 use super::approvals::millis;
 use super::asked::{Answer, Asked, Empty};
+use crate::access::Holder;
 use crate::metrics::{Metrics, Sums};
 use crate::quota::Quota;
 use crate::record::Label;
+
+/// How many names are counted each for itself.
+const MOST_NAMES: usize = 10_000;
+/// The name of all others.
+const OTHER: &str = "other";
+
+/// How many events each agent, and each user on whose behalf one asks, had judged since the server began.
+#[derive(Debug, Default)]
+pub(super) struct Judged(Mutex<ByName>);
+
+#[derive(Debug, Default)]
+struct ByName {
+    agents: BTreeMap<String, u64>,
+    users: BTreeMap<String, u64>,
+}
+
+impl Judged {
+    /// Counts an event.
+    pub(super) fn count(&self, holder: &Holder) {
+        let mut all = self.all();
+        if let Some(agent) = &holder.agent {
+            count(&mut all.agents, agent.as_str());
+        }
+        if let Some(user) = holder.user.as_deref() {
+            count(&mut all.users, user);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, ByName> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count(all: &mut BTreeMap<String, u64>, name: &str) {
+    let has_room = all.len() < MOST_NAMES || all.contains_key(name);
+    let name = if has_room { name } else { OTHER };
+    let counted = all.entry(name.to_owned()).or_default();
+    *counted = counted.saturating_add(1);
+}
 
 /// Agents.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -65,20 +107,55 @@ struct Known {
     output_tokens: u64,
     /// What that costs, in millionths of the currency of the prices.
     cost_micros: u64,
+    /// How many events it had judged by this API since the server began.
+    decisions: u64,
+}
+
+impl Known {
+    fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
 }
 
 /// Lists agents.
 pub(super) async fn agents(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Agents>, Problem> {
     let quotas = asked.shared.quotas.agents.iter().map(|(agent, quota)| (AgentId::as_str(agent), quota));
-    let (agents, counted) = known(quotas, asked.shared.operators.metrics(), |(agent, _, _)| agent);
-    Ok(Agents { agents, counted }.into())
+    let (mut all, counted) = known(quotas, asked.shared.operators.metrics(), |(agent, _, _)| agent);
+    let holders = holders(&asked, |made| made.agent.as_ref().map(AgentId::as_str)).await?;
+    add(&mut all, holders, &asked.shared.api.counted.all().agents);
+    Ok(Agents { agents: all.into_values().collect(), counted }.into())
 }
 
 /// Lists users.
 pub(super) async fn users(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Users>, Problem> {
     let quotas = asked.shared.quotas.users.iter().map(|(user, quota)| (user.as_str(), quota));
-    let (users, counted) = known(quotas, asked.shared.operators.metrics(), |(_, user, _)| user);
-    Ok(Users { users, counted }.into())
+    let (mut all, counted) = known(quotas, asked.shared.operators.metrics(), |(_, user, _)| user);
+    // Whoever answers is a user of nothing here: those are, on whose behalf an agent asks.
+    let holders = holders(&asked, |made| made.agent.as_ref().and(made.user.as_deref())).await?;
+    add(&mut all, holders, &asked.shared.api.counted.all().users);
+    Ok(Users { users: all.into_values().collect(), counted }.into())
+}
+
+/// The names in tokens that count.
+async fn holders(
+    asked: &Asked,
+    whose: fn(&NewAccessToken) -> Option<&str>,
+) -> Result<BTreeSet<String>, Problem> {
+    let Some(engine) = asked.shared.interceptor.engine() else { return Ok(BTreeSet::new()) };
+    let tokens = engine.store().counting_access_tokens(Timestamp::now()).await;
+    let tokens = tokens.map_err(|_| Problem::store())?.tokens;
+    Ok(tokens.iter().filter_map(|token| whose(&token.made)).map(str::to_owned).collect())
+}
+
+/// Adds those who may ask by a token, and what was judged for whom.
+fn add(all: &mut BTreeMap<String, Known>, holders: BTreeSet<String>, judged: &BTreeMap<String, u64>) {
+    for name in holders {
+        all.entry(name).or_insert_with_key(|name| Known::named(name));
+    }
+    for (name, decisions) in judged {
+        let known = all.entry(name.clone()).or_insert_with(|| Known::named(name));
+        known.decisions = *decisions;
+    }
 }
 
 /// Those who are listed or have used something, by name.
@@ -86,7 +163,7 @@ fn known<'a>(
     listed: impl Iterator<Item = (&'a str, &'a Quota)>,
     metrics: Option<&Metrics>,
     whose: fn(&(Label, Label, Label)) -> &Label,
-) -> (Vec<Known>, Counted) {
+) -> (BTreeMap<String, Known>, Counted) {
     let listed = listed.map(|(name, quota)| {
         let known = Known {
             name: name.to_owned(),
@@ -101,8 +178,7 @@ fn known<'a>(
     let Sums { spent, spent_left_out: left_out, .. } = metrics.map(Metrics::sums).unwrap_or_default();
     for (spender, spent) in &spent {
         let name = whose(spender).as_str();
-        let known =
-            all.entry(name.to_owned()).or_insert_with(|| Known { name: name.to_owned(), ..Known::default() });
+        let known = all.entry(name.to_owned()).or_insert_with(|| Known::named(name));
         let tokens = spent.tokens;
         let read = tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_write);
         known.requests = known.requests.saturating_add(spent.requests);
@@ -111,5 +187,5 @@ fn known<'a>(
         known.cost_micros = known.cost_micros.saturating_add(spent.cost_micros);
     }
     let since = metrics.map(|metrics| millis(metrics.began()));
-    (all.into_values().collect(), Counted { since, left_out })
+    (all, Counted { since, left_out })
 }

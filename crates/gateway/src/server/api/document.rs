@@ -14,6 +14,10 @@ use super::judge;
 use super::table::{Handle, Route};
 use super::{PREFIX, TABLE};
 
+/// What is said of streams.
+const GOES_ON: &str = "events, until the token ends or the gateway stops; after a break, whoever goes on by `last-event-id` is told what came meanwhile";
+const ENDS: &str = "events, until there is nothing more to tell, the token ends or the gateway stops";
+
 /// The document, as it is served.
 pub(super) fn get(_: Asked, _: Empty, _: Empty) -> Ready<Result<Answer<Value>, Problem>> {
     ready(Ok(document(TABLE.routes()).into()))
@@ -40,6 +44,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     for unnamed in ["Empty", "Done", "Waits", "Page", "Which", "Entries", "ApprovalEvents", "AuditEvents"] {
         schemas.remove(unnamed);
     }
+    schemas.remove("GrantPage");
     schemas.insert("Problem".to_owned(), problem());
     let mut document = json!({
         "openapi": "3.1.0",
@@ -114,8 +119,9 @@ fn operation(route: &Route, parameters: Vec<Value>, request: &Value, response: &
     });
     let Value::Object(fields) = &mut operation else { return operation };
     if let Handle::Stream(_) = route.handle {
+        let description = if goes_on(route) { GOES_ON } else { ENDS };
         let events = json!({
-            "description": "events, until the token ends or the gateway stops; after a break, whoever goes on by `last-event-id` is told what came meanwhile",
+            "description": description,
             // The form by which OpenAPI 3.2 describes streams.
             "content": { "text/event-stream": { "schema": { "type": "string" }, "x-itemSchema": response } },
         });
@@ -163,7 +169,7 @@ fn parameters(route: &Route, query: &Value, definitions: &Map<String, Value>) ->
         let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
         parameters.push(json!({ "name": name, "in": "query", "description": description, "schema": schema }));
     }
-    if let Handle::Stream(_) = route.handle {
+    if goes_on(route) {
         parameters.push(json!({
             "name": "last-event-id", "in": "header", "schema": { "type": "string", "maxLength": 128 },
             "description": "The `id` of the last event that is known.",
@@ -179,6 +185,11 @@ fn parameters(route: &Route, query: &Value, definitions: &Map<String, Value>) ->
         }));
     }
     parameters
+}
+
+/// Whether it is a stream whose readers go on where they were. One about a decision says at once how far that is.
+fn goes_on(route: &Route) -> bool {
+    matches!(route.handle, Handle::Stream(_)) && route.scope != Some(Scope::Judge)
 }
 
 /// Whether it is the schema of nothing.

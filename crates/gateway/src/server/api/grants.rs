@@ -3,16 +3,41 @@
 use backstop_hooks::{AgentId, HookId, RuleId, Text};
 use backstop_store::{Grant, GrantId, GrantTarget, Timestamp};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::operators::Problem;
 use super::approvals::millis;
-use super::asked::{Answer, Asked, Empty, Page, limit};
+use super::asked::{Answer, Asked, Empty, Number, limit};
+
+/// Which grants.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "GrantPage")]
+pub(super) struct Which {
+    /// `in-force` for those that can still answer something, or `all`, which is what an absent one means.
+    #[serde(default)]
+    state: Filter,
+    /// The most grants, from 1 to 1000; 100 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "GrantFilter")]
+enum Filter {
+    InForce,
+    #[default]
+    All,
+}
 
 /// Grants.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Grants {
     grants: Vec<Granted>,
+    /// Whether there are more, older ones.
+    more: bool,
 }
 
 /// A grant.
@@ -69,10 +94,17 @@ impl Granted {
 }
 
 /// Lists grants.
-pub(super) async fn list(asked: Asked, page: Page, _: Empty) -> Result<Answer<Grants>, Problem> {
+pub(super) async fn list(asked: Asked, which: Which, _: Empty) -> Result<Answer<Grants>, Problem> {
     let store = asked.engine()?.answer_store();
-    let grants = store.grants(limit(page.limit)?).await.map_err(|_| Problem::store())?;
-    Ok(Grants { grants: grants.iter().map(Granted::of).collect() }.into())
+    let most = limit(which.limit)?;
+    let one_more = most.saturating_add(1);
+    let grants = match which.state {
+        Filter::InForce => store.grants_in_force(Timestamp::now(), one_more).await,
+        Filter::All => store.grants(one_more).await,
+    };
+    let grants = grants.map_err(|_| Problem::store())?;
+    let more = grants.len() > most;
+    Ok(Grants { grants: grants.iter().take(most).map(Granted::of).collect(), more }.into())
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

@@ -169,6 +169,11 @@ pub(super) struct Question {
 }
 
 impl Question {
+    /// Returns its id among the approvals.
+    pub(super) fn approval(&self) -> &ApprovalId {
+        &self.approval
+    }
+
     pub(super) fn of(record: &ApprovalRecord) -> Self {
         let request = &record.request;
         Self {
@@ -302,6 +307,7 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
         let callback = body.callback.map(|name| callbacks.place(&name, agent)).transpose()?;
         let substitutes = body.substitutes.into_iter().collect();
         let call = Call { event, context, substitutes, callback, within };
+        asked.shared.api.counted.count(holder);
         return tool_call(&asked, holder, engine, call, waits.time()).await;
     }
     if !body.substitutes.is_empty() {
@@ -321,6 +327,7 @@ pub(super) async fn judge(asked: Asked, waits: Waits, body: Judge) -> Result<Ans
     let judged = judged.map_err(|error| {
         Problem::body(format!("this is no event of `{point}`: {}", without_values(&error.why)))
     })?;
+    asked.shared.api.counted.count(holder);
     if let (PointId::AgentEnd, Some(run)) = (point, &run)
         && engine.end_run(session.as_ref(), run).await.is_err()
     {
@@ -414,12 +421,13 @@ async fn tool_call(
     }
 }
 
-fn pending(id: String, question: Question) -> Decision {
+/// Returns a decision that waits for an answer.
+pub(super) fn pending(id: String, question: Question) -> Decision {
     Decision { id: Some(id), status: Status::Pending, question: Some(question), judgement: None }
 }
 
 /// Returns whose decisions somebody may read: those of the same agent and user, whatever token it comes by.
-fn whose(holder: &Holder) -> String {
+pub(super) fn whose(holder: &Holder) -> String {
     let agent = holder.agent.as_ref().map(AgentId::as_str);
     Digest::of("api_holder", &(agent, holder.user.as_deref())).to_string()
 }

@@ -51,6 +51,7 @@ use tokio::sync::Semaphore;
 use self::asked::{Asked, Reply, read_body};
 pub(super) use self::asked::{read_bounded, read_within};
 use self::callbacks::Callbacks;
+use self::callers::Judged;
 use self::decisions::Decisions;
 use self::idempotency::Idempotency;
 use self::stream::Streams;
@@ -91,6 +92,8 @@ pub(super) struct Api {
     /// Configurations are checked one after the other.
     pub(super) checking: Arc<Semaphore>,
     streams: Streams,
+    /// What was judged, by those for whom.
+    counted: Judged,
 }
 
 impl Default for Api {
@@ -104,6 +107,7 @@ impl Default for Api {
             bodies: Arc::new(Semaphore::new(MOST_BODIES / PIECE)),
             checking: Arc::new(Semaphore::new(1)),
             streams: Streams::default(),
+            counted: Judged::default(),
         }
     }
 }

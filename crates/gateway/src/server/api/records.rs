@@ -1,7 +1,7 @@
 //! What there is to read: the hooks in force, sessions, the audit trail.
 
 use backstop_hooks::{AgentId, Digest, Json, RunId, SessionId, SessionKey};
-use backstop_store::{AuditEntry, AuditFilter, Session};
+use backstop_store::{AuditEntry, AuditFilter, AuditPlace, Session, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub(super) async fn hooks(asked: Asked, _: Empty, _: Empty) -> Result<Answer<Hoo
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Sessions {
     sessions: Vec<OneSession>,
+    /// Whether there are more, with an earlier activity.
+    more: bool,
 }
 
 /// A session of an agent.
@@ -64,8 +66,10 @@ impl OneSession {
 /// Lists sessions.
 pub(super) async fn sessions(asked: Asked, page: Page, _: Empty) -> Result<Answer<Sessions>, Problem> {
     let store = asked.engine()?.store();
-    let sessions = store.sessions(limit(page.limit)?).await.map_err(|_| Problem::store())?;
-    Ok(Sessions { sessions: sessions.into_iter().map(OneSession::of).collect() }.into())
+    let most = limit(page.limit)?;
+    let sessions = store.sessions(most.saturating_add(1)).await.map_err(|_| Problem::store())?;
+    let more = sessions.len() > most;
+    Ok(Sessions { sessions: sessions.into_iter().take(most).map(OneSession::of).collect(), more }.into())
 }
 
 /// Which entries.
@@ -75,16 +79,70 @@ pub(super) struct Entries {
     /// Only entries after this number; from the beginning where absent.
     #[serde(default)]
     after: Option<Number>,
+    /// Only entries before this number, the newest first; a number behind the last one begins at the end.
+    #[serde(default)]
+    before: Option<Number>,
     /// Only entries of this kind.
     #[serde(default)]
     kind: Option<String>,
     /// Only entries of this session.
     #[serde(default)]
     session: Option<String>,
+    /// Only entries of this run.
+    #[serde(default)]
+    run: Option<String>,
+    /// Only entries from this time on, in Unix milliseconds.
+    #[serde(default)]
+    since: Option<Number>,
+    /// Only entries before this time, in Unix milliseconds.
+    #[serde(default)]
+    until: Option<Number>,
+    /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
+    #[serde(default)]
+    verdict: Option<String>,
+    /// Only entries about this tool, as it was called or as it is known.
+    #[serde(default)]
+    tool: Option<String>,
+    /// Only entries in which this rule spoke, or would have.
+    #[serde(default)]
+    rule: Option<String>,
+    /// Only entries of this agent.
+    #[serde(default)]
+    agent: Option<String>,
+    /// Only entries about work in this folder, or in one below it.
+    #[serde(default)]
+    workspace: Option<String>,
+    /// Only what this person asked for, answered, gave or revoked.
+    #[serde(default)]
+    who: Option<String>,
     /// The most entries, from 1 to 1000; 100 where absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000))]
     limit: Option<Number>,
+}
+
+impl Entries {
+    fn filter(&self) -> AuditFilter {
+        AuditFilter {
+            kind: self.kind.clone(),
+            session: self.session.clone().map(SessionId::new),
+            run: self.run.clone().map(RunId::new),
+            since: self.since.map(moment),
+            until: self.until.map(moment),
+            verdict: self.verdict.clone(),
+            tool: self.tool.clone(),
+            rule: self.rule.clone(),
+            agent: self.agent.clone(),
+            workspace: self.workspace.clone(),
+            who: self.who.clone(),
+            ..AuditFilter::default()
+        }
+    }
+}
+
+/// A moment of a query, in Unix milliseconds. One that is later than any is the last one.
+pub(super) fn moment(millis: Number) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(millis.get()).unwrap_or(i64::MAX))
 }
 
 /// A page of the trail.
@@ -93,7 +151,8 @@ pub(super) struct Entries {
 #[schemars(rename = "AuditPage")]
 pub(super) struct Trail {
     entries: Vec<Entry>,
-    /// The `after` of the next page, if there may be more.
+    /// The `after` of the next page, or its `before` where the newest come first, if there may be more. A page may have no entry and a next
+    /// one: it reads so far, and no further.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
 }
@@ -125,17 +184,19 @@ impl Entry {
     }
 }
 
-/// Lists entries of the trail.
+/// Lists entries of the trail. Whoever looks for something rare is told how far a page went: none reads all of it.
 pub(super) async fn audit(asked: Asked, which: Entries, _: Empty) -> Result<Answer<Trail>, Problem> {
     let most = limit(which.limit)?;
-    let filter = AuditFilter {
-        kind: which.kind,
-        session: which.session.map(SessionId::new),
-        ..AuditFilter::default()
-    };
     let after = which.after.map_or(0, Number::get);
+    let place = which.before.map_or(AuditPlace::After(after), |before| AuditPlace::Before(before.get()));
     let store = asked.engine()?.store();
-    let entries = store.audit(&filter, after, most).await.map_err(|_| Problem::store())?;
-    let next = entries.last().map(|entry| entry.seq).filter(|_| entries.len() == most);
-    Ok(Trail { entries: entries.into_iter().map(Entry::of).collect(), next }.into())
+    let page = store.audit_page(&which.filter(), place, most).await.map_err(|_| Problem::store())?;
+    let next = match page.next {
+        _ if page.ended => None,
+        AuditPlace::After(reached) => Some(reached),
+        // What comes next backwards is not asked for any more.
+        AuditPlace::Before(reached) => Some(reached).filter(|reached| *reached > after.saturating_add(1)),
+    };
+    let entries = page.entries.into_iter().filter(|entry| entry.seq > after).map(Entry::of).collect();
+    Ok(Trail { entries, next }.into())
 }

@@ -144,7 +144,12 @@ where
 }
 
 /// Makes a route that answers with a stream of events, whose data are `T`s.
-fn events<Q, T, F, Fut>(path: &'static str, (name, summary): (&'static str, &'static str), handle: F) -> Route
+fn events<Q, T, F, Fut>(
+    path: &'static str,
+    scope: Scope,
+    (name, summary): (&'static str, &'static str),
+    handle: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send,
     T: Serialize + JsonSchema,
@@ -160,7 +165,7 @@ where
     Route {
         method: Method::GET,
         path,
-        scope: Some(Scope::Read),
+        scope: Some(scope),
         name,
         summary,
         query: |generator| generator.subschema_for::<Q>(),
@@ -194,6 +199,15 @@ fn routes() -> Vec<Route> {
             ("getDecision", "Returns a decision, or waits for it"),
             judge::decision,
         ),
+        events::<Empty, judge::Decision, _, _>(
+            "decisions/{id}/events",
+            Judge,
+            (
+                "followDecision",
+                "Tells of a decision: `pending` with each question, and `decided`, or `problem` where somebody else was told, at its end",
+            ),
+            stream::decision,
+        ),
         route::<Empty, Empty, _, _, _>(
             Method::DELETE,
             "decisions/{id}",
@@ -217,6 +231,7 @@ fn routes() -> Vec<Route> {
         ),
         events::<stream::ApprovalEvents, approvals::Approval, _, _>(
             "approvals/events",
+            Read,
             (
                 "followApprovals",
                 "Tells of questions: `opened` and `resolved`, and at first all that wait and then `current`, with their number",
@@ -277,6 +292,7 @@ fn routes() -> Vec<Route> {
         ),
         events::<stream::AuditEvents, records::Entry, _, _>(
             "audit/events",
+            Read,
             ("followAudit", "Tells of entries of the audit trail as they are written: `entry`"),
             stream::audit,
         ),

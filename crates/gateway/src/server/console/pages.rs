@@ -74,11 +74,12 @@ pub(super) async fn session(request: &PageRequest<'_>) -> Answer {
 pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
     let hooks = request.engine.registry().list();
-    let grants = request.engine.answer_store().grants(MOST).await.map_err(|_| PageError::Store)?;
+    let Grants { shown: grants, more_in_force, more_over } = grants(request).await?;
     let done =
         (form::query(request.head, "revoked") == "1").then_some("Revoked: it answers nothing from now on.");
     let counts = request.shared.operators.metrics().map(counts);
-    let policy = Policy { hooks: &hooks, counts: counts.as_ref(), grants: &grants, done };
+    let policy =
+        Policy { hooks: &hooks, counts: counts.as_ref(), grants: &grants, done, more_in_force, more_over };
     Ok(html(StatusCode::OK, backstop_console::policy(&request.viewer(), &policy, Timestamp::now())))
 }
 
@@ -96,6 +97,31 @@ fn counts(metrics: &Metrics) -> Counts {
     let more_rules = rules.len().saturating_sub(MOST);
     rules.truncate(MOST);
     Counts { since: metrics.began(), hooks, rules, more_rules, left_out }
+}
+
+/// The grants of a page.
+struct Grants {
+    shown: Vec<backstop_store::Grant>,
+    more_in_force: bool,
+    more_over: bool,
+}
+
+/// What is in force comes first, so that it can be revoked however much was revoked before.
+async fn grants(request: &PageRequest<'_>) -> Result<Grants, PageError> {
+    let now = Timestamp::now();
+    let store = request.engine.answer_store();
+    let one_more = MOST.saturating_add(1);
+    let mut shown = store.grants_in_force(now, one_more).await.map_err(|_| PageError::Store)?;
+    let newest = store.grants(one_more).await.map_err(|_| PageError::Store)?;
+    let more_in_force = shown.len() > MOST;
+    shown.truncate(MOST);
+    let is_cut = newest.len() > MOST;
+    let room = MOST.saturating_sub(shown.len());
+    let mut over: Vec<_> = newest.into_iter().filter(|grant| !grant.is_in_force(now)).collect();
+    let more_over = is_cut || over.len() > room;
+    over.truncate(room);
+    shown.extend(over);
+    Ok(Grants { shown, more_in_force, more_over })
 }
 
 /// Revokes a grant. That makes nothing milder, so it is done wherever grants are kept.

@@ -83,8 +83,9 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "operators are being shown as much as they may be at once")
     }
 
-    pub(in crate::server) fn response(&self) -> Response<AnswerBody> {
-        let Self { status, kind, detail, allow, missing } = self;
+    /// Returns the problem as RFC 9457 has it.
+    pub(in crate::server) fn document(&self) -> Value {
+        let Self { status, kind, detail, missing, .. } = self;
         let kind =
             kind.map_or_else(|| "about:blank".to_owned(), |kind| format!("urn:backstop:problem:{kind}"));
         let mut body = json!({
@@ -96,7 +97,12 @@ impl Problem {
         if let (Some(missing), Value::Object(fields)) = (missing, &mut body) {
             fields.insert("missing".to_owned(), missing.as_str().into());
         }
-        let mut response = told(*status, "application/problem+json", body.to_string());
+        body
+    }
+
+    pub(in crate::server) fn response(&self) -> Response<AnswerBody> {
+        let Self { status, allow, .. } = self;
+        let mut response = told(*status, "application/problem+json", self.document().to_string());
         if let Some(allow) = allow.as_ref().and_then(|allow| HeaderValue::from_str(allow).ok()) {
             response.headers_mut().insert(header::ALLOW, allow);
         }

@@ -187,6 +187,53 @@ async fn the_trail_is_told_as_it_grows_and_from_where_somebody_was() {
 }
 
 #[tokio::test]
+async fn whoever_is_judged_follows_the_decision_to_its_end() {
+    let server = Server::start(house()).await;
+    let (token, person) = (server.judge("bot").await, server.person(&[Scope::Approve, Scope::Read]).await);
+    let asked = server.call(&token, "", "exec").await.json();
+    let decision = format!("decisions/{}", asked["id"].as_str().unwrap());
+    let path = format!("{decision}/events");
+    let mut stream = follow(&server, &path, &token, "").await;
+    let begun = until_events(&mut stream, 1).await;
+    assert!(begun.to_ascii_lowercase().contains("content-type: text/event-stream"), "{begun}");
+    assert_eq!(kinds(&begun), ["pending"]);
+    let told = &events(&begun)[0].2;
+    assert_eq!((&told["status"], &told["id"]), (&json!("pending"), &asked["id"]));
+    assert_eq!(told["question"]["approval"], asked["question"]["approval"]);
+    // It is nobody else's.
+    assert_eq!(server.ask("GET", &path, &server.judge("other").await, None).await.status(), 404);
+    assert_eq!(server.ask("GET", &path, &person, None).await.status(), 403);
+
+    let record = server.only_question().await;
+    let given = json!({"decision": "allow-once", "digest": record.request.digest});
+    let answer = format!("approvals/{}/answer", record.id);
+    assert_eq!(server.ask("POST", &answer, &person, Some(&given)).await.status(), 200);
+    let ended = until_events(&mut stream, 1).await;
+    assert_eq!(kinds(&ended), ["decided"]);
+    let told = &events(&ended)[0].2;
+    assert_eq!((&told["verdict"], &told["params"]["command"]), (&json!("allow"), &json!("marker")));
+    within(rest(&mut stream)).await;
+    // That it may run is told once, by whatever way.
+    assert_eq!(server.ask("GET", &decision, &token, None).await.status(), 409);
+    let again = server.ask("GET", &path, &token, None).await.text();
+    assert_eq!((kinds(&again), &events(&again)[0].2["status"]), (vec!["problem".to_owned()], &json!(409)));
+}
+
+#[tokio::test]
+async fn a_decision_that_is_given_up_ends_its_stream() {
+    let server = Server::start(house()).await;
+    let token = server.judge("bot").await;
+    let asked = server.call(&token, "", "exec").await.json();
+    let decision = format!("decisions/{}", asked["id"].as_str().unwrap());
+    let mut stream = follow(&server, &format!("{decision}/events"), &token, "").await;
+    until_events(&mut stream, 1).await;
+    assert_eq!(server.ask("DELETE", &decision, &token, None).await.status(), 204);
+    let ended = within(rest(&mut stream)).await;
+    assert!(!ended.text().contains("event: "), "{}", ended.text());
+    assert_eq!(server.ask("GET", &format!("{decision}/events"), &token, None).await.status(), 404);
+}
+
+#[tokio::test]
 async fn streams_end_with_their_token_and_are_counted() {
     let server = Server::start(house()).await;
     let person = server.person(&[Scope::Read]).await;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use backstop_engine::{
     ApprovalRoute, ApprovalSettings, Engine, HookOptions, OperatorSettings, Receipt, ReceiptSink,
@@ -13,12 +14,14 @@ use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallOutcome, BeforeLlmCall, BeforeLlmCallOutcome, BeforeResponseEmit,
     ResponseEmitOutcome, ToolCallIds,
 };
-use backstop_hooks::{CallContext, DecidePoint, HookId, OwnerId, Point, PointId, hook_fn};
+use backstop_hooks::{CallContext, DecidePoint, HookId, OwnerId, Point, PointId, Severity, hook_fn};
 use backstop_llm::frames::FrameReader;
 use backstop_llm::sse::SseDecoder;
 use backstop_llm::wire::converse::event_of;
 use backstop_llm::{Accumulator, Api, ModelResponse, Script, ScriptedServer, ServerOptions};
-use backstop_store::{KnownBy, People, PersonName, SqliteStore, Store};
+use backstop_store::{
+    Asked, GrantPlace, GrantTarget, KnownBy, NewGrant, People, PersonName, SqliteStore, Store, Timestamp,
+};
 use serde_json::{Value, json};
 
 use crate::clouds::frames::bytes;
@@ -72,6 +75,30 @@ pub(crate) fn two_must(names: &[&str]) -> ApprovalSettings {
     };
     let people = Arc::new(People::new(known));
     ApprovalSettings { people, routes: Routes::from_iter([route]), ..ApprovalSettings::default() }
+}
+
+/// What somebody allowed for longer, for an hour from now on.
+pub(crate) fn grant(title: &str) -> NewGrant {
+    let now = Timestamp::now();
+    NewGrant {
+        agent: "bot".into(),
+        tool_name: "exec".into(),
+        place: GrantPlace { workspace: Some("/w".to_owned()), ..GrantPlace::default() },
+        question: Asked {
+            owner: OwnerId::operator(),
+            hook: HookId::new("gate"),
+            severity: Severity::Warning,
+            rules: ["exec.any".into()].into(),
+            title: title.into(),
+        },
+        target: GrantTarget::Rule,
+        title: title.into(),
+        created_by: "ann".to_owned(),
+        person: None,
+        created_at: now,
+        expires_at: now.after(Duration::from_hours(1)),
+        most_uses: None,
+    }
 }
 
 /// An engine, its store and its receipts.

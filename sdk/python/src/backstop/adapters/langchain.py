@@ -17,7 +17,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command, Send
 
 from ..client import Client, ToolCall
-from ..problems import Refused
+from ..problems import Refused, Responded
 from ..wire import Request
 
 _Result = Any
@@ -34,7 +34,9 @@ class BackstopMiddleware(AgentMiddleware):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _Result]
     ) -> _Result:
         try:
-            call = self._client.permit(**_asked(request))
+            call = self._client.permit(**_asked(request), takes_result=True)
+        except Responded as responded:
+            return _told(request, responded.result, "success")
         except Refused as refused:
             return _told(request, refused.reason, "error")
         return self._client.drive(self._judged(request, call, handler(_permitted(request, call))))
@@ -43,7 +45,9 @@ class BackstopMiddleware(AgentMiddleware):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_Result]]
     ) -> _Result:
         try:
-            call = await self._async.permit(**_asked(request))
+            call = await self._async.permit(**_asked(request), takes_result=True)
+        except Responded as responded:
+            return _told(request, responded.result, "success")
         except Refused as refused:
             return _told(request, refused.reason, "error")
         return await self._async.drive(self._judged(request, call, await handler(_permitted(request, call))))

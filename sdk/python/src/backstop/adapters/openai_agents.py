@@ -18,7 +18,7 @@ from agents import FunctionTool
 from agents.tool_context import ToolContext
 
 from ..client import AsyncClient
-from ..problems import Refused
+from ..problems import Refused, Responded
 
 
 def guarded(
@@ -41,7 +41,9 @@ def _guarded(tool: Any, client: AsyncClient, whose: Optional[Mapping[str, Any]])
         if not isinstance(params, dict):
             return "the arguments are no JSON object, or name one twice, so the call was not run"
         try:
-            call = await client.permit(tool.name, params, call_id=context.tool_call_id, context=whose)
+            call = await client.permit(
+                tool.name, params, call_id=context.tool_call_id, context=whose, takes_result=True
+            )
             # Never the text of the model: it may be read in another way than it was judged.
             judged, context = json.dumps(call.params), copy.copy(context)
             context.tool_arguments = judged
@@ -51,6 +53,8 @@ def _guarded(tool: Any, client: AsyncClient, whose: Optional[Mapping[str, Any]])
                 # A tool may read its arguments here, too.
                 context.tool_call = context.tool_call.model_copy(update={"arguments": judged})
             return await client.result(call, await run(context, judged))
+        except Responded as responded:
+            return responded.result
         except Refused as refused:
             return refused.reason
 

@@ -19,7 +19,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..client import AsyncClient
-from ..problems import Refused
+from ..problems import Refused, Responded
 
 
 @dataclass
@@ -47,7 +47,11 @@ class BackstopToolset(WrapperToolset[Any]):
             return "the arguments have no JSON form, so they could not be judged, and the call was not run"
         whose = {"sessionId": ctx.conversation_id, "runId": ctx.run_id}
         try:
-            call = await self.client.permit(name, params, call_id=ctx.tool_call_id, context=whose)
+            call = await self.client.permit(
+                name, params, call_id=ctx.tool_call_id, context=whose, takes_result=True
+            )
+        except Responded as responded:
+            return responded.result
         except Refused as refused:
             return refused.reason
         judged = _read_again(tool, call.params, ctx)

@@ -1,11 +1,14 @@
-//! Streams of events (`text/event-stream`): questions as they come and end, and the trail as it grows.
+//! Streams of events (`text/event-stream`): questions as they come and end, the trail as it grows, and one decision for whoever is judged.
 //!
-//! A stream begins with `retry:`; its events have ids by which a reader that was cut off goes on (`last-event-id`), and a comment is sent
-//! where nothing else is for [`COMMENT`]. It ends when its token ends or the gateway stops.
+//! A stream begins with `retry:`; its events have ids by which a reader that was cut off goes on (`last-event-id`), but for those of a decision,
+//! which says at once how far it is. A comment is sent where nothing else is for [`COMMENT`]. A stream ends when its token ends or the
+//! gateway stops.
 //!
 //! The law: *no reader holds anything up.* There are [`MOST`] streams, [`MOST_OF_ONE`] of a token, and one whose reader takes nothing for
-//! [`STALL`], or is too far behind, ends; it begins again where it was.
+//! [`STALL`], or is too far behind, ends; it begins again where it was. Those of agents that are judged are counted apart
+//! ([`MOST_OF_AGENTS`], [`MOST_OF_AN_AGENT`]) and take no place from people.
 
+mod decision;
 mod questions;
 mod trail;
 
@@ -22,15 +25,19 @@ use tokio::time::timeout;
 use super::super::operators::Problem;
 use super::Caller;
 use super::asked::Asked;
-use crate::access::TokenLife;
+use crate::access::{Holder, TokenLife};
 use crate::server::answer::{AnswerBody, BrokenOff};
 
+pub(super) use self::decision::decision;
 pub(super) use self::questions::{ApprovalEvents, Hub, approvals};
 pub(super) use self::trail::{AuditEvents, audit};
 
 /// How many streams there may be, and how many of one token.
 const MOST: usize = 64;
 const MOST_OF_ONE: usize = 4;
+/// How many streams there may be of agents that are judged, and how many of one token.
+const MOST_OF_AGENTS: usize = 256;
+const MOST_OF_AN_AGENT: usize = 64;
 /// How often something is said where there is nothing to say.
 const COMMENT: Duration = Duration::from_secs(15);
 /// How long a reader may take nothing.
@@ -42,23 +49,29 @@ const TICK: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Streams {
     all: Arc<Semaphore>,
+    agents: Arc<Semaphore>,
     by_token: Arc<Mutex<HashMap<String, usize>>>,
     pub(super) hub: Arc<Hub>,
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(MOST)), by_token: Arc::default(), hub: Arc::default() }
+        Self {
+            all: Arc::new(Semaphore::new(MOST)),
+            agents: Arc::new(Semaphore::new(MOST_OF_AGENTS)),
+            by_token: Arc::default(),
+            hub: Arc::default(),
+        }
     }
 }
 
 impl Streams {
-    fn take(&self, token: &str) -> Result<Place, Problem> {
-        let permit = Arc::clone(&self.all).try_acquire_owned().map_err(|_| Problem::api_busy())?;
+    fn take(&self, all: &Arc<Semaphore>, token: &str, most: usize) -> Result<Place, Problem> {
+        let permit = Arc::clone(all).try_acquire_owned().map_err(|_| Problem::api_busy())?;
         let mut by_token = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by_token.entry(token.to_owned()).or_default();
-        if *count >= MOST_OF_ONE {
-            return Err(Problem::streams(MOST_OF_ONE));
+        if *count >= most {
+            return Err(Problem::streams(most));
         }
         *count = count.saturating_add(1);
         Ok(Place { by_token: Arc::clone(&self.by_token), token: token.to_owned(), _permit: permit })
@@ -86,15 +99,22 @@ impl Drop for Place {
 
 /// Where events come from.
 trait Source: Send + 'static {
-    /// Waits for events that the reader does not know, and returns them as they are written; `None` where it is too far behind. Nothing is
-    /// lost where somebody stops waiting.
+    /// Waits for events that the reader does not know, and returns them as they are written; `None` where it is too far behind, or nothing
+    /// comes any more. Nothing is lost where somebody stops waiting.
     fn next(&mut self) -> impl Future<Output = Option<String>> + Send;
 }
 
 /// Returns who may have a stream: whoever has a token that ends. That of operators tells nobody when it is another one.
 fn place(asked: &Asked) -> Result<(Place, TokenLife), Problem> {
     let Caller::Holder(holder) = &asked.caller else { return Err(Problem::stream_token()) };
-    Ok((asked.shared.api.streams.take(holder.id.as_str())?, holder.life.clone()))
+    let streams = &asked.shared.api.streams;
+    Ok((streams.take(&streams.all, holder.id.as_str(), MOST_OF_ONE)?, holder.life.clone()))
+}
+
+/// The same, of an agent that is judged.
+fn place_of_agent(asked: &Asked, holder: &Holder) -> Result<(Place, TokenLife), Problem> {
+    let streams = &asked.shared.api.streams;
+    Ok((streams.take(&streams.agents, holder.id.as_str(), MOST_OF_AN_AGENT)?, holder.life.clone()))
 }
 
 /// Opens a stream.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use backstop_hooks::SessionId;
-use backstop_store::{AuditFilter, Store};
+use backstop_hooks::{RunId, SessionId};
+use backstop_store::{AuditFilter, AuditPlace, Store};
 use http::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::super::super::operators::Problem;
 use super::super::asked::{Asked, Number};
-use super::super::records::Entry;
+use super::super::records::{Entry, moment};
 use super::{Source, TICK, open, place, written};
 use crate::server::answer::AnswerBody;
 
@@ -31,6 +31,52 @@ pub(in crate::server::api) struct AuditEvents {
     /// Only entries of this session.
     #[serde(default)]
     session: Option<String>,
+    /// Only entries of this run.
+    #[serde(default)]
+    run: Option<String>,
+    /// Only entries from this time on, in Unix milliseconds.
+    #[serde(default)]
+    since: Option<Number>,
+    /// Only entries before this time, in Unix milliseconds.
+    #[serde(default)]
+    until: Option<Number>,
+    /// Only receipts with this verdict; `ask` are those for which somebody was asked, whatever came of it.
+    #[serde(default)]
+    verdict: Option<String>,
+    /// Only entries about this tool, as it was called or as it is known.
+    #[serde(default)]
+    tool: Option<String>,
+    /// Only entries in which this rule spoke, or would have.
+    #[serde(default)]
+    rule: Option<String>,
+    /// Only entries of this agent.
+    #[serde(default)]
+    agent: Option<String>,
+    /// Only entries about work in this folder, or in one below it.
+    #[serde(default)]
+    workspace: Option<String>,
+    /// Only what this person asked for, answered, gave or revoked.
+    #[serde(default)]
+    who: Option<String>,
+}
+
+impl AuditEvents {
+    fn filter(&self) -> AuditFilter {
+        AuditFilter {
+            kind: self.kind.clone(),
+            session: self.session.clone().map(SessionId::new),
+            run: self.run.clone().map(RunId::new),
+            since: self.since.map(moment),
+            until: self.until.map(moment),
+            verdict: self.verdict.clone(),
+            tool: self.tool.clone(),
+            rule: self.rule.clone(),
+            agent: self.agent.clone(),
+            workspace: self.workspace.clone(),
+            who: self.who.clone(),
+            ..AuditFilter::default()
+        }
+    }
 }
 
 /// Opens a stream of entries.
@@ -46,11 +92,7 @@ pub(in crate::server::api) async fn audit(
         Some(after) => after,
         None => store.audit_head().await.map_err(|_| Problem::store())?.seq,
     };
-    let filter = AuditFilter {
-        kind: which.kind,
-        session: which.session.map(SessionId::new),
-        ..AuditFilter::default()
-    };
+    let filter = which.filter();
     Ok(open(&asked, place, Trail { store, filter, after }))
 }
 
@@ -80,11 +122,12 @@ impl Trail {
         if head <= self.after {
             return None;
         }
-        let entries = self.store.audit(&self.filter, self.after, PIECE).await.ok()?;
-        let reached = entries.last().map_or(self.after, |entry| entry.seq);
-        // Of fewer than there may be nothing was left out, and nothing of it is to be looked through again.
-        self.after = if entries.len() < PIECE { reached.max(head) } else { reached };
-        let events = entries.into_iter().filter_map(|entry| {
+        // Some entries at a time: what is read is bounded, also where nothing passes.
+        let page = self.store.audit_page(&self.filter, AuditPlace::After(self.after), PIECE).await.ok()?;
+        if let AuditPlace::After(reached) = page.next {
+            self.after = reached.max(self.after);
+        }
+        let events = page.entries.into_iter().filter_map(|entry| {
             let seq = entry.seq.to_string();
             let data = serde_json::to_string(&Entry::of(entry)).ok()?;
             Some(written(Some(&seq), "entry", &data))
