@@ -24,8 +24,8 @@ pub struct Search {
 pub enum TrailState {
     /// Nobody has looked.
     Unknown,
-    /// It is.
-    Sound(Box<AuditReport>),
+    /// Nothing was found to be wrong when somebody looked, at that moment. How much of it is proved, the report says.
+    Sound(Box<AuditReport>, Timestamp),
     /// It is not, or nobody can say.
     Broken(String),
 }
@@ -41,7 +41,7 @@ pub fn audit(
 ) -> String {
     let content = html! {
         h1 { "Audit" }
-        (trail_state(viewer, state))
+        (trail_state(viewer, state, now))
         form.tools method="get" action="/-/console/audit" role="search" {
             label for="text" { "Words" }
             input #text type="search" name="text" value=(search.text) maxlength="200" autocomplete="off" spellcheck="false";
@@ -63,30 +63,44 @@ pub fn audit(
     page(viewer, Place::Audit, "Audit", None, content)
 }
 
-fn trail_state(viewer: &Viewer, state: &TrailState) -> Markup {
+fn trail_state(viewer: &Viewer, state: &TrailState, now: Timestamp) -> Markup {
     html! {
         section.trail aria-label="State of the trail" {
             @match state {
                 TrailState::Unknown => {},
                 TrailState::Broken(why) => p.alert role="alert" { (plain(why)) },
-                TrailState::Sound(report) => {
-                    p.done role="status" {
-                        "All " (report.head.seq) " entries are what was written, and stand where they were written."
-                        @if report.torn { " The trail ends with something that is no entry." }
-                    }
-                    dl.facts {
-                        div { dt { "checkpoints" } dd { (report.checkpoints.count) ", the newest covers " (report.checkpoints.covered) " entries" } }
-                        div { dt { "missing" } dd { (report.missing) } }
-                        div { dt { "lost" } dd { (report.lost) } }
-                        div { dt { "pruned" } dd { (report.pruned) } }
-                        div { dt { "head" } dd { code { (report.head.digest) } } }
-                    }
-                }
+                TrailState::Sound(report, at) => (sound(report, *at, now))
             }
             form method="post" action="/-/console/audit/verify" {
                 (form_token(viewer))
                 button type="submit" { "Verify now" }
             }
+        }
+    }
+}
+
+/// What was found in a trail in which nothing was found to be wrong: how much of it is proved, and what can't be told.
+fn sound(report: &AuditReport, at: Timestamp, now: Timestamp) -> Markup {
+    let (all, covered) = (report.head.seq, report.checkpoints.covered.min(report.head.seq));
+    let is_proved = report.is_proved(at) && report.late.is_empty() && (covered > 0 || all == 0);
+    let told: Vec<String> = report.warnings(at).into_iter().chain(report.notices(false)).collect();
+    html! {
+        p class=(if is_proved { "done" } else { "note" }) role="status" {
+            @if !is_proved { "Nothing in " (all) " entries was found to be wrong, and not all of it can be proved." }
+            @else if covered == all { "All " (all) " entries are what was written, and stand where they were written." }
+            @else { (covered) " of " (all) " entries are what was written, and stand where they were written; those behind them are too young for a checkpoint." }
+            " " (ago(at, now))
+        }
+        ul.reasons aria-label="What can't be told, and what is missing" {
+            li { "No witness was compared here, so that the end can't be proved: " code { "backstop audit verify" } " compares. That the end was cut off, or all of it rewritten with the key, shows against a witness or a kept head alone." }
+            @for one in &told { li { @for line in one.lines() { p { (plain(line)) } } } }
+        }
+        dl.facts {
+            div { dt { "checkpoints" } dd { (report.checkpoints.count) ", the newest covers " (report.checkpoints.covered) " entries" } }
+            div { dt { "missing" } dd { (report.missing) } }
+            div { dt { "lost" } dd { (report.lost) } }
+            div { dt { "pruned" } dd { (report.pruned) } }
+            div { dt { "head" } dd { code { (report.head.digest) } } }
         }
     }
 }
@@ -137,4 +151,60 @@ pub(crate) fn tone(entry: &AuditEntry) -> &'static str {
 pub(crate) fn summary(entry: &AuditEntry) -> String {
     let parts = ["point", "tool", "agentId", "agent", "decision", "by", "user", "title"];
     parts.iter().filter_map(|name| field(entry, name)).collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use backstop_store::{AuditCheckpoints, AuditHead, AuditLate, AuditProcess};
+
+    use super::*;
+
+    fn report() -> AuditReport {
+        let key = Some("a key".to_owned());
+        AuditReport {
+            head: AuditHead { seq: 9, ..AuditHead::default() },
+            checkpoints: AuditCheckpoints { count: 1, covered: 9, key, ..AuditCheckpoints::default() },
+            ..AuditReport::default()
+        }
+    }
+
+    #[test]
+    fn no_more_of_the_trail_is_said_to_be_proved_than_is() {
+        let (at, now) = (Timestamp::from_millis(1_000_000), Timestamp::from_millis(1_030_000));
+        let shown = |report: &AuditReport| sound(report, at, now).into_string();
+        let all = shown(&report());
+        assert!(all.contains("All 9 entries are what was written"), "{all}");
+        assert!(all.contains("class=\"done\"") && all.contains("30 s ago"), "{all}");
+        assert!(all.contains("No witness was compared here"), "{all}");
+        let mut young = report();
+        young.checkpoints.covered = 7;
+        let young = shown(&young);
+        assert!(young.contains("7 of 9 entries are what was written") && !young.contains("All"), "{young}");
+        assert!(young.contains("no checkpoint covers the last 2 entries"), "{young}");
+        let (mut unchecked, mut late, mut unsigned) = (report(), report(), report());
+        unchecked.checkpoints.key = None;
+        let processes = vec!["<b>p\u{202e}".to_owned()];
+        late.late = vec![AuditLate { told: 9, from: 3, through: 8, processes, others: 0 }];
+        unsigned.checkpoints = AuditCheckpoints::default();
+        for (report, why) in [
+            (unchecked, "the signatures of its checkpoints were not checked"),
+            (late, "of process &lt;b&gt;p\\u{202e}, were found without a checkpoint"),
+            (unsigned, "no checkpoint covers the last 9 entries"),
+        ] {
+            let page = shown(&report);
+            assert!(page.contains("not all of it can be proved") && page.contains(why), "{why}: {page}");
+            assert!(!page.contains("All ") && !page.contains("class=\"done\""), "{why}: {page}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_on_the_page() {
+        let process = "one".to_owned();
+        let mut report = report();
+        report.impaired = 2;
+        report.processes = vec![AuditProcess { process, missing: 3, last: 8, unended: true }];
+        let page = sound(&report, Timestamp::now(), Timestamp::now()).into_string();
+        assert!(page.contains("2 times a checkpoint or another file"), "{page}");
+        assert!(page.contains("process one runs, or was killed: its last entry is number 8"), "{page}");
+    }
 }

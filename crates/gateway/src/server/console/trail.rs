@@ -101,7 +101,7 @@ pub(super) async fn verify(request: &PageRequest<'_>) -> Answer {
     let trail = &request.console().trail;
     let _turn = trail.looks.try_acquire().map_err(|_| PageError::Busy)?;
     let state = match request.engine.store().verify_audit(None).await {
-        Ok(report) => TrailState::Sound(Box::new(report)),
+        Ok(report) => TrailState::Sound(Box::new(report), Timestamp::now()),
         Err(error) => TrailState::Broken(error.to_string()),
     };
     *trail.state.lock().unwrap_or_else(PoisonError::into_inner) = (state, Timestamp::now());

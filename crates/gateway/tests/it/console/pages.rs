@@ -398,3 +398,16 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     let cookie = format!("cookie: {}\r\n", approver.cookie);
     assert_eq!(server.get(&format!("/sessions/one?{link}"), &cookie).await.status(), 403);
 }
+
+#[tokio::test]
+async fn a_trail_without_checkpoints_is_not_said_to_be_what_was_written() {
+    // One in memory has none.
+    let server = Server::start().await;
+    let person = server.person(&[Scope::Read]).await;
+    let headers = format!("{SAME}cookie: {}\r\n", person.cookie);
+    let looked = server.post("/audit/verify", &headers, &[("form", person.form.as_str())]).await;
+    assert_eq!(looked.status(), 303);
+    let text = words(&server.page(&person, "/audit").await);
+    assert!(text.contains("was found to be wrong, and not all of it can be proved"), "{text}");
+    assert!(text.contains("No witness was compared here") && !text.contains("what was written"), "{text}");
+}
