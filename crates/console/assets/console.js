@@ -32,6 +32,12 @@ function tick() {
     const text = say(Number(clock.dataset.until) - Date.now());
     if (clock.textContent !== text) clock.textContent = text;
   }
+  // From a moment on others may answer, too: nothing comes in that says so.
+  const standing = find("#standing[data-turns]");
+  if (standing && Date.now() >= Number(standing.dataset.turns)) {
+    delete standing.dataset.turns;
+    take();
+  }
 }
 
 // Filters: rows of the page that do not have all of the words are hidden.
@@ -140,10 +146,18 @@ async function exchange(part) {
     put(part, new DOMParser().parseFromString(await answer.text(), "text/html").body);
   } catch { /* The stream says that the connection is lost. */ }
 }
+// Who has voted, and for whom it waits. The rest of the part stays, so that nothing is said twice, and the clock goes on.
+function stand(part, fresh) {
+  const [was, is] = [part, fresh].map((one) => one.querySelector("#standing"));
+  if (was?.textContent === is?.textContent) return;
+  if (was && is) was.textContent = is.textContent;
+  else if (is) part.append(is);
+  else was.remove();
+}
 function put(part, fresh) {
   if (part.id === "state") {
     const now = fresh.querySelector("[data-is]")?.dataset.is;
-    if (now === part.dataset.status) return;
+    if (now === part.dataset.status) return stand(part, fresh);
     part.dataset.status = now;
     // What can't be answered any more offers no answer.
     if (now !== "pending") find(".answers")?.remove();

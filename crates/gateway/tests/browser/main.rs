@@ -11,12 +11,13 @@
 )]
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::{Engine, HookOptions, OperatorSettings, Snapshot};
+use backstop_engine::{ApprovalSettings, Engine, HookOptions, OperatorSettings, Snapshot};
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
@@ -25,8 +26,9 @@ use backstop_hooks::{
     hook_fn,
 };
 use backstop_store::{
-    ApprovalReason, ApprovalState, AuditBody, Durability, EditedFrom, GrantPlace, NewAccessToken,
-    NewApproval, NewAuditEntry, Scope, SqliteStore, StartedProcess, Starts, Store, Timestamp,
+    ApprovalReason, ApprovalState, AskedPeople, AuditBody, Durability, EditedFrom, GrantPlace, KnownBy,
+    NewAccessToken, NewApproval, NewAuditEntry, People, PersonName, Route, Scope, SqliteStore,
+    StartedProcess, Starts, Store, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -35,6 +37,8 @@ use tokio::process::Command;
 const DAY: Duration = Duration::from_hours(24);
 /// The longest that a script may take.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// Those who are known by name.
+const PEOPLE: [&str; 2] = ["ann", "bob"];
 
 /// A gateway with its store.
 struct Stage {
@@ -52,10 +56,13 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
         let metrics = Metrics::new("0");
+        let known = PEOPLE.map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+        let people = Arc::new(People::new(known));
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
             .store(Arc::clone(&store))
             .sink(Arc::new(metrics.clone()))
+            .approvals(ApprovalSettings { people, ..ApprovalSettings::default() })
             .build();
         let nothing = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None::<ToolCallOutcome>));
         let options = HookOptions::new(OwnerId::operator()).id(HookId::new("<b>gate</b>"));
@@ -131,6 +138,14 @@ impl Stage {
             digest: Digest::of_text("test", "before"),
             shown: Json::new(json!({ "command": word("before") })),
         });
+        let votes = said.get("votes").and_then(Value::as_u64).and_then(|votes| u32::try_from(votes).ok());
+        let route = votes.and_then(NonZeroU32::new).map(|votes| Route {
+            asked: AskedPeople::of(PEOPLE, self.engine.people()),
+            votes,
+            escalation: None,
+            barred: None,
+            told: None,
+        });
         let question = NewApproval {
             agent: word("bot").into(),
             session_key: "key".to_owned().into(),
@@ -162,7 +177,7 @@ impl Stage {
             expires_at: now.after(Duration::from_secs(600)),
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
-            route: None,
+            route,
         };
         self.store.create_approval(question).await.unwrap().id.to_string()
     }

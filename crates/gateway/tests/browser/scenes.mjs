@@ -191,6 +191,16 @@ async function two() {
   for (const page of [ann, bob]) {
     await page.waitForFunction((by) => document.querySelector("#state").textContent.includes(by), state.by, WAIT);
   }
+  // Where two must allow, the other one sees the vote on the page that is open, and can still answer.
+  const votes = await tell("ask", { votes: 2 });
+  await Promise.all([ann, bob].map((page) => page.goto(at(page, `/approvals/${votes}`))));
+  holds((await bob.textContent("#standing")).startsWith("0 of 2: waiting for ann or bob"), "nobody has voted");
+  await bob.getByText("Connected").waitFor();
+  await ann.getByRole("button", { name: "Allow once" }).click();
+  await bob.waitForFunction(() => document.querySelector("#standing").textContent === "1 of 2: ann allowed it; waiting for bob", null, WAIT);
+  await bob.getByRole("button", { name: "Allow once" }).click();
+  for (const page of [ann, bob]) await page.waitForSelector("#state [data-is=allowed]", WAIT);
+  is((await tell("state", votes)).by, "ann and bob");
 }
 
 /** Something in the place of the call, and what the page says of it afterwards. */
