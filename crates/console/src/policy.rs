@@ -9,6 +9,7 @@ use backstop_hooks::{HookId, PointId};
 use backstop_store::{Grant, GrantTarget, Timestamp};
 use maud::{Markup, html};
 
+use crate::exceptions::{self, Exception};
 use crate::money::{grouped, no_room, share};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, left, one_line};
@@ -70,6 +71,8 @@ pub struct Policy<'a> {
     pub hooks: &'a [Arc<HookMeta>],
     /// What was counted of them; `None` where nobody counts.
     pub counts: Option<&'a Counts>,
+    /// What the configuration excepts from the guards; `None` where nobody knows it.
+    pub exceptions: Option<&'a [Exception]>,
     /// What people allowed for longer, the newest first.
     pub grants: &'a [Grant],
     /// What was done just now.
@@ -101,6 +104,7 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             }
         }
         @if let Some(counts) = policy.counts { (rules(&counts.rules, counts.more_rules)) }
+        (exceptions::section(policy.exceptions, now))
         section aria-labelledby="grants-title" {
             h2 #grants-title { "Grants" }
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }
@@ -142,12 +146,13 @@ fn rules(rules: &[RuleUse], more: usize) -> Markup {
 fn used(hook: &HookMeta, counts: &Counts) -> Markup {
     let used = counts.hooks.get(&(hook.point, hook.id.clone())).copied().unwrap_or_default();
     let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let name = one_line(hook.id.as_str(), 80);
     let mean = micros(used.time).checked_div(used.answers).map(Duration::from_micros);
     html! {
         td.number { (grouped(used.answers)) } td.number { (grouped(used.blocked)) } td.number { (grouped(used.asked)) } td.number { (grouped(used.rewrote)) }
-        td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } }
+        td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } @if used.failed > 0 { " " (share(used.failed, used.answers, &format!("{name} failed"))) } }
         td.number { @if let Some(mean) = mean { (took(mean)) } }
-        td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &one_line(hook.id.as_str(), 80))) } }
+        td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &name)) } }
     }
 }
 
@@ -224,7 +229,8 @@ mod tests {
         let page = |left_out: u64| {
             let since = Timestamp::from_millis(0);
             let counts = Counts { since, hooks: BTreeMap::new(), rules: Vec::new(), more_rules: 0, left_out };
-            let shown = Policy { hooks: &[], counts: Some(&counts), grants: &[], done: None };
+            let shown =
+                Policy { hooks: &[], counts: Some(&counts), exceptions: None, grants: &[], done: None };
             policy(&viewer, &shown, Timestamp::from_millis(1_000))
         };
         assert!(page(3).contains(" 3 counts had no room here."), "{}", page(3));

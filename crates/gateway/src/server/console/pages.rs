@@ -1,11 +1,12 @@
 //! Pages that are read: what passes, sessions, and what judges.
 
-use backstop_console::{Conversation, Counts, Policy, RuleUse, conversation};
+use backstop_console::{Conversation, Counts, Exception, Policy, RuleUse, conversation};
 use backstop_hooks::SessionId;
 use backstop_store::{AuditFilter, AuditPage, AuditPlace, GrantId, Timestamp};
 use http::StatusCode;
 
 use super::{Answer, PageError, PageRequest, form, html, see_other};
+use crate::configuration::ServedException;
 use crate::metrics::{Metrics, OfRule, Sums};
 
 /// The most rows of a list.
@@ -78,8 +79,29 @@ pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
     let done =
         (form::query(request.head, "revoked") == "1").then_some("Revoked: it answers nothing from now on.");
     let counts = request.shared.operators.metrics().map(counts);
-    let policy = Policy { hooks: &hooks, counts: counts.as_ref(), grants: &grants, done };
+    let exceptions = exceptions(request);
+    let policy = Policy {
+        hooks: &hooks,
+        counts: counts.as_ref(),
+        exceptions: exceptions.as_deref(),
+        grants: &grants,
+        done,
+    };
     Ok(html(StatusCode::OK, backstop_console::policy(&request.viewer(), &policy, Timestamp::now())))
+}
+
+/// What the configuration excepts from the guards, where it is known.
+fn exceptions(request: &PageRequest<'_>) -> Option<Vec<Exception>> {
+    let served = request.shared.configuration.as_ref()?.exceptions().into_iter();
+    let shown = served.map(|ServedException { guard, rule, exempt, reason, last_day, at }| Exception {
+        guard,
+        rule,
+        exempt,
+        reason,
+        last_day,
+        at,
+    });
+    Some(shown.collect())
 }
 
 /// What was counted of hooks and rules.

@@ -274,7 +274,7 @@ async fn hooks_and_rules_are_shown_with_what_became_of_them() {
     let text = words(&server.page(&person, "/policy").await);
     // Asked, blocked, wants a person, rewrote, failed.
     let row = text.split_once("judge before_tool_call").unwrap().1;
-    assert!(row.contains(" ms 4 2 0 0 1 "), "{text}");
+    assert!(row.contains(" ms 4 2 0 0 1 25 % "), "{text}");
     assert!(text.contains("test.bad 2 0 0 0"), "{text}");
     let uncounted = Server::start().await;
     let person = uncounted.person(&[Scope::Read]).await;
