@@ -4,11 +4,14 @@ use backstop_store::{AuditEntry, AuditReport, Timestamp};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::checkpoints::{self, Signed};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::sessions::encoded;
 use crate::shown::{ago, one_line, plain};
 
 /// Which entries are looked for.
+///
+/// The texts are as they were typed; empty ones look for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// A kind.
@@ -17,6 +20,40 @@ pub struct Search {
     pub session: String,
     /// Words that have to be in an entry.
     pub text: String,
+    /// A verdict, or `ask` for those about which somebody was asked.
+    pub verdict: String,
+    /// A rule.
+    pub rule: String,
+    /// The first day, in UTC.
+    pub since: String,
+    /// The last day, in UTC.
+    pub through: String,
+}
+
+impl Search {
+    /// Its fields, by the names that they have in addresses.
+    fn fields(&self) -> [(&'static str, &str); 7] {
+        [
+            ("text", self.text.as_str()),
+            ("kind", self.kind.as_str()),
+            ("session", self.session.as_str()),
+            ("verdict", self.verdict.as_str()),
+            ("rule", self.rule.as_str()),
+            ("since", self.since.as_str()),
+            ("through", self.through.as_str()),
+        ]
+    }
+
+    /// Returns it as a query, each field with a `&` before it; empty if all entries are looked for.
+    fn query(&self) -> String {
+        let fields = self.fields().into_iter().filter(|(_, value)| !value.trim().is_empty());
+        fields.map(|(name, value)| format!("&{name}={}", encoded(value))).collect()
+    }
+
+    /// Whether one of the fields is set that are not shown at once.
+    fn is_narrow(&self) -> bool {
+        [&self.verdict, &self.rule, &self.since, &self.through].iter().any(|value| !value.trim().is_empty())
+    }
 }
 
 /// Whether the trail is what was written.
@@ -30,37 +67,88 @@ pub enum TrailState {
     Broken(String),
 }
 
-/// The page of the trail. `older` is the number before which the next page begins.
-pub fn audit(
-    viewer: &Viewer,
-    entries: &[AuditEntry],
-    search: &Search,
-    older: Option<u64>,
-    state: &TrailState,
-    now: Timestamp,
-) -> String {
+/// A page of the trail.
+#[derive(Debug)]
+pub struct Audit<'a> {
+    /// Its entries, the newest first.
+    pub entries: &'a [AuditEntry],
+    /// What is looked for.
+    pub search: &'a Search,
+    /// The number before which the next page begins, if there is one.
+    pub older: Option<u64>,
+    /// What is known of the whole trail.
+    pub state: &'a TrailState,
+    /// What is signed of it.
+    pub signed: &'a Signed,
+}
+
+/// The page of the trail.
+pub fn audit(viewer: &Viewer, shown: &Audit<'_>, now: Timestamp) -> String {
+    let Audit { entries, search, older, state, signed } = shown;
+    let query = search.query();
     let content = html! {
         h1 { "Audit" }
         (trail_state(viewer, state, now))
-        form.tools method="get" action="/-/console/audit" role="search" {
-            label for="text" { "Words" }
-            input #text type="search" name="text" value=(search.text) maxlength="200" autocomplete="off" spellcheck="false";
-            label for="kind" { "Kind" }
-            input #kind type="text" name="kind" value=(search.kind) maxlength="100" autocomplete="off" spellcheck="false";
-            label for="session" { "Session" }
-            input #session type="text" name="session" value=(search.session) maxlength="200" autocomplete="off" spellcheck="false";
-            button type="submit" { "Search" }
+        (checkpoints::section(signed, now))
+        h2 { "Entries" }
+        (fields(search))
+        p.tools {
+            @if !query.is_empty() {
+                a href={ "/-/console/audit.jsonl?" (query.trim_start_matches('&')) } download="trail.jsonl" { "Download what is looked for (JSONL)" }
+            }
             a href="/-/console/audit.jsonl" download="trail.jsonl" { "Download all (JSONL)" }
         }
         @if entries.is_empty() { p.empty { "No entry here is what you look for." } }
-        @else { ol.rows reversed { @for entry in entries { (row(entry, now)) } } }
+        @else { ol.rows reversed { @for entry in *entries { (row(entry, now)) } } }
         @if let Some(older) = older {
             nav.pages aria-label="Pages" {
-                a rel="next" href={ "/-/console/audit?before=" (older) "&kind=" (encoded(&search.kind)) "&session=" (encoded(&search.session)) "&text=" (encoded(&search.text)) } { "Older entries" }
+                a rel="next" href={ "/-/console/audit?before=" (older) (query) } { "Older entries" }
             }
         }
     };
     page(viewer, Place::Audit, "Audit", None, content)
+}
+
+/// What a receipt can say, as it is looked for, and in words.
+const VERDICTS: &[(&str, &str)] = &[
+    ("", "any"),
+    ("pass", "passed"),
+    ("modify", "changed"),
+    ("block", "stopped"),
+    ("ask", "asked about"),
+    ("handled", "taken by a hook"),
+    ("observed", "watched"),
+    ("dropped", "given up"),
+];
+
+/// The fields of a search.
+fn fields(search: &Search) -> Markup {
+    html! {
+        form method="get" action="/-/console/audit" role="search" {
+            div.tools {
+                label for="text" { "Words" }
+                input #text type="search" name="text" value=(search.text) maxlength="200" autocomplete="off" spellcheck="false";
+                label for="kind" { "Kind" }
+                input #kind type="text" name="kind" value=(search.kind) maxlength="100" autocomplete="off" spellcheck="false";
+                label for="session" { "Session" }
+                input #session type="text" name="session" value=(search.session) maxlength="200" autocomplete="off" spellcheck="false";
+                button type="submit" { "Search" }
+            }
+            details open[search.is_narrow()] {
+                summary { "By verdict, rule and day" }
+                div.fields {
+                    label for="verdict" { "Verdict" }
+                    select #verdict name="verdict" { @for (value, text) in VERDICTS { option value=(value) selected[search.verdict == *value] { (text) } } }
+                    label for="rule" { "Rule" }
+                    input #rule type="text" name="rule" value=(search.rule) maxlength="200" autocomplete="off" spellcheck="false";
+                    label for="since" { "First day (UTC)" }
+                    input #since type="date" name="since" value=(search.since);
+                    label for="through" { "Last day (UTC)" }
+                    input #through type="date" name="through" value=(search.through);
+                }
+            }
+        }
+    }
 }
 
 fn trail_state(viewer: &Viewer, state: &TrailState, now: Timestamp) -> Markup {

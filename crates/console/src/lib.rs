@@ -15,6 +15,7 @@
 mod approvals;
 pub mod assets;
 mod audit;
+mod checkpoints;
 mod compare;
 mod conversation;
 mod exceptions;
@@ -32,7 +33,8 @@ mod substitutes;
 mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};
-pub use self::audit::{Search, TrailState, audit};
+pub use self::audit::{Audit, Search, TrailState, audit};
+pub use self::checkpoints::{Signed, WitnessState};
 pub use self::conversation::{Conversation, conversation};
 pub use self::exceptions::Exception;
 pub use self::live::{Decision, LiveRow, live};

@@ -306,6 +306,7 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
         (true, ["money"]) => money::page(request).await,
         (true, ["try"]) => trial::page(request),
         (true, ["audit.jsonl"]) => trail::download(request).await,
+        (true, ["audit", "checkpoint"]) => trail::checkpoint(request).await,
         (false, _) if request.head.method == Method::POST => posted(request, body).await,
         (false, _) => Err(PageError::Method("GET, HEAD, POST")),
         _ => Err(PageError::Nothing),

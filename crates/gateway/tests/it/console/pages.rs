@@ -411,3 +411,42 @@ async fn a_trail_without_checkpoints_is_not_said_to_be_what_was_written() {
     assert!(text.contains("was found to be wrong, and not all of it can be proved"), "{text}");
     assert!(text.contains("No witness was compared here") && !text.contains("what was written"), "{text}");
 }
+
+#[tokio::test]
+async fn the_trail_is_looked_through_and_what_is_found_is_exported() {
+    let server = Server::start().await;
+    let receipt = |verdict: &str, rule: &str, days: i64| {
+        let body = json!({
+            "point": "before_tool_call", "verdict": verdict, "tool": format!("tool-{rule}"),
+            "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": [rule]}},
+        });
+        let at = Timestamp::from_millis(days * 86_400_000);
+        let (kind, body) = ("receipt".to_owned(), AuditBody::from(body));
+        NewAuditEntry { at, kind, session: None, run: None, body }
+    };
+    let receipts = [("block", "test.one", 0), ("block", "test.two", 1), ("pass", "test.one", 1)];
+    let receipts = receipts.map(|(verdict, rule, days)| receipt(verdict, rule, days));
+    server.house.store.append_audit_all(receipts.into(), Durability::Soon).await.unwrap();
+    let person = server.person(&[Scope::Read]).await;
+    let cookie = format!("cookie: {}\r\n", person.cookie);
+    for (query, found) in [
+        ("verdict=block", 2),
+        ("rule=test.one", 2),
+        ("verdict=pass&rule=test.two", 0),
+        ("kind=receipt&since=1970-01-02", 2),
+        ("kind=receipt&through=1970-01-01", 1),
+        ("since=1970-01-01&through=1970-01-02&text=TOOL-test.two", 1),
+    ] {
+        let page = server.page(&person, &format!("/audit?{query}")).await;
+        assert_eq!(page.matches("class=\"number\"").count(), found, "{query}: {page}");
+        let export = server.get(&format!("/audit.jsonl?{query}"), &cookie).await;
+        assert_eq!(export.status(), 200);
+        assert_eq!(export.text().matches("\"kind\":\"receipt\"").count(), found, "{query}");
+    }
+    for path in ["/audit?since=yesterday", "/audit.jsonl?through=2026-02-30"] {
+        assert_eq!(server.get(path, &cookie).await.status(), 400, "{path}");
+    }
+    // A trail in memory has nothing that could be kept elsewhere.
+    assert!(server.page(&person, "/audit").await.contains("has no signed checkpoints"));
+    assert_eq!(server.get("/audit/checkpoint", &cookie).await.status(), 404);
+}
