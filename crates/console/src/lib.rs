@@ -43,7 +43,7 @@ pub use self::page::{Role, Viewer, message};
 pub use self::policy::{Counts, HookUse, Policy, RuleUse, policy};
 pub use self::provider::{IdentityProvider, lead_on, led_back, not_signed_in};
 pub use self::question::{Question, Told, question, question_state};
-pub use self::sessions::sessions;
+pub use self::sessions::{SeenSession, Sessions, sessions};
 pub use self::shown::{one_line, plain};
 pub use self::sign_in::{NotSignedIn, SignIn, hand_over, sign_in};
 pub use self::trial::{TextProblem, Trial, Tried, Typed, trial};

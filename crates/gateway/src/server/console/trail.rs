@@ -151,11 +151,7 @@ async fn signed(request: &PageRequest<'_>) -> Signed {
         let state = |(name, took, failures)| WitnessState { name, took, failures };
         metrics.witnessed().into_iter().map(state).collect()
     });
-    Signed {
-        note: note(store.as_ref()).await,
-        keys: store.audit_keys().await.unwrap_or_default(),
-        witnesses,
-    }
+    Signed { note: note(store.as_ref()).await, keys: store.audit_keys().await.unwrap_or_default(), witnesses }
 }
 
 /// The newest checkpoint, or why there is none.
