@@ -37,7 +37,7 @@ export async function person(token, options = {}) {
   const page = await context.newPage();
   page.on("pageerror", (error) => troubles.push(`${page.url()}: ${error}`));
   page.on("console", (message) => {
-    if (/Content Security Policy|Refused to/.test(message.text())) troubles.push(`${page.url()}: ${message.text()}`);
+    if (/Content Security Policy|Refused to|requires 'Trusted/.test(message.text())) troubles.push(`${page.url()}: ${message.text()}`);
   });
   page.on("dialog", (dialog) => {
     troubles.push(`${page.url()}: a dialog: ${dialog.message()}`);
