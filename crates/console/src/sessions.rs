@@ -81,7 +81,7 @@ fn others(shown: &Sessions<'_>, now: Timestamp) -> Markup {
             }
             @if shown.others.is_empty() { p.empty { "The trail names none here." } }
             @else {
-                div.scroll tabindex="0" role="region" aria-label="Other sessions" {
+                div.scroll tabindex="0" role="region" aria-label="Sessions that the trail names" {
                     table {
                         thead { tr { th scope="col" { "Agent" } th scope="col" { "Session" } th scope="col" { "Host" } th scope="col" { "Judged" } th scope="col" { "Last" } } }
                         tbody #others { @for session in shown.others { (other(session, now)) } }

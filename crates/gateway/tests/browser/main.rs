@@ -31,14 +31,19 @@ use backstop_store::{
     StartedProcess, Starts, Store, Timestamp,
 };
 use serde_json::{Value, json};
+
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
+
+mod props;
 
 const DAY: Duration = Duration::from_hours(24);
 /// The longest that a script may take.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Those who are known by name.
 const PEOPLE: [&str; 2] = ["ann", "bob"];
+/// The user of one more person, whose name is hostile.
+const EVE: &str = "eve";
 
 /// A gateway with its store.
 struct Stage {
@@ -56,7 +61,8 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
         let metrics = Metrics::new("0");
-        let known = PEOPLE.map(|name| (PersonName::new(name), vec![KnownBy::User(name.to_owned())]));
+        let named = PEOPLE.map(|name| (name, name)).into_iter().chain([(props::HOSTILE, EVE)]);
+        let known = named.map(|(name, user)| (PersonName::new(name), vec![KnownBy::User(user.to_owned())]));
         let people = Arc::new(People::new(known));
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
@@ -78,6 +84,7 @@ impl Stage {
         let mut settings = Settings::new(Secret::new("0123456789abcdef".to_owned()));
         settings.store = Some(Arc::clone(&self.store));
         settings.listen = self.address;
+        settings.configuration = Some(Arc::new(props::Other(self.engine.clone())));
         let hooks = Hooks::new(self.engine.clone(), HookSettings::default()).unwrap();
         let observers = Observers { metrics: Some(self.metrics.clone()), ..Observers::default() };
         let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
@@ -139,8 +146,9 @@ impl Stage {
             shown: Json::new(json!({ "command": word("before") })),
         });
         let votes = said.get("votes").and_then(Value::as_u64).and_then(|votes| u32::try_from(votes).ok());
+        let hostile_one = hostile.map(|_| props::HOSTILE);
         let route = votes.and_then(NonZeroU32::new).map(|votes| Route {
-            asked: AskedPeople::of(PEOPLE, self.engine.people()),
+            asked: AskedPeople::of(PEOPLE.into_iter().chain(hostile_one), self.engine.people()),
             votes,
             escalation: None,
             barred: None,
@@ -190,13 +198,14 @@ impl Stage {
             let fields = body.as_object_mut().unwrap();
             fields.entry("point").or_insert_with(|| "before_tool_call".into());
             fields.entry("verdict").or_insert_with(|| "pass".into());
-            fields.insert("tool".to_owned(), format!("tool-{number}").into());
-            let session = fields.get("sessionId").and_then(Value::as_str).map(|id| id.to_owned().into());
+            fields.entry("tool").or_insert_with(|| format!("tool-{number}").into());
+            let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+            let (session, run) = (text("sessionId").map(Into::into), text("runId").map(Into::into));
             NewAuditEntry {
                 at: Timestamp::now(),
                 kind: "receipt".to_owned(),
                 session,
-                run: None,
+                run,
                 body: AuditBody::from(body),
             }
         };
@@ -227,6 +236,23 @@ impl Stage {
                 }
                 Value::Null
             }
+            "session" => {
+                self.session(said).await;
+                Value::Null
+            }
+            "grant" => {
+                self.grant(said).await;
+                Value::Null
+            }
+            "budget" => {
+                self.budget(said).await;
+                Value::Null
+            }
+            "answer" => {
+                self.answer(said).await;
+                Value::Null
+            }
+            "token" => self.token(said.as_str().unwrap(), &[Scope::Read, Scope::Approve]).await.into(),
             "restart" => {
                 self.gateway.take().unwrap().shut_down().await;
                 self.start().await;
@@ -251,8 +277,9 @@ impl Stage {
 /// Runs a script, and does what it says meanwhile.
 async fn plays(scene: &str) {
     let mut stage = Stage::open().await;
-    let all = [Scope::Read, Scope::Approve];
-    let (ann, bob) = tokio::join!(stage.token("ann", &all), stage.token("bob", &all));
+    let (all, admin) = ([Scope::Read, Scope::Approve], [Scope::Admin]);
+    let (ann, bob, root) =
+        tokio::join!(stage.token("ann", &all), stage.token("bob", &all), stage.token("root", &admin));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let mut script = Command::new("node")
         .arg("scenes.mjs")
@@ -261,6 +288,7 @@ async fn plays(scene: &str) {
         .env("CONSOLE", stage.address.port().to_string())
         .env("ANN", ann)
         .env("BOB", bob)
+        .env("ADMIN", root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -322,6 +350,11 @@ async fn a_restart_under_an_open_page_is_said_and_led_back_from() {
 #[tokio::test]
 async fn hostile_words_are_shown_and_do_nothing() {
     plays("hostile").await;
+}
+
+#[tokio::test]
+async fn hostile_names_of_people_and_hostile_configurations_do_nothing() {
+    plays("named").await;
 }
 
 #[tokio::test]
