@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::{AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, Timestamp};
+use crate::{AuditGap, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, Timestamp};
 
 /// How old an entry is at which a checkpoint should cover it: six times what it takes at most.
 const OVERDUE: Duration = Duration::from_secs(60);
@@ -75,8 +75,8 @@ impl AuditReport {
         if *pruned > 0 {
             notices.push(format!("{pruned} entries were pruned"));
         }
-        notices
-            .extend(gaps.iter().map(|gap| format!("{} receipts are missing at entry {}", gap.lost, gap.seq)));
+        let gap = |gap: &AuditGap| format!("{} receipts are missing at entry {}", gap.lost, gap.seq);
+        notices.extend(gaps.iter().map(gap));
         if *missing > 0 {
             notices.push(format!("{missing} entries are missing by the numbers of their processes"));
         }
@@ -92,7 +92,8 @@ impl AuditReport {
             ));
         }
         if *omitted > 0 {
-            notices.push(format!("{omitted} entries were too large, and others that say so are in their place"));
+            notices
+                .push(format!("{omitted} entries were too large, and others that say so are in their place"));
         }
         notices.extend(backwards.iter().map(|AuditStep { seq, at, after }| {
             format!("time runs backwards at entry {seq}: {at}, after {after}")
@@ -178,12 +179,8 @@ mod tests {
     #[test]
     fn what_is_not_proved_is_told_with_why() {
         let now = Timestamp::from_millis(1_000_000);
-        let signed = AuditCheckpoints {
-            count: 1,
-            covered: 9,
-            key: Some("a key".to_owned()),
-            ..AuditCheckpoints::default()
-        };
+        let (key, old) = (Some("a key".to_owned()), Some(Timestamp::from_millis(0)));
+        let signed = AuditCheckpoints { count: 1, covered: 9, key, ..AuditCheckpoints::default() };
         let sound = AuditReport { checkpoints: signed.clone(), ..AuditReport::default() };
         assert!(sound.is_proved(now) && sound.warnings(now).is_empty());
         let young = Some(now.before(OVERDUE));
@@ -192,10 +189,7 @@ mod tests {
         for (checkpoints, why) in [
             (AuditCheckpoints { key: None, ..signed.clone() }, "were not checked"),
             (AuditCheckpoints { foreign: 1, ..signed.clone() }, "signed by no key of this trail"),
-            (
-                AuditCheckpoints { uncovered_since: Some(Timestamp::from_millis(0)), ..signed.clone() },
-                "entries behind 9",
-            ),
+            (AuditCheckpoints { uncovered_since: old, ..signed.clone() }, "entries behind 9"),
         ] {
             let report = AuditReport { checkpoints, ..AuditReport::default() };
             let warnings = report.warnings(now);

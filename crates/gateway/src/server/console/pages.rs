@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use backstop_console::{Conversation, Counts, Exception, Policy, RuleUse, SeenSession, Sessions, conversation};
+use backstop_console::{
+    Conversation, Counts, Exception, Policy, RuleUse, SeenSession, Sessions, conversation,
+};
 use backstop_hooks::SessionId;
 use backstop_store::{
     AuditEntry, AuditFilter, AuditPage, AuditPlace, GrantId, Session, Store, StoreError, Timestamp, audit_id,
