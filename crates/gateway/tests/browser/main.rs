@@ -26,8 +26,8 @@ use backstop_hooks::{
     hook_fn,
 };
 use backstop_store::{
-    ApprovalReason, ApprovalState, AskedPeople, AuditBody, Durability, EditedFrom, GrantPlace, KnownBy,
-    NewAccessToken, NewApproval, NewAuditEntry, People, PersonName, Route, Scope, SqliteStore,
+    ApprovalReason, ApprovalState, AskedPeople, AskingLimits, AuditBody, Durability, EditedFrom, GrantPlace,
+    KnownBy, NewAccessToken, NewApproval, NewAuditEntry, People, PersonName, Route, Scope, SqliteStore,
     StartedProcess, Starts, Store, Timestamp,
 };
 use serde_json::{Value, json};
@@ -187,6 +187,12 @@ impl Stage {
             timeout_behavior: TimeoutBehavior::Deny,
             route,
         };
+        // Its agent has one that waits.
+        if said.get("refused").is_some() {
+            let limits = AskingLimits { open: NonZeroU32::new(1), per_minute: None };
+            self.store.file_approval(question, false, &limits).await.unwrap_err();
+            return String::new();
+        }
         self.store.create_approval(question).await.unwrap().id.to_string()
     }
 

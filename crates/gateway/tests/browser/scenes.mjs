@@ -332,6 +332,7 @@ async function hostile() {
     const id = await tell("ask", { title: text, tool: text, everywhere: text, substitutes: true, from: "one", arguments: { [text]: text } });
     const answered = await tell("ask", { title: text, everywhere: text });
     await tell("answer", { id: answered, by: text, deny: true });
+    await tell("ask", { title: text, everywhere: text, refused: true });
     await tell("pass", { receipt: {
       point: text, verdict: text, tool: text, calledAs: text, agentId: text, sessionId: text, runId: text, toolCallId: text,
       workspace: text, host: text, client: text, requester: { senderId: text, channel: text }, approval: { resolution: text, rules: [text] },
@@ -517,6 +518,7 @@ async function axes() {
   const answered = await tell("ask");
   const ids = [answered, await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true }), await tell("ask", { substitutes: true, from: "one" }), await tell("ask", { votes: 2 })];
   await tell("answer", { id: answered, by: "ann" });
+  await tell("ask", { refused: true });
   await tell("pass", { count: 5, receipt: { verdict: "block", sessionId: "session", blocked: { cause: "decision", hook: "gate" } } });
   await tell("session", { id: "kept", text: "text" });
   await tell("pass", { count: 2, receipt: { sessionId: "kept", toolCallId: "text", agentId: "bot" } });
