@@ -6,9 +6,9 @@ pub use backstop_gateway::{
     ConfigurationProblem, Credential, CredentialSource, Endpoint, Exchange, Family, Gateway, Interceptor,
     Label, Limits, Maker, Metrics, ModelRoute, NotReady, Observers, Operation, OperatorFiles, Outcome,
     Permission, Plan, Pricing, Provider, ProviderCall, Proxies, Quota, Quotas, Readiness, Recorder,
-    ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedPlugin, Settings,
-    ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer, Transparent,
-    TriedCall, Trust, Waiting, Word, openapi,
+    ReloadedConfiguration, Renewed, RequestPart, RequestRecord, RequestSink, ServedException, ServedPlugin,
+    Settings, ShownConfiguration, StartError, Timeouts, TokenAlgorithm, TokenCommand, TokenIssuer,
+    Transparent, TriedCall, Trust, Waiting, Word, openapi,
 };
 
 /// Inspection of live traffic by hooks.

@@ -5,6 +5,18 @@
 const ROWS = 200;
 const find = (selector) => document.querySelector(selector);
 
+// What becomes HTML, or a worker, goes through this one policy; browsers that know of policies refuse everything else. HTML is parsed aside,
+// and comes from the pages' own templates; there is one worker.
+const WORKER = "/-/console/worker.js";
+const rules = {
+  createHTML: (text) => text,
+  createScriptURL: (address) => {
+    if (address !== WORKER) throw new TypeError("this is not the worker");
+    return address;
+  },
+};
+const trusted = window.trustedTypes?.createPolicy("backstop", rules) ?? rules;
+
 // The key of a session goes where browsers keep passwords: for this port alone, and in memory. What does not take it asks the person.
 const handOver = find("#hand-over");
 if (handOver) {
@@ -31,6 +43,12 @@ function tick() {
   for (const clock of document.querySelectorAll("time[data-until]")) {
     const text = say(Number(clock.dataset.until) - Date.now());
     if (clock.textContent !== text) clock.textContent = text;
+  }
+  // From a moment on others may answer, too: nothing comes in that says so.
+  const standing = find("#standing[data-turns]");
+  if (standing && Date.now() >= Number(standing.dataset.turns)) {
+    delete standing.dataset.turns;
+    take();
   }
 }
 
@@ -137,13 +155,21 @@ async function exchange(part) {
     const answer = await aside(part.dataset.part + (part.id === "queue" ? location.search : ""));
     if (answer.status === 401) return over();
     if (!answer.ok) return;
-    put(part, new DOMParser().parseFromString(await answer.text(), "text/html").body);
+    put(part, new DOMParser().parseFromString(trusted.createHTML(await answer.text()), "text/html").body);
   } catch { /* The stream says that the connection is lost. */ }
+}
+// Who has voted, and for whom it waits. The rest of the part stays, so that nothing is said twice, and the clock goes on.
+function stand(part, fresh) {
+  const [was, is] = [part, fresh].map((one) => one.querySelector("#standing"));
+  if (was?.textContent === is?.textContent) return;
+  if (was && is) was.textContent = is.textContent;
+  else if (is) part.append(is);
+  else was.remove();
 }
 function put(part, fresh) {
   if (part.id === "state") {
     const now = fresh.querySelector("[data-is]")?.dataset.is;
-    if (now === part.dataset.status) return;
+    if (now === part.dataset.status) return stand(part, fresh);
     part.dataset.status = now;
     // What can't be answered any more offers no answer.
     if (now !== "pending") find(".answers")?.remove();
@@ -300,7 +326,7 @@ async function subscription(worker) {
 async function turn() {
   const isOn = device.getAttribute("aria-pressed") === "true";
   if (!isOn && (await Notification.requestPermission()) !== "granted") throw new Error("This browser shows no notifications of this page");
-  const worker = await navigator.serviceWorker.register("/-/console/worker.js");
+  const worker = await navigator.serviceWorker.register(trusted.createScriptURL(WORKER));
   let known = await subscription(worker);
   if (isOn) {
     const why = known && (await sayDevice("/-/console/devices/remove", known, {}));

@@ -1,10 +1,12 @@
 //! One session: what was judged in it, in order, and what was said, as far as that is kept.
 //!
-//! The two stand side by side and are not mixed: what was judged is in the trail, for whatever host; what was said is kept of the own agent alone, and as
+//! The two stand side by side and are not mixed, and lead to each other where they are about the same call: what was judged is in the trail, for whatever host; what was said is kept of the own agent alone, and as
 //! the hooks left it. What was taken out of it is nowhere any more.
 
+use std::collections::BTreeMap;
+
 use backstop_hooks::conversation::{Message, Part, Role, ToolCall, ToolResult};
-use backstop_store::{AuditEntry, Listed, Session, Timestamp};
+use backstop_store::{AuditEntry, Listed, Session, Timestamp, audit_id};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -42,6 +44,49 @@ impl Room {
     }
 }
 
+/// Where calls stand on the page, by their ids as the trail has them.
+struct Calls {
+    /// The entries of the trail about a call.
+    judged: BTreeMap<String, Vec<u64>>,
+    /// The message in which a model makes it.
+    said: BTreeMap<String, u64>,
+}
+
+impl Calls {
+    fn of(of: &Conversation<'_>) -> Self {
+        let (mut judged, mut said) = (BTreeMap::<String, Vec<u64>>::new(), BTreeMap::new());
+        for entry in of.judged {
+            if let Some(id) = call_of(entry) {
+                judged.entry(id.to_owned()).or_default().push(entry.seq);
+            }
+        }
+        for one in of.said {
+            let parts = one.message.iter().flat_map(|message| &message.content).take(MOST_PARTS);
+            let calls = parts.filter_map(|part| match part {
+                Part::ToolCall(call) => Some(call.id.as_str()).filter(|id| !id.is_empty()),
+                _ => None,
+            });
+            for id in calls {
+                said.entry(audit_id(id).into_owned()).or_insert(one.seq);
+            }
+        }
+        Self { judged, said }
+    }
+
+    /// Leads to what was judged of a call.
+    fn judgements(&self, id: &str) -> Markup {
+        let entries = self.judged.get(&*audit_id(id));
+        html! {
+            @for entry in entries.into_iter().flatten() { " " a href={ "#entry-" (entry) } { "Judged in entry " (entry) } }
+        }
+    }
+}
+
+/// The id of the call that an entry is about.
+fn call_of(entry: &AuditEntry) -> Option<&str> {
+    entry.body.get("toolCallId").and_then(Value::as_str).filter(|id| !id.is_empty())
+}
+
 /// What is known of a session.
 #[derive(Debug)]
 pub struct Conversation<'a> {
@@ -61,6 +106,7 @@ pub struct Conversation<'a> {
 
 /// The page of a session.
 pub fn conversation(viewer: &Viewer, of: &Conversation<'_>, now: Timestamp) -> String {
+    let calls = Calls::of(of);
     let content = html! {
         h1 { "Session " code.exact { (one_line(of.id, 80)) } }
         @if let Some(session) = of.session {
@@ -72,8 +118,8 @@ pub fn conversation(viewer: &Viewer, of: &Conversation<'_>, now: Timestamp) -> S
             }
         }
         p { a href={ "/-/console/audit?session=" (encoded(of.id)) } { "All its entries in the audit" } }
-        (judged(of, now))
-        (said(of, now))
+        (judged(of, &calls, now))
+        (said(of, &calls, now))
     };
     page(viewer, Place::Sessions, "Session", None, content)
 }
@@ -87,7 +133,7 @@ fn address(id: &str, judged: Option<u64>, said: Option<u64>) -> String {
     format!("/-/console/sessions/one?id={}{judged}{said}", encoded(id))
 }
 
-fn judged(of: &Conversation<'_>, now: Timestamp) -> Markup {
+fn judged(of: &Conversation<'_>, calls: &Calls, now: Timestamp) -> Markup {
     html! {
         section aria-labelledby="judged-title" {
             h2 #judged-title { "What was judged" }
@@ -95,20 +141,22 @@ fn judged(of: &Conversation<'_>, now: Timestamp) -> Markup {
                 nav.pages aria-label="Earlier judgements" { a rel="prev" href=(address(of.id, Some(before), None)) { "Earlier" } }
             }
             @if of.judged.is_empty() { p.empty { "The trail has nothing of this session here." } }
-            @else { ol.rows { @for entry in of.judged { (judgement(entry, now)) } } }
+            @else { ol.rows { @for entry in of.judged { (judgement(entry, calls, now)) } } }
         }
     }
 }
 
-fn judgement(entry: &AuditEntry, now: Timestamp) -> Markup {
+fn judgement(entry: &AuditEntry, calls: &Calls, now: Timestamp) -> Markup {
     let why = why(&entry.body);
+    let said = call_of(entry).and_then(|id| calls.said.get(id));
     html! {
-        li.row {
+        li.row id={ "entry-" (entry.seq) } {
             div {
                 p {
                     span class={ "badge " (tone(entry)) } { (one_line(&word(entry), 40)) } " "
                     (one_line(&summary(entry), 200)) " "
                     span.quiet { (ago(entry.at, now)) ", entry " (entry.seq) }
+                    @if let Some(message) = said { " " a href={ "#message-" (message) } { "Called in message " (message) } }
                 }
                 @if !why.is_empty() { ul.reasons { @for one in &why { li { (one_line(one, 300)) } } } }
             }
@@ -152,7 +200,7 @@ fn why(body: &Value) -> Vec<String> {
     why
 }
 
-fn said(of: &Conversation<'_>, now: Timestamp) -> Markup {
+fn said(of: &Conversation<'_>, calls: &Calls, now: Timestamp) -> Markup {
     html! {
         section aria-labelledby="said-title" {
             h2 #said-title { "What was said" }
@@ -162,15 +210,15 @@ fn said(of: &Conversation<'_>, now: Timestamp) -> Markup {
                 @if let Some(before) = of.said_before {
                     nav.pages aria-label="Earlier messages" { a rel="prev" href=(address(of.id, None, Some(before))) { "Earlier" } }
                 }
-                ol.rows { @for one in of.said { (listed(one, now)) } }
+                ol.rows { @for one in of.said { (listed(one, calls, now)) } }
             }
         }
     }
 }
 
-fn listed(one: &Listed, now: Timestamp) -> Markup {
+fn listed(one: &Listed, calls: &Calls, now: Timestamp) -> Markup {
     html! {
-        li.row {
+        li.row id={ "message-" (one.seq) } {
             div {
                 p {
                     @match &one.message {
@@ -179,7 +227,7 @@ fn listed(one: &Listed, now: Timestamp) -> Markup {
                     }
                     " " span.quiet { (ago(one.at, now)) ", message " (one.seq) }
                 }
-                @if let Ok(message) = &one.message { (parts(message, one.seq)) }
+                @if let Ok(message) = &one.message { (parts(message, one.seq, calls)) }
             }
         }
     }
@@ -194,11 +242,11 @@ const fn role(role: Role) -> &'static str {
     }
 }
 
-fn parts(message: &Message, seq: u64) -> Markup {
+fn parts(message: &Message, seq: u64, calls: &Calls) -> Markup {
     let mut room = Room { parts: MOST_PARTS, characters: MOST_OF_MESSAGE };
     let (shown, more) = room.parts(&message.content);
     html! {
-        @for (index, one) in shown.iter().enumerate() { (part(one, &format!("message {seq}, part {}", index.saturating_add(1)), &mut room)) }
+        @for (index, one) in shown.iter().enumerate() { (part(one, &format!("message {seq}, part {}", index.saturating_add(1)), &mut room, calls)) }
         (and_parts(more))
     }
 }
@@ -207,7 +255,7 @@ fn and_parts(more: usize) -> Markup {
     html! { @if more > 0 { p.quiet { "and " (more) " parts more" } } }
 }
 
-fn part(part: &Part, name: &str, room: &mut Room) -> Markup {
+fn part(part: &Part, name: &str, room: &mut Room, calls: &Calls) -> Markup {
     match part {
         Part::Text { text, .. } => exact(text, name, room),
         Part::Thinking { text, .. } if text.is_empty() => {
@@ -216,8 +264,8 @@ fn part(part: &Part, name: &str, room: &mut Room) -> Markup {
         Part::Thinking { text, .. } => {
             html! { details { summary { "Reasoning" } (exact(text, name, room)) } }
         }
-        Part::ToolCall(call) => tool_call(call, name, room),
-        Part::ToolResult(result) => tool_result(result, name, room),
+        Part::ToolCall(call) => tool_call(call, name, room, calls),
+        Part::ToolResult(result) => tool_result(result, name, room, calls),
         Part::Image { mime_type, .. } => {
             html! { p.quiet { "An image (" (one_line(mime_type, 60)) "), which is not shown." } }
         }
@@ -225,18 +273,18 @@ fn part(part: &Part, name: &str, room: &mut Room) -> Markup {
     }
 }
 
-fn tool_call(call: &ToolCall, name: &str, room: &mut Room) -> Markup {
+fn tool_call(call: &ToolCall, name: &str, room: &mut Room, calls: &Calls) -> Markup {
     let arguments = serde_json::to_string_pretty(&call.arguments.to_value()).unwrap_or_default();
     html! {
-        p { "Calls " code.exact { (one_line(&call.name, 80)) } ":" }
+        p { "Calls " code.exact { (one_line(&call.name, 80)) } ":" (calls.judgements(call.id.as_str())) }
         (exact(call.malformed.as_deref().unwrap_or(&arguments), name, room))
     }
 }
 
-fn tool_result(result: &ToolResult, name: &str, room: &mut Room) -> Markup {
+fn tool_result(result: &ToolResult, name: &str, room: &mut Room, calls: &Calls) -> Markup {
     let (shown, more) = room.parts(&result.content);
     html! {
-        p { @if result.is_error { "Failed" } @else { "Answered" } @if let Some(tool) = &result.tool_name { " by " code.exact { (one_line(tool, 80)) } } ":" }
+        p { @if result.is_error { "Failed" } @else { "Answered" } @if let Some(tool) = &result.tool_name { " by " code.exact { (one_line(tool, 80)) } } ":" (calls.judgements(result.tool_call_id.as_str())) }
         @for (index, one) in shown.iter().enumerate() {
             @match one {
                 Part::Text { text, .. } => (exact(text, &format!("{name}, result {}", index.saturating_add(1)), room)),

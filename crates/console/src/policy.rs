@@ -9,6 +9,7 @@ use backstop_hooks::{HookId, PointId};
 use backstop_store::{Grant, GrantTarget, Timestamp};
 use maud::{Markup, html};
 
+use crate::exceptions::{self, Exception};
 use crate::money::{grouped, no_room, share};
 use crate::page::{Place, Viewer, form_token, page};
 use crate::shown::{ago, left, one_line};
@@ -70,6 +71,8 @@ pub struct Policy<'a> {
     pub hooks: &'a [Arc<HookMeta>],
     /// What was counted of them; `None` where nobody counts.
     pub counts: Option<&'a Counts>,
+    /// What the configuration excepts from the guards; `None` where nobody knows it.
+    pub exceptions: Option<&'a [Exception]>,
     /// What people allowed for longer: what is in force, the newest first, and then what no longer is.
     pub grants: &'a [Grant],
     /// What was done just now.
@@ -105,6 +108,7 @@ pub fn policy(viewer: &Viewer, policy: &Policy<'_>, now: Timestamp) -> String {
             }
         }
         @if let Some(counts) = policy.counts { (rules(&counts.rules, counts.more_rules)) }
+        (exceptions::section(policy.exceptions, now))
         section aria-labelledby="grants-title" {
             h2 #grants-title { "Grants" }
             @if policy.grants.is_empty() { p.empty { "Nothing was allowed for longer than once." } }
@@ -150,12 +154,13 @@ fn rules(rules: &[RuleUse], more: usize) -> Markup {
 fn used(hook: &HookMeta, counts: &Counts) -> Markup {
     let used = counts.hooks.get(&(hook.point, hook.id.clone())).copied().unwrap_or_default();
     let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let name = one_line(hook.id.as_str(), 80);
     let mean = micros(used.time).checked_div(used.answers).map(Duration::from_micros);
     html! {
         td.number { (grouped(used.answers)) } td.number { (grouped(used.blocked)) } td.number { (grouped(used.asked)) } td.number { (grouped(used.rewrote)) }
-        td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } }
+        td.number { span.bad[used.failed > 0] { (grouped(used.failed)) } @if used.failed > 0 { " " (share(used.failed, used.answers, &format!("{name} failed"))) } }
         td.number { @if let Some(mean) = mean { (took(mean)) } }
-        td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &one_line(hook.id.as_str(), 80))) } }
+        td.number { @if used.answers > 0 { (took(used.longest)) " " (share(micros(used.longest), micros(hook.budget), &name)) } }
     }
 }
 
@@ -235,6 +240,7 @@ mod tests {
             let shown = Policy {
                 hooks: &[],
                 counts: Some(&counts),
+                exceptions: None,
                 grants: &[],
                 done: None,
                 more_in_force: false,

@@ -107,7 +107,9 @@ pub fn question_state(question: &Question<'_>, now: Timestamp) -> String {
 fn state_part(question: &Question<'_>, now: Timestamp) -> Markup {
     html! {
         p role="status" data-is=(question.record.state.status().as_str()) { (state(question.record, now)) }
-        @if let Some(standing) = standing(question.record, question.people, now) { p #standing.standing { (standing) } }
+        @if let Some(standing) = standing(question.record, question.people, now) {
+            p #standing.standing role="status" data-turns=[turns(question, now).map(Timestamp::as_millis)] { (standing) }
+        }
         @if !is_waiting(question.record) {
             p.next {
                 @match question.next {
@@ -117,6 +119,12 @@ fn state_part(question: &Question<'_>, now: Timestamp) -> Markup {
             }
         }
     }
+}
+
+/// From when on others may answer, too.
+fn turns(question: &Question<'_>, now: Timestamp) -> Option<Timestamp> {
+    let standing = question.record.standing(question.people, now)?;
+    standing.later.map(|later| later.at)
 }
 
 fn call(viewer: &Viewer, question: &Question<'_>) -> Markup {

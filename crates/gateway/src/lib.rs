@@ -64,8 +64,8 @@ mod settings;
 mod upstream;
 
 pub use configuration::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
-    ShownConfiguration, TriedCall,
+    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    ServedPlugin, ShownConfiguration, TriedCall,
 };
 pub use credentials::{AwsProfile, CredentialSource, OperatorFiles, Renewed, TokenCommand};
 pub use endpoint::{AmbiguousPath, Endpoint, Family, Operation};

@@ -23,6 +23,7 @@ mod approvals;
 mod asked;
 mod audit;
 mod audit_filter;
+mod audit_told;
 mod budgets;
 mod checkpoints;
 mod decisions;

@@ -3,14 +3,10 @@
 mod witness;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use self::witness::Heard;
 use backstop::config::Loaded;
-use backstop::store::{
-    AuditHead, AuditLate, AuditProcess, AuditReport, AuditStep, AuditUnproved, DigestKey, PrunableAudit,
-    Store, Timestamp,
-};
+use backstop::store::{AuditHead, AuditReport, DigestKey, PrunableAudit, Store, Timestamp};
 use backstop::{HeadKey, SignedHead, Witnesses, audit_key, check_audit_proof, kept_key_file, retention};
 use serde_json::{Value, json};
 
@@ -20,8 +16,6 @@ use crate::exit::Exit;
 use crate::output::{Output, Style, plain};
 use crate::session::{Surroundings, environment};
 
-/// How old an entry is at which a checkpoint should cover it: six times what it takes at most.
-const OVERDUE: Duration = Duration::from_secs(60);
 /// The most entries that are pruned at once.
 const MOST_PRUNED: usize = 1_000_000;
 
@@ -151,14 +145,8 @@ fn say(
     output: &Output,
 ) -> Result<Exit, Error> {
     let AuditReport { head, checkpoints, .. } = report;
-    let overdue = checkpoints.uncovered_since.is_some_and(|since| since.until(Timestamp::now()) > OVERDUE);
-    let is_unchecked = checkpoints.count > 0 && checkpoints.key.is_none();
-    let is_proved = !overdue
-        && !is_unchecked
-        && checkpoints.foreign == 0
-        && report.unproved.is_empty()
-        && (report.late.is_empty() || !strict)
-        && heard.silent.is_empty();
+    let now = Timestamp::now();
+    let is_proved = report.is_proved(now) && (report.late.is_empty() || !strict) && heard.silent.is_empty();
     let exit = if is_proved { Exit::Success } else { Exit::Incomplete };
     if output.is_json() {
         let mut whole = serde_json::to_value(report).unwrap_or_default();
@@ -196,143 +184,24 @@ fn say(
         text.push_str(&format!("{}\n", paint.with(Style::Notice, notice)));
     });
     output.text(text.trim_end())?;
-    if is_unchecked {
-        output.say(UNCHECKED);
-    }
-    if checkpoints.foreign > 0 {
-        output.say(&foreign(checkpoints.foreign));
-    }
-    if overdue {
-        output.say(&uncovered(report));
-    }
-    report.unproved.iter().for_each(|entries| output.say(&unproved(entries)));
-    report.late.iter().for_each(|entries| output.say(&late(entries)));
+    warnings(report, now).iter().for_each(|warning| output.say(warning));
     heard.warnings().iter().for_each(|warning| output.say(warning));
     Ok(exit)
 }
 
-/// What is said where signatures were not checked, and what to do.
-const UNCHECKED: &str = "warning: the signatures of its checkpoints were not checked, since the key can't be read here: whoever can write the trail may have made them\n\
-                         hint: `--trail-key` takes the public key that `backstop audit verify` prints where the trail is written";
+/// What is said where nothing that others kept was compared.
+const UNCOMPARED: &str = "no witness, and no head that was kept elsewhere: the end can't be proved. That it was cut off, or all of it rewritten with the key, can't be told (`audit.witness`)";
 
-/// Returns what is said of checkpoints of witnesses that no key of the trail has signed.
-fn foreign(count: u64) -> String {
-    format!(
-        "warning: {count} of the checkpoints that witnesses keep are signed by no key of this trail, and say nothing: somebody put them there, or changed them, or the key was replaced without `backstop audit rotate`"
-    )
+/// Returns what can't be told of the trail, as a terminal may be shown it.
+fn warnings(report: &AuditReport, now: Timestamp) -> Vec<String> {
+    report.warnings(now).iter().map(|warning| plain(warning)).collect()
 }
 
-/// Returns what can't be told of entries that were damaged or without a checkpoint, and what to do.
-fn unproved(AuditUnproved { told, from, through }: &AuditUnproved) -> String {
-    format!(
-        "warning: when entry {told} was written, no checkpoint covered the entries {from} to {through}, or one of them was damaged: whether they were changed before can't be told\n\
-         hint: `backstop log --kind recovered` says what was found; compare with a head or a backup from before"
-    )
-}
-
-/// Returns what can't be told of entries that were signed late, and what to do.
-fn late(AuditLate { told, from, through, processes, others }: &AuditLate) -> String {
-    let others = if *others > 0 { format!(" and {others} others") } else { String::new() };
-    format!(
-        "note: the entries {from} to {through}, of process {}{others}, were found without a checkpoint when entry {told} was written, as a killed process leaves them, and are signed since: nothing proves that they were not changed before, nor that others did not stand there\n\
-         hint: where no process was killed then, somebody may have cut the end off; only a witness (`audit.witness`), or a head from before, shows that",
-        plain(&processes.join(", "))
-    )
-}
-
-/// Returns what can't be told of entries that should be signed by now, and what to do.
-fn uncovered(report: &AuditReport) -> String {
-    let AuditReport { head, checkpoints, impaired, .. } = report;
-    let since = checkpoints.uncovered_since.map(|since| since.to_string()).unwrap_or_default();
-    let what = match checkpoints.covered {
-        0 => format!(
-            "warning: the audit trail has no signed checkpoint: whether its {} entries were changed, moved or removed can't be told",
-            head.seq
-        ),
-        covered => format!(
-            "warning: no checkpoint covers the entries behind {covered}, the first of which is of {since}: whether they were changed can't be told"
-        ),
-    };
-    let hint = match impaired {
-        0 => {
-            "hint: a checkpoint is written within ten seconds of an entry, unless its process is killed. Then the next process that writes signs them and says so, as `backstop audit witness` does; otherwise somebody may have removed checkpoints: compare with a head or a backup"
-        }
-        _ => "hint: `backstop log --kind impaired` shows what could not be written",
-    };
-    format!("{what}\n{hint}")
-}
-
-/// Returns what is missing in a trail, and what can't be told.
+/// Returns what is missing in the trail, as a terminal may be shown it.
 fn notices(report: &AuditReport, is_compared: bool) -> Vec<String> {
-    let AuditReport {
-        head,
-        pruned,
-        gaps,
-        lost: _,
-        missing,
-        processes,
-        backwards,
-        checkpoints,
-        recovered,
-        unproved: _,
-        late: _,
-        impaired,
-        omitted,
-        unnamed,
-        torn,
-    } = report;
-    let mut notices = Vec::new();
-    if head.seq > 0 && !is_compared {
-        let hint = "no witness, and no head that was kept elsewhere: the end can't be proved. That it was cut off, or all of it rewritten with the key, can't be told (`audit.witness`)";
-        notices.push(hint.to_owned());
-    }
-    if *pruned > 0 {
-        notices.push(format!("{pruned} entries were pruned"));
-    }
-    notices.extend(gaps.iter().map(|gap| format!("{} receipts are missing at entry {}", gap.lost, gap.seq)));
-    if *missing > 0 {
-        notices.push(format!("{missing} entries are missing by the numbers of their processes"));
-    }
-    for AuditProcess { process, missing, last, unended } in processes {
-        let ended = if *unended { "runs, or was killed" } else { "is missing entries" };
-        let process = plain(process);
-        notices.push(format!(
-            "process {process} {ended}: its last entry is number {last}, {missing} are missing"
-        ));
-    }
-    if *recovered > 0 {
-        notices.push(format!(
-            "{recovered} times something damaged was put aside, or a checkpoint was missing (`backstop log --kind recovered`)"
-        ));
-    }
-    if *impaired > 0 {
-        notices.push(format!(
-            "{impaired} times a checkpoint or another file besides the entries could not be written (`backstop log --kind impaired`)"
-        ));
-    }
-    if *omitted > 0 {
-        notices.push(format!("{omitted} entries were too large, and others that say so are in their place"));
-    }
-    notices.extend(backwards.iter().map(|AuditStep { seq, at, after }| {
-        format!("time runs backwards at entry {seq}: {at}, after {after}")
-    }));
-    if *unnamed > 0 {
-        notices.push(format!("{unnamed} more gaps, processes, crashes or steps back are not named"));
-    }
-    if *torn {
-        let why = "it ends with something that is no entry: a writer is at work, a crash tore the last one, or somebody changed it; what stands behind can't be read";
-        notices.push(why.to_owned());
-    }
-    let uncovered = head.seq.saturating_sub(checkpoints.covered);
-    if uncovered > 0 && !is_compared {
-        notices.push(format!(
-            "no checkpoint covers the last {uncovered} entries: whether they were changed can't be told"
-        ));
-    }
-    if checkpoints.torn > 0 {
-        notices.push(format!("{} checkpoints can't be read", checkpoints.torn));
-    }
-    notices
+    let uncompared = (report.head.seq > 0 && !is_compared).then(|| UNCOMPARED.to_owned());
+    let others = report.notices(is_compared).into_iter().map(|notice| plain(&notice));
+    uncompared.into_iter().chain(others).collect()
 }
 
 /// Checks a proof on any machine: nothing but the file and the key counts.
@@ -417,12 +286,19 @@ async fn rotate(store: &dyn Store, output: &Output) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use backstop::store::{AuditLate, AuditProcess};
+
     use super::*;
 
     #[test]
     fn the_name_of_a_process_drives_no_terminal() {
         let processes = vec!["\u{1b}[2Jx\u{202e}".to_owned()];
-        let told = late(&AuditLate { told: 9, from: 1, through: 8, processes, others: 0 });
-        assert!(told.contains("x") && !told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+        let late = vec![AuditLate { told: 9, from: 1, through: 8, processes, others: 0 }];
+        let process = "\u{1b}[2Jy".to_owned();
+        let processes = vec![AuditProcess { process, missing: 1, last: 3, unended: true }];
+        let report = AuditReport { late, processes, ..AuditReport::default() };
+        let told = [warnings(&report, Timestamp::now()), notices(&report, true)].concat().join("\n");
+        assert!(told.contains('x') && told.contains('y'), "{told:?}");
+        assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::support::{Done, User};
+use super::support::{BACKSTOP, Done, User};
 
 fn staged(user: &User, args: &[&str]) -> Done {
     let root = user.path().join("root");
@@ -33,25 +33,17 @@ fn files(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// By the service manager itself, where it is here: of a unit that it does not understand it says so and fails.
-#[test]
-fn the_units_are_such_as_systemd_takes() {
-    let user = User::new();
-    staged(&user, &["install", "--os", "linux"]).succeeded();
-    let units = user.path().join("root/etc/systemd/system");
-    // The program is where it will be only once it is installed for good.
-    let program = user.path().join("root/opt/backstop/bin/backstop");
-    let verify = |change: &dyn Fn(String) -> String| {
+fn are_taken_by_systemd(user: &User, units: &[(&str, String)]) {
+    let verify = |change: &dyn Fn(&str) -> String| {
         let folder = user.path().join("units");
         std::fs::create_dir_all(&folder).unwrap();
-        let names = ["backstop.socket", "backstop.service"].map(|name| {
-            let text = std::fs::read_to_string(units.join(name)).unwrap();
-            let text = text.replace("/opt/backstop/bin/backstop", program.to_str().unwrap());
+        let names = units.iter().map(|(name, text)| {
             std::fs::write(folder.join(name), change(text)).unwrap();
             folder.join(name)
         });
         std::process::Command::new("systemd-analyze").arg("verify").args(names).output()
     };
-    let Ok(verified) = verify(&|text| text) else {
+    let Ok(verified) = verify(&str::to_owned) else {
         assert!(!Path::new("/usr/bin/systemd-analyze").exists(), "it can't be started");
         return;
     };
@@ -60,6 +52,56 @@ fn the_units_are_such_as_systemd_takes() {
     assert!(verified.status.success() && about_us.is_empty(), "{said}");
     let wrong = verify(&|text| text.replace("ProtectSystem=", "ProtectTheSystem=")).unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("ProtectTheSystem"), "it looks at nothing");
+}
+
+/// Where the program is once it is installed for good.
+const INSTALLED: &str = "/opt/backstop/bin/backstop";
+
+#[test]
+fn the_units_are_such_as_systemd_takes() {
+    let user = User::new();
+    staged(&user, &["install", "--os", "linux"]).succeeded();
+    let units = user.path().join("root/etc/systemd/system");
+    let program = user.path().join("root/opt/backstop/bin/backstop");
+    let units = ["backstop.socket", "backstop.service"].map(|name| {
+        let text = std::fs::read_to_string(units.join(name)).unwrap();
+        (name, text.replace(INSTALLED, program.to_str().unwrap()))
+    });
+    are_taken_by_systemd(&user, &units);
+}
+
+fn deployed(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+#[test]
+fn the_unit_to_deploy_is_such_as_systemd_takes() {
+    let unit = deployed("backstop.service");
+    assert!(unit.contains(INSTALLED), "{unit}");
+    are_taken_by_systemd(&User::new(), &[("backstop.service", unit.replace(INSTALLED, BACKSTOP))]);
+}
+
+/// What the unit and the image start is understood: whatever stands before `--help` is read before it.
+#[test]
+fn the_unit_and_the_image_to_deploy_start_the_program_with_arguments_that_it_has() {
+    let (unit, image) = (deployed("backstop.service"), deployed("Containerfile"));
+    let started = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let of_unit: Vec<String> = started.split(' ').map(str::to_owned).collect();
+    let list = |name: &str| {
+        let line = image.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        serde_json::from_str::<Vec<String>>(line).unwrap()
+    };
+    let of_image = [list("ENTRYPOINT "), list("CMD ")].concat();
+    assert_eq!(of_unit, of_image);
+    let [program, args @ ..] = of_unit.as_slice() else { panic!("{of_unit:?}") };
+    assert_eq!(program, INSTALLED);
+    let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+    args.push("--help");
+    User::new().run(&args).succeeded();
+    let at = args.iter().position(|arg| *arg == "--log-format").unwrap();
+    args[at] = "--log-shape";
+    assert_ne!(User::new().run(&args).code, Some(0), "it reads what stands before");
 }
 
 #[test]

@@ -127,6 +127,21 @@ impl Metrics {
         *told = now;
     }
 
+    /// Returns what became of telling each witness that is told: its name, when it last took a checkpoint, and how often it was told in vain.
+    pub(crate) fn witnessed(&self) -> Vec<(String, Option<Timestamp>, u64)> {
+        let all = &self.0.elsewhere;
+        let told = all.witnesses.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = |name: &String| {
+            let labels = WitnessLabels { witness: Witness(name.clone()) };
+            let (mut seconds, mut failures) = (0, 0);
+            all.witness_success.with(&labels, |gauge| seconds = gauge.get());
+            all.witness_failures.with(&labels, |counter| failures = counter.get());
+            let took = (seconds > 0).then(|| Timestamp::from_millis(seconds.saturating_mul(1_000)));
+            (name.clone(), took, failures)
+        };
+        told.iter().map(state).collect()
+    }
+
     /// Counts what came of telling a witness just now, unless it is one that is told no longer.
     pub fn witness(&self, name: &str, did_vouch: bool) {
         let all = &self.0.elsewhere;

@@ -267,6 +267,9 @@ async fn surfaces_and_witnesses_are_counted_and_one_that_is_told_no_longer_is_no
     let now = Timestamp::now().as_millis().div_euclid(1_000);
     assert!((now - 60..=now).contains(&at), "{at}");
     // A reload names others; a task of before may still come to its end.
+    let [near, far] = metrics.witnessed().try_into().unwrap();
+    assert_eq!((near.1, near.2), (None, 0));
+    assert!(far.0 == "far" && far.1.is_some() && far.2 == 1, "{far:?}");
     metrics.witnesses(["near".to_owned()]);
     metrics.witness("far", true);
     let text = told(&metrics).await;

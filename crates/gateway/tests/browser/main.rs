@@ -11,12 +11,13 @@
 )]
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_engine::{Engine, HookOptions, OperatorSettings, Snapshot};
+use backstop_engine::{ApprovalSettings, Engine, HookOptions, OperatorSettings, Snapshot};
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
@@ -25,16 +26,24 @@ use backstop_hooks::{
     hook_fn,
 };
 use backstop_store::{
-    ApprovalReason, ApprovalState, AuditBody, Durability, EditedFrom, GrantPlace, NewAccessToken,
-    NewApproval, NewAuditEntry, Scope, SqliteStore, StartedProcess, Starts, Store, Timestamp,
+    ApprovalReason, ApprovalState, AskedPeople, AskingLimits, AuditBody, Durability, EditedFrom, GrantPlace,
+    KnownBy, NewAccessToken, NewApproval, NewAuditEntry, People, PersonName, Route, Scope, SqliteStore,
+    StartedProcess, Starts, Store, Timestamp,
 };
 use serde_json::{Value, json};
+
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
+
+mod props;
 
 const DAY: Duration = Duration::from_hours(24);
 /// The longest that a script may take.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// Those who are known by name.
+const PEOPLE: [&str; 2] = ["ann", "bob"];
+/// The user of one more person, whose name is hostile.
+const EVE: &str = "eve";
 
 /// A gateway with its store.
 struct Stage {
@@ -52,10 +61,14 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
         let metrics = Metrics::new("0");
+        let named = PEOPLE.map(|name| (name, name)).into_iter().chain([(props::HOSTILE, EVE)]);
+        let known = named.map(|(name, user)| (PersonName::new(name), vec![KnownBy::User(user.to_owned())]));
+        let people = Arc::new(People::new(known));
         let engine = Engine::builder()
             .snapshot(Snapshot::empty(OperatorSettings::default()))
             .store(Arc::clone(&store))
             .sink(Arc::new(metrics.clone()))
+            .approvals(ApprovalSettings { people, ..ApprovalSettings::default() })
             .build();
         let nothing = hook_fn::<BeforeToolCall, _>(|_, _| Ok(None::<ToolCallOutcome>));
         let options = HookOptions::new(OwnerId::operator()).id(HookId::new("<b>gate</b>"));
@@ -71,6 +84,7 @@ impl Stage {
         let mut settings = Settings::new(Secret::new("0123456789abcdef".to_owned()));
         settings.store = Some(Arc::clone(&self.store));
         settings.listen = self.address;
+        settings.configuration = Some(Arc::new(props::Other(self.engine.clone())));
         let hooks = Hooks::new(self.engine.clone(), HookSettings::default()).unwrap();
         let observers = Observers { metrics: Some(self.metrics.clone()), ..Observers::default() };
         let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
@@ -131,6 +145,15 @@ impl Stage {
             digest: Digest::of_text("test", "before"),
             shown: Json::new(json!({ "command": word("before") })),
         });
+        let votes = said.get("votes").and_then(Value::as_u64).and_then(|votes| u32::try_from(votes).ok());
+        let hostile_one = hostile.map(|_| props::HOSTILE);
+        let route = votes.and_then(NonZeroU32::new).map(|votes| Route {
+            asked: AskedPeople::of(PEOPLE.into_iter().chain(hostile_one), self.engine.people()),
+            votes,
+            escalation: None,
+            barred: None,
+            told: None,
+        });
         let question = NewApproval {
             agent: word("bot").into(),
             session_key: "key".to_owned().into(),
@@ -162,9 +185,15 @@ impl Stage {
             expires_at: now.after(Duration::from_secs(600)),
             deadline: None,
             timeout_behavior: TimeoutBehavior::Deny,
-            route: None,
+            route,
             waiter: None,
         };
+        // Its agent has one that waits.
+        if said.get("refused").is_some() {
+            let limits = AskingLimits { open: NonZeroU32::new(1), per_minute: None };
+            self.store.file_approval(question, false, &limits).await.unwrap_err();
+            return String::new();
+        }
         self.store.create_approval(question).await.unwrap().id.to_string()
     }
 
@@ -176,13 +205,14 @@ impl Stage {
             let fields = body.as_object_mut().unwrap();
             fields.entry("point").or_insert_with(|| "before_tool_call".into());
             fields.entry("verdict").or_insert_with(|| "pass".into());
-            fields.insert("tool".to_owned(), format!("tool-{number}").into());
-            let session = fields.get("sessionId").and_then(Value::as_str).map(|id| id.to_owned().into());
+            fields.entry("tool").or_insert_with(|| format!("tool-{number}").into());
+            let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+            let (session, run) = (text("sessionId").map(Into::into), text("runId").map(Into::into));
             NewAuditEntry {
                 at: Timestamp::now(),
                 kind: "receipt".to_owned(),
                 session,
-                run: None,
+                run,
                 body: AuditBody::from(body),
             }
         };
@@ -213,6 +243,23 @@ impl Stage {
                 }
                 Value::Null
             }
+            "session" => {
+                self.session(said).await;
+                Value::Null
+            }
+            "grant" => {
+                self.grant(said).await;
+                Value::Null
+            }
+            "budget" => {
+                self.budget(said).await;
+                Value::Null
+            }
+            "answer" => {
+                self.answer(said).await;
+                Value::Null
+            }
+            "token" => self.token(said.as_str().unwrap(), &[Scope::Read, Scope::Approve]).await.into(),
             "restart" => {
                 self.gateway.take().unwrap().shut_down().await;
                 self.start().await;
@@ -237,8 +284,9 @@ impl Stage {
 /// Runs a script, and does what it says meanwhile.
 async fn plays(scene: &str) {
     let mut stage = Stage::open().await;
-    let all = [Scope::Read, Scope::Approve];
-    let (ann, bob) = tokio::join!(stage.token("ann", &all), stage.token("bob", &all));
+    let (all, admin) = ([Scope::Read, Scope::Approve], [Scope::Admin]);
+    let (ann, bob, root) =
+        tokio::join!(stage.token("ann", &all), stage.token("bob", &all), stage.token("root", &admin));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let mut script = Command::new("node")
         .arg("scenes.mjs")
@@ -247,6 +295,7 @@ async fn plays(scene: &str) {
         .env("CONSOLE", stage.address.port().to_string())
         .env("ANN", ann)
         .env("BOB", bob)
+        .env("ADMIN", root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -308,6 +357,11 @@ async fn a_restart_under_an_open_page_is_said_and_led_back_from() {
 #[tokio::test]
 async fn hostile_words_are_shown_and_do_nothing() {
     plays("hostile").await;
+}
+
+#[tokio::test]
+async fn hostile_names_of_people_and_hostile_configurations_do_nothing() {
+    plays("named").await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer, get } from "node:http";
 import axe from "axe-core";
-import { ANN, BOB, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
+import { ADMIN, ANN, BOB, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
 
 const WAIT = { timeout: 20_000 };
 const status = async (id) => (await tell("state", id)).status;
@@ -191,6 +191,16 @@ async function two() {
   for (const page of [ann, bob]) {
     await page.waitForFunction((by) => document.querySelector("#state").textContent.includes(by), state.by, WAIT);
   }
+  // Where two must allow, the other one sees the vote on the page that is open, and can still answer.
+  const votes = await tell("ask", { votes: 2 });
+  await Promise.all([ann, bob].map((page) => page.goto(at(page, `/approvals/${votes}`))));
+  holds((await bob.textContent("#standing")).startsWith("0 of 2: waiting for ann or bob"), "nobody has voted");
+  await bob.getByText("Connected").waitFor();
+  await ann.getByRole("button", { name: "Allow once" }).click();
+  await bob.waitForFunction(() => document.querySelector("#standing").textContent === "1 of 2: ann allowed it; waiting for bob", null, WAIT);
+  await bob.getByRole("button", { name: "Allow once" }).click();
+  for (const page of [ann, bob]) await page.waitForSelector("#state [data-is=allowed]", WAIT);
+  is((await tell("state", votes)).by, "ann and bob");
 }
 
 /** Something in the place of the call, and what the page says of it afterwards. */
@@ -297,27 +307,86 @@ const HOSTILE = [
   `</title></textarea></style><base href=//evil.example>`,
 ];
 
+/** What no page may do, whatever stands on it. */
+async function harmless(page, what) {
+  const seen = await page.evaluate(() => {
+    // What somebody typed stays in its field as it is.
+    const typed = [...document.querySelectorAll("#command, #arguments, #other")].map((field) => field.textContent);
+    const text = typed.reduce((all, one) => all.replace(one, ""), document.body.textContent);
+    return {
+      hit: window.hit ?? 0,
+      foreign: document.querySelectorAll("main img, main svg, main script, main base, main iframe, main [onfocus], main [onclick]").length,
+      unseen: /[\u0000-\u0008\u000b-\u001f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164]/.test(text),
+      width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    };
+  });
+  is(seen, { hit: 0, foreign: 0, unseen: false, width: 0 }, what);
+}
+
+const NARROW = { viewport: { width: 390, height: 800 } };
+
 async function hostile() {
-  const page = await person(ANN, { viewport: { width: 390, height: 800 } });
+  const page = await person(ANN, NARROW);
   await page.addInitScript(() => { window.hit = 0; });
   for (const text of HOSTILE) {
     const id = await tell("ask", { title: text, tool: text, everywhere: text, substitutes: true, from: "one", arguments: { [text]: text } });
-    await tell("pass", { receipt: { point: text, verdict: text, agentId: text, sessionId: text, blocked: { hook: text, reason: { rules: [text] } } } });
-    for (const path of [`/approvals/${id}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/sessions/one?id=${encodeURIComponent(text)}`, `/audit?text=${encodeURIComponent(text)}`]) {
+    const answered = await tell("ask", { title: text, everywhere: text });
+    await tell("answer", { id: answered, by: text, deny: true });
+    await tell("ask", { title: text, everywhere: text, refused: true });
+    await tell("pass", { receipt: {
+      point: text, verdict: text, tool: text, calledAs: text, agentId: text, sessionId: text, runId: text, toolCallId: text,
+      workspace: text, host: text, client: text, requester: { senderId: text, channel: text }, approval: { resolution: text, rules: [text] },
+      blocked: { hook: text, reason: { rules: [text] } }, steps: [{ hook: text, said: "rewrote", spans: [{ kind: text, replaced: 1 }] }],
+    } });
+    // The same id is a session that is kept, and one that the trail alone knows of stands beside it.
+    await tell("pass", { receipt: { agentId: text, sessionId: `${text} other`, host: text } });
+    await tell("session", { id: text, text });
+    await tell("grant", text);
+    await tell("budget", text);
+    const session = encodeURIComponent(text);
+    // Of a long id the trail has the beginning and a digest, and no address is as long as that.
+    const isShort = text.length < 1_000;
+    const search = isShort ? `text=${session}&rule=${session}&verdict=${session}` : `text=${session}`;
+    for (const path of [`/approvals/${id}`, `/approvals/${answered}`, "/approvals", "/live", "/audit", "/policy", "/sessions", "/money", `/sessions/one?id=${session}`, `/audit?${search}`]) {
       await page.goto(at(page, path));
       if (path === "/live") {
         await page.waitForSelector("#live tr", WAIT);
         await page.locator("#live button").first().click();
         await page.locator("#details[open]").waitFor();
       }
-      const seen = await page.evaluate(() => ({
-        hit: window.hit,
-        foreign: document.querySelectorAll("main img, main svg, main script, main base, main iframe, main [onfocus]").length,
-        unseen: /[\u0000-\u0008\u000b-\u001f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164]/.test(document.body.textContent),
-        width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      }));
-      is(seen, { hit: 0, foreign: 0, unseen: false, width: 0 }, `${path} with ${text.slice(0, 40)}`);
+      if (path.startsWith("/sessions/one") && isShort) is(await page.locator("[id^=message-]").count(), 4, "what was said is there");
+      await harmless(page, `${path} with ${text.slice(0, 40)}`);
     }
+  }
+}
+
+/** Hostile names of people, of what they vote on, and of what they try. */
+async function named() {
+  const [page, admin] = [await person(ANN, NARROW), await person(ADMIN, NARROW)];
+  const votes = await tell("ask", { votes: 2, everywhere: HOSTILE[0] });
+  for (const user of ["eve", ...HOSTILE]) {
+    const other = await person(await tell("token", user), NARROW);
+    const id = user === "eve" ? votes : await tell("ask");
+    await other.goto(at(other, `/approvals/${id}`));
+    await harmless(other, `the page of ${user.slice(0, 40)}`);
+    await other.getByRole("button", { name: "Allow once" }).click();
+    const answered = ([isVote]) => isVote ? document.querySelector("#standing")?.textContent.startsWith("1 of 2") : document.querySelector("#state [data-is=allowed]");
+    await other.waitForFunction(answered, [user === "eve"], WAIT);
+    await page.goto(at(page, `/approvals/${id}`));
+    await harmless(page, `what ${user.slice(0, 40)} answered`);
+    await other.context().close();
+  }
+  await page.goto(at(page, `/approvals/${votes}`));
+  holds((await page.textContent("#standing")).startsWith("1 of 2: <b onclick"), "who voted");
+  for (const text of HOSTILE.flatMap((text) => [text, `wrong ${text}`])) {
+    await admin.goto(at(admin, "/try"));
+    await admin.fill("#command", text);
+    await admin.fill("#other", text);
+    // A token tries one call a second.
+    await admin.waitForTimeout(1_100);
+    await admin.getByRole("button", { name: "Judge it" }).click();
+    await admin.waitForSelector("#compared-title, #problems-title", WAIT);
+    await harmless(admin, `the comparison with ${text.slice(0, 40)}`);
   }
 }
 
@@ -379,7 +448,8 @@ async function live() {
   await page.goto(at(page, "/audit?text=tool-77"));
   holds((await page.locator("li.row").count()) > 0, "what is looked for");
   await page.getByRole("button", { name: "Verify now" }).click();
-  await page.getByText("entries are what was written").waitFor(WAIT);
+  await page.locator(".trail [role=status]").waitFor(WAIT);
+  holds((await page.textContent(".trail")).includes("No witness was compared here"), "what can't be told");
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /Download/ }).click()]);
   const lines = await import("node:fs/promises").then(async (fs) => (await fs.readFile(await file.path(), "utf8")).trim().split("\n"));
   holds(lines.length > 5_500 && lines.every((line) => JSON.parse(line).seq), "all of the trail");
@@ -445,8 +515,15 @@ async function reading() {
 }
 
 async function axes() {
-  const ids = [await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true }), await tell("ask", { substitutes: true, from: "one" })];
+  const answered = await tell("ask");
+  const ids = [answered, await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true }), await tell("ask", { substitutes: true, from: "one" }), await tell("ask", { votes: 2 })];
+  await tell("answer", { id: answered, by: "ann" });
+  await tell("ask", { refused: true });
   await tell("pass", { count: 5, receipt: { verdict: "block", sessionId: "session", blocked: { cause: "decision", hook: "gate" } } });
+  await tell("session", { id: "kept", text: "text" });
+  await tell("pass", { count: 2, receipt: { sessionId: "kept", toolCallId: "text", agentId: "bot" } });
+  await tell("grant", "text");
+  await tell("budget", "text");
   for (const look of [
     { colorScheme: "light" },
     { colorScheme: "dark" },
@@ -457,20 +534,41 @@ async function axes() {
     await page.goto(ROOT);
     await clean(page, "sign in", look);
     await signIn(page, ANN);
-    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/sessions/one?id=session", "/policy", "/audit", "/money", "/try", "/nothing"]) {
+    for (const path of ["/approvals", ...ids.map((id) => `/approvals/${id}`), "/live", "/sessions", "/sessions/one?id=session", "/sessions/one?id=kept", "/policy", "/audit", "/money", "/try", "/nothing"]) {
       await page.goto(at(page, path));
-      if (path === "/live") await page.waitForSelector("#live tr", WAIT);
-      if (path === "/try") {
-        await page.fill("#command", "marker");
-        await page.getByRole("button", { name: "Judge it" }).click();
-        await page.waitForSelector("#decision");
+      if (path === "/live") {
+        await page.waitForSelector("#live tr", WAIT);
+        await page.locator("#live button").first().click();
+        await page.locator("#details[open]").waitFor();
+        await clean(page, "details of what passed", look);
+        await page.getByRole("button", { name: "Close" }).click();
       }
+      if (path === "/audit") {
+        await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Verify now" }).click()]);
+        await page.locator(".trail [role=status]").waitFor(WAIT);
+      }
+      if (path === "/try") await tries(page);
       for (const summary of await page.locator("summary").all()) await summary.click();
       await clean(page, path, look);
     }
     await page.keyboard.press("?");
     await clean(page, "keys", look);
+    const admin = await person(ADMIN, look);
+    for (const other of ["{}", "wrong: [1]"]) {
+      await admin.goto(at(admin, "/try"));
+      await admin.fill("#other", other);
+      await admin.waitForTimeout(1_100);
+      await tries(admin, "#compared-title, #problems-title");
+      await clean(admin, `try beside ${other}`, look);
+    }
+    for (const one of [page, admin]) await one.context().close();
   }
+}
+
+async function tries(page, shown = "#decision") {
+  await page.fill("#command", "marker");
+  await page.getByRole("button", { name: "Judge it" }).click();
+  await page.waitForSelector(shown, WAIT);
 }
 
 async function clean(page, what, look) {
@@ -480,4 +578,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, editing, notified, port, busy, reading, two, scriptless, restart, hostile, many, live, axe: axes }, process.argv[2]);
+await play({ answering, editing, notified, port, busy, reading, two, scriptless, restart, hostile, named, many, live, axe: axes }, process.argv[2]);

@@ -15,7 +15,7 @@ export async function tell(what, said = null) {
 }
 
 export const ROOT = `http://127.0.0.1:${process.env.CONSOLE}/-/console`;
-export const { ANN, BOB } = process.env;
+export const { ANN, BOB, ADMIN } = process.env;
 
 function browserPath() {
   const folders = process.env.PATH.split(delimiter);
@@ -37,7 +37,7 @@ export async function person(token, options = {}) {
   const page = await context.newPage();
   page.on("pageerror", (error) => troubles.push(`${page.url()}: ${error}`));
   page.on("console", (message) => {
-    if (/Content Security Policy|Refused to/.test(message.text())) troubles.push(`${page.url()}: ${message.text()}`);
+    if (/Content Security Policy|Refused to|requires 'Trusted/.test(message.text())) troubles.push(`${page.url()}: ${message.text()}`);
   });
   page.on("dialog", (dialog) => {
     troubles.push(`${page.url()}: a dialog: ${dialog.message()}`);

@@ -270,7 +270,7 @@ async fn every_answer_says_to_browsers_what_a_page_may_do() {
         for cookie in ["", &cookie] {
             let head = server.get(path, cookie).await.head().to_ascii_lowercase();
             for header in [
-                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types backstop",
                 "referrer-policy: no-referrer",
                 "x-content-type-options: nosniff",
                 "cross-origin-opener-policy: same-origin",

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstop_engine::{Engine, HookMode, HookOptions, OperatorSettings, Snapshot};
+use backstop_engine::{Engine, HookMode, HookOptions, OperatorSettings, Snapshot, Verdict};
 use backstop_gateway::inspect::{HookSettings, Hooks};
-use backstop_gateway::{AuditLag, Gateway, Metrics, Observers, Pricing, Settings, Waiting};
+use backstop_gateway::{AuditLag, Gateway, Metrics, Observers, Outcome, Pricing, Settings, Waiting};
 use backstop_hooks::conversation::TokenUsage;
 use backstop_hooks::points::{BeforeLlmCall, BeforeLlmCallOutcome};
 use backstop_hooks::{AgentId, HookError, HookId, OwnerId, hook_fn};
@@ -311,6 +311,50 @@ fn queries() -> Vec<String> {
 fn families(query: &str) -> impl Iterator<Item = &str> {
     let words = query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     words.filter(|word| word.starts_with("backstop_"))
+}
+
+/// The values with which a query compares a label.
+fn literals<'a>(query: &'a str, label: &str) -> Vec<&'a str> {
+    let compared = query.split([',', '{']).filter_map(|matcher| matcher.strip_prefix(label));
+    let quoted = compared.filter_map(|rest| rest.trim_start_matches(['=', '!', '~']).strip_prefix('"'));
+    quoted.filter_map(|rest| rest.split('"').next()).flat_map(|values| values.split('|')).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_compare_with_words_that_are_counted() {
+    let verdicts = [
+        Verdict::Pass,
+        Verdict::Modify,
+        Verdict::Block,
+        Verdict::Handled,
+        Verdict::Observed,
+        Verdict::Dropped,
+    ];
+    let outcomes = [
+        Outcome::Answered,
+        Outcome::Blocked,
+        Outcome::Refused,
+        Outcome::Denied,
+        Outcome::OverQuota,
+        Outcome::Overloaded,
+        Outcome::ProviderError,
+        Outcome::Failed,
+        Outcome::Aborted,
+    ];
+    let words = [
+        ("verdict", verdicts.map(Verdict::as_str).to_vec()),
+        ("outcome", outcomes.map(Outcome::as_str).to_vec()),
+    ];
+    let mut compared = 0;
+    for query in queries() {
+        for (label, words) in &words {
+            for value in literals(&query, label) {
+                assert!(words.contains(&value), "{query} compares with {value}, which nobody counts");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 9, "{compared}");
 }
 
 /// Families of which the traffic of these tests has none: what redactors find, and what the store can't read.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use backstop::config::{ConfigError, LayerKind, Loaded, Problem, Source};
 use backstop::gateway::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
-    ShownConfiguration, TriedCall,
+    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    ServedPlugin, ShownConfiguration, TriedCall,
 };
 use backstop::hooks::CallContext;
 use backstop::hooks::points::ToolCallEvent;
@@ -45,6 +45,7 @@ pub(super) struct Served {
 struct State {
     shown: ShownConfiguration,
     plugins: Vec<ServedPlugin>,
+    exceptions: Vec<ServedException>,
     types: HookTypes,
 }
 
@@ -66,7 +67,8 @@ impl Served {
     ) -> (Arc<Self>, mpsc::Receiver<Reload>) {
         // One at a time: whoever asks meanwhile waits for their turn.
         let (ask, asked) = mpsc::channel(1);
-        let state = Mutex::new(State { shown: shown(loaded), plugins: Vec::new(), types });
+        let (shown, exceptions) = (shown(loaded), exceptions(loaded));
+        let state = Mutex::new(State { shown, plugins: Vec::new(), exceptions, types });
         (Arc::new(Self { state, plugins, ask }), asked)
     }
 
@@ -79,8 +81,8 @@ impl Served {
             waiting: seated.waiting.iter().map(|waiting| waiting.point.name().to_owned()).collect(),
             left_out: seated.left_out.iter().map(|left| format!("{}: {}", left.what, left.why)).collect(),
         });
-        let (shown, plugins) = (shown(loaded), plugins.collect());
-        *self.state() = State { shown, plugins, types };
+        let (shown, plugins, exceptions) = (shown(loaded), plugins.collect(), exceptions(loaded));
+        *self.state() = State { shown, plugins, exceptions, types };
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -123,10 +125,36 @@ impl Configuration for Served {
     fn plugins(&self) -> Vec<ServedPlugin> {
         self.state().plugins.clone()
     }
+
+    fn exceptions(&self) -> Vec<ServedException> {
+        self.state().exceptions.clone()
+    }
 }
 
 fn shown(loaded: &Loaded) -> ShownConfiguration {
     ShownConfiguration { values: loaded.show(), digest: loaded.digest().to_string() }
+}
+
+/// What is excepted from the guards, in the words of its author: what variables hold is told to nobody.
+fn exceptions(loaded: &Loaded) -> Vec<ServedException> {
+    let guards = &loaded.config.guards;
+    let commands = guards.command_safety.allow.iter().map(|one| ServedException {
+        guard: "command_safety",
+        rule: one.rule.as_ref().map(|rule| rule.value.as_str().to_owned()),
+        exempt: one.command.as_ref().map(|command| command.value.as_written().to_owned()),
+        reason: one.reason.value.as_written().to_owned(),
+        last_day: one.expires.as_ref().map(|day| day.value.0.to_string()),
+        at: one.reason.at.to_string(),
+    });
+    let paths = guards.sensitive_files.allow.iter().map(|one| ServedException {
+        guard: "sensitive_files",
+        rule: None,
+        exempt: Some(one.path.value.as_written().to_owned()),
+        reason: one.reason.value.as_written().to_owned(),
+        last_day: one.expires.as_ref().map(|day| day.value.0.to_string()),
+        at: one.reason.at.to_string(),
+    });
+    commands.chain(paths).collect()
 }
 
 /// What is wrong with a text, whatever its variables hold. INVARIANT (nobody reads the environment from afar): it is not looked at. Each
@@ -279,5 +307,22 @@ mod tests {
         let (served, _) = Served::new(&other, types.clone(), None);
         let holds = ShownConfiguration { values: other.show(), digest: other.digest().to_string() };
         assert_eq!(served.shown(), holds);
+    }
+
+    #[test]
+    fn exceptions_are_shown_as_they_are_written() {
+        let types = HookTypes::built_in(&[]);
+        let text = "guards:\n  command_safety:\n    allow:\n      - {command: 'marker ${WORD}', reason: ours, expires: 2026-12-31}\n  sensitive_files:\n    allow: [{path: '/srv/**', reason: theirs}]\n";
+        let source = [Source::new(LayerKind::Operator, TEXT, text)];
+        let loaded = load_sources(&source, &types, &|_: &str| Some("hidden".to_owned())).unwrap();
+        let (served, _) = Served::new(&loaded, types, None);
+        let [command, path] = served.exceptions().try_into().unwrap();
+        let ServedException { guard, rule, exempt, reason, last_day, at } = command;
+        assert_eq!((guard, rule, reason.as_str()), ("command_safety", None, "ours"));
+        assert_eq!(exempt.as_deref(), Some("marker ${WORD}"));
+        assert_eq!(last_day.as_deref(), Some("2026-12-31"));
+        assert!(at.starts_with("backstop.yaml:4:"), "{at}");
+        assert_eq!((path.guard, path.exempt.as_deref()), ("sensitive_files", Some("/srv/**")));
+        assert_eq!(path.last_day, None);
     }
 }

@@ -60,7 +60,8 @@ const MOST_STREAMS: usize = 64;
 const ASIDE: &str = "x-backstop-aside";
 /// What pages may do: nothing but what they are made of, from where they came.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-                      worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types backstop";
 
 /// What all requests of the console share, for as long as the gateway runs.
 #[derive(Debug)]
@@ -313,6 +314,7 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
         (true, ["money"]) => money::page(request).await,
         (true, ["try"]) => trial::page(request),
         (true, ["audit.jsonl"]) => trail::download(request).await,
+        (true, ["audit", "checkpoint"]) => trail::checkpoint(request).await,
         (false, _) if request.head.method == Method::POST => posted(request, body).await,
         (false, _) => Err(PageError::Method("GET, HEAD, POST")),
         _ => Err(PageError::Nothing),

@@ -1,15 +1,26 @@
 //! Pages that are read: what passes, sessions, and what judges.
 
-use backstop_console::{Conversation, Counts, Policy, RuleUse, conversation};
+use std::collections::{HashMap, HashSet};
+
+use backstop_console::{
+    Conversation, Counts, Exception, Policy, RuleUse, SeenSession, Sessions, conversation,
+};
 use backstop_hooks::SessionId;
-use backstop_store::{AuditFilter, AuditPage, AuditPlace, GrantId, Timestamp};
+use backstop_store::{
+    AuditEntry, AuditFilter, AuditPage, AuditPlace, GrantId, Session, Store, StoreError, Timestamp, audit_id,
+};
 use http::StatusCode;
+use serde_json::Value;
 
 use super::{Answer, PageError, PageRequest, form, html, see_other};
+use crate::configuration::ServedException;
 use crate::metrics::{Metrics, OfRule, Sums};
 
 /// The most rows of a list.
 const MOST: usize = 200;
+/// How many receipts are read at once in order to find sessions, and how often at most.
+const PIECE: usize = 1_000;
+const MOST_PAGES_READ: usize = 3;
 /// The most judgements and messages on the page of a session, and the most bytes of one of these.
 const MOST_JUDGED: usize = 100;
 const MOST_SAID: usize = 50;
@@ -30,9 +41,60 @@ pub(super) fn live(request: &PageRequest<'_>) -> Answer {
 
 pub(super) async fn sessions(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
-    let sessions = request.engine.store().sessions(MOST).await.map_err(|_| PageError::Store)?;
-    let (is_cut, now) = (sessions.len() == MOST, Timestamp::now());
-    Ok(html(StatusCode::OK, backstop_console::sessions(&request.viewer(), &sessions, is_cut, now)))
+    let store = request.engine.store();
+    let kept = store.sessions(MOST).await.map_err(|_| PageError::Store)?;
+    let (mut others, reached) = seen(store.as_ref(), &kept).await.map_err(|_| PageError::Store)?;
+    let more = others.len().saturating_sub(MOST);
+    others.truncate(MOST);
+    let shown = Sessions { kept: &kept, is_cut: kept.len() == MOST, others: &others, more, reached };
+    Ok(html(StatusCode::OK, backstop_console::sessions(&request.viewer(), &shown, Timestamp::now())))
+}
+
+/// The sessions that the newest receipts name, besides those that are kept, the latest first; and the number of the entry before which the
+/// trail was not read, unless all of it was.
+async fn seen(store: &dyn Store, kept: &[Session]) -> Result<(Vec<SeenSession>, Option<u64>), StoreError> {
+    let filter = AuditFilter { kind: Some("receipt".to_owned()), ..AuditFilter::default() };
+    let kept: HashSet<_> = kept.iter().map(|session| audit_id(session.id.as_str())).collect();
+    let (mut seen, mut place, mut reached) = (HashMap::new(), AuditPlace::END, None);
+    for _ in 0..MOST_PAGES_READ {
+        let AuditPage { entries, next, ended } = store.audit_page(&filter, place, PIECE).await?;
+        for entry in &entries {
+            let Some(id) = entry.session.as_ref().map(SessionId::as_str) else { continue };
+            if !kept.contains(&audit_id(id)) {
+                note(seen.entry(id.to_owned()).or_insert_with(|| first(entry, id)), entry);
+            }
+        }
+        reached = match next {
+            AuditPlace::Before(before) if !ended => Some(before),
+            AuditPlace::Before(_) | AuditPlace::After(_) => None,
+        };
+        if reached.is_none() {
+            break;
+        }
+        place = next;
+    }
+    let mut seen: Vec<SeenSession> = seen.into_values().collect();
+    seen.sort_by(|one, other| other.last.cmp(&one.last).then_with(|| one.id.cmp(&other.id)));
+    Ok((seen, reached))
+}
+
+/// What the newest receipt of a session says of it.
+fn first(entry: &AuditEntry, id: &str) -> SeenSession {
+    let text = |name: &str| entry.body.get(name).and_then(Value::as_str);
+    let host: Vec<&str> = ["host", "client"].into_iter().filter_map(text).collect();
+    SeenSession {
+        id: id.to_owned(),
+        agent: text("agentId").unwrap_or_default().to_owned(),
+        host: host.join(", "),
+        judged: 0,
+        last: entry.at,
+    }
+}
+
+/// Counts a receipt of a session.
+fn note(session: &mut SeenSession, entry: &AuditEntry) {
+    session.judged = session.judged.saturating_add(1);
+    session.last = session.last.max(entry.at);
 }
 
 /// The page of one session.
@@ -78,9 +140,31 @@ pub(super) async fn policy(request: &PageRequest<'_>) -> Answer {
     let done =
         (form::query(request.head, "revoked") == "1").then_some("Revoked: it answers nothing from now on.");
     let counts = request.shared.operators.metrics().map(counts);
-    let policy =
-        Policy { hooks: &hooks, counts: counts.as_ref(), grants: &grants, done, more_in_force, more_over };
+    let exceptions = exceptions(request);
+    let policy = Policy {
+        hooks: &hooks,
+        counts: counts.as_ref(),
+        exceptions: exceptions.as_deref(),
+        grants: &grants,
+        done,
+        more_in_force,
+        more_over,
+    };
     Ok(html(StatusCode::OK, backstop_console::policy(&request.viewer(), &policy, Timestamp::now())))
+}
+
+/// What the configuration excepts from the guards, where it is known.
+fn exceptions(request: &PageRequest<'_>) -> Option<Vec<Exception>> {
+    let served = request.shared.configuration.as_ref()?.exceptions().into_iter();
+    let shown = served.map(|ServedException { guard, rule, exempt, reason, last_day, at }| Exception {
+        guard,
+        rule,
+        exempt,
+        reason,
+        last_day,
+        at,
+    });
+    Some(shown.collect())
 }
 
 /// What was counted of hooks and rules.

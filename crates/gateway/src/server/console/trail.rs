@@ -3,19 +3,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use backstop_console::{Search, TrailState, audit};
-use backstop_store::{AuditEntry, AuditFilter, Store, Timestamp};
+use backstop_console::{Audit, Search, Signed, TrailState, WitnessState, audit};
+use backstop_hooks::SessionId;
+use backstop_store::{AuditEntry, AuditFilter, AuditPage, AuditPlace, Store, StoreError, Timestamp};
+use backstop_trail::AddCheckpoint;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Answer, PageError, PageRequest, form, html, see_other};
+use super::{Answer, PageError, PageRequest, form, html, see_other, whole};
 use crate::server::answer::{AnswerBody, BrokenOff};
 
 /// How many entries a page shows.
 const SHOWN: usize = 100;
-/// How many entries are read at once, and how many for one page at most.
-const PIECE: u64 = 500;
+/// How many entries are read at once, and how far a page goes back before it looks no further.
+const PIECE: usize = 500;
 const MOST_READ: u64 = 10_000;
 /// How long an answer about the whole trail is kept.
 const KEPT: Duration = Duration::from_secs(60);
@@ -43,56 +45,130 @@ impl Trail {
 
 pub(super) async fn page(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
-    let query = |name| form::query(request.head, name);
-    let search = Search { kind: query("kind"), session: query("session"), text: query("text") };
+    let search = searched(request);
+    let sought = Sought::of(&search)?;
     let store = request.engine.store();
-    let head = store.audit_head().await.map_err(|_| PageError::Store)?;
-    let before = query("before").parse().unwrap_or(u64::MAX).min(head.seq.saturating_add(1));
-    let (found, reached) = look(store.as_ref(), &search, before).await.map_err(|_| PageError::Store)?;
-    let older = (reached > 1).then_some(reached);
-    let (viewer, state) = (request.viewer(), request.console().trail.state());
-    Ok(html(StatusCode::OK, audit(&viewer, &found, &search, older, &state, Timestamp::now())))
+    let before = form::query(request.head, "before").parse().unwrap_or(u64::MAX);
+    let (found, older) = look(store.as_ref(), &sought, before).await.map_err(|_| PageError::Store)?;
+    let (signed, state) = (signed(request).await, request.console().trail.state());
+    let shown = Audit { entries: &found, search: &search, older, state: &state, signed: &signed };
+    Ok(html(StatusCode::OK, audit(&request.viewer(), &shown, Timestamp::now())))
 }
 
-/// Looks for entries in front of number `before`, the newest first. Returns those of one page, and the number that was reached.
+/// What the address says that is looked for.
+fn searched(request: &PageRequest<'_>) -> Search {
+    let query = |name| form::query(request.head, name);
+    Search {
+        kind: query("kind"),
+        session: query("session"),
+        text: query("text"),
+        verdict: query("verdict"),
+        rule: query("rule"),
+        since: query("since"),
+        through: query("through"),
+    }
+}
+
+/// What is looked for, as the store and we look for it.
+struct Sought {
+    filter: AuditFilter,
+    /// What has to be in an entry, in small letters.
+    words: Vec<String>,
+}
+
+impl Sought {
+    /// A day that is none is an error: whoever asks for it would take all entries for those of that day.
+    fn of(search: &Search) -> Result<Self, PageError> {
+        let text = |value: &str| Some(value.trim().to_owned()).filter(|value| !value.is_empty());
+        let filter = AuditFilter {
+            kind: text(&search.kind),
+            session: text(&search.session).map(SessionId::from),
+            verdict: text(&search.verdict),
+            rule: text(&search.rule),
+            since: day(&search.since, 0)?,
+            until: day(&search.through, 1)?,
+            ..AuditFilter::default()
+        };
+        let words = search.text.split_whitespace().map(str::to_lowercase).collect();
+        Ok(Self { filter, words })
+    }
+
+    /// Whether all words are in an entry.
+    fn fits(&self, entry: &AuditEntry) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let text = serde_json::to_string(entry).unwrap_or_default().to_lowercase();
+        self.words.iter().all(|word| text.contains(word))
+    }
+}
+
+/// The beginning of a day in UTC, or of one so many days later.
+fn day(text: &str, later: i64) -> Result<Option<Timestamp>, PageError> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let day: jiff::civil::Date = text.trim().parse().map_err(|_| PageError::Form)?;
+    let day = day.saturating_add(jiff::Span::new().days(later));
+    let begins = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| PageError::Form)?;
+    Ok(Some(Timestamp::from_millis(begins.timestamp().as_millisecond())))
+}
+
+/// Looks for entries in front of number `before`, the newest first. Returns those of one page, and the number before which the next one
+/// begins, unless all was looked at.
 async fn look(
     store: &dyn Store,
-    search: &Search,
+    sought: &Sought,
     before: u64,
-) -> Result<(Vec<AuditEntry>, u64), backstop_store::StoreError> {
-    let words: Vec<String> = search.text.split_whitespace().map(str::to_lowercase).collect();
-    let (mut found, mut reached, end) = (Vec::new(), before, before.saturating_sub(MOST_READ));
-    while reached > 1 && reached > end && found.len() < SHOWN {
-        let after = reached.saturating_sub(PIECE.saturating_add(1));
-        let entries =
-            store.audit(&AuditFilter::default(), after, usize::try_from(PIECE).unwrap_or(1)).await?;
-        let mut next = after.saturating_add(1);
-        for entry in entries.into_iter().rev().filter(|entry| entry.seq < reached) {
-            if passes(&entry, search, &words) {
-                let seq = entry.seq;
-                found.push(entry);
-                if found.len() == SHOWN {
-                    next = seq;
-                    break;
-                }
+) -> Result<(Vec<AuditEntry>, Option<u64>), StoreError> {
+    let end = store.audit_head().await?.seq.saturating_add(1);
+    let begun = before.min(end);
+    let (mut found, mut reached) = (Vec::new(), begun);
+    // Of what has all words it is not known beforehand how much there is.
+    let piece = if sought.words.is_empty() { SHOWN } else { PIECE };
+    while reached > 1 && found.len() < SHOWN && begun.saturating_sub(reached) < MOST_READ {
+        let AuditPage { entries, next, ended } =
+            store.audit_page(&sought.filter, AuditPlace::Before(reached), piece).await?;
+        for entry in entries.into_iter().filter(|entry| sought.fits(entry)) {
+            let seq = entry.seq;
+            found.push(entry);
+            if found.len() == SHOWN {
+                return Ok((found, Some(seq).filter(|seq| *seq > 1)));
             }
         }
-        reached = next;
+        match next {
+            AuditPlace::Before(next) if !ended => reached = next,
+            AuditPlace::Before(_) | AuditPlace::After(_) => return Ok((found, None)),
+        }
     }
-    Ok((found, reached))
+    Ok((found, Some(reached).filter(|reached| *reached > 1)))
 }
 
-fn passes(entry: &AuditEntry, search: &Search, words: &[String]) -> bool {
-    let is = |wanted: &str, found: &str| wanted.trim().is_empty() || wanted.trim() == found;
-    let session = entry.session.as_ref().map_or("", |session| session.as_str());
-    if !is(&search.kind, &entry.kind) || !is(&search.session, session) {
-        return false;
-    }
-    if words.is_empty() {
-        return true;
-    }
-    let text = serde_json::to_string(entry).unwrap_or_default().to_lowercase();
-    words.iter().all(|word| text.contains(word))
+/// What is signed of the trail, and who was told.
+async fn signed(request: &PageRequest<'_>) -> Signed {
+    let store = request.engine.store();
+    let witnesses = request.shared.operators.metrics().map(|metrics| {
+        let state = |(name, took, failures)| WitnessState { name, took, failures };
+        metrics.witnessed().into_iter().map(state).collect()
+    });
+    Signed { note: note(store.as_ref()).await, keys: store.audit_keys().await.unwrap_or_default(), witnesses }
+}
+
+/// The newest checkpoint, or why there is none.
+async fn note(store: &dyn Store) -> Result<String, String> {
+    let offered = store.offer_audit(0).await.map_err(|error| error.to_string())?;
+    let offered = offered.parse::<AddCheckpoint>().map_err(|error| error.to_string())?;
+    Ok(offered.checkpoint.to_string())
+}
+
+/// The newest checkpoint as a file.
+pub(super) async fn checkpoint(request: &PageRequest<'_>) -> Answer {
+    request.reads()?;
+    let note = note(request.engine.store().as_ref()).await.map_err(|_| PageError::Nothing)?;
+    let mut response = whole(StatusCode::OK, "text/plain; charset=utf-8", note.into());
+    let disposition = HeaderValue::from_static("attachment; filename=\"trail.checkpoint\"");
+    response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
+    Ok(response)
 }
 
 /// Checks all of the trail.
@@ -101,16 +177,17 @@ pub(super) async fn verify(request: &PageRequest<'_>) -> Answer {
     let trail = &request.console().trail;
     let _turn = trail.looks.try_acquire().map_err(|_| PageError::Busy)?;
     let state = match request.engine.store().verify_audit(None).await {
-        Ok(report) => TrailState::Sound(Box::new(report)),
+        Ok(report) => TrailState::Sound(Box::new(report), Timestamp::now()),
         Err(error) => TrailState::Broken(error.to_string()),
     };
     *trail.state.lock().unwrap_or_else(PoisonError::into_inner) = (state, Timestamp::now());
     Ok(see_other("/-/console/audit"))
 }
 
-/// All entries that there are now, a line each.
+/// The entries that there are now, or those of them that are looked for, a line each.
 pub(super) async fn download(request: &PageRequest<'_>) -> Answer {
     request.reads()?;
+    let sought = Sought::of(&searched(request))?;
     let store = Arc::clone(request.engine.store());
     let end = store.audit_head().await.map_err(|_| PageError::Store)?.seq;
     let room = Arc::clone(request.seat.streams()).try_acquire_owned().map_err(|_| PageError::Busy)?;
@@ -119,7 +196,7 @@ pub(super) async fn download(request: &PageRequest<'_>) -> Answer {
     let life = request.seat.holder().life.clone();
     tokio::spawn(async move {
         let _room = room;
-        let telling = tell(store.as_ref(), end, &pieces);
+        let telling = tell(store.as_ref(), &sought, end, &pieces);
         tokio::select! {
             telling = telling => {
                 if telling.is_err() {
@@ -144,22 +221,24 @@ pub(super) async fn download(request: &PageRequest<'_>) -> Answer {
 
 async fn tell(
     store: &dyn Store,
+    sought: &Sought,
     end: u64,
     pieces: &mpsc::Sender<Result<Bytes, BrokenOff>>,
-) -> Result<(), backstop_store::StoreError> {
+) -> Result<(), StoreError> {
     let mut after = 0;
     while after < end {
-        let entries =
-            store.audit(&AuditFilter::default(), after, usize::try_from(PIECE).unwrap_or(1)).await?;
-        let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(()) };
-        after = last;
+        let page = store.audit_page(&sought.filter, AuditPlace::After(after), PIECE).await?;
         let mut lines = String::new();
-        for entry in entries.iter().filter(|entry| entry.seq <= end) {
+        for entry in page.entries.iter().filter(|entry| entry.seq <= end && sought.fits(entry)) {
             lines.push_str(&serde_json::to_string(entry).unwrap_or_default());
             lines.push('\n');
         }
-        if pieces.send(Ok(lines.into())).await.is_err() {
+        if !lines.is_empty() && pieces.send(Ok(lines.into())).await.is_err() {
             return Ok(());
+        }
+        match page.next {
+            AuditPlace::After(next) if !page.ended && next > after => after = next,
+            AuditPlace::After(_) | AuditPlace::Before(_) => return Ok(()),
         }
     }
     Ok(())

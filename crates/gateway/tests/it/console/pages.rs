@@ -274,7 +274,7 @@ async fn hooks_and_rules_are_shown_with_what_became_of_them() {
     let text = words(&server.page(&person, "/policy").await);
     // Asked, blocked, wants a person, rewrote, failed.
     let row = text.split_once("judge before_tool_call").unwrap().1;
-    assert!(row.contains(" ms 4 2 0 0 1 "), "{text}");
+    assert!(row.contains(" ms 4 2 0 0 1 25 % "), "{text}");
     assert!(text.contains("test.bad 2 0 0 0"), "{text}");
     let uncounted = Server::start().await;
     let person = uncounted.person(&[Scope::Read]).await;
@@ -343,6 +343,7 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     let receipt = |number: usize| {
         let body = json!({
             "point": "before_tool_call", "verdict": "block", "tool": format!("tool-{number}."), "sessionId": id,
+            "toolCallId": (number % 50 == 0).then_some("c1"),
             "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": ["test.rule"]}},
             "steps": [{"hook": "masks", "said": "rewrote", "spans": [{"kind": "e-mail", "replaced": 2, "reported": 0}]}],
         });
@@ -357,6 +358,7 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     store.append_audit_all((0..120).map(receipt).collect(), Durability::Soon).await.unwrap();
     let person = server.person(&[Scope::Read]).await;
     let list = server.page(&person, "/sessions").await;
+    assert!(list.contains("The trail names none here"), "what is kept is no other one: {list}");
     let link = list.split_once("href=\"/-/console/sessions/one?").unwrap().1.split('"').next().unwrap();
     let page = server.page(&person, &format!("/sessions/one?{link}")).await;
     let text = words(&page);
@@ -383,6 +385,12 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     assert!(page.contains("please &lt;i&gt;do") && page.contains("a &lt;marker&gt;"), "{page}");
     assert!(page.contains("too large to be shown") && !page.contains("xxxxxxxxxx"), "{page}");
     assert!(page.contains("line 9.") && !page.contains("line 10."));
+    // The call, and what was judged of it, lead to each other.
+    for (link, place) in [("href=\"#entry-", "id=\"entry-"), ("href=\"#message-", "id=\"message-")] {
+        let to: Vec<&str> = page.split(link).skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let is_there = |to: &&str| page.contains(&format!("{place}{to}\""));
+        assert!(to.len() >= 2 && to.iter().all(is_there), "{to:?}: {page}");
+    }
     // Of many parts some are shown, and it is said how many there are besides.
     let text = words(&page);
     assert!(text.contains("and 900 parts more") && text.contains("and 901 parts more"), "{text}");
@@ -397,4 +405,84 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     let approver = server.person(&[Scope::Approve]).await;
     let cookie = format!("cookie: {}\r\n", approver.cookie);
     assert_eq!(server.get(&format!("/sessions/one?{link}"), &cookie).await.status(), 403);
+}
+
+#[tokio::test]
+async fn a_trail_without_checkpoints_is_not_said_to_be_what_was_written() {
+    // One in memory has none.
+    let server = Server::start().await;
+    let person = server.person(&[Scope::Read]).await;
+    let headers = format!("{SAME}cookie: {}\r\n", person.cookie);
+    let looked = server.post("/audit/verify", &headers, &[("form", person.form.as_str())]).await;
+    assert_eq!(looked.status(), 303);
+    let text = words(&server.page(&person, "/audit").await);
+    assert!(text.contains("was found to be wrong, and not all of it can be proved"), "{text}");
+    assert!(text.contains("No witness was compared here") && !text.contains("what was written"), "{text}");
+}
+
+#[tokio::test]
+async fn the_trail_is_looked_through_and_what_is_found_is_exported() {
+    let server = Server::start().await;
+    let receipt = |verdict: &str, rule: &str, days: i64| {
+        let body = json!({
+            "point": "before_tool_call", "verdict": verdict, "tool": format!("tool-{rule}"),
+            "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": [rule]}},
+        });
+        let at = Timestamp::from_millis(days * 86_400_000);
+        let (kind, body) = ("receipt".to_owned(), AuditBody::from(body));
+        NewAuditEntry { at, kind, session: None, run: None, body }
+    };
+    let receipts = [("block", "test.one", 0), ("block", "test.two", 1), ("pass", "test.one", 1)];
+    let receipts = receipts.map(|(verdict, rule, days)| receipt(verdict, rule, days));
+    server.house.store.append_audit_all(receipts.into(), Durability::Soon).await.unwrap();
+    let person = server.person(&[Scope::Read]).await;
+    let cookie = format!("cookie: {}\r\n", person.cookie);
+    for (query, found) in [
+        ("verdict=block", 2),
+        ("rule=test.one", 2),
+        ("verdict=pass&rule=test.two", 0),
+        ("kind=receipt&since=1970-01-02", 2),
+        ("kind=receipt&through=1970-01-01", 1),
+        ("since=1970-01-01&through=1970-01-02&text=TOOL-test.two", 1),
+    ] {
+        let page = server.page(&person, &format!("/audit?{query}")).await;
+        assert_eq!(page.matches("class=\"number\"").count(), found, "{query}: {page}");
+        let export = server.get(&format!("/audit.jsonl?{query}"), &cookie).await;
+        assert_eq!(export.status(), 200);
+        assert_eq!(export.text().matches("\"kind\":\"receipt\"").count(), found, "{query}");
+    }
+    for path in ["/audit?since=yesterday", "/audit.jsonl?through=2026-02-30"] {
+        assert_eq!(server.get(path, &cookie).await.status(), 400, "{path}");
+    }
+    // A trail in memory has nothing that could be kept elsewhere.
+    assert!(server.page(&person, "/audit").await.contains("has no signed checkpoints"));
+    assert_eq!(server.get("/audit/checkpoint", &cookie).await.status(), 404);
+}
+
+#[tokio::test]
+async fn sessions_of_other_hosts_are_listed_by_what_was_judged_in_them() {
+    let server = Server::start().await;
+    let receipt = |session: Option<&str>, host: &str| {
+        let body = json!({"point": "before_tool_call", "verdict": "pass", "agentId": "<b>bot", "host": host, "client": "claude"});
+        let session = session.map(|id| SessionId::from(id.to_owned()));
+        let (at, kind) = (Timestamp::now(), "receipt".to_owned());
+        NewAuditEntry { at, kind, session, run: None, body: AuditBody::from(body) }
+    };
+    let long = "l".repeat(400);
+    let receipts =
+        [(Some("a b"), "hook"), (Some("a b"), "hook"), (Some(long.as_str()), "proxy"), (None, "proxy")];
+    let receipts = receipts.map(|(session, host)| receipt(session, host));
+    server.house.store.append_audit_all(receipts.into(), Durability::Soon).await.unwrap();
+    let person = server.person(&[Scope::Read]).await;
+    let page = server.page(&person, "/sessions").await;
+    let text = words(&page);
+    assert!(text.contains("&lt;b&gt;bot a b hook, claude 2 "), "{text}");
+    assert!(text.contains("proxy, claude 1 ") && !text.contains("was read back"), "{text}");
+    let links: Vec<&str> = page.split("href=\"/-/console/sessions/one?").skip(1).collect();
+    assert_eq!(links.len(), 2, "{page}");
+    for link in links {
+        let link = link.split('"').next().unwrap();
+        let page = server.page(&person, &format!("/sessions/one?{link}")).await;
+        assert!(page.contains("no conversation is kept") && page.contains("id=\"entry-"), "{page}");
+    }
 }

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use backstop_gateway::{
-    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedPlugin,
-    ShownConfiguration, TriedCall,
+    CheckedConfiguration, Configuration, ConfigurationProblem, ReloadedConfiguration, ServedException,
+    ServedPlugin, ShownConfiguration, TriedCall,
 };
 use backstop_hooks::points::ToolCallEvent;
 use backstop_hooks::{CallContext, HookError, OwnerId, hook_fn};
@@ -54,6 +54,17 @@ impl Configuration for Other {
 
     fn plugins(&self) -> Vec<ServedPlugin> {
         Vec::new()
+    }
+
+    fn exceptions(&self) -> Vec<ServedException> {
+        vec![ServedException {
+            guard: "command_safety",
+            rule: None,
+            exempt: Some("<b>marker".to_owned()),
+            reason: "it is ours".to_owned(),
+            last_day: Some("2001-02-03".to_owned()),
+            at: "backstop.yaml:7:3".to_owned(),
+        }]
     }
 }
 
@@ -221,4 +232,17 @@ async fn only_who_may_have_a_configuration_checked_may_try_one() {
     assert_eq!(tried[1].body.get("configuration"), Some(&digest(&most)));
     assert!(!serde_json::to_string(&tried).unwrap().contains("script"), "{tried:?}");
     assert_eq!(trying.tries(&admin, "x", "  \n").await.status(), 200, "none is none");
+}
+
+#[tokio::test]
+async fn what_the_configuration_excepts_is_on_the_page_of_what_judges() {
+    let trying = Trying::start(House::new(), Vec::new()).await;
+    let person = trying.server.person(&[Scope::Read]).await;
+    let page = trying.server.page(&person, "/policy").await;
+    let text = words(&page);
+    assert!(text.contains("it is ours command_safety &lt;b&gt;marker passes"), "{text}");
+    assert!(text.contains("over since the end of 2001-02-03 from backstop.yaml:7:3"), "{text}");
+    let unknown = Server::start().await;
+    let person = unknown.person(&[Scope::Read]).await;
+    assert!(unknown.page(&person, "/policy").await.contains("excepts from the guards is not known here"));
 }
