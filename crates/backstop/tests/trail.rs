@@ -6,11 +6,11 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use backstop::{Backstop, Cause};
 use backstop::engine::{Attendance, HookOptions};
 use backstop::hooks::points::{BeforeToolCall, ToolCallEvent, ToolCallOutcome};
 use backstop::hooks::{ApprovalRequest, CallContext, OwnerId, Params, hook_fn};
 use backstop::store::{AuditFilter, AuditStore as _, SqliteStore, Store};
+use backstop::{Backstop, Cause};
 use serde_json::json;
 use tempfile::TempDir;
 

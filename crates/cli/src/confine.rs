@@ -18,8 +18,7 @@ use backstop::store::SqliteStore;
 use backstop::surfaces::web_push_folder;
 use backstop::{
     audit_key, credential_places, digest_key_file, hook_places, kept_key_file, program_places, secret_files,
-    store_files,
-    store_path,
+    store_files, store_path,
 };
 
 use crate::commands::clients::{folders as client_folders, this_program};

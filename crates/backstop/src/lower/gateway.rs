@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use backstop_config::{
     Api as ConfigApi, CloudName, GatewayOperation as ConfigOperation, GatewayProviders, LiveApprovals,
-    LiveBlock, LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, Text as ConfigText,
-    UnjudgedMedia,
+    LiveBlock, LiveCalls, LiveText, Loaded, Name, Provider as ConfigProvider, Spanned, UnjudgedMedia,
 };
 use backstop_gateway::inspect::{
     BlockedForm, HookSettings, TextMode, ToolCalls, Unasked, UnjudgedMedia as Media,

@@ -414,7 +414,7 @@ fn after_a_reload_a_kill_still_shows_in_the_trail() {
     child.kill().unwrap();
     child.wait().unwrap();
     let killed = wrote("configuration.read").pop().unwrap();
-    assert_eq!(unended(), [killed.clone()]);
+    assert_eq!(unended(), std::slice::from_ref(&killed));
     let child = reloaded();
     interrupt(&child);
     assert_eq!(done(child).code, Some(0));

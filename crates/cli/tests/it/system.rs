@@ -129,7 +129,7 @@ fn everything_of_every_client_is_written_below_a_folder_and_goes_without_a_trace
         let written = files(&root);
         let program = root.join("opt/backstop/bin/backstop");
         assert_eq!(std::fs::metadata(&program).unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(std::fs::read(&program).unwrap(), std::fs::read(super::support::BACKSTOP).unwrap());
+        assert_eq!(std::fs::read(&program).unwrap(), std::fs::read(BACKSTOP).unwrap());
         assert!(written[Path::new(settings)].contains("// ours since 2024"));
         assert!(
             written[Path::new("etc/codex/requirements.toml")].contains("allow_managed_hooks_only = true")

@@ -31,7 +31,9 @@ impl<D: Driver> SqlStore<D> {
         let work = move |db: &Db<'_>| Ok(give(db, &of, answer, granted)?);
         // Only a denial takes words out, and to wipe them costs more than to write.
         let given = match denies {
-            true => self.database.erase::<_, ResolveError>(Area::Questions, work).await.map(|(given, _)| given),
+            true => {
+                self.database.erase::<_, ResolveError>(Area::Questions, work).await.map(|(given, _)| given)
+            }
             false => self.database.write(Area::Questions, work).await,
         };
         self.seats.wake(id);

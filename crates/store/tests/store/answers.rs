@@ -148,7 +148,11 @@ async fn a_yes_that_nobody_waits_for_allows_the_next_such_call(store: &dyn Store
     let waits = ask(store, NewApproval { waiter: Some(LeaseHolder::unique()), ..question("ls") }).await;
     assert!(!waits.is_abandoned());
     store.resolve_approval(&waits.id, Decision::AllowOnce, "ann", at(1_500)).await.unwrap();
-    assert_eq!(store.take_allowance(&scope("ls"), at(1_600)).await.unwrap(), None, "it is the waiting call's");
+    assert_eq!(
+        store.take_allowance(&scope("ls"), at(1_600)).await.unwrap(),
+        None,
+        "it is the waiting call's"
+    );
 }
 
 async fn what_nobody_waits_for_has_nothing_in_its_place(store: &dyn Store) {

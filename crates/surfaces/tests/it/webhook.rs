@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use backstop_hooks::Decision;
 use backstop_store::{
-    ApprovalRecord, ApprovalState, AskedPeople, LeaseHolder, NewApproval, PersonName, Route, Timestamp, Uptime,
+    ApprovalRecord, ApprovalState, AskedPeople, LeaseHolder, NewApproval, PersonName, Route, Timestamp,
+    Uptime,
 };
 use backstop_surfaces::handle::Handle;
 use backstop_surfaces::signature::{SigningSecret, verified};
@@ -91,7 +92,7 @@ async fn a_question_is_delivered_signed_and_answered_by_a_user_for_whom_the_webh
     let (allow, deny) = (handle("allow-once"), handle("deny"));
     // Not signed by the other secret, too old, changed, or about nobody.
     let (body, now) = (answer(&deny, "ann"), Timestamp::now());
-    let old = now.before(std::time::Duration::from_secs(301));
+    let old = now.before(Duration::from_secs(301));
     for (headers, body) in [
         (signed("out", "a1", now, &body), body.clone()),
         (signed("back", "a1", old, &body), body.clone()),

@@ -186,7 +186,8 @@ fn a_tombstone_that_no_key_of_the_log_signed_takes_nothing_away() {
     other.open().prune(10, 5, "test", "ann", |index, _| index != 9).unwrap();
     for signature in [None, Some(json!("AAAA")), Some(signed(&same)), Some(signed(&other))] {
         let place = same.copy();
-        let mut body = json!({ "policy": "test", "by": "ann", "count": 1, "ranges": [{ "start": 9, "end": 10 }] });
+        let mut body =
+            json!({ "policy": "test", "by": "ann", "count": 1, "ranges": [{ "start": 9, "end": 10 }] });
         signature.into_iter().for_each(|signature| body["signature"] = signature);
         let forged = Draft::new(now(), "tombstone", Body::of(&body).unwrap()).sealed("p", 1).unwrap();
         let mut frames = place.frames(0);

@@ -343,7 +343,7 @@ async fn a_session_is_shown_with_what_was_judged_and_said_in_it() {
     let receipt = |number: usize| {
         let body = json!({
             "point": "before_tool_call", "verdict": "block", "tool": format!("tool-{number}."), "sessionId": id,
-            "toolCallId": (number % 50 == 0).then_some("c1"),
+            "toolCallId": (number.is_multiple_of(50)).then_some("c1"),
             "blocked": {"cause": "decision", "hook": "gate", "reason": {"rules": ["test.rule"]}},
             "steps": [{"hook": "masks", "said": "rewrote", "spans": [{"kind": "e-mail", "replaced": 2, "reported": 0}]}],
         });
