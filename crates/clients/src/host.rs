@@ -150,9 +150,6 @@ enum Judged {
     Asked(Reason, Params),
 }
 
-/// What stands before the reason for which a call was stopped that a person had changed.
-const CHANGED_AND_STOPPED: &str = "a human changed this call, and the changed call was stopped: ";
-
 fn verdict_of(verdict: ToolVerdict) -> Judged {
     match verdict.permit {
         Ok(permit) => match permit.redeem() {
@@ -160,16 +157,17 @@ fn verdict_of(verdict: ToolVerdict) -> Judged {
             Err(error) => Judged::Denied(Reason::new(&error.to_string())),
         },
         Err(blocked) => {
-            let told = blocked.reason_or_default();
-            let reason = match &verdict.substituted {
-                // The model would read of a call that it did not make.
-                Some(Substituted::Edited { .. }) => Reason::new(&format!("{CHANGED_AND_STOPPED}{told}")),
-                Some(Substituted::Responded { .. }) | None => Reason::from(&told),
+            let is_changed = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+            let why = blocked.reason_or_default();
+            // The model would read of a call that it did not make.
+            let reason = |how: &str| match is_changed {
+                true => Reason::new(&format!("a human changed this call{how}: {why}")),
+                false => Reason::from(&why),
             };
             if is_unanswered(&blocked) {
-                Judged::Asked(reason, verdict.event.params)
+                Judged::Asked(reason(""), verdict.event.params)
             } else {
-                Judged::Denied(reason)
+                Judged::Denied(reason(", and the changed call was stopped"))
             }
         }
     }
