@@ -352,7 +352,7 @@ mod tests {
         for (tool, made, changed) in [
             // Nobody judged them as a path.
             ("Edit", json!({"path": "a", "old_text": "x"}), json!({"file_path": "b", "old_text": "x"})),
-            ("Edit", json!({"file_path": "a", "old_string": "x"}), json!({"file_path": "b", "old_text": "x"})),
+            ("Edit", json!({"file_path": "a"}), json!({"file_path": "b", "old_text": "x"})),
             // Nor as commands.
             ("run_commands", json!({"commands": ["a"], "x": 1}), json!({"commands": ["b"]})),
             // Set as the parent of the arguments, it would be where the command is looked for.
