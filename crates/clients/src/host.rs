@@ -126,7 +126,9 @@ async fn judge(
     let mut question = None;
     let unseen_input = frame.client().facts().unseen_input.is_some();
     for event in used.events(frame.run(), unseen_input) {
-        let verdict = engine.permit_or_substitute(event, call, attendance, substitutes).await;
+        // Boxed: every moment of a client carries the room for it otherwise.
+        let passing = Box::pin(engine.permit_or_substitute(event, call, attendance, substitutes));
+        let verdict = passing.await;
         match verdict_of(verdict) {
             Judged::Runs(params) => parts.push(params),
             Judged::Denied(reason) => return CallDecision::Deny(reason),
