@@ -158,6 +158,12 @@ impl Client {
         }
     }
 
+    /// Whether an event came in the dialect that an installation uses.
+    pub(crate) fn is_as_installed(self, frame: &Frame) -> bool {
+        let other = self.adapter().other_dialect.as_ref();
+        frame.speech == Speech::Own && other.is_none_or(|other| !(other.speaks)(frame))
+    }
+
     /// What the client can honour, and what happens where it can't. For the dialect that an installation
     /// uses.
     pub fn degradation(self) -> Vec<Degradation> {

@@ -12,7 +12,7 @@ use backstop_hooks::Params;
 use backstop_hooks::conversation::ToolResult;
 use serde_json::Value;
 
-use crate::adapter::{AskGate, ResultGate};
+use crate::adapter::{AskGate, Evidence, ResultGate};
 use crate::answer::Answer;
 use crate::event::{Attended, Frame};
 use crate::reason::Reason;
@@ -211,6 +211,14 @@ impl Frame {
             AskGate::Native { when, .. } => self.attended == Attended::Yes && when(self),
             AskGate::Never => false,
         }
+    }
+
+    /// Whether the client runs a call with the arguments that the answer to this event has in place of its own, so that a person may change
+    /// it. It must have been seen to, in the dialect that an installation uses: where it takes no notice of them, what runs is the call that
+    /// the person did not allow.
+    pub fn takes_changes(&self) -> bool {
+        let is_seen = self.client.facts().evidence == Evidence::Live;
+        is_seen && self.client.is_as_installed(self) && self.client.gates(self).rewrite.is_some()
     }
 
     /// The answer where the client is about to ask its user. A refusal is said; anything else is left to

@@ -11,7 +11,7 @@
 //! What a client does not say is not made up: counts of messages are 0, and the conversation is empty.
 
 use backstop_engine::Attendance;
-use backstop_engine::{BlockCause, Blocked, Engine, ToolVerdict};
+use backstop_engine::{BlockCause, Blocked, Engine, Substituted, ToolVerdict};
 use backstop_hooks::conversation::ToolResult;
 use backstop_hooks::points::{
     AfterCompaction, AfterCompactionEvent, AfterToolCall, AfterToolCallEvent, AgentFinalizeEvent,
@@ -20,7 +20,7 @@ use backstop_hooks::points::{
     SessionEndEvent, SessionEndReason, SessionStart, SessionStartEvent, SpawnMode, SubagentEnded,
     SubagentEvent, SubagentSpawned, ToolAfter, ToolAfterEvent,
 };
-use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Text};
+use backstop_hooks::{AgentId, CallContext, Params, PointId, RunId, SessionId, SessionKey, Substitute, Text};
 
 use crate::decision::{CallDecision, PromptDecision, Reply, ResultDecision, StopDecision};
 use crate::event::{ClientEvent, Frame, Moment, Stop};
@@ -32,14 +32,20 @@ use crate::tools::{ToolOutput, ToolUse};
 /// `attendance` says whom the engine can ask about a tool call. With [`Attendance::Nobody`] a question that
 /// the client can ask its own user is handed to the client; any other is a refusal. No code by which a call can be
 /// allowed is in either: all that a hook says reaches the model, or a transcript that its agent can read.
+///
+/// Where somebody is waited for, and the client was seen to run what its answer has in place of the arguments ([`Frame::takes_changes`]),
+/// people may change the call: the answer that lets it pass has the arguments of the changed call, which passed every gate as a call of its
+/// own.
 pub async fn respond(engine: &Engine, event: &ClientEvent, attendance: &Attendance) -> Reply {
     let (frame, call) = (&event.frame, event.frame.call_context());
     match &event.moment {
         Moment::ToolCall(used) => {
-            frame.answer_call(used, &judge(engine, frame, used, &call, attendance).await)
+            let substitutes: &[Substitute] = if frame.takes_changes() { &[Substitute::Edit] } else { &[] };
+            let decision = judge(engine, frame, used, &call, attendance, substitutes).await;
+            frame.answer_call(used, &decision)
         }
         Moment::Permission(used) => {
-            let decision = judge(engine, frame, used, &call, &Attendance::Nobody).await;
+            let decision = judge(engine, frame, used, &call, &Attendance::Nobody, &[]).await;
             frame.answer_permission(&decision)
         }
         Moment::ToolResult(output) => frame.answer_result(output, &after(engine, frame, output, &call).await),
@@ -102,13 +108,14 @@ pub fn refuse(event: &ClientEvent, reason: &Reason) -> Reply {
 }
 
 /// Judges each call of a tool use. The first that is refused refuses all; the first question is the one that
-/// is asked.
+/// is asked. `substitutes` is what the answer can have in the place of a call.
 async fn judge(
     engine: &Engine,
     frame: &Frame,
     used: &ToolUse,
     call: &CallContext,
     attendance: &Attendance,
+    substitutes: &[Substitute],
 ) -> CallDecision {
     // Where the client would ask, nobody else has to be found.
     let attendance = match attendance {
@@ -119,7 +126,9 @@ async fn judge(
     let mut question = None;
     let unseen_input = frame.client().facts().unseen_input.is_some();
     for event in used.events(frame.run(), unseen_input) {
-        let verdict = engine.permit_tool_call(event, call, attendance).await;
+        // Boxed: every moment of a client carries the room for it otherwise.
+        let passing = Box::pin(engine.permit_or_substitute(event, call, attendance, substitutes));
+        let verdict = passing.await;
         match verdict_of(verdict) {
             Judged::Runs(params) => parts.push(params),
             Judged::Denied(reason) => return CallDecision::Deny(reason),
@@ -150,11 +159,17 @@ fn verdict_of(verdict: ToolVerdict) -> Judged {
             Err(error) => Judged::Denied(Reason::new(&error.to_string())),
         },
         Err(blocked) => {
-            let reason = Reason::from(&blocked.reason_or_default());
+            let is_changed = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+            let why = blocked.reason_or_default();
+            // The model would read of a call that it did not make.
+            let reason = |how: &str| match is_changed {
+                true => Reason::new(&format!("a human changed this call{how}: {why}")),
+                false => Reason::from(&why),
+            };
             if is_unanswered(&blocked) {
-                Judged::Asked(reason, verdict.event.params)
+                Judged::Asked(reason(""), verdict.event.params)
             } else {
-                Judged::Denied(reason)
+                Judged::Denied(reason(", and the changed call was stopped"))
             }
         }
     }

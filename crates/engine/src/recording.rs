@@ -150,7 +150,7 @@ pub struct RecordedCall {
     /// Through which host it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The program whose hooks reported it.
+    /// The program whose hooks reported it, or for which the proxy was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The call as its hooks left it, in its JSON form.

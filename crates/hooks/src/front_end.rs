@@ -5,7 +5,7 @@
 pub struct FrontEnd {
     /// The host: `agent`, `gateway`, `hooks`.
     pub host: Option<&'static str>,
-    /// The program whose hooks report the call.
+    /// The program whose hooks report the call, or for which the host was started.
     pub client: Option<&'static str>,
 }
 

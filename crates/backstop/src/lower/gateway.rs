@@ -472,5 +472,6 @@ pub fn gateway_hooks(loaded: &Loaded) -> HookSettings {
             UnjudgedMedia::Pass => Media::Pass,
             UnjudgedMedia::Refuse => Media::Refuse,
         },
+        client: None,
     }
 }

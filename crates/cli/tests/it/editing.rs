@@ -1,4 +1,4 @@
-//! Answers that put something in the place of a call: the own agent runs the changed call, or takes the result.
+//! Answers that put something in the place of a call: the own agent runs the changed call, or takes the result; a client is told the changed call.
 
 use std::process::Child;
 
@@ -190,23 +190,78 @@ fn a_call_is_changed_at_the_desk_of_whoever_asks() {
     assert!(wrote(&user, "changed.txt") && !wrote(&user, "ran.txt"));
 }
 
-#[test]
-fn a_client_that_waits_is_handed_nothing_in_the_place_of_its_call() {
-    let user = User::with_config("agent: {approvals: {wait: true}}\n");
+/// The hook of a client that waits for an answer about a call of this tool.
+fn hook(user: &User, client: &str, tool: &str) -> Child {
     let call = json!({
-        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": "Bash",
-        "tool_use_id": "toolu_0123456789abcdef", "tool_input": { "command": ASKED, "description": "a marker" },
+        "hook_event_name": "PreToolUse", "session_id": "s-1", "cwd": user.work(), "tool_name": tool,
+        "permission_mode": "default", "tool_use_id": "toolu_0123456789abcdef",
+        "tool_input": { "command": ASKED, "description": "a marker" },
     });
     let path = user.path().join("event.json");
     std::fs::write(&path, call.to_string()).unwrap();
-    let child = user.command(&["hook", "claude"]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap();
-    let code = waiting(&user);
-    let respond = user.run(&["approvals", "respond", &code, "--text", "none"]);
-    let edit = edit(&user, &code, &json!({ "command": "echo changed > changed.txt" }));
-    for (refused, word) in [(respond, "respond"), (edit, "edit")] {
-        let told = format!("can't be answered with {word}");
-        assert!(refused.code == Some(1) && refused.err.contains(&told), "{}", refused.whole());
+    user.command(&["hook", client]).stdin(std::fs::File::open(path).unwrap()).spawn().unwrap()
+}
+
+const WAITS: &str = "agent: {approvals: {wait: true}}\n";
+
+#[track_caller]
+fn not_offered(refused: &Done, word: &str) {
+    let told = format!("can't be answered with {word}");
+    assert!(refused.code == Some(1) && refused.err.contains(&told), "{}", refused.whole());
+}
+
+#[test]
+fn a_client_is_told_the_changed_call_in_the_answer_that_lets_it_pass() {
+    let user = User::with_config(WAITS);
+    for client in ["claude", "codex"] {
+        let child = hook(&user, client, "Bash");
+        let code = waiting(&user);
+        not_offered(&user.run(&["approvals", "respond", &code, "--text", "none"]), "respond");
+        let changed = json!({ "command": "echo changed", "description": "another marker" });
+        edit(&user, &code, &changed).succeeded();
+        let said = done(child).succeeded().json();
+        assert_eq!(said["hookSpecificOutput"]["updatedInput"], changed, "{client}: {said}");
     }
+    let trail = user.trail();
+    let children = trail.iter().filter(|entry| entry["body"].get("editedFrom").is_some());
+    for child in children {
+        assert_ne!(child["body"]["judged"], child["body"]["editedFrom"]["digest"], "{child}");
+    }
+    assert!(!trail.iter().any(|entry| entry.to_string().contains("echo changed")), "no text in the trail");
+}
+
+#[test]
+fn a_client_runs_a_changed_call_only_once_it_was_allowed_for_itself() {
+    let user = User::with_config(WAITS);
+    let child = hook(&user, "claude", "Bash");
+    let code = waiting(&user);
+    edit(&user, &code, &json!({ "command": ASKED_TOO })).succeeded();
+    allow_next(&user, &code);
+    let said = done(child).succeeded().json();
+    assert_eq!(said["hookSpecificOutput"]["updatedInput"], json!({ "command": ASKED_TOO }), "{said}");
+}
+
+#[test]
+fn a_client_is_refused_what_stops_the_changed_call() {
+    let policy = "hooks: {tool_call: {pre_call: [{type: policy, id: house-rules, config: {deny_argument_patterns: {command: [forbidden]}}}]}}\n";
+    let user = User::with_config(&format!("{WAITS}{policy}"));
+    let child = hook(&user, "claude", "Bash");
+    let code = waiting(&user);
+    edit(&user, &code, &json!({ "command": "echo forbidden" })).succeeded();
+    let said = done(child);
+    assert!(said.code == Some(2) && said.err.contains("the changed call was stopped: "), "{}", said.whole());
+    let said = said.json();
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
+    assert!(said["hookSpecificOutput"].get("updatedInput").is_none(), "{said}");
+}
+
+#[test]
+fn a_client_that_takes_no_notice_of_changed_arguments_is_handed_none() {
+    let user = User::with_config(WAITS);
+    let child = hook(&user, "qwen", "run_shell_command");
+    let code = waiting(&user);
+    not_offered(&user.run(&["approvals", "respond", &code, "--text", "none"]), "respond");
+    not_offered(&edit(&user, &code, &json!({ "command": "echo changed" })), "edit");
     user.run(&["approvals", "deny", &code]).succeeded();
     let said = done(child);
     assert_eq!(said.code, Some(2), "{}", said.whole());

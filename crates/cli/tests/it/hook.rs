@@ -229,12 +229,43 @@ fn a_client_that_can_ask_is_handed_the_question() {
 }
 
 /// A hook in an environment that says that somebody attends.
-fn attended(user: &User, client: &str, payload: &Value) -> Done {
+fn start_attended(user: &User, client: &str, payload: &Value) -> std::process::Child {
     let path = user.path().join("event.json");
     std::fs::write(&path, payload.to_string()).unwrap();
     let mut command = user.command(&["hook", client]);
     command.env("CLAUDE_CODE_SESSION_ATTENDED", "1").env("CLAUDE_CODE_ENTRYPOINT", "cli");
-    done(command.stdin(std::fs::File::open(path).unwrap()).spawn().unwrap())
+    command.stdin(std::fs::File::open(path).unwrap()).spawn().unwrap()
+}
+
+fn attended(user: &User, client: &str, payload: &Value) -> Done {
+    done(start_attended(user, client, payload))
+}
+
+#[test]
+fn an_attended_client_waits_for_certain_people_and_asks_its_user_where_anybody_may_answer() {
+    let user = User::new();
+    let uid = rustix::process::getuid().as_raw();
+    let routed =
+        format!("approvals: {{people: {{ann: {{account: \"{uid}\"}}}}, routes: [{{ask: [ann]}}]}}\n");
+    let waits = "agent: {approvals: {wait: true}}\n";
+    user.configure(&routed);
+    refused(&attended(&user, "claude", &call(&user, ASKED)), "a person can allow");
+    user.configure(&format!("{routed}{waits}"));
+    for (answer, code) in [("approve", 0), ("deny", 2)] {
+        let child = start_attended(&user, "claude", &call(&user, ASKED));
+        let question = until("a question", || {
+            let list = user.run(&["approvals", "list", "--json"]).succeeded().json();
+            let row = list.as_array().unwrap().iter().find(|row| row["state"]["status"] == "pending");
+            row.map(|row| row["code"].as_str().unwrap().to_owned())
+        });
+        user.run(&["approvals", answer, &question]).succeeded();
+        let told = done(child);
+        assert_eq!(told.code, Some(code), "{}", told.whole());
+        assert!(!told.out.contains("\"ask\""), "{}", told.whole());
+    }
+    user.configure(waits);
+    let asked = attended(&user, "claude", &call(&user, ASKED)).succeeded().json();
+    assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask");
 }
 
 #[test]

@@ -221,6 +221,10 @@ fn a_question_is_left_to_the_hooks_of_the_client() {
         // A question that nobody could be asked is filed: people are told its code, and the model is not.
         let filed = questions() - before;
         assert_eq!(filed, usize::from(!hooks.is_empty()), "{}", ended.whole());
+        if filed == 1 {
+            let all = user.run(&["approvals", "list", "--all", "--json"]).succeeded().json();
+            assert_eq!((&all[0]["host"], &all[0]["client"]), (&json!("gateway"), &json!("claude")), "{all}");
+        }
         assert_eq!(ended.err.contains("backstop allow-once "), filed == 1, "{}", ended.whole());
         assert!(!answer.contains("allow-once"), "{answer}");
     }

@@ -21,7 +21,7 @@ pub use self::result::ResultBody;
 pub use self::result::ToolOutput;
 
 /// One of a client's own tools.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ToolRow {
     /// The client's name.
     pub(crate) theirs: &'static str,
@@ -68,6 +68,8 @@ pub struct ToolUse {
     id: Option<ToolCallId>,
     name: ToolName,
     mcp: Option<McpTool>,
+    /// Which of the client's own tools it is.
+    row: Option<ToolRow>,
     shape: Shape,
     parts: Vec<Params>,
     /// Where it runs, when the client says that beside the arguments. Judged as the argument `workdir`.
@@ -103,7 +105,7 @@ impl ToolUse {
             // Of a tool that is neither its own nor an MCP server's the client knows no more than the name.
             let name = mcp.as_ref().map_or_else(|| ToolName::new(name), |tool| tool.called(name));
             let parts = vec![arguments.into()];
-            return Self { their_name, id, name, mcp, shape: Shape::Same, parts, workdir: None };
+            return Self { their_name, id, name, mcp, row: None, shape: Shape::Same, parts, workdir: None };
         };
         let (shape, parts) = translate(row, arguments);
         Self {
@@ -111,6 +113,7 @@ impl ToolUse {
             id,
             name: ToolName::with_canonical(name, row.ours),
             mcp: None,
+            row: Some(*row),
             shape,
             parts,
             workdir: None,
@@ -189,6 +192,11 @@ impl ToolUse {
     /// [`CannotRestore`] when the changed arguments have no place in that shape.
     pub fn restore(&self, parts: &[Params]) -> Result<Params, CannotRestore> {
         let cannot = |why| CannotRestore { tool: ShownName::new(&self.their_name).to_string(), why };
+        // A client that is JavaScript may set what it is given so as the parent of all other arguments.
+        let is_changed = parts != self.parts.as_slice();
+        if is_changed && parts.iter().any(|part| part.get("__proto__").is_some()) {
+            return Err(cannot("no argument can be called `__proto__`"));
+        }
         let mut parts = parts.to_vec();
         if let Some(folder) = &self.workdir {
             for part in &mut parts {
@@ -198,18 +206,28 @@ impl ToolUse {
                 }
             }
         }
-        match (&self.shape, parts.as_slice()) {
-            (Shape::Same, [one]) => Ok(one.clone()),
+        let restored = match (&self.shape, parts.as_slice()) {
+            (Shape::Same, [one]) => one.clone(),
             (Shape::Renamed(keys), [one]) => {
-                restore_names(keys, one).ok_or_else(|| cannot("two arguments would have one name"))
+                restore_names(keys, one).ok_or_else(|| cannot("two arguments would have one name"))?
             }
             (Shape::Batch(key), several) if several.len() == self.parts.len() => {
                 let commands: Option<Vec<Value>> = several.iter().map(only_command).collect();
                 let commands = commands.ok_or_else(|| cannot("each is a command and nothing else"))?;
-                Ok(Params::new(Map::from_iter([((*key).to_owned(), Value::Array(commands))])))
+                Params::new(Map::from_iter([((*key).to_owned(), Value::Array(commands))]))
             }
-            _ => Err(cannot("it has another number of calls")),
+            _ => return Err(cannot("it has another number of calls")),
+        };
+        match self.is_read_as(&restored, &parts) {
+            true => Ok(restored),
+            false => Err(cannot("an argument has the client's own name, by which it was not judged")),
         }
+    }
+
+    /// Whether these arguments of the client's are judged as these parts. INVARIANT (what was judged is what runs): who changes a call may
+    /// write one that would have been read otherwise, had the agent made it.
+    fn is_read_as(&self, arguments: &Params, parts: &[Params]) -> bool {
+        self.row.as_ref().is_none_or(|row| translate(row, (**arguments).clone()).1.as_slice() == parts)
     }
 }
 
@@ -327,6 +345,23 @@ mod tests {
         assert_eq!(edit.restore(edit.parts()).unwrap(), params(both));
         let edit = used("Edit", json!({"file_path": "a"}));
         assert!(edit.restore(&[params(json!({"path": "a", "file_path": "b"}))]).is_err());
+    }
+
+    #[test]
+    fn changed_arguments_that_would_be_read_otherwise_have_no_form() {
+        for (tool, made, changed) in [
+            // Nobody judged them as a path.
+            ("Edit", json!({"path": "a", "old_text": "x"}), json!({"file_path": "b", "old_text": "x"})),
+            ("Edit", json!({"file_path": "a"}), json!({"file_path": "b", "old_text": "x"})),
+            // Nor as commands.
+            ("run_commands", json!({"commands": ["a"], "x": 1}), json!({"commands": ["b"]})),
+            // Set as the parent of the arguments, it would be where the command is looked for.
+            ("Bash", json!({"command": "a"}), json!({"__proto__": {"command": "b"}})),
+        ] {
+            let used = used(tool, made);
+            assert!(used.restore(used.parts()).is_ok(), "{changed}");
+            assert!(used.restore(&[params(changed.clone())]).is_err(), "{changed}");
+        }
     }
 
     #[test]

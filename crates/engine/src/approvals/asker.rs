@@ -48,6 +48,20 @@ pub enum Attendance {
     /// The host puts the question to its own user. The call is returned as denied, with the question as its
     /// reason. If that user can't be reached, a human finds the question among the approvals.
     Host,
+    /// As [`Host`](Self::Host), but for a question that the operator's routes lead to certain people: that user may not answer it, so the run
+    /// waits for them, as with [`Present`](Self::Present).
+    HostOr(Arc<dyn Asker>),
+}
+
+impl Attendance {
+    /// Returns who can be asked a question that leads to certain people, or does not.
+    pub(crate) fn of_question(&self, is_routed: bool) -> Self {
+        match self {
+            Self::HostOr(asker) if is_routed => Self::Present(Arc::clone(asker)),
+            Self::HostOr(_) => Self::Host,
+            other => other.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for Attendance {
@@ -57,6 +71,7 @@ impl fmt::Debug for Attendance {
             Self::Queue => f.write_str("Queue"),
             Self::Nobody => f.write_str("Nobody"),
             Self::Host => f.write_str("Host"),
+            Self::HostOr(asker) => write!(f, "HostOr({})", asker.name()),
         }
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Limits: one call is changed at most [`MAX_EDITS`] times.
 
-use backstop_hooks::points::ToolCallEvent;
+use backstop_hooks::points::{ToolCallEvent, UNSEEN_TERMINAL};
 use backstop_hooks::{Decision, Params, Reason, Resolution, Substitute, Text};
 use backstop_store::{
     ApprovalRecord, ApprovalState, ConsumeError, EditedFrom, Given, NewApproval, Timestamp,
@@ -48,9 +48,10 @@ pub(super) fn offered(question: &mut NewApproval, event: &ToolCallEvent) {
     if !is_ones || !question.allowed_decisions.contains(&Decision::AllowOnce) {
         question.substitutes.clear();
     }
-    // INVARIANT (nothing is milder than a fresh call): what the host says of these arguments it would say otherwise of others.
-    let is_told_more =
-        event.tool_kind.is_some() || event.tool_input_kind.is_some() || event.derived_paths.is_some();
+    // INVARIANT (nothing is milder than a fresh call): what the host says of these arguments it would say otherwise of others. That nothing
+    // sees what is typed into its terminals it says of itself.
+    let has_kind = event.tool_kind.as_deref().is_some_and(|kind| kind != UNSEEN_TERMINAL);
+    let is_told_more = has_kind || event.tool_input_kind.is_some() || event.derived_paths.is_some();
     question.substitutes.retain(|substitute| *substitute != Substitute::Edit || !is_told_more);
 }
 

@@ -139,6 +139,8 @@ impl Approvals {
         let requester = routes::requester_of(call, self.settings.account.as_ref());
         let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
         editing::offered(&mut question, event);
+        let attendance = terms.attendance.of_question(question.route.is_some());
+        let terms = Terms { attendance: &attendance, ..terms };
         let is_routed = routed.is_err() || question.route.is_some();
         let queries = match sealed {
             true => Vec::new(),
@@ -203,7 +205,7 @@ impl Approvals {
         let unattended = match attendance {
             Attendance::Present(_) | Attendance::Queue => None,
             Attendance::Nobody => Some("nobody is there to ask; "),
-            Attendance::Host => Some("where nobody can be asked, "),
+            Attendance::Host | Attendance::HostOr(_) => Some("where nobody can be asked, "),
         };
         if let Some(circumstances) = unattended {
             // Nobody waits who could take it.
@@ -280,7 +282,9 @@ impl Approvals {
                     },
                 }
             }
-            Attendance::Queue | Attendance::Nobody | Attendance::Host => elsewhere.await?,
+            Attendance::Queue | Attendance::Nobody | Attendance::Host | Attendance::HostOr(_) => {
+                elsewhere.await?
+            }
         };
         // INVARIANT (a clock that is set loses nothing): whoever asked has waited as long as it may, so it is over.
         let ended = match answered {

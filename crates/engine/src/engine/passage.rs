@@ -196,8 +196,8 @@ impl Engine {
     }
 
     /// As [`permit_tool_call`](Self::permit_tool_call), for a host that can take something in the place of the call: what
-    /// `substitutes` say. With [`Substitute::Edit`] it runs the tool with the arguments of the permit, whatever they are, and tells the model by
-    /// [`ToolVerdict::substituted`] that they were changed. With [`Substitute::Respond`] it takes the result that a human gave, has
+    /// `substitutes` say. With [`Substitute::Edit`] it runs the tool with the arguments of the permit, whatever they are, and where it can it tells
+    /// the model by [`ToolVerdict::substituted`] that they were changed. With [`Substitute::Respond`] it takes the result that a human gave, has
     /// it judged as every result, and runs nothing.
     pub async fn permit_or_substitute(
         &self,

@@ -8,7 +8,7 @@ use backstop_engine::{
     ApprovalRoute, ApprovalSettings, Attendance, BlockCause, Engine, HookOptions, Keeping, Receipt,
     ReceiptSink, Routes, Substituted, ToolVerdict, Verdict, tool_call_digest,
 };
-use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
+use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome, UNSEEN_TERMINAL};
 use backstop_hooks::{
     ApprovalRequest, CallContext, Decision, OwnerId, Params, Requester, Resolution, Substitute,
     TimeoutBehavior, hook_fn,
@@ -363,6 +363,18 @@ async fn nothing_is_offered_that_a_host_can_not_take(store: Arc<dyn Store>) {
         store.answer_approval(&asked.id, respond("none")).await.unwrap();
         assert!(call.await.unwrap().permit.is_err());
     }
+    // That nothing sees what is typed into its terminals it says of itself.
+    let told = exec("du").tool_kind(UNSEEN_TERMINAL.to_owned());
+    let waits = engine.clone();
+    let call = tokio::spawn(async move {
+        waits.permit_or_substitute(told, &context(), &Attendance::Queue, &BOTH).await
+    });
+    let asked = pending(&store).await;
+    assert_eq!(asked.request.substitutes, BOTH);
+    store.answer_approval(&asked.id, edit("du -s", "ann")).await.unwrap();
+    allow_next(&store, &asked, "ann").await;
+    let changed = exec("du -s").tool_kind(UNSEEN_TERMINAL.to_owned());
+    assert_eq!(call.await.unwrap().permit.unwrap().redeem().unwrap(), changed, "it says so of any call");
     // Nor what the hooks that ask, or the operator, don't let anybody answer.
     let strict = request().decisions([Decision::Deny]);
     let (strict, _) = asking(Arc::clone(&store), strict);

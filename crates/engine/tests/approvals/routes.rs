@@ -23,6 +23,7 @@ over_both_stores!(
     a_call_runs_once_as_many_have_allowed_it_as_must,
     whoever_sits_there_answers_only_if_asked,
     a_question_for_others_is_not_put_to_the_user_of_a_client,
+    others_are_waited_for_where_a_client_would_ask_its_own_user,
     a_routed_question_that_is_cancelled_is_not_put_to_the_user_of_a_client,
     each_reason_leads_where_it_leads_alone,
     each_rule_of_a_reason_leads_where_it_leads_alone,
@@ -138,6 +139,27 @@ async fn a_question_for_others_is_not_put_to_the_user_of_a_client(store: Arc<dyn
     assert!(store.allow_later(&row.id, &"me".into(), ttl, Timestamp::now()).await.is_err());
     store.allow_later(&row.id, &by("ann"), ttl, Timestamp::now()).await.unwrap();
     permit(&engine, "ls", &Attendance::Nobody).await.permit.unwrap();
+}
+
+async fn others_are_waited_for_where_a_client_would_ask_its_own_user(store: Arc<dyn Store>) {
+    let attendance = || Attendance::HostOr(Arc::new(Human(None)));
+    let routed = engine(&store, settings([route(&["ann"], 1)]));
+    for decision in [Decision::AllowOnce, Decision::Deny] {
+        let call = begin(&routed, attendance());
+        let row = pending(&store).await;
+        assert!(!allow(&store, &row, "me".into()).await, "that user is not asked");
+        let answer = PersonsAnswer::new(decision, by("ann"), Timestamp::now());
+        store.answer_approval(&row.id, answer).await.unwrap();
+        let verdict = call.await.unwrap();
+        assert_eq!(verdict.permit.is_ok(), decision == Decision::AllowOnce);
+        if verdict.permit.is_err() {
+            not_for_the_client(verdict);
+        }
+    }
+    // Where anybody may answer, so may that user.
+    let plain = engine(&store, ApprovalSettings::default());
+    let blocked = permit(&plain, "ls", &attendance()).await.permit.unwrap_err();
+    assert_eq!(blocked.cause, BlockCause::Approval { resolution: Resolution::Cancelled });
 }
 
 /// What is cancelled a client asks its own user about.

@@ -210,7 +210,7 @@ impl InspectedExchange {
             trigger: Some(Trigger::User),
             requester: self.requester(request),
             trace: Some(self.span()),
-            front_end: FrontEnd::of_host("gateway"),
+            front_end: FrontEnd { client: self.shared.settings.client, ..FrontEnd::of_host("gateway") },
             ..CallContext::default()
         }
     }

@@ -92,6 +92,9 @@ pub struct HookSettings {
     pub trust_user: bool,
     /// What is done with what nobody can judge.
     pub unjudged_media: UnjudgedMedia,
+    /// The program for which the gateway was started, where it was started for one and has a token of its own: people are told it with each
+    /// question. INVARIANT (whoever asks does not say who asks): it is what whoever started both knows, and never what a request says.
+    pub client: Option<&'static str>,
 }
 
 impl Default for HookSettings {
@@ -109,6 +112,7 @@ impl Default for HookSettings {
             answer_tokens: 1_000,
             trust_user: false,
             unjudged_media: UnjudgedMedia::default(),
+            client: None,
         }
     }
 }

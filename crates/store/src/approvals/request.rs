@@ -32,7 +32,7 @@ pub struct NewApproval {
     /// Through which host the call is seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The program whose hooks report the call.
+    /// The program whose hooks report the call, or for which the proxy was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The call.

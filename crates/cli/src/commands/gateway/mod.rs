@@ -129,6 +129,7 @@ impl Running {
             Listen::ForRun { client, .. } => *client,
             _ => None,
         };
+        how.client = heard_of.map(Client::name);
         let hold = hold.map(Arc::new);
         if hold.is_some() && matches!(how.tool_calls, ToolCalls::Judge(_)) {
             // One call is asked about once: by the hooks, which see it next.

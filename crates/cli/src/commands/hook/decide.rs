@@ -279,13 +279,17 @@ pub(crate) fn folder(event: &ClientEvent, here: &Path) -> PathBuf {
     said.filter(|folder| folder.is_absolute() && folder.is_dir()).unwrap_or(here).to_path_buf()
 }
 
-/// A client that asks its own user, where one attends, is let to. Elsewhere the operator says whether to wait for an answer from
-/// `backstop approvals`; without that the call is refused, and a person finds it there.
+/// A client that asks its own user, where one attends, is let to, as far as that user may answer. Elsewhere the operator says whether to wait
+/// for an answer from `backstop approvals`; without that the call is refused, and a person finds it there.
 fn attendance(event: &ClientEvent, loaded: &Loaded, has_desk: bool) -> Attendance {
-    if has_desk && loaded.config.agent.approvals.wait.value && !event.frame.can_ask() {
-        Attendance::Present(Arc::new(Notifier(loaded.config.agent.approvals.notify.value)))
-    } else {
-        Attendance::Nobody
+    let settings = &loaded.config.agent.approvals;
+    if !has_desk || !settings.wait.value {
+        return Attendance::Nobody;
+    }
+    let notifier = Arc::new(Notifier(settings.notify.value));
+    match event.frame.can_ask() {
+        true => Attendance::HostOr(notifier),
+        false => Attendance::Present(notifier),
     }
 }
 

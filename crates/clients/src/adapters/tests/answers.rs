@@ -132,6 +132,32 @@ proptest! {
     }
 }
 
+/// What a person may change is what the client was seen to run.
+#[test]
+fn a_call_may_be_changed_only_where_the_changed_one_was_seen_to_run() {
+    let seen =
+        [Client::Claude, Client::Codex, Client::Gemini, Client::Copilot, Client::Cline, Client::OpenCode];
+    for client in Client::ALL {
+        let (event, _) = shell_call(client, "ls");
+        let said = reply(&event, &CallDecision::Rewrite(changed(&event, "echo safe")));
+        let runs = matches!(fate(client, &said.answer), Fate::RunsWith(_));
+        assert_eq!(event.frame.takes_changes(), seen.contains(&client), "{client}");
+        assert!(runs || !seen.contains(&client), "{client}");
+    }
+    // Nor in other words than an installation's.
+    let pascal = tool_payload(Client::Claude, "Bash", &json!({ "command": "ls" }));
+    let event = Client::Copilot.read(&pascal.into(), None).unwrap();
+    assert!(!event.frame.takes_changes());
+    for client in [Client::Claude, Client::Copilot] {
+        let payload = json!({
+            "hookEventName": "PreToolUse", "sessionId": "s", "tool_name": "run_in_terminal",
+            "tool_input": { "command": "ls" },
+        });
+        let event = client.read(&payload.into(), Some("preToolUse")).unwrap();
+        assert!(!event.frame.takes_changes(), "the agent of VS Code takes no notice of them: {client}");
+    }
+}
+
 #[test]
 fn no_objection_is_no_consent_and_no_refusal() {
     for client in Client::ALL {
