@@ -366,9 +366,10 @@ async fn nothing_is_offered_that_a_host_can_not_take(store: Arc<dyn Store>) {
     // That nothing sees what is typed into its terminals it says of itself.
     let told = exec("du").tool_kind(UNSEEN_TERMINAL.to_owned());
     let waits = engine.clone();
-    let call = tokio::spawn(async move {
-        waits.permit_or_substitute(told, &context(), &Attendance::Queue, &BOTH).await
-    });
+    let call =
+        tokio::spawn(
+            async move { waits.permit_or_substitute(told, &context(), &Attendance::Queue, &BOTH).await },
+        );
     let asked = pending(&store).await;
     assert_eq!(asked.request.substitutes, BOTH);
     store.answer_approval(&asked.id, edit("du -s", "ann")).await.unwrap();
