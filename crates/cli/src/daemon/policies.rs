@@ -16,7 +16,7 @@ use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, Store};
-use backstop::{Backstop, Pin, StorePlace, Traces, digest_key_file, open_store, store_files};
+use backstop::{Backstop, FoundStore, Pin, StorePlace, Traces, digest_key_file, store_files};
 use tokio::sync::Mutex;
 
 use super::Said;
@@ -317,7 +317,8 @@ impl Policies {
     /// The store that the configuration names, with the key that digests in its trail have by it.
     async fn store(&self, loaded: &Loaded, surroundings: &Surroundings) -> Result<Arc<dyn Store>, Error> {
         let variable = |name: &str| surroundings.variable(name);
-        let (place, store) = (StorePlace::of(loaded, &variable)?, open_store(loaded, &variable)?);
+        let (place, store) = FoundStore::of(loaded, &variable)?.open()?;
+        let store = store.shared();
         let id = |store: &dyn Store| store.digest_key().map(|key| key.id().to_owned());
         let mut stores = self.stores.lock().await;
         let is_it = |(known, of): &(StorePlace, Arc<dyn Store>)| {

@@ -23,7 +23,7 @@ use backstop::clients::Client;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
-use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
+use backstop::store::{ApprovalRecord, ApprovalStatus, Store, Timestamp};
 use backstop::{Backstop, Cause, Witnesses, surfaces};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -96,11 +96,11 @@ impl Running {
     async fn start(
         mut settings: Settings,
         loaded: backstop::config::Loaded,
+        store: Arc<dyn Store>,
         listen: Listen,
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         give_memory_back();
-        let store = surroundings.store(&loaded)?;
         // The gateway of one program has one user.
         settings.store = (!matches!(listen, Listen::ForRun { .. })).then(|| Arc::clone(&store));
         // A program that is run owns the terminal that it is on.
@@ -250,10 +250,10 @@ impl Running {
         &mut self,
         settings: &Settings,
         loaded: backstop::config::Loaded,
+        store: Arc<dyn Store>,
         cause: Cause<'_>,
         surroundings: &Surroundings,
     ) -> Result<(), Error> {
-        let store = surroundings.store(&loaded)?;
         let told = surfaces::surfaces(&loaded, &environment)?;
         let witnesses = Witnesses::of(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);
