@@ -5,6 +5,9 @@
 //! transaction says is in the trail before the transaction counts, so where that fails the question still waits, and ends again.
 //! Both contain ids, digests, hooks and rules, and neither the words of the question nor anything of the arguments. What makes an entry too large is left out, and named as left out.
 //!
+//! A question that can't be read, since its row was damaged or somebody else wrote it, is answered by nobody: it ends once somebody comes upon it, and the
+//! entry has as much of it as could be read.
+//!
 //! Limits: what ended because its time had passed is recorded once somebody looks, with the time of that look. A question that a process
 //! keeps in its memory ends with the process, and has no end on record if that is killed.
 
@@ -12,13 +15,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, Severity};
+use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, SessionId, Severity};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::keyed::Keying;
 use crate::{
-    ApprovalRecord, ApprovalState, AuditBody, NewApproval, NewAuditEntry, PersonName, Route, Timestamp,
-    audit_id,
+    ApprovalRecord, ApprovalState, AuditBody, NewApproval, NewAuditEntry, PersonName, Route,
+    Timestamp, audit_id,
 };
 
 /// The kind of the entry for a question that was filed.
@@ -41,6 +45,8 @@ pub(crate) enum Unanswered {
     RunEnded,
     /// Its session was deleted.
     SessionDeleted,
+    /// What the database holds of it can't be read.
+    Unreadable,
 }
 
 /// That a question ended without an answer.
@@ -151,6 +157,17 @@ pub(crate) fn ended(record: &ApprovalRecord, ended: Ended) -> NewAuditEntry {
     about.silence_allows &= ended.why == Unanswered::Deadline;
     let body = EndedBody { about, why: ended.why };
     entry(&record.request, APPROVAL_ENDED, ended.at, AuditBody::of(&body))
+}
+
+/// Returns the entry about a question that can't be read, and ends with that: what can be read of its row. It may be one that was never asked.
+pub(crate) fn unreadable(
+    approval: Option<ApprovalId>,
+    session: Option<SessionId>,
+    at: Timestamp,
+) -> NewAuditEntry {
+    let approval = approval.as_ref().map(|approval| audit_id(approval.as_str()));
+    let body = AuditBody::of(&json!({ "approval": approval, "why": Unanswered::Unreadable }));
+    NewAuditEntry { at, kind: APPROVAL_ENDED.to_owned(), session, run: None, body }
 }
 
 fn entry(request: &NewApproval, kind: &str, at: Timestamp, body: AuditBody) -> NewAuditEntry {

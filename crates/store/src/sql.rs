@@ -21,6 +21,7 @@ mod retention;
 mod row;
 mod runs;
 mod sessions;
+mod spoilt;
 mod texts;
 mod transcript;
 mod votes;

@@ -27,7 +27,8 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
                      min(row) OVER (PARTITION BY agent) AS since FROM approvals WHERE {UNTOLD}) AS untold \
                      ORDER BY turn, since LIMIT ?4"
                 );
-                Ok(db.all(&sql, params![to.surface, to.place, now, limit], |row| id_column(row, "id"))?)
+                let values = params![to.surface, to.place, now, limit];
+                Ok(db.readable("questions", &sql, values, |row| id_column(row, "id"))?)
             })
             .await
     }
@@ -85,7 +86,7 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
                 let sql = "SELECT approval, surface, place, reference FROM notices JOIN approvals ON id = approval \
                            WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 AND held_until <= ?2 \
                            AND status <> 'pending' LIMIT ?3";
-                Ok(db.all(sql, params![surface, now, limit], sent)?)
+                Ok(db.readable("notices", sql, params![surface, now, limit], sent)?)
             })
             .await
     }
