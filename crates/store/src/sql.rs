@@ -16,6 +16,7 @@ mod driver;
 mod extensions;
 mod grants;
 mod injections;
+mod lost;
 mod notices;
 mod retention;
 mod row;

@@ -23,6 +23,7 @@ use super::Said;
 use super::heard::Heard;
 use super::protocol::{Question, Viewpoint};
 use super::twins::Twins;
+use crate::commands::gateway::tell_lost;
 use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
@@ -328,8 +329,13 @@ impl Policies {
             Some(found) => stores.remove(found),
             None => {
                 let is_audited = loaded.config.audit.enabled.value;
-                if is_audited && store.announce_audit(self.program()).await.is_err() {
-                    tracing::warn!("the audit trail does not say that this process began");
+                if is_audited {
+                    if store.announce_audit(self.program()).await.is_err() {
+                        tracing::warn!("the audit trail does not say that this process began");
+                    }
+                    // Nobody waits for it.
+                    let told = Arc::clone(&store);
+                    tokio::spawn(async move { tell_lost(told.as_ref()).await });
                 }
                 (place, store)
             }

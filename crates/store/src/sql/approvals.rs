@@ -204,6 +204,10 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         Ok(ended)
     }
 
+    async fn end_lost_approvals(&self, now: Timestamp) -> Result<usize, StoreError> {
+        self.tell_lost(now).await
+    }
+
     async fn end_waiting(
         &self,
         id: &ApprovalId,
@@ -435,7 +439,7 @@ impl<D: Driver> SqlStore<D> {
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
                 // INVARIANT (said): a question that can't be recorded is none.
-                db.say(asked::asked(&record, &keying))?;
+                db.say(asked::asked(&record, &keying, most.is_some()))?;
                 Ok(Ok(record))
             })
             .await;

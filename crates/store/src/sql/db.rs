@@ -209,6 +209,11 @@ impl Db<'_> {
         }
     }
 
+    /// Whether nobody deletes from this database but processes of this machine, which have one trail.
+    pub(crate) fn is_of_one_machine(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
     /// Whether an earlier version kept grants in this database that were bound to no place.
     pub(crate) fn had_earlier_grants(&self) -> bool {
         matches!(self, Self::Sqlite(_))

@@ -74,6 +74,18 @@ struct Running {
     retiring: Vec<JoinHandle<bool>>,
 }
 
+/// Says of questions that a killed process had no time to file that they ended. Where that can't be said now, the next start says it.
+pub(crate) async fn tell_lost(store: &dyn Store) {
+    match store.end_lost_approvals(Timestamp::now()).await {
+        Ok(0) => {}
+        Ok(count) => tracing::warn!(
+            count,
+            "questions that the audit trail has were never filed, or are gone from the database: it says now that they ended"
+        ),
+        Err(error) => tracing::warn!(%error, "it can't be told of questions whether they were ever filed"),
+    }
+}
+
 /// Where the daemon listens.
 enum Listen {
     Nowhere,
@@ -154,6 +166,7 @@ impl Running {
             // Where the trail can't be written, the gateway does not start.
             let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
             let _ = audit.announce(program).await;
+            tell_lost(backstop.engine().store().as_ref()).await;
             let what = format!("the start of `{program}`");
             backstop.announce_configuration(Cause { what: &what, by: None }).await.map_err(|error| {
                 Error::Failed(format!("the audit trail can't tell of the configuration: {error}"))
