@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstop_hooks::points::Placement;
 use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
     ANSWERABLE, APPROVAL_ENDED, ApprovalFilter, ApprovalRecord, ApprovalStatus, AskingLimits, AuditFilter,
-    Charge, CreateApprovalError, Deletion, DeletionCause, GrantQuery, NewInjection, PersonsAnswer,
-    ReservationId, SqliteStore, Store, StoreErrorKind,
+    Charge, CreateApprovalError, Deletion, DeletionCause, GrantQuery, NewAccessToken, NewInjection,
+    PersonsAnswer, ReservationId, SqliteStore, Store, StoreErrorKind,
 };
 use rusqlite::Connection;
 use serde_json::Value;
@@ -101,11 +102,16 @@ over_both!(
     texts_are_wiped_whatever_stands_before_them,
     numbers_of_others_stop_no_overview,
     a_grant_that_cannot_be_read_allows_nothing_and_hides_none,
+    pages_of_tokens_go_on_behind_what_cannot_be_read,
     amounts_of_others_spoil_their_own_counter_only,
     a_session_that_cannot_be_read_is_listed_nowhere_and_deleted,
     a_queued_text_that_cannot_be_read_keeps_back_no_other,
     a_count_of_refused_questions_that_is_none_is_counted_anew,
 );
+
+fn token() -> NewAccessToken {
+    NewAccessToken::make("bot".into(), "ann".to_owned(), at(10), Duration::from_millis(90)).1
+}
 
 /// What is no question, in each of the places where it may stand; each leaves its row as something that waits.
 fn spoils(id: &ApprovalId) -> Vec<String> {
@@ -253,6 +259,24 @@ async fn a_grant_that_cannot_be_read_allows_nothing_and_hides_none(place: Place)
     assert_eq!(place.store.use_grant(&query, at(5)).await.unwrap().unwrap().id, sound.id);
     let listed = place.store.grants(9).await.unwrap();
     assert!(listed.iter().all(|grant| grant.id != spoilt.id) && listed.len() == 1);
+}
+
+async fn pages_of_tokens_go_on_behind_what_cannot_be_read(place: Place) {
+    for _ in 0..4 {
+        place.store.add_access_token(token()).await.unwrap();
+    }
+    place.plant("UPDATE access_tokens SET made = '[]' WHERE row IN (2, 3)").await;
+    let (mut after, mut pages) = (None, Vec::new());
+    for _ in 0..9 {
+        let page = place.store.access_tokens_after(after, 1).await.unwrap();
+        pages.push((page.tokens.len(), page.unreadable.len()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [(1, 0), (0, 1), (0, 1), (1, 0)]);
+    assert_eq!(place.store.access_tokens_after(None, 4).await.unwrap().next, None);
 }
 
 async fn amounts_of_others_spoil_their_own_counter_only(place: Place) {
