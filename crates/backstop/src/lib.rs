@@ -166,8 +166,8 @@ pub use providers::Providers;
 pub use retention::{Bounds, ClockJump, Retention, RetentionError, Swept, delete_session, retention};
 #[cfg(feature = "config")]
 pub use state::{
-    OpenStoreError, StoreFiles, StorePlace, check_store_authorities, open_store, open_store_to_read,
-    store_files,
+    FoundStore, OpenStoreError, OpenedStore, StoreFiles, StorePlace, check_store_authorities, open_store,
+    open_store_to_read, store_files,
 };
 #[cfg(feature = "config")]
 pub use traces::Traces;

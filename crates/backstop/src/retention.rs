@@ -13,7 +13,7 @@ use backstop_hooks::points::{SessionEnd, SessionEndEvent, SessionEndReason};
 use backstop_hooks::{CallContext, SessionId};
 use backstop_store::{
     AuditBound, AuditEntry, AuditFilter, AuditPlace, DeleteError, DeletedSession, Deletion, DeletionCause,
-    Store, StoreError, Timestamp,
+    Store, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// What of small things, approvals and audit entries, counts as much as a session.
@@ -344,6 +344,10 @@ impl Pass<'_> {
         match error {
             DeleteError::InUse { .. } => self.swept.in_use += 1,
             DeleteError::Unknown(_) => {}
+            // One that can't be read keeps back none of the others.
+            DeleteError::Store(error) if error.kind() == StoreErrorKind::Corrupt => {
+                tracing::warn!(%error, "a session is not deleted");
+            }
             error => return Err(error),
         }
         Ok(())

@@ -64,54 +64,118 @@ pub enum OpenStoreError {
 }
 
 impl StorePlace {
-    /// Returns where the configuration keeps state. The files with a server's password and authorities are read, since another content of them is another place.
-    ///
-    /// # Errors
-    ///
-    /// [`NoDataFolder`] when the configuration names no place on this machine and the user has none.
-    pub fn of(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, NoDataFolder> {
-        let named = &loaded.config.store.postgres;
-        let server = named.url.as_ref().map(|url| {
-            let (password, authorities) = proofs(loaded, named);
-            ServerPlace {
-                address: url.value.expose().to_owned(),
-                schema: named.schema.as_ref().map(|schema| schema.value.as_str().to_owned()),
-                connections: named.connections.value.get(),
-                password,
-                authorities,
-            }
-        });
-        let kept_key = kept_key_file(loaded);
-        Ok(Self { path: store_path(loaded, environment)?, kept_key, server })
-    }
-
     /// Returns the database file; `None` where state is on a server.
     pub fn file(&self) -> Option<&Path> {
         self.server.is_none().then_some(self.path.as_path())
     }
 }
 
-/// The digests of what proves who asks a server, and of what proves who the server is.
-#[cfg(feature = "postgres")]
-fn proofs(loaded: &Loaded, named: &StorePostgres) -> (Option<Digest>, Option<Digest>) {
-    let password = password(loaded, named).ok().flatten();
-    let authorities = authorities(loaded, named).ok().flatten();
-    (
-        password.map(|password| Digest::of_text("password", &password)),
-        authorities.map(|pem| Digest::of_text("authorities", &String::from_utf8_lossy(&pem))),
-    )
+/// The state as one look found it: where it is kept, and what it is opened with. The files that the configuration names were read in that look and are not
+/// read again, so that what is opened is what the [`place`](Self::place) says, whatever became of the files since.
+pub struct FoundStore {
+    place: StorePlace,
+    /// How the server is reached, or why it can't be; nothing where state is in a file.
+    server: Option<Result<Way, ConfigError>>,
+    key: Result<Option<Arc<DigestKey>>, ConfigError>,
 }
 
-/// No server is used in this build.
+/// How a server is reached.
+#[cfg(feature = "postgres")]
+type Way = backstop_store::PostgresOptions;
+/// No server is reached by this build.
 #[cfg(not(feature = "postgres"))]
-fn proofs(_loaded: &Loaded, _named: &StorePostgres) -> (Option<Digest>, Option<Digest>) {
-    (None, None)
+type Way = std::convert::Infallible;
+
+/// A store that was opened.
+#[derive(Clone, Debug)]
+pub enum OpenedStore {
+    /// In a file.
+    InFile(Arc<SqliteStore>),
+    /// On a server.
+    OnServer(Arc<dyn Store>),
+}
+
+impl OpenedStore {
+    /// Returns the store, wherever it is.
+    pub fn shared(self) -> Arc<dyn Store> {
+        match self {
+            Self::InFile(store) => store,
+            Self::OnServer(store) => store,
+        }
+    }
+}
+
+/// As much as the place shows.
+impl fmt::Debug for FoundStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FoundStore").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl FoundStore {
+    /// Looks where the configuration keeps state, and reads what it is opened with: the key of the digests, and the password and the authorities of a
+    /// server. What can't be read is said by whoever opens the store.
+    ///
+    /// # Errors
+    ///
+    /// [`NoDataFolder`] when the configuration names no place on this machine and the user has none.
+    pub fn of(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, NoDataFolder> {
+        let path = store_path(loaded, environment)?;
+        let named = &loaded.config.store.postgres;
+        let (server, way) = match &named.url {
+            Some(url) => {
+                let (server, way) = server(loaded, named, url);
+                (Some(server), Some(way))
+            }
+            None => (None, None),
+        };
+        let place = StorePlace { path, kept_key: kept_key_file(loaded), server };
+        Ok(Self { place, server: way, key: digest_key(loaded) })
+    }
+
+    /// Returns where state is kept.
+    pub fn place(&self) -> &StorePlace {
+        &self.place
+    }
+
+    /// Returns the store, and the place that it is. Nothing is opened, connected or created before the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenStoreError`], which shows no password; also where the digests in the audit trail are to be keyed and there is no key.
+    pub fn open(self) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
+        let key = self.key?;
+        opened(self.place, self.server, Ok(key))
+    }
+
+    /// As [`open`](Self::open), for whoever reads, or writes what people say: where there is no key for the digests in the audit trail, what is there
+    /// can be read, and whatever would leave an entry in the trail fails, and says why. Nothing is judged over it.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenStoreError`], which shows no password.
+    pub fn open_to_read(self) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
+        let key = self.key.map_err(|error| error.to_string());
+        opened(self.place, self.server, key)
+    }
 }
 
 /// The key of digests in the trail, or why there is none.
 type Keyed = Result<Option<Arc<DigestKey>>, String>;
 
-/// Returns the store that the configuration names. Nothing is opened, connected or created before the first operation.
+fn opened(
+    place: StorePlace,
+    server: Option<Result<Way, ConfigError>>,
+    key: Keyed,
+) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
+    let store = match server {
+        Some(way) => on_server(way?, &place.path, place.kept_key.clone(), key),
+        None => OpenedStore::InFile(Arc::new(in_file(place.path.clone(), place.kept_key.clone(), key))),
+    };
+    Ok((place, store))
+}
+
+/// Returns the store that the configuration names; see [`FoundStore::open`].
 ///
 /// # Errors
 ///
@@ -120,11 +184,10 @@ pub fn open_store(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
-    open(loaded, environment, Ok(digest_key(loaded)?))
+    FoundStore::of(loaded, environment)?.open().map(|(_, store)| store.shared())
 }
 
-/// As [`open_store`], for whoever reads, or writes what people say: where there is no key for the digests in the audit trail, what is there can be read,
-/// and whatever would leave an entry in the trail fails, and says why. Nothing is judged over it.
+/// Returns the store that the configuration names, for whoever judges nothing; see [`FoundStore::open_to_read`].
 ///
 /// # Errors
 ///
@@ -133,7 +196,7 @@ pub fn open_store_to_read(
     loaded: &Loaded,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
-    open(loaded, environment, digest_key(loaded).map_err(|error| error.to_string()))
+    FoundStore::of(loaded, environment)?.open_to_read().map(|(_, store)| store.shared())
 }
 
 /// Checks, for a process whose environment others may have set, that no variable has a say in which server is believed: one that proves its name has to prove
@@ -171,17 +234,6 @@ fn proves_its_name(_address: &str) -> bool {
     false
 }
 
-fn open(
-    loaded: &Loaded,
-    environment: &dyn Fn(&str) -> Option<String>,
-    key: Keyed,
-) -> Result<Arc<dyn Store>, OpenStoreError> {
-    let path = store_path(loaded, environment)?;
-    let named = &loaded.config.store.postgres;
-    let Some(url) = &named.url else { return Ok(Arc::new(in_file(path, kept_key_file(loaded), key))) };
-    on_server(loaded, named, url, &path, key).map_err(|(at, why)| ConfigError::from(problem(at, &why)).into())
-}
-
 fn in_file(path: PathBuf, kept_key: Option<PathBuf>, key: Keyed) -> SqliteStore {
     match (kept_key, key) {
         (Some(kept), key) => SqliteStore::with_kept_key(path, kept, key),
@@ -199,49 +251,90 @@ fn problem(at: &Place, why: &str) -> Problem {
 }
 
 /// What is wrong, and where.
+#[cfg(feature = "postgres")]
 type Wrong<'c> = (&'c Place, String);
 
+/// A server, and how it is reached. Each file is read once, for both.
+#[cfg(feature = "postgres")]
+fn server(
+    loaded: &Loaded,
+    named: &StorePostgres,
+    url: &Spanned<Text>,
+) -> (ServerPlace, Result<Way, ConfigError>) {
+    let (password, authorities) = (password(loaded, named), authorities(loaded, named));
+    let read = password.as_ref().ok().and_then(Option::as_ref);
+    let of_password = read.map(|password| Digest::of_text("password", password));
+    let read = authorities.as_ref().ok().and_then(Option::as_ref);
+    let of_authorities = read.map(|pem| Digest::of_text("authorities", &String::from_utf8_lossy(pem)));
+    let way = way(named, url, authorities, password);
+    let way = way.map_err(|(at, why)| ConfigError::from(problem(at, &why)));
+    (ServerPlace::of(named, url, of_password, of_authorities), way)
+}
+
 #[cfg(not(feature = "postgres"))]
-fn on_server<'c>(
+fn server(
     _loaded: &Loaded,
-    _named: &'c StorePostgres,
-    url: &'c Spanned<Text>,
-    _path: &Path,
-    _key: Keyed,
-) -> Result<Arc<dyn Store>, Wrong<'c>> {
-    Err((&url.at, "this build has no store on a PostgreSQL server".to_owned()))
+    named: &StorePostgres,
+    url: &Spanned<Text>,
+) -> (ServerPlace, Result<Way, ConfigError>) {
+    let why = problem(&url.at, "this build has no store on a PostgreSQL server");
+    (ServerPlace::of(named, url, None, None), Err(why.into()))
+}
+
+impl ServerPlace {
+    fn of(
+        named: &StorePostgres,
+        url: &Spanned<Text>,
+        password: Option<Digest>,
+        authorities: Option<Digest>,
+    ) -> Self {
+        Self {
+            address: url.value.expose().to_owned(),
+            schema: named.schema.as_ref().map(|schema| schema.value.as_str().to_owned()),
+            connections: named.connections.value.get(),
+            password,
+            authorities,
+        }
+    }
 }
 
 #[cfg(feature = "postgres")]
-fn on_server<'c>(
-    loaded: &Loaded,
+fn way<'c>(
     named: &'c StorePostgres,
     url: &'c Spanned<Text>,
-    path: &Path,
-    digest_key: Keyed,
-) -> Result<Arc<dyn Store>, Wrong<'c>> {
-    use backstop_store::{PostgresOptions, PostgresStore};
-
+    authorities: Result<Option<Vec<u8>>, Wrong<'c>>,
+    password: Result<Option<String>, Wrong<'c>>,
+) -> Result<Way, Wrong<'c>> {
     let address = url.value.expose();
-    let options = match &authorities(loaded, named)? {
-        Some(pem) => PostgresOptions::from_url_trusting(address, pem),
-        None => PostgresOptions::from_url(address),
+    let options = match &authorities? {
+        Some(pem) => Way::from_url_trusting(address, pem),
+        None => Way::from_url(address),
     };
     let mut options = options.map_err(|error| (&url.at, error.to_string()))?;
     if let Some(schema) = &named.schema {
         options = options.schema(schema.value.as_str()).map_err(|error| (&schema.at, error.to_string()))?;
     }
-    if let Some(password) = password(loaded, named)? {
+    if let Some(password) = password? {
         options = options.password(&password);
     }
-    let connections = usize::try_from(named.connections.value.get()).unwrap_or(1);
-    let options = options.connections(connections);
-    let (trail, key) = (SqliteStore::trail_of(path), path.with_file_name("audit.key"));
-    Ok(Arc::new(match (kept_key_file(loaded), digest_key) {
-        (Some(kept), digest_key) => PostgresStore::with_kept_key(options, trail, kept, digest_key),
-        (None, Ok(digest_key)) => PostgresStore::with_digest_key(options, trail, key, digest_key),
-        (None, Err(why)) => PostgresStore::without_its_digest_key(options, trail, key, &why),
+    Ok(options.connections(usize::try_from(named.connections.value.get()).unwrap_or(1)))
+}
+
+#[cfg(feature = "postgres")]
+fn on_server(way: Way, path: &Path, kept_key: Option<PathBuf>, key: Keyed) -> OpenedStore {
+    use backstop_store::PostgresStore;
+
+    let (trail, signing) = (SqliteStore::trail_of(path), path.with_file_name("audit.key"));
+    OpenedStore::OnServer(Arc::new(match (kept_key, key) {
+        (Some(kept), key) => PostgresStore::with_kept_key(way, trail, kept, key),
+        (None, Ok(key)) => PostgresStore::with_digest_key(way, trail, signing, key),
+        (None, Err(why)) => PostgresStore::without_its_digest_key(way, trail, signing, &why),
     }))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn on_server(way: Way, _path: &Path, _key: Keyed) -> OpenedStore {
+    match way {}
 }
 
 #[cfg(feature = "postgres")]
@@ -343,7 +436,7 @@ mod tests {
             let loaded = loaded(&format!(
                 "{{url: 'postgres://ann@db.example/db', password_file: '{password}', ca_file: '{authorities}'{more}}}"
             ));
-            StorePlace::of(&loaded, &|_| None).unwrap()
+            FoundStore::of(&loaded, &|_| None).unwrap().place().clone()
         };
         write(&password, "one");
         write(&authorities, "one");
@@ -367,11 +460,32 @@ mod tests {
             let text = format!("store: {{path: /srv/state.db}}\naudit: {audit}");
             let sources = [Source::new(LayerKind::Operator, "/o.yaml", text.as_str())];
             let loaded = load_sources(&sources, &HookTypes::built_in(&[]), &|_| None).unwrap();
-            StorePlace::of(&loaded, &|_| None).unwrap()
+            FoundStore::of(&loaded, &|_| None).unwrap().place().clone()
         };
         assert_eq!(place("{}"), place("{}"));
         assert_ne!(place("{}"), place("{key_file: /srv/kept.key}"));
         assert_ne!(place("{key_file: /srv/other.key}"), place("{key_file: /srv/kept.key}"));
+    }
+
+    #[test]
+    fn what_was_read_is_what_is_opened_whatever_becomes_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let password = folder.path().join("password");
+        let address = "postgres://ann@db.example/db?sslmode=disable";
+        let loaded = loaded(&format!("{{url: '{address}', password_file: '{}'}}", password.display()));
+        let found = || FoundStore::of(&loaded, &|_| None).unwrap();
+        let without = found();
+        std::fs::write(&password, "one").unwrap();
+        std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let with = found();
+        assert_ne!(with.place(), without.place());
+        // Without a password when it was looked, it stays without one; with one, it needs the file no more.
+        let error = without.open().unwrap_err().to_string();
+        assert!(error.contains("can't be read"), "{error}");
+        std::fs::remove_file(&password).unwrap();
+        let before = with.place().clone();
+        let (place, opened) = with.open().unwrap();
+        assert!(place == before && matches!(opened, OpenedStore::OnServer(_)));
     }
 
     #[test]

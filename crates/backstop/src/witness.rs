@@ -159,6 +159,11 @@ pub enum WitnessError {
         "{0} of the trails of other gateways were not taken in: at most 1,000 are, and 100 new ones at once\nhint: if there are not so many gateways, somebody put them there"
     )]
     TooManyPeers(usize),
+    /// More checkpoints of other gateways came at once than are looked at.
+    #[error(
+        "of {0} of the trails of other gateways more checkpoints came at once than are looked at\nhint: no gateway leaves so many; somebody who writes the database put them there"
+    )]
+    Crowded(usize),
     /// What is in the database as checkpoints of other gateways are none.
     #[error(
         "{0} of what is there as checkpoints of other gateways are none\nhint: somebody who writes the database put them there"
@@ -190,7 +195,14 @@ impl WitnessError {
 
     /// Returns whether a witness that was told has the checkpoint all the same, and something else there is wrong.
     pub fn is_beside(&self) -> bool {
-        matches!(self, Self::Planted(_) | Self::Foreign(_) | Self::TooManyPeers(_) | Self::UnreadablePeers(_))
+        matches!(
+            self,
+            Self::Planted(_)
+                | Self::Foreign(_)
+                | Self::TooManyPeers(_)
+                | Self::Crowded(_)
+                | Self::UnreadablePeers(_)
+        )
     }
 }
 

@@ -7,8 +7,7 @@ use backstop::config::{LayerKind, Loaded, Locations, Source, account};
 use backstop::hooks::{AgentId, CallContext, ToolName};
 use backstop::store::Store;
 use backstop::{
-    Backstop, Builder, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources,
-    open_store_to_read,
+    Backstop, Builder, FoundStore, HookTypes, NoDataFolder, Pin, PinDifference, data_folder, load_sources,
 };
 use rustix::process::getuid;
 
@@ -318,7 +317,12 @@ impl Surroundings {
 
     /// The database. A file is created, and a server connected, when something is first written or read.
     pub(crate) fn store(&self, loaded: &Loaded) -> Result<Arc<dyn Store>, Error> {
-        Ok(open_store_to_read(loaded, &|name| self.variable(name))?)
+        Ok(self.found_store(loaded)?.open_to_read()?.1.shared())
+    }
+
+    /// Where the database is, and what it is opened with, by one look.
+    pub(crate) fn found_store(&self, loaded: &Loaded) -> Result<FoundStore, Error> {
+        Ok(FoundStore::of(loaded, &|name| self.variable(name))?)
     }
 
     /// The recording of tool calls.

@@ -343,7 +343,7 @@ impl Reader {
         let begun = Instant::now();
         let reading = timeout(PATIENCE, self.store.counting_access_tokens(Timestamp::now()));
         let problem = match reading.await {
-            Ok(Ok(AccessTokenList { tokens, unreadable })) => {
+            Ok(Ok(AccessTokenList { tokens, unreadable, .. })) => {
                 self.tokens.set(tokens);
                 self.tokens.set_unreadable(unreadable);
                 self.tokens.note_reading(ReadAt::At(begun));

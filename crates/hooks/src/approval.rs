@@ -6,6 +6,7 @@
 //! it says otherwise, and never longer than 600 s. *Deny* is always offered, and a request that nobody
 //! answers is denied unless the request itself says allow.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -179,6 +180,10 @@ pub struct ApprovalRequest {
     #[serde(skip)]
     #[schemars(skip)]
     grounds: Vec<Ground>,
+    /// How grave each of its rules is, where the hook says so.
+    #[serde(skip)]
+    #[schemars(skip)]
+    severities: BTreeMap<RuleId, Severity>,
     #[serde(skip)]
     #[schemars(skip)]
     on_resolution: Option<OnResolution>,
@@ -237,6 +242,7 @@ impl ApprovalRequest {
                 owner: None,
                 hook: None,
                 grounds: Vec::new(),
+                severities: BTreeMap::new(),
                 on_resolution: None,
             }),
         }
@@ -259,6 +265,7 @@ impl ApprovalRequest {
             owner: None,
             hook: None,
             grounds: Vec::new(),
+            severities: BTreeMap::new(),
             on_resolution: None,
         }
     }
@@ -312,6 +319,17 @@ impl ApprovalRequest {
     #[must_use]
     pub fn grounds(mut self, grounds: impl IntoIterator<Item = Ground>) -> Self {
         self.grounds = grounds.into_iter().collect();
+        self
+    }
+
+    /// Sets how grave each rule of its grounds is. Of a rule that is named twice the graver counts. Where rules say nothing of themselves, each is taken to be as
+    /// grave as the request or milder, whichever leads to more people.
+    #[must_use]
+    pub fn severities(mut self, severities: impl IntoIterator<Item = (RuleId, Severity)>) -> Self {
+        for (rule, severity) in severities {
+            let known = self.severities.entry(rule).or_insert(severity);
+            *known = severity.max(*known);
+        }
         self
     }
 
@@ -388,6 +406,11 @@ impl ApprovalRequest {
     /// Returns what it is based on; empty if the hook does not say.
     pub fn rests_on(&self) -> &[Ground] {
         &self.grounds
+    }
+
+    /// Returns how grave a rule of its grounds is; `None` if the hook does not say.
+    pub fn severity_of(&self, rule: &RuleId) -> Option<Severity> {
+        self.severities.get(rule).copied()
     }
 
     /// Returns the listener that is told how it ended.

@@ -239,6 +239,8 @@ pub struct AccessTokenList {
     pub tokens: Vec<AccessToken>,
     /// Those that can't: none of them counts, and they keep no other from it.
     pub unreadable: Vec<UnreadableAccessToken>,
+    /// Where the next page begins, if there are more: older ones.
+    pub next: Option<i64>,
 }
 
 /// A token of which the store holds something else than a token.
@@ -287,7 +289,16 @@ pub trait AccessTokenStore {
     async fn add_access_token(&self, made: NewAccessToken) -> Result<AccessToken, AddAccessTokenError>;
 
     /// Returns at most `limit` tokens, the newest first, also those that no longer count.
-    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError>;
+    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError> {
+        self.access_tokens_after(None, limit).await
+    }
+
+    /// As [`access_tokens`](Self::access_tokens), from behind a page on, whose [`next`](AccessTokenList::next) is named.
+    async fn access_tokens_after(
+        &self,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<AccessTokenList, StoreError>;
 
     /// Returns the tokens that count at `now`, and those that might if they could be read.
     async fn counting_access_tokens(&self, now: Timestamp) -> Result<AccessTokenList, StoreError>;

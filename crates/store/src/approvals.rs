@@ -221,6 +221,12 @@ pub trait ApprovalStore {
     /// more (used up, or over for [`ANSWERABLE`], also where the call that was allowed never began) all texts are wiped, some at a time.
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError>;
 
+    /// Says in the audit trail of questions that it has and this store has not, since whoever asked was killed before they counted, that they ended. Returns how
+    /// many there were. A store whose entries are gone with it has none.
+    async fn end_lost_approvals(&self, _now: Timestamp) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+
     /// Ends an approval that nobody has answered, because whoever asked has waited as long as it may, whatever the
     /// machine's clock says by now. Returns its state; `None` if it does not exist.
     async fn end_waiting(

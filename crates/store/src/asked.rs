@@ -5,6 +5,11 @@
 //! transaction says is in the trail before the transaction counts, so where that fails the question still waits, and ends again.
 //! Both contain ids, digests, hooks and rules, and neither the words of the question nor anything of the arguments. What makes an entry too large is left out, and named as left out.
 //!
+//! A question whose process was killed between the entry and the database was never filed. Who starts next says so (`sql/lost.rs`).
+//!
+//! A question that can't be read, since its row was damaged or somebody else wrote it, is answered by nobody: it ends once somebody comes upon it, and the
+//! entry has as much of it as could be read.
+//!
 //! Limits: what ended because its time had passed is recorded once somebody looks, with the time of that look. A question that a process
 //! keeps in its memory ends with the process, and has no end on record if that is killed.
 
@@ -12,13 +17,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, Severity};
+use backstop_hooks::{ApprovalId, Digest, HookId, RuleId, SessionId, Severity};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::keyed::Keying;
 use crate::{
-    ApprovalRecord, ApprovalState, AuditBody, NewApproval, NewAuditEntry, PersonName, Route, Timestamp,
-    audit_id,
+    ApprovalRecord, ApprovalState, AuditBody, AuditEntry, NewApproval, NewAuditEntry, PersonName, Route,
+    Timestamp, audit_id,
 };
 
 /// The kind of the entry for a question that was filed.
@@ -41,6 +47,10 @@ pub(crate) enum Unanswered {
     RunEnded,
     /// Its session was deleted.
     SessionDeleted,
+    /// What the database holds of it can't be read.
+    Unreadable,
+    /// The database has nothing of it.
+    Lost,
 }
 
 /// That a question ended without an answer.
@@ -78,6 +88,9 @@ struct AskedBody<'a> {
     /// Whether nobody could be asked, so that nothing waits for an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unattended: bool,
+    /// Whether the process that asks keeps it in its memory alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_memory: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     called_as: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -121,7 +134,7 @@ struct EndedBody<'a> {
 }
 
 /// Returns the entry about a question that is being filed, as it will be in a trail whose digests are keyed so.
-pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying) -> NewAuditEntry {
+pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying, in_memory: bool) -> NewAuditEntry {
     let request = &record.request;
     let folder = request.workspace.as_ref().or(request.place.workspace.as_ref()).map(String::as_str);
     let workspace = folder.filter(|folder| folder.len() <= MOST_FOLDER_BYTES);
@@ -131,6 +144,7 @@ pub(crate) fn asked(record: &ApprovalRecord, keying: &Keying) -> NewAuditEntry {
     let body = AskedBody {
         about,
         unattended,
+        in_memory,
         called_as: request.tool_name.called_as().map(audit_id),
         tool_call_id: audit_id(request.call.as_str()),
         session_key: audit_id(request.session_key.as_str()),
@@ -151,6 +165,27 @@ pub(crate) fn ended(record: &ApprovalRecord, ended: Ended) -> NewAuditEntry {
     about.silence_allows &= ended.why == Unanswered::Deadline;
     let body = EndedBody { about, why: ended.why };
     entry(&record.request, APPROVAL_ENDED, ended.at, AuditBody::of(&body))
+}
+
+/// Returns the entry about a question that can't be read, and ends with that: what can be read of its row. It may be one that was never asked.
+pub(crate) fn unreadable(
+    approval: Option<ApprovalId>,
+    session: Option<SessionId>,
+    at: Timestamp,
+) -> NewAuditEntry {
+    let approval = approval.as_ref().map(|approval| audit_id(approval.as_str()));
+    let body = AuditBody::of(&json!({ "approval": approval, "why": Unanswered::Unreadable }));
+    NewAuditEntry { at, kind: APPROVAL_ENDED.to_owned(), session, run: None, body }
+}
+
+/// Returns the entry about a question that another entry tells of and the database does not.
+pub(crate) fn lost(asked: &AuditEntry, at: Timestamp) -> NewAuditEntry {
+    let of = |name: &str| asked.body.get(name).and_then(serde_json::Value::as_str);
+    let body = json!({
+        "approval": of("approval"), "tool": of("tool"), "agent": of("agent"), "why": Unanswered::Lost,
+    });
+    let (session, run) = (asked.session.clone(), asked.run.clone());
+    NewAuditEntry { at, kind: APPROVAL_ENDED.to_owned(), session, run, body: AuditBody::of(&body) }
 }
 
 fn entry(request: &NewApproval, kind: &str, at: Timestamp, body: AuditBody) -> NewAuditEntry {

@@ -9,9 +9,9 @@
 //! entries that are written by themselves and those of a transaction take the same way.
 //!
 //! Limits: what was written before there was a key stays as it is. Who has calls judged and reads the trail can try a guess by a call of its own,
-//! which the trail then has. The names of conversations and turns (`conv-`, `run-`) are no digests in this sense, even where the proxy made
-//! them of what was said, since they are what entries are found by; ids of calls that were made of what the calls ask for are, and names that were made of those of tools in
-//! which a secret was found.
+//! which the trail then has. The names of conversations and turns (`conv-`, `run-`) are no digests in this sense, since they are what entries are found by; where the
+//! proxy makes them of what was said, it makes them by the key ([`DigestKey::name_of`]). Ids of calls that were made of what the calls ask for are keyed here, and
+//! names that were made of those of tools in which a secret was found.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -61,6 +61,8 @@ const MADE_NAME: &str = "redacted-";
 const NAME_KEYED: &str = "keyed-";
 /// What is hashed before them.
 const OF_NAME: &[u8] = b"name\0";
+/// What is hashed before a digest of which a name is made.
+const OF_MADE: &[u8] = b"made name\0";
 /// The field of an entry that says by which key its digests are.
 const DIGEST_KEY: &str = "digestKey";
 
@@ -195,6 +197,11 @@ impl DigestKey {
         let digits = name.strip_prefix(MADE_NAME)?;
         let is_made = digits.len() == MADE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_made.then(|| format!("{MADE_NAME}{NAME_KEYED}{}", self.short(OF_NAME, digits)))
+    }
+
+    /// Returns what stands in a name that is made of a digest: as many hex digits as are asked for, up to 64.
+    pub fn name_of(&self, digest: &Digest, digits: usize) -> String {
+        hex(&self.key, OF_MADE, digest.as_bytes()).chars().take(digits).collect()
     }
 
     /// Keys the few digits that stand in a name.

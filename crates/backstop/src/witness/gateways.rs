@@ -3,8 +3,8 @@
 //! Whoever rewrites one trail has to rewrite those of all gateways, on all their machines. What lies in the database alone proves less: whoever can
 //! write it can take it out. So the trails of the others are what counts in the end, and [`read`] reads what one of them says.
 //!
-//! The law: *nothing beside a genuine checkpoint hides it*. Of each trail several are read, and each new one is taken in; what is no checkpoint, or too
-//! much, or in doubt is told.
+//! The law: *nothing beside a genuine checkpoint hides it in silence*. Of each trail those are read that came since it was looked at last, and each new one is taken in; what is no
+//! checkpoint, or too much, or in doubt is told.
 //!
 //! The limits: nobody but a trail's own gateway has its keys, so the others compare only what notes say of their keys, which anybody can write. That
 //! something else than its own was left as its checkpoint is told by the gateway itself, for certain.
@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use backstop_store::{
-    AuditEntry, AuditFilter, AuditPlace, Durability, LeftCheckpoint, LeftCheckpoints, NewAuditEntry,
-    PEER_CHECKPOINT, ProveAuditError, Store, Timestamp, audit_in,
+    AuditEntry, AuditFilter, AuditPlace, Durability, LeftCheckpoint, LeftCheckpoints, MOST_SHOWN_CHECKPOINTS,
+    NewAuditEntry, PEER_CHECKPOINT, ProveAuditError, Store, Timestamp, audit_in,
 };
 use backstop_trail::SignedCheckpoint;
 use serde_json::json;
@@ -26,6 +26,8 @@ use super::{JOINED, Lately, WitnessError, Witnessed, fitting, is_signed, newest,
 const MOST_PEERS: usize = 1_000;
 /// The most of them at once of which this process has taken in none yet.
 const MOST_NEW_PEERS: usize = 100;
+/// Of how many trails at once all that is kept is read, since more came than are shown.
+const MOST_CROWDED: usize = 50;
 /// How many entries of another trail are read at once.
 const PAGE: usize = 1_000;
 /// How many entries of this trail are looked at for what was taken in before, and in how many pages at most.
@@ -47,7 +49,8 @@ pub(super) struct Gateways {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Taken {
     notes: BTreeSet<String>,
-    /// Of the newest one.
+    /// The newest one, and the keys that it names.
+    newest: Option<String>,
     keys: KeyIds,
 }
 
@@ -100,8 +103,16 @@ impl Gateways {
             Some(known) => known,
             None => taken_before(store).await?,
         };
-        let found = store.checkpoints_of_others(origin, MOST_PEERS + 1).await.map_err(WitnessError::Store)?;
-        let round = Round::of(found, known);
+        let mut found =
+            store.checkpoints_of_others(origin, MOST_PEERS + 1).await.map_err(WitnessError::Store)?;
+        let crowded = crowded(&found, &known);
+        for origin in crowded.iter().take(MOST_CROWDED) {
+            let all = store.left_checkpoints(origin).await.map_err(WitnessError::Store)?;
+            let shown: Vec<_> = found.found.iter().filter(|left| left.origin == *origin).cloned().collect();
+            found.found.extend(all.found.into_iter().filter(|left| !shown.contains(left)));
+            found.unread = found.unread.saturating_add(all.unread);
+        }
+        let round = Round { crowded: crowded.len().saturating_sub(MOST_CROWDED), ..Round::of(found, known) };
         if !round.new.is_empty() {
             let entries = round.new.iter().map(entry).collect();
             store.append_audit_all(entries, Durability::Soon).await.map_err(WitnessError::Written)?;
@@ -140,6 +151,27 @@ struct Round {
     beyond: BTreeSet<String>,
     /// How many trails have checkpoints by different keys.
     doubtful: usize,
+    /// Of how many trails more came than was looked at.
+    crowded: usize,
+}
+
+/// Returns the trails of which more may have come than are shown: as many as can be, and not the one that was the newest when they were looked at last. Somebody
+/// may have put these over a genuine one. Another one that is known proves nothing: it can have been put there again.
+fn crowded(all: &LeftCheckpoints, known: &BTreeMap<String, Taken>) -> Vec<String> {
+    let mut trails: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    for left in &all.found {
+        let last = known.get(&left.origin).and_then(|taken| taken.newest.as_deref());
+        let is_last = last == Some(&*left.checkpoint) && keys_of(left).is_some();
+        let (count, leads_back) = trails.entry(&left.origin).or_default();
+        *count += 1;
+        *leads_back |= is_last;
+    }
+    let crowded =
+        trails.into_iter().filter(|(_, (count, leads_back))| *count >= MOST_SHOWN_CHECKPOINTS && !leads_back);
+    // Those that are known come before those of which nothing was ever seen, which may be made up.
+    let mut crowded: Vec<String> = crowded.map(|(origin, _)| origin.to_owned()).collect();
+    crowded.sort_by_key(|origin| !known.contains_key(origin));
+    crowded
 }
 
 impl Round {
@@ -176,8 +208,8 @@ impl Round {
         if !are_joined(keys.chain((!before.keys.is_empty()).then_some(&before.keys))) {
             self.doubtful += 1;
         }
-        let keys = notes.first().map(|(_, keys)| keys.clone()).unwrap_or_default();
-        let mut taken = Taken { notes: BTreeSet::new(), keys };
+        let (newest, keys) = notes.first().cloned().map(|(left, keys)| (left.checkpoint, keys)).unzip();
+        let mut taken = Taken { notes: BTreeSet::new(), newest, keys: keys.unwrap_or_default() };
         for (left, _) in notes.into_iter().rev() {
             if taken.notes.insert(left.checkpoint.clone()) && !before.notes.contains(&left.checkpoint) {
                 self.new.push(left);
@@ -188,21 +220,23 @@ impl Round {
 
     /// Returns what is wrong.
     fn doubt(&self) -> Option<WitnessError> {
-        let Self { unreadable, doubtful, .. } = *self;
+        let Self { unreadable, doubtful, crowded, .. } = *self;
         let beyond = self.beyond.len();
-        if (unreadable, doubtful, beyond) == (0, 0, 0) {
+        if (unreadable, doubtful, beyond, crowded) == (0, 0, 0, 0) {
             return None;
         }
         tracing::warn!(
             unreadable,
             doubtful,
             beyond,
+            crowded,
             "not all that is in the database as checkpoints of other gateways' trails is what it should be"
         );
-        Some(match (doubtful, beyond) {
-            (0, 0) => WitnessError::UnreadablePeers(unreadable),
-            (0, beyond) => WitnessError::TooManyPeers(beyond),
-            (doubtful, _) => WitnessError::Foreign(doubtful),
+        Some(match (doubtful, beyond, crowded) {
+            (0, 0, 0) => WitnessError::UnreadablePeers(unreadable),
+            (0, 0, crowded) => WitnessError::Crowded(crowded),
+            (0, beyond, _) => WitnessError::TooManyPeers(beyond),
+            (doubtful, ..) => WitnessError::Foreign(doubtful),
         })
     }
 }
@@ -281,6 +315,7 @@ async fn taken_before(store: &dyn Store) -> Result<BTreeMap<String, Taken>, Witn
                 continue;
             };
             let taken = all.entry(origin).or_default();
+            taken.newest.get_or_insert_with(|| checkpoint.clone());
             // The newest comes first.
             if taken.keys.is_empty()
                 && let Ok(note) = checkpoint.parse::<SignedCheckpoint>()
@@ -366,6 +401,17 @@ mod tests {
             self.store().leave_checkpoint(left, Timestamp::now()).await.unwrap();
         }
 
+        /// Writes checkpoints into the database past the store, as whoever may write there can: that prunes none.
+        fn plant(&self, origin: &str, many: usize) {
+            let direct = rusqlite::Connection::open(self.0.path().join("backstop.db")).unwrap();
+            for entries in 0..u64::try_from(many).unwrap() {
+                let LeftCheckpoint { checkpoint, .. } = self.note("theirs", origin, 5_000 + entries);
+                let sql =
+                    "INSERT INTO checkpoints (origin, entries, checkpoint, left_at) VALUES (?1, ?2, ?3, 0)";
+                direct.execute(sql, (origin, i64::try_from(5_000 + entries).unwrap(), checkpoint)).unwrap();
+            }
+        }
+
         /// What this trail has taken in, the oldest first.
         async fn taken(&self) -> Vec<String> {
             let entries = self.store().audit(&of_peers(), 0, 9_999).await.unwrap();
@@ -388,6 +434,55 @@ mod tests {
         let expected = [("theirs", 5), ("planted", 1_000_000), ("theirs", 6), ("planted", 2_000_000)]
             .map(|(key, entries)| machine.note(key, "peer", entries).checkpoint);
         assert_eq!(machine.taken().await, expected);
+    }
+
+    /// Whoever plants as many as are shown, in the name of the trail and of its key, hides nothing by it.
+    #[tokio::test]
+    async fn however_many_are_planted_over_a_genuine_checkpoint_it_is_taken_in_or_it_is_told() {
+        let machine = Machine::new();
+        machine.grow().await;
+        let gateways = Gateways::default();
+        machine.leave(machine.note("theirs", "peer", 5)).await;
+        machine.tell(&gateways).await.unwrap();
+        let genuine = machine.note("theirs", "peer", 6);
+        machine.leave(genuine.clone()).await;
+        // What they say of their key is what the genuine one says.
+        let plant = async |from: u64, many: usize| {
+            for entries in from..from + u64::try_from(many).unwrap() {
+                machine.leave(machine.note("theirs", "peer", entries)).await;
+            }
+        };
+        plant(1_000, MOST_SHOWN_CHECKPOINTS + 1).await;
+        machine.tell(&gateways).await.unwrap();
+        assert!(machine.taken().await.contains(&genuine.checkpoint));
+        // Over more than are kept it is told.
+        machine.leave(machine.note("theirs", "peer", 7)).await;
+        machine.plant("peer", MOST_LEFT_CHECKPOINTS + 1);
+        let told = machine.tell(&gateways).await;
+        assert!(matches!(told, Err(WitnessError::UnreadablePeers(_))), "{told:?}");
+    }
+
+    #[test]
+    fn a_trail_is_read_again_where_what_is_shown_of_it_leads_back_to_nothing_known() {
+        let machine = Machine::new();
+        let notes = |many: usize| -> Vec<LeftCheckpoint> {
+            let newest_first = (1..=u64::try_from(many).unwrap()).rev();
+            newest_first.map(|entries| machine.note("theirs", "peer", entries)).collect()
+        };
+        let known = |entries: u64| {
+            let newest = Some(machine.note("theirs", "peer", entries).checkpoint);
+            BTreeMap::from([("peer".to_owned(), Taken { newest, ..Taken::default() })])
+        };
+        let mut all = LeftCheckpoints { found: notes(MOST_SHOWN_CHECKPOINTS), unread: 0 };
+        assert_eq!(crowded(&all, &BTreeMap::new()), ["peer"]);
+        assert!(crowded(&all, &known(1)).is_empty() && crowded(&all, &known(5)).is_empty());
+        assert_eq!(crowded(&all, &known(99)), ["peer"]);
+        // A row that has the words of the last one and is none proves nothing.
+        all.found.pop();
+        all.found.push(LeftCheckpoint { entries: 1, ..machine.note("theirs", "peer", 99) });
+        assert_eq!(crowded(&all, &known(99)), ["peer"]);
+        let few = LeftCheckpoints { found: notes(MOST_SHOWN_CHECKPOINTS - 1), unread: 0 };
+        assert!(crowded(&few, &BTreeMap::new()).is_empty(), "all there are are shown");
     }
 
     #[tokio::test]

@@ -150,11 +150,11 @@ fn check_holder(new: &New) -> Result<(), Error> {
 async fn list(store: &dyn Store, all: bool, output: &Output) -> Result<(), Error> {
     let now = Timestamp::now();
     let tokens: Vec<AccessToken> = if all {
-        let newest = readable(store.access_tokens(LISTED).await?, output);
-        if newest.len() == LISTED {
-            output.say(&format!("note: these are the newest {LISTED}"));
+        let newest = store.access_tokens(LISTED).await?;
+        if newest.next.is_some() {
+            output.say(&format!("note: these are of the newest {LISTED}, and there are older ones"));
         }
-        newest
+        readable(newest, output)
     } else {
         let mut counting = readable(store.counting_access_tokens(now).await?, output);
         counting.sort_by_key(|token| std::cmp::Reverse(token.made.created_at));

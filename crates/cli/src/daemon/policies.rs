@@ -16,13 +16,14 @@ use backstop::engine::ReceiptSink;
 use backstop::hooks::Sight;
 use backstop::plugins::LIST;
 use backstop::store::{AnswerStore, Store};
-use backstop::{Backstop, Pin, StorePlace, Traces, digest_key_file, open_store, store_files};
+use backstop::{Backstop, FoundStore, Pin, StorePlace, Traces, digest_key_file, store_files};
 use tokio::sync::Mutex;
 
 use super::Said;
 use super::heard::Heard;
 use super::protocol::{Question, Viewpoint};
 use super::twins::Twins;
+use crate::commands::gateway::tell_lost;
 use crate::commands::hook::{Unjudged, folder, judged, read_event, recorded};
 use crate::error::Error;
 use crate::session::{Surroundings, builder};
@@ -317,7 +318,8 @@ impl Policies {
     /// The store that the configuration names, with the key that digests in its trail have by it.
     async fn store(&self, loaded: &Loaded, surroundings: &Surroundings) -> Result<Arc<dyn Store>, Error> {
         let variable = |name: &str| surroundings.variable(name);
-        let (place, store) = (StorePlace::of(loaded, &variable)?, open_store(loaded, &variable)?);
+        let (place, store) = FoundStore::of(loaded, &variable)?.open()?;
+        let store = store.shared();
         let id = |store: &dyn Store| store.digest_key().map(|key| key.id().to_owned());
         let mut stores = self.stores.lock().await;
         let is_it = |(known, of): &(StorePlace, Arc<dyn Store>)| {
@@ -327,8 +329,13 @@ impl Policies {
             Some(found) => stores.remove(found),
             None => {
                 let is_audited = loaded.config.audit.enabled.value;
-                if is_audited && store.announce_audit(self.program()).await.is_err() {
-                    tracing::warn!("the audit trail does not say that this process began");
+                if is_audited {
+                    if store.announce_audit(self.program()).await.is_err() {
+                        tracing::warn!("the audit trail does not say that this process began");
+                    }
+                    // Nobody waits for it.
+                    let told = Arc::clone(&store);
+                    tokio::spawn(async move { tell_lost(told.as_ref()).await });
                 }
                 (place, store)
             }

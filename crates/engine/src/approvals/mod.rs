@@ -137,7 +137,8 @@ impl Approvals {
         question.edited_from = terms.edited_from.cloned();
         question.substitutes = terms.substitutes.to_vec();
         let requester = routes::requester_of(call, self.settings.account.as_ref());
-        let routed = self.settings.routes.route(&mut question, &self.settings.people, requester.as_ref());
+        let routed =
+            self.settings.routes.route(&mut question, requests, &self.settings.people, requester.as_ref());
         editing::offered(&mut question, event);
         let attendance = terms.attendance.of_question(question.route.is_some());
         let terms = Terms { attendance: &attendance, ..terms };

@@ -6,12 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::iter;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{CallContext, Decision, Substitute};
+use backstop_hooks::{ApprovalRequest, CallContext, Decision, RuleId, Severity, Substitute};
 use backstop_store::{
     ApprovalReason, AskedPeople, Escalation, Identity, NewApproval, People, PersonName, Route, ToldLater,
     ToldOn, Uptime,
@@ -100,13 +99,14 @@ impl Routes {
     pub(super) fn route(
         &self,
         question: &mut NewApproval,
+        requests: &[ApprovalRequest],
         people: &People,
         requester: Option<&Identity>,
     ) -> Result<(), Unroutable> {
         if self.0.is_empty() {
             return Ok(());
         }
-        let routes = self.fitting(question).ok_or(Unroutable::NoRoute)?;
+        let routes = self.fitting(question, requests).ok_or(Unroutable::NoRoute)?;
         let votes = routes.iter().map(|route| route.votes).max().unwrap_or(NonZeroU32::MIN);
         let is_ones = votes.get() == 1;
         question.allowed_decisions.retain(|decision| {
@@ -150,21 +150,35 @@ impl Routes {
     /// Returns the first route that fits each reason, by each of its rules alone and as a whole, each once; `None` if one of them has none.
     /// INVARIANT (one reason more is no way around another): what a rule leads to depends on no other rule, whichever hooks put into one reason.
     ///
-    /// Limits: a reason has one severity, that of its gravest rule.
-    fn fitting(&self, question: &NewApproval) -> Option<Vec<&ApprovalRoute>> {
+    /// A rule counts by its own severity, and a reason as a whole by that of its gravest rule. Where a hook does not say how grave each of several rules is, each may be
+    /// as grave as the reason or milder, and counts as either.
+    fn fitting(&self, question: &NewApproval, requests: &[ApprovalRequest]) -> Option<Vec<&ApprovalRoute>> {
         let first = |question: &NewApproval| self.0.iter().position(|route| (route.fits)(question));
         let mut found: BTreeSet<Option<usize>> = BTreeSet::new();
         if question.reasons.is_empty() {
             found.insert(first(question));
         }
         let mut alone = question.clone();
-        for reason in &question.reasons {
-            alone.severity = reason.severity;
-            let each = reason.rules.iter().map(|rule| BTreeSet::from([rule.clone()]));
+        for (index, reason) in question.reasons.iter().enumerate() {
+            let mut led_to = |rules: BTreeSet<RuleId>, severity: Severity| {
+                alone.severity = severity;
+                alone.reasons = vec![ApprovalReason { rules, severity, ..reason.clone() }];
+                first(&alone)
+            };
             // As a whole, too: it may have no rules, and a route may be about what several of them say together.
-            for rules in iter::once(reason.rules.clone()).chain(each) {
-                alone.reasons = vec![ApprovalReason { rules, ..reason.clone() }];
-                found.insert(first(&alone));
+            found.insert(led_to(reason.rules.clone(), reason.severity));
+            let request = requests.get(index);
+            for rule in &reason.rules {
+                let (known, rules) =
+                    (request.and_then(|request| request.severity_of(rule)), BTreeSet::from([rule.clone()]));
+                found.insert(led_to(rules.clone(), known.unwrap_or(reason.severity)));
+                if known.is_none() && reason.rules.len() > 1 {
+                    let milder =
+                        [Severity::Info, Severity::Warning].into_iter().filter(|one| *one < reason.severity);
+                    found.extend(
+                        milder.map(|severity| led_to(rules.clone(), severity)).filter(Option::is_some),
+                    );
+                }
             }
         }
         found.into_iter().map(|index| self.0.get(index?)).collect()
@@ -231,6 +245,8 @@ pub(super) fn requester_of(call: &CallContext, account: Option<&Identity>) -> Op
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use backstop_hooks::points::ToolCallEvent;
     use backstop_hooks::{ApprovalRequest, Ground, Params};
     use backstop_store::{KnownBy, TellWhen, Timestamp};
@@ -355,13 +371,22 @@ mod tests {
         let ground = |rule: &usize| Ground { rule: rule.to_string().as_str().into(), about: Vec::new() };
         let request =
             |rules: &Vec<usize>| ApprovalRequest::cut("run it?", "").grounds(rules.iter().map(ground));
-        let requests: Vec<ApprovalRequest> = reasons.iter().map(request).collect();
+        outcome(routes, reasons.iter().map(request).collect(), before, after)
+    }
+
+    /// What comes of a question for these requests.
+    fn outcome(
+        routes: impl IntoIterator<Item = ApprovalRoute>,
+        requests: Vec<ApprovalRequest>,
+        before: &People,
+        after: &People,
+    ) -> Result<Routed, Unroutable> {
         let event = ToolCallEvent::new("exec", Params::default());
         let (digest, now) = (tool_call_digest(&event), Timestamp::from_millis(0));
         let call = CallContext::default();
         let mut question = question(&event, digest, &requests, HOUR, &call, now, false);
         let requester = Identity::User("ann".to_owned());
-        Routes::from_iter(routes).route(&mut question, before, Some(&requester))?;
+        Routes::from_iter(routes).route(&mut question, &requests, before, Some(&requester))?;
         let mut route = question.route.unwrap();
         // The clock that nobody sets would decide in place of the moments below.
         if let Some(escalation) = &mut route.escalation {
@@ -383,7 +408,59 @@ mod tests {
         Ok(())
     }
 
+    const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
+
+    /// Routes, each about some rules from a severity on.
+    fn graded_routes() -> impl Strategy<Value = Vec<ApprovalRoute>> {
+        let about = (prop::sample::subsequence(vec![0_usize, 1, 2], 1..=3), prop::option::of(0..3_usize));
+        (routes(), prop::collection::vec(about, 4)).prop_map(|(routes, about)| {
+            let graded = routes.into_iter().zip(about).map(|(route, (rules, least))| {
+                let names: Vec<String> = rules.iter().map(ToString::to_string).collect();
+                let fits = move |question: &NewApproval| {
+                    let mut rules = question.reasons.iter().flat_map(|reason| &reason.rules);
+                    least.is_none_or(|least| question.severity >= SEVERITIES[least])
+                        && rules.any(|rule| names.iter().any(|name| name == rule.as_str()))
+                };
+                ApprovalRoute { fits: Arc::new(fits), ..route }
+            });
+            graded.collect()
+        })
+    }
+
+    fn graded(rules: &[(usize, Severity)], says: bool) -> ApprovalRequest {
+        let name = |rule: usize| -> RuleId { rule.to_string().as_str().into() };
+        let grounds = rules.iter().map(|(rule, _)| Ground { rule: name(*rule), about: Vec::new() });
+        let gravest = rules.iter().map(|(_, severity)| *severity).max().unwrap();
+        let request = ApprovalRequest::cut("run it?", "").severity(gravest).grounds(grounds);
+        if !says {
+            return request;
+        }
+        request.severities(rules.iter().map(|(rule, severity)| (name(*rule), *severity)))
+    }
+
     proptest! {
+        /// A graver rule beside it is no way around whom a rule leads to, whether the hook says how grave each is or not.
+        #[test]
+        fn a_graver_rule_in_the_same_reason_makes_nothing_milder(
+            routes in graded_routes(),
+            who in groups(),
+            grades in [0..3_usize, 0..3_usize, 0..3_usize],
+            says in any::<bool>(),
+        ) {
+            let people = people(&who);
+            let rules: Vec<(usize, Severity)> =
+                grades.into_iter().enumerate().map(|(rule, grade)| (rule, SEVERITIES[grade])).collect();
+            let in_one = vec![graded(&rules, says)];
+            let Ok(all) = outcome(routes.clone(), in_one, &people, &people) else { return Ok(()) };
+            for rule in rules {
+                match outcome(routes.clone(), vec![graded(&[rule], true)], &people, &people) {
+                    // Where the hook does not say it, the rule may have been graver.
+                    Err(Unroutable::NoRoute) if !says => {}
+                    one => is_no_milder(&all, &one.map_err(|why| TestCaseError::fail(why.to_string()))?)?,
+                }
+            }
+        }
+
         #[test]
         fn several_routes_are_no_milder_than_any_of_them_in_whatever_order(
             routes in routes(),

@@ -298,7 +298,7 @@ impl InspectedExchange {
         let gates = self.active_hooks.gates(&self.shared.settings);
         let is_withheld =
             gates.is_some_and(|gates| !withheld(&self.shared.engine, &call, &gates, &[name]).is_empty());
-        if is_withheld { identity.unnamed() } else { identity }
+        if is_withheld { identity.unnamed(self.shared.links.names()) } else { identity }
     }
 
     /// Builds the call for a request of `bytes` bytes that goes to `provider`.

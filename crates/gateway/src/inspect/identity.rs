@@ -10,6 +10,9 @@
 //! 3. otherwise the digest of the agent, the system prompt and the first message, which stay the same while
 //!    a conversation grows. Two conversations that begin alike are one by this rule.
 //!
+//! What a conversation or a turn is called that nobody named is made of what was said, which may be short and easy to guess. Where the digests of the trail are
+//! keyed, these names are, by the same key: gateways that share it call the same conversation the same.
+//!
 //! An agent that names another's conversation gains nothing: budgets count by agent, and runs are named after
 //! agent *and* conversation.
 //!
@@ -22,11 +25,12 @@
 //! keeps are counted from the one that `previous_response_id` names, or in the `conversation`, as long as they are remembered.
 //! Requests of Gemini Live name nothing and are counted by their session.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_hooks::conversation::{Message, Part, Role};
 use backstop_hooks::{AgentId, Digest, RunId, SessionId};
 use backstop_llm::ModelRequest;
+use backstop_store::DigestKey;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
@@ -47,6 +51,8 @@ pub(crate) const SESSION_HEADERS: [&str; 8] = [
 
 /// Longer ids, and ids with other than visible ASCII characters, are replaced by their digest.
 const MAX_ID_BYTES: usize = 128;
+/// The hex digits in a name that is made of a digest.
+const NAME_DIGITS: usize = 24;
 /// How many answers are remembered for `previous_response_id`.
 const MAX_LINKS: usize = 16_384;
 
@@ -64,7 +70,14 @@ pub(super) struct Identity {
 /// The conversations of answers that later requests may name instead of repeating them, by the answer or by the conversation that
 /// their provider keeps.
 #[derive(Debug)]
-pub(super) struct Links(Mutex<Bounded<Digest, Link>>);
+pub(super) struct Links {
+    known: Mutex<Bounded<Digest, Link>>,
+    names: Names,
+}
+
+/// How names are made of digests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(Option<Arc<DigestKey>>);
 
 #[derive(Clone, Debug)]
 struct Link {
@@ -84,11 +97,48 @@ impl Link {
 
 impl Default for Links {
     fn default() -> Self {
-        Self(Mutex::new(Bounded::new(MAX_LINKS)))
+        Self::naming(Names::default())
+    }
+}
+
+impl Names {
+    /// Names that are keyed as the digests in the trail are.
+    pub(super) fn keyed(key: Option<&Arc<DigestKey>>) -> Self {
+        Self(key.cloned())
+    }
+
+    /// A short name made of a digest: 96 bits of it are enough to tell things apart.
+    fn of(&self, prefix: &str, digest: &Digest) -> String {
+        match &self.0 {
+            Some(key) => format!("{prefix}-{}", key.name_of(digest, NAME_DIGITS)),
+            None => format!("{prefix}-{}", digest.prefix(NAME_DIGITS)),
+        }
+    }
+
+    fn digested(&self, id: &str) -> SessionId {
+        SessionId::new(self.of("conv", &Digest::of_text("conversation", id)))
+    }
+
+    fn well_formed(&self, id: &str) -> SessionId {
+        if id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            SessionId::new(id)
+        } else {
+            self.digested(id)
+        }
     }
 }
 
 impl Links {
+    /// No answers yet, and names that are made so.
+    pub(super) fn naming(names: Names) -> Self {
+        Self { known: Mutex::new(Bounded::new(MAX_LINKS)), names }
+    }
+
+    /// Returns how names are made.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
     /// Remembers an answer to `request`.
     pub(super) fn remember(
         &self,
@@ -98,7 +148,7 @@ impl Links {
         identity: &Identity,
     ) {
         let named = [("answer", Some(response)), ("conversation", conversation_of(request))];
-        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (kind, id) in named {
             if let Some(id) = id.filter(|id| !id.is_empty()) {
                 links.insert(of_agent(agent, kind, id), Link::behind(identity));
@@ -108,20 +158,20 @@ impl Links {
 
     /// Remembers one more answer in a session on a socket, whose requests do not name what they continue.
     pub(super) fn remember_session(&self, agent: Option<&AgentId>, session: &str, identity: &Identity) {
-        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         links.insert(of_agent(agent, "socket", session), Link::behind(identity));
     }
 
     fn find(&self, agent: Option<&AgentId>, kind: &str, id: &str) -> Option<Link> {
-        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         links.get(&of_agent(agent, kind, id)).cloned()
     }
 }
 
 impl Identity {
     /// The same, with the digest of the conversation's name in its place: receipts, questions and the trail repeat the name.
-    pub(super) fn unnamed(self) -> Self {
-        Self { session: digested(self.session.as_str()), ..self }
+    pub(super) fn unnamed(self, names: &Names) -> Self {
+        Self { session: names.digested(self.session.as_str()), ..self }
     }
 }
 
@@ -139,12 +189,16 @@ pub(super) fn identify(
     let answers = request.messages.iter().filter(|message| is_answer(message)).count();
     let before = link.as_ref().map_or(0, |link| link.answers);
     let iteration = before.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-    let session = named_by_header(headers)
-        .or_else(|| named_by_body(request))
+    let names = &links.names;
+    let session = named_by_header(headers, names)
+        .or_else(|| named_by_body(request, names))
         .or_else(|| link.as_ref().map(|link| link.session.clone()))
-        .or_else(|| previous.or_else(|| field(request, &["prompt_cache_key"])).map(well_formed))
-        .unwrap_or_else(|| by_beginning(agent, request));
-    let run = run_of(agent, &session, request, continued, link);
+        .or_else(|| {
+            let named = previous.or_else(|| field(request, &["prompt_cache_key"]))?;
+            Some(names.well_formed(named))
+        })
+        .unwrap_or_else(|| by_beginning(agent, request, names));
+    let run = run_of(agent, &session, request, continued, link, names);
     Identity { session, run, iteration }
 }
 
@@ -163,12 +217,12 @@ impl Continued<'_> {
     }
 }
 
-fn named_by_header(headers: &HeaderMap) -> Option<SessionId> {
+fn named_by_header(headers: &HeaderMap, names: &Names) -> Option<SessionId> {
     let named = SESSION_HEADERS.iter().filter_map(|name| headers.get(*name)?.to_str().ok());
-    named.map(str::trim).find(|id| !id.is_empty()).map(well_formed)
+    named.map(str::trim).find(|id| !id.is_empty()).map(|id| names.well_formed(id))
 }
 
-fn named_by_body(request: &ModelRequest) -> Option<SessionId> {
+fn named_by_body(request: &ModelRequest, names: &Names) -> Option<SessionId> {
     let claude_code = field(request, &["metadata", "user_id"]).and_then(session_of_claude_code);
     let named = [
         claude_code.as_deref(),
@@ -177,7 +231,7 @@ fn named_by_body(request: &ModelRequest) -> Option<SessionId> {
         field(request, &["conversation"]),
         field(request, &["conversation", "id"]),
     ];
-    named.into_iter().flatten().find(|id| !id.is_empty()).map(well_formed)
+    named.into_iter().flatten().find(|id| !id.is_empty()).map(|id| names.well_formed(id))
 }
 
 /// `user_<..>_account_<..>_session_<id>`, or the same as JSON with a `session_id`.
@@ -197,23 +251,11 @@ pub(super) fn field<'a>(request: &'a ModelRequest, path: &[&str]) -> Option<&'a 
     value.as_str().filter(|text| !text.is_empty())
 }
 
-fn well_formed(id: &str) -> SessionId {
-    if id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic()) {
-        SessionId::new(id)
-    } else {
-        digested(id)
-    }
-}
-
-fn digested(id: &str) -> SessionId {
-    SessionId::new(named("conv", &Digest::of_text("conversation", id)))
-}
-
-fn by_beginning(agent: Option<&AgentId>, request: &ModelRequest) -> SessionId {
+fn by_beginning(agent: Option<&AgentId>, request: &ModelRequest, names: &Names) -> SessionId {
     let first = request.messages.iter().find(|message| is_turn(message));
     let said = first.map(|message| message.content.visible_text().digest().to_string()).unwrap_or_default();
     let beginning = format!("{}\0{said}", request.system.paragraphs().digest());
-    SessionId::new(named("conv", &of_agent(agent, "beginning", &beginning)))
+    SessionId::new(names.of("conv", &of_agent(agent, "beginning", &beginning)))
 }
 
 fn run_of(
@@ -222,6 +264,7 @@ fn run_of(
     request: &ModelRequest,
     continued: Continued<'_>,
     link: Option<Link>,
+    names: &Names,
 ) -> RunId {
     let turns = request.messages.iter().filter(|message| is_turn(message));
     let (count, last) = turns.fold((0_usize, None), |(count, _), message| (count + 1, Some(message)));
@@ -234,7 +277,7 @@ fn run_of(
     };
     let Continued { previous, conversation, socket } = continued;
     let place = json!([session, previous, conversation, socket, answers, said]);
-    RunId::new(named("run", &of_agent(agent, "run", &place.to_string())))
+    RunId::new(names.of("run", &of_agent(agent, "run", &place.to_string())))
 }
 
 /// Whether a message is an answer of the model. Where nobody says anything, a request is made of an empty one.
@@ -250,11 +293,6 @@ pub(super) fn is_turn(message: &Message) -> bool {
 
 pub(super) fn of_agent(agent: Option<&AgentId>, kind: &str, text: &str) -> Digest {
     Digest::of_text(kind, &format!("{}\0{text}", agent.map(AgentId::as_str).unwrap_or_default()))
-}
-
-/// A short name made of a digest: 96 bits of it are enough to tell things apart.
-fn named(prefix: &str, digest: &Digest) -> String {
-    format!("{prefix}-{}", digest.prefix(24))
 }
 
 #[cfg(test)]
@@ -298,6 +336,35 @@ mod tests {
             &Links::default(),
         );
         assert_eq!(named.session.as_str(), "abc-3");
+    }
+
+    #[test]
+    fn names_that_are_made_of_what_was_said_are_keyed_where_the_trail_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| Arc::new(DigestKey::create(&folder.path().join(name)).unwrap());
+        let (ours, theirs) = (key("ours"), key("theirs"));
+        let again = Arc::new(DigestKey::read(&folder.path().join("ours")).unwrap());
+        let said = request(&[(Role::User, "hi")], Value::Null);
+        let by = |key: Option<&Arc<DigestKey>>| {
+            let links = Links::naming(Names::keyed(key));
+            let identity = identify(Some(&"main".into()), &HeaderMap::new(), &said, None, &links);
+            let withheld = identity.clone().unnamed(links.names());
+            let odd = request(&[(Role::User, "hi")], json!({"prompt_cache_key": "k 1"}));
+            let odd = identify(Some(&"main".into()), &HeaderMap::new(), &odd, None, &links);
+            [&identity.session, &withheld.session, &odd.session]
+                .map(ToString::to_string)
+                .into_iter()
+                .chain([identity.run.to_string()])
+                .collect::<Vec<_>>()
+        };
+        let (plain, keyed) = (by(None), by(Some(&ours)));
+        let shape = |name: &String| (name.split('-').next().unwrap().to_owned(), name.len());
+        for (plain, keyed) in plain.iter().zip(&keyed) {
+            assert_ne!(plain, keyed);
+            assert_eq!(shape(plain), shape(keyed));
+        }
+        assert_eq!(by(Some(&again)), keyed, "after a start, and at each gateway that has the key");
+        assert!(by(Some(&theirs)).iter().zip(&keyed).all(|(theirs, ours)| theirs != ours));
     }
 
     #[test]

@@ -84,7 +84,7 @@ use self::files::{AnswerFiles, JudgedFiles};
 use self::form::Form;
 use self::gate::Remembered;
 use self::housekeeping::Housekeeping;
-use self::identity::Links;
+use self::identity::{Links, Names};
 use self::judge::Gates;
 use self::known::KnownConversations;
 use self::life::Conversations;
@@ -189,10 +189,11 @@ impl Hooks {
         if settings.text == Some(TextMode::Window) && engine.response_gate() == ResponseGate::Whole {
             return Err(Unenforceable::Window);
         }
+        let names = Names::keyed(engine.store().digest_key());
         let shared = Shared {
             engine,
             settings,
-            links: before.map_or_else(Arc::default, |before| Arc::clone(&before.links)),
+            links: before.map_or_else(|| Arc::new(Links::naming(names)), |before| Arc::clone(&before.links)),
             owed: before.map_or_else(Arc::default, |before| Arc::clone(&before.owed)),
             approvals: before
                 .map_or_else(Arc::default, |before| Arc::new(before.approvals.unjudged_by_others())),

@@ -213,11 +213,16 @@ fn question(title: &str, findings: &[&Finding], unknown: &[&str], told: &[String
     });
     let undecided =
         unknown.iter().map(|reason| Ground { rule: UNKNOWN.into(), about: vec![(*reason).into()] });
-    let grave = standing.map(|finding| finding.severity).max();
-    let severity = match grave {
-        Some(crate::Severity::Critical) => Severity::Critical,
-        Some(crate::Severity::Info) => Severity::Info,
-        _ => Severity::Warning,
+    let grave = |severity| match severity {
+        crate::Severity::Critical => Severity::Critical,
+        crate::Severity::Warning => Severity::Warning,
+        crate::Severity::Info => Severity::Info,
     };
-    ApprovalRequest::cut(title, &reasons.join("\n")).severity(severity).grounds(found.chain(undecided))
+    let severity = standing.clone().map(|finding| finding.severity).max().map_or(Severity::Warning, grave);
+    let of_rules = standing.map(|finding| (finding.rule_id.as_str().into(), grave(finding.severity)));
+    let of_unknown = unknown.first().map(|_| (UNKNOWN.into(), Severity::Warning));
+    ApprovalRequest::cut(title, &reasons.join("\n"))
+        .severity(severity)
+        .grounds(found.chain(undecided))
+        .severities(of_rules.chain(of_unknown))
 }

@@ -8,8 +8,8 @@ use backstop_hooks::{Decision, Digest, Substitute};
 use super::route::{self, Ballot, Vote};
 use super::substitute::{Given, Substitution};
 use super::{
-    ANSWERABLE, Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError,
-    CreateApprovalError, MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
+    Allowance, AllowanceScope, Answerer, ApprovalRecord, ApprovalState, ConsumeError, CreateApprovalError,
+    MAX_APPROVAL_BYTES, NewApproval, PersonName, PersonsAnswer, Reach, ResolveError,
 };
 use crate::Timestamp;
 use crate::asked::{Ended, Unanswered};
@@ -227,21 +227,6 @@ pub(crate) fn expire(record: &ApprovalRecord, now: Timestamp) -> Step<()> {
             Step::end(ApprovalState::TimedOut { at: now }, Unanswered::Deadline, now, ())
         }
         _ => Step::stay(()),
-    }
-}
-
-/// Whether no answer can count any more, so that nobody needs to be shown what was asked.
-pub(crate) fn is_past_answering(record: &ApprovalRecord, now: Timestamp) -> bool {
-    match record.state {
-        ApprovalState::Used { .. } | ApprovalState::Denied { .. } => true,
-        ApprovalState::Pending => false,
-        // What was allowed and never began may still begin: its digest is enough for that.
-        ApprovalState::Allowed(_)
-        | ApprovalState::Edited(_)
-        | ApprovalState::Responded(_)
-        | ApprovalState::Unattended { .. }
-        | ApprovalState::TimedOut { .. }
-        | ApprovalState::Cancelled { .. } => now > record.request.expires_at.after(ANSWERABLE),
     }
 }
 

@@ -16,11 +16,26 @@ impl<D: Driver> AccessTokenStore for SqlStore<D> {
         self.database.write(Area::Tokens, move |db| add(db, made)).await
     }
 
-    async fn access_tokens(&self, limit: usize) -> Result<AccessTokenList, StoreError> {
+    async fn access_tokens_after(
+        &self,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<AccessTokenList, StoreError> {
         self.database
             .read(move |db| {
-                let sql = "SELECT * FROM access_tokens ORDER BY row DESC LIMIT ?1";
-                Ok(listed(db, sql, params![limit_of(limit)])?)
+                let sql =
+                    "SELECT * FROM access_tokens WHERE ?1 IS NULL OR row < ?1 ORDER BY row DESC LIMIT ?2";
+                let list = listed(db, sql, params![after, limit_of(limit)])?;
+                let sql = "SELECT min(row) AS last FROM (SELECT row FROM access_tokens \
+                           WHERE ?1 IS NULL OR row < ?1 ORDER BY row DESC LIMIT ?2) AS page";
+                let last: Option<i64> =
+                    db.one(sql, params![after, limit_of(limit)], |row| row.get("last"))?;
+                let more = "SELECT 1 FROM access_tokens WHERE row < ?1";
+                let next = match last {
+                    Some(last) if db.exists(more, params![last])? => Some(last),
+                    _ => None,
+                };
+                Ok(AccessTokenList { next, ..list })
             })
             .await
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstop_hooks::{ApprovalId, Digest, RunId, SessionId};
 
+use super::db::tell_unread;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of, to_json};
+use super::spoilt::{Found, QUESTIONS, due, end_spoilt, found, is_any_due, row_of, say_spoilt};
 use super::votes;
 use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, ToValue, params, texts};
 use crate::answered;
@@ -68,7 +70,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
             ApprovalFilter::Pending => OLDER_THAT_WAIT,
             ApprovalFilter::All => OLDER,
         };
-        self.database.read(move |db| Ok(select(db, clause, &[&id.as_str(), &limit])?)).await
+        self.database.read(move |db| Ok(readable(db, clause, &[&id.as_str(), &limit])?)).await
     }
 
     async fn find_approval(&self, name: &str) -> Result<ApprovalRecord, FindApprovalError> {
@@ -105,7 +107,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
             ApprovalFilter::Pending => "WHERE status = 'pending' ORDER BY row DESC LIMIT ?1",
             ApprovalFilter::All => "ORDER BY row DESC LIMIT ?1",
         };
-        self.database.read(move |db| Ok(select(db, clause, &[&limit_of(limit)])?)).await
+        self.database.read(move |db| Ok(readable(db, clause, &[&limit_of(limit)])?)).await
     }
 
     async fn open_approvals(
@@ -126,7 +128,8 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
                      ORDER BY {IN_ORDER}"
                 );
                 let sql = select_sql(db, &clause);
-                let records = db.all(&sql, params![until, limit, skip], |row| record(row).map(ApprovalRecord::listed))?;
+                let listed = |row: &Row<'_>| record(row).map(ApprovalRecord::listed);
+                let records = db.readable(QUESTIONS, &sql, params![until, limit, skip], listed)?;
                 Ok(OpenApprovals { records, all: usize::try_from(all).unwrap_or_default() })
             })
             .await
@@ -136,13 +139,14 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         self.database
             .read(|db| {
                 let sql = "SELECT (SELECT count(*) FROM approvals WHERE status = 'pending'), \
-                           (SELECT coalesce(max(row), 0) FROM approvals) \
-                           + (SELECT coalesce(max(change), 0) FROM approval_changes)";
+                           (SELECT coalesce(max(row), 0) FROM approvals), \
+                           (SELECT coalesce(max(change), 0) FROM approval_changes)";
                 Ok(db.one(sql, params![], |row| {
-                    let (waiting, mark): (i64, i64) = (row.get(0)?, row.get(1)?);
+                    let (waiting, last, changes): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
                     Ok(Overview {
                         waiting: usize::try_from(waiting).unwrap_or_default(),
-                        mark: mark.cast_unsigned(),
+                        // It only has to be another one: numbers that others wrote may be as large as they like.
+                        mark: last.wrapping_add(changes).cast_unsigned(),
                     })
                 })?)
             })
@@ -181,9 +185,10 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     ) -> Result<Vec<ApprovalRecord>, StoreError> {
         let (session, run) = (session.clone(), run.clone());
         let changed = self.database.write(Area::Questions, move |db| {
-            let clause = "WHERE status = 'pending' AND session = ?1 AND run = ?2 ORDER BY row";
-            let waiting = select(db, clause, &[&session.as_str(), &run.as_str()])?;
-            Ok(step_all(db, waiting, |record| machine::cancel(record, Unanswered::RunEnded, now))?)
+            let rows = "SELECT row FROM approvals WHERE status = 'pending' AND session = ?1 AND run = ?2";
+            let Found { records, spoilt } = found(db, rows, params![session.as_str(), run.as_str()])?;
+            end_spoilt(db, &spoilt, now)?;
+            Ok(step_all(db, records, |record| machine::cancel(record, Unanswered::RunEnded, now))?)
         });
         self.told_all(changed.await)
     }
@@ -191,19 +196,35 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     async fn expire_approvals(&self, now: Timestamp) -> Result<Vec<ApprovalRecord>, StoreError> {
         self.wipe_arguments(now).await?;
         // Looking costs less than writing, and mostly there is nothing.
-        let found: Result<_, StoreError> = self.database.read(move |db| Ok(due(db, now, 1)?)).await;
-        let (mut ended, mut is_more) = (Vec::new(), !found?.is_empty());
+        let found: Result<_, StoreError> = self.database.read(move |db| Ok(is_any_due(db, now)?)).await;
+        let (mut ended, mut is_more) = (Vec::new(), found?);
         // Some at a time: each is said in the trail before its transaction counts.
         while is_more {
             let changed = self.database.write(Area::Questions, move |db| {
-                let due = due(db, now, MOST_ENDED)?;
-                Ok(step_all(db, due, |record| machine::expire(record, now))?)
+                let Found { records, mut spoilt } = due(db, now, MOST_ENDED)?;
+                let looked_at = records.len() + spoilt.len();
+                let (over, others): (Vec<_>, Vec<_>) =
+                    records.into_iter().partition(|record| machine::expire(record, now).next.is_some());
+                // What says of itself that it waits on, or no longer, while its row says that it is over, was not written here.
+                for other in &others {
+                    spoilt.push(row_of(db, &other.id)?);
+                }
+                end_spoilt(db, &spoilt, now)?;
+                Ok((step_all(db, over, |record| machine::expire(record, now))?, spoilt, looked_at))
             });
-            let changed = self.told_all(changed.await)?;
-            is_more = changed.len() == MOST_ENDED;
-            ended.extend(changed);
+            let changed: Result<_, StoreError> = changed.await;
+            let (changed, spoilt, looked_at) = changed?;
+            if !spoilt.is_empty() {
+                self.seats.wake_all();
+            }
+            is_more = looked_at == MOST_ENDED;
+            ended.extend(self.told_all(Ok(changed))?);
         }
         Ok(ended)
+    }
+
+    async fn end_lost_approvals(&self, now: Timestamp) -> Result<usize, StoreError> {
+        self.tell_lost(now).await
     }
 
     async fn end_waiting(
@@ -213,6 +234,11 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
     ) -> Result<Option<ApprovalRecord>, StoreError> {
         let stepped: Result<_, StoreError> =
             self.step(id, move |_, record| Ok(machine::end_waiting(record, now))).await;
+        if let Err(error) = &stepped
+            && error.kind() == StoreErrorKind::Corrupt
+        {
+            self.set_aside(id, now).await?;
+        }
         Ok(stepped?.map(|(record, ())| record))
     }
 
@@ -289,7 +315,7 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
         self.database
             .write(Area::Questions, move |db| {
                 let clause = "WHERE status = 'allowed' AND digest = ?1 ORDER BY row";
-                for mut record in select(db, clause, &[&scope.digest.to_string()])? {
+                for mut record in readable(db, clause, &[&scope.digest.to_string()])? {
                     let Step { next, answer, .. } = machine::take(&record, &scope, now);
                     if let (Some(next), true) = (next, answer) {
                         change(db, &mut record, next)?;
@@ -327,9 +353,9 @@ impl<D: Driver> ApprovalStore for SqlStore<D> {
 /// Those for which an answer would count, by the last moment at which those that ended can have been over.
 const OPEN: &str = "(status = 'pending' OR status IN ('unattended', 'timed-out') AND expires_at >= ?1)";
 /// Those that wait come first, by their last moment; the newest of the others after them.
-const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN expires_at ELSE -row END, row";
+const IN_ORDER: &str = "status <> 'pending', CASE WHEN status = 'pending' THEN expires_at ELSE ~row END, row";
 
-/// Those of which the arguments are to be wiped, by [`machine::is_past_answering`].
+/// Those for which no answer can count any more, so that nobody needs to be shown the arguments.
 const PAST_ANSWERING: &str = "WHERE has_arguments = 1 AND (status IN ('used', 'denied') \
                               OR (status IN ('allowed', 'unattended', 'timed-out', 'cancelled', 'edited', 'responded') \
                               AND expires_at < ?1)) LIMIT ?2";
@@ -339,24 +365,48 @@ impl<D: Driver> SqlStore<D> {
     /// Wipes arguments, and what was said of them, that nobody needs to be shown any more.
     async fn wipe_arguments(&self, now: Timestamp) -> Result<(), StoreError> {
         let (before, most) = (now.before(ANSWERABLE), limit_of(MOST_WIPED));
-        let sql = format!("SELECT id FROM approvals {PAST_ANSWERING}");
-        let past: Result<Vec<String>, StoreError> =
+        let sql = format!("SELECT row FROM approvals {PAST_ANSWERING}");
+        let past: Result<Vec<i64>, StoreError> =
             self.database.read(move |db| Ok(db.all(&sql, params![before, most], |row| row.get(0))?)).await;
         let past = past?;
         if past.is_empty() {
             return Ok(());
         }
         let wiped = self.database.erase::<_, StoreError>(Area::Questions, move |db| {
-            for id in past {
-                let Some(mut record) = find(db, &id.into())? else { continue };
-                if machine::is_past_answering(&record, now) {
+            let mut unread = 0;
+            for row in past {
+                let Found { records, spoilt } =
+                    found(db, "SELECT row FROM approvals WHERE row = ?1", params![row])?;
+                for mut record in records {
                     record.request.forget_texts();
                     rewrite(db, &record)?;
                 }
+                // Nothing can be kept of what can't be read.
+                for row in spoilt {
+                    unread += 1;
+                    texts::wipe(db, "SELECT text FROM approvals WHERE row = ?1", params![row])?;
+                    db.execute("UPDATE approvals SET has_arguments = 0 WHERE row = ?1", params![row])?;
+                }
             }
+            tell_unread(QUESTIONS, unread);
             Ok(())
         });
         wiped.await.map(drop)
+    }
+
+    /// Ends a question that can't be read, if it waits.
+    async fn set_aside(&self, id: &ApprovalId, now: Timestamp) -> Result<(), StoreError> {
+        let id = id.clone();
+        let ended: Result<(), StoreError> = self
+            .database
+            .write(Area::Questions, move |db| {
+                let rows = "SELECT row FROM approvals WHERE id = ?1 AND status = 'pending'";
+                let Found { spoilt, .. } = found(db, rows, params![id.as_str()])?;
+                Ok(end_spoilt(db, &spoilt, now)?)
+            })
+            .await;
+        self.seats.wake_all();
+        ended
     }
 
     /// Writes a request anew, and wipes what it said before. Returns the record as it is then.
@@ -390,7 +440,7 @@ impl<D: Driver> SqlStore<D> {
                 if let ApprovalState::Unattended { .. } = state {
                     let clause = "WHERE status = 'unattended' AND digest = ?1 AND session = ?2 ORDER BY row DESC LIMIT 32";
                     let (digest, session) = (request.digest.to_string(), request.session.as_str());
-                    let known = select(db, clause, &[&digest, &session])?;
+                    let known = readable(db, clause, &[&digest, &session])?;
                     if let Some(known) = known.into_iter().find(|known| known.request.asks_as(&request)) {
                         return Ok(Ok(known));
                     }
@@ -408,7 +458,7 @@ impl<D: Driver> SqlStore<D> {
                 let record = ApprovalRecord { id, code, request, state, votes: Vec::new() };
                 insert(db, &record, &json)?;
                 // INVARIANT (said): a question that can't be recorded is none.
-                db.say(asked::asked(&record, &keying))?;
+                db.say(asked::asked(&record, &keying, most.is_some()))?;
                 Ok(Ok(record))
             })
             .await;
@@ -496,15 +546,6 @@ fn free_code(db: &Db<'_>) -> SqlResult<String> {
     }
 }
 
-/// The first questions whose last moment has passed, by [`NewApproval::is_over`].
-fn due(db: &Db<'_>, now: Timestamp, most: usize) -> SqlResult<Vec<ApprovalRecord>> {
-    let uptime = Uptime::now();
-    let (boot, at) = uptime.as_ref().map(Uptime::parts).unzip();
-    let clause = "WHERE status = 'pending' \
-                  AND CASE WHEN deadline_boot = ?2 THEN deadline_at < ?3 ELSE expires_at < ?1 END ORDER BY row LIMIT ?4";
-    select(db, clause, &[&now, &boot, &at.map(Count), &limit_of(most)])
-}
-
 fn insert(db: &Db<'_>, record: &ApprovalRecord, request: &str) -> SqlResult<()> {
     let sql = "INSERT INTO approvals (id, code, session, run, digest, expires_at, status, text, state, \
                deadline_boot, deadline_at, agent, created_at) \
@@ -537,15 +578,25 @@ pub(super) fn find(db: &Db<'_>, id: &ApprovalId) -> SqlResult<Option<ApprovalRec
 
 /// Says that the questions of a session that wait end with it.
 pub(super) fn end_with_session(db: &Db<'_>, session: &SessionId, at: Timestamp) -> SqlResult<()> {
-    let clause = "WHERE status = 'pending' AND session = ?1 ORDER BY row";
-    for record in select(db, clause, &[&session.as_str()])? {
+    let rows = "SELECT row FROM approvals WHERE status = 'pending' AND session = ?1";
+    let Found { records, spoilt } = found(db, rows, params![session.as_str()])?;
+    for record in records {
         db.say(asked::ended(&record, Ended { why: Unanswered::SessionDeleted, at }))?;
     }
+    for row in &spoilt {
+        say_spoilt(db, *row, at)?;
+    }
+    tell_unread(QUESTIONS, spoilt.len());
     Ok(())
 }
 
-fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
+pub(super) fn select(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
     db.all(&select_sql(db, clause), values, record)
+}
+
+/// As [`select`], without those that can't be read, which count for nothing.
+fn readable(db: &Db<'_>, clause: &str, values: &[&dyn ToValue]) -> SqlResult<Vec<ApprovalRecord>> {
+    db.readable(QUESTIONS, &select_sql(db, clause), values, record)
 }
 
 fn select_sql(db: &Db<'_>, clause: &str) -> String {

@@ -44,10 +44,10 @@ impl<D: Driver> BudgetStore for SqlStore<D> {
     async fn budgets(&self, limit: usize) -> Result<Vec<BudgetUse>, StoreError> {
         self.database
             .read(move |db| {
-                let sql = "SELECT *, CAST(CASE WHEN sum > 9.2e18 THEN 9.2e18 ELSE sum END AS BIGINT) AS reserved FROM \
+                let sql = "SELECT *, CAST(CASE WHEN sum > 9.2e18 THEN 9.2e18 WHEN sum < 0 THEN -1 ELSE sum END AS BIGINT) AS reserved FROM \
                            (SELECT *, (SELECT coalesce(sum(CAST(amount AS DOUBLE PRECISION)), 0) FROM reservations r \
                            WHERE r.counter = b.counter AND r.since = b.since) AS sum FROM budgets b) AS known ORDER BY since DESC, counter DESC LIMIT ?1";
-                Ok(db.all(sql, params![limit_of(limit)], use_of)?)
+                Ok(db.readable("budgets", sql, params![limit_of(limit)], use_of)?)
             })
             .await
     }

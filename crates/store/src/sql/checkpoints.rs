@@ -44,7 +44,7 @@ impl<D: Driver> CheckpointStore for SqlStore<D> {
                     limit_of(MOST_LEFT_CHECKPOINT_BYTES),
                     limit_of(MOST_LEFT_CHECKPOINTS)
                 ];
-                let found = db.all(sql, values, left)?;
+                let found = db.readable("checkpoints", sql, values, left)?;
                 let sql = "SELECT count(*) AS found FROM checkpoints WHERE origin = ?1";
                 let all = count(db, sql, params![origin])?;
                 let read = u64::try_from(found.len()).unwrap_or(u64::MAX);
@@ -73,7 +73,7 @@ impl<D: Driver> CheckpointStore for SqlStore<D> {
                            WHERE turn <= ?5 ORDER BY row DESC";
                 let shown = limit_of(MOST_SHOWN_CHECKPOINTS);
                 let values = params![origin, most_bytes, most_of_origin, trails, shown];
-                let found = db.all(sql, values, left)?;
+                let found = db.readable("checkpoints", sql, values, left)?;
                 let sql = "SELECT count(*) AS found FROM checkpoints WHERE origin <> ?1 \
                            AND (octet_length(checkpoint) > ?2 OR octet_length(origin) > ?3 OR entries < 0)";
                 let unread = count(db, sql, params![origin, most_bytes, most_of_origin])?;

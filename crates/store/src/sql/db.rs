@@ -112,6 +112,27 @@ impl Db<'_> {
         Ok(found)
     }
 
+    /// Reads the rows that a statement finds. Those that hold something else than what was written are left out, and it is said of `what` they are, and how many.
+    pub(crate) fn readable<T>(
+        &self,
+        what: &str,
+        sql: &str,
+        values: &[&dyn ToValue],
+        read: impl Fn(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<Vec<T>> {
+        let (mut found, mut unread) = (Vec::new(), 0);
+        self.each(sql, values, |row| {
+            match read(row) {
+                Ok(value) => found.push(value),
+                Err(SqlError::Unreadable) => unread += 1,
+                Err(error) => return Err(error),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        tell_unread(what, unread);
+        Ok(found)
+    }
+
     /// Reads the first row that a statement finds.
     pub(crate) fn optional<T>(
         &self,
@@ -158,20 +179,22 @@ impl Db<'_> {
 /// Where the two databases have different words.
 impl Db<'_> {
     /// The votes about the question of a row, as JSON: each vote, and the moment at which what it was given with ends. One whose token
-    /// is gone has no such moment.
+    /// is gone has no such moment. A vote that is none fails no statement, since one would fail those of all questions: it is read as none, which makes
+    /// its question unreadable; and no token has an escaped character, which a database may not take.
     pub(crate) fn votes(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => {
-                "(SELECT json_group_array(json_object('vote', json(vote), 'endsAt', \
+                "(SELECT json_group_array(json_object('vote', CASE WHEN json_valid(vote) THEN json(vote) END, 'endsAt', \
                   (SELECT CASE WHEN revoked_at < ends_at THEN revoked_at ELSE ends_at END FROM access_tokens \
-                  WHERE access_tokens.id = vote ->> 'token'))) \
+                  WHERE access_tokens.id = CASE WHEN json_valid(vote) THEN vote ->> 'token' END))) \
                   FROM approval_votes WHERE approval_votes.approval = approvals.id)"
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {
                 "(SELECT coalesce(json_agg(json_build_object('vote', vote, 'endsAt', \
                   (SELECT CASE WHEN revoked_at < ends_at THEN revoked_at ELSE ends_at END FROM access_tokens \
-                  WHERE access_tokens.id = vote ->> 'token')) ORDER BY approval_votes.row), '[]') \
+                  WHERE access_tokens.id = CASE WHEN position('\\u' in vote::text) = 0 THEN vote ->> 'token' END)) \
+                  ORDER BY approval_votes.row), '[]') \
                   FROM approval_votes WHERE approval_votes.approval = approvals.id)"
             }
         }
@@ -186,9 +209,25 @@ impl Db<'_> {
         }
     }
 
+    /// Whether nobody deletes from this database but processes of this machine, which have one trail.
+    pub(crate) fn is_of_one_machine(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
     /// Whether an earlier version kept grants in this database that were bound to no place.
     pub(crate) fn had_earlier_grants(&self) -> bool {
         matches!(self, Self::Sqlite(_))
+    }
+}
+
+/// Tells of rows that can't be read, without what is in them.
+pub(super) fn tell_unread(what: &str, unread: usize) {
+    if unread > 0 {
+        tracing::warn!(
+            what,
+            unread,
+            "the database has rows that can't be read, which are left out and count for nothing: somebody else wrote them, or it is damaged"
+        );
     }
 }
 

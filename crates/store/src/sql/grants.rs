@@ -2,8 +2,9 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 
+use super::db::tell_unread;
 use super::row::{AsJson, Count, Word, id as id_column, json, limit as limit_of};
-use super::{Area, Db, Driver, Row, SqlResult, SqlStore, params};
+use super::{Area, Db, Driver, Row, SqlError, SqlResult, SqlStore, params};
 use crate::answered;
 use crate::{Amount, Grant, GrantId, GrantQuery, GrantStore, NewGrant, StoreError, Timestamp, VoidGrant};
 
@@ -55,11 +56,8 @@ impl<D: Driver> GrantStore for SqlStore<D> {
     async fn grants(&self, limit: usize) -> Result<Vec<Grant>, StoreError> {
         self.database
             .read(move |db| {
-                Ok(db.all(
-                    "SELECT * FROM grants ORDER BY row DESC LIMIT ?1",
-                    params![limit_of(limit)],
-                    grant_of,
-                )?)
+                let sql = "SELECT * FROM grants ORDER BY row DESC LIMIT ?1";
+                Ok(db.readable("grants", sql, params![limit_of(limit)], grant_of)?)
             })
             .await
     }
@@ -92,10 +90,10 @@ impl<D: Driver> GrantStore for SqlStore<D> {
                 if !db.had_earlier_grants() {
                     return Ok(Vec::new());
                 }
-                let sql = "SELECT id, coalesce(granted ->> '$.title', '') AS title, \
-                           coalesce(granted ->> '$.createdBy', '') AS created_by FROM void_grants \
+                let sql = "SELECT id, CASE WHEN json_valid(granted) THEN coalesce(granted ->> '$.title', '') END AS title, \
+                           CASE WHEN json_valid(granted) THEN coalesce(granted ->> '$.createdBy', '') END AS created_by FROM void_grants \
                            WHERE revoked_at IS NULL ORDER BY row DESC LIMIT ?1";
-                Ok(db.all(sql, params![limit_of(limit)], |row| {
+                Ok(db.readable("earlier grants", sql, params![limit_of(limit)], |row| {
                     let title: String = row.get("title")?;
                     let (id, created_by) = (id_column(row, "id")?, row.get("created_by")?);
                     Ok(VoidGrant { id, title: title.into(), created_by })
@@ -117,17 +115,26 @@ pub(super) fn add(db: &Db<'_>, granted: NewGrant) -> SqlResult<Grant> {
     Ok(grant)
 }
 
+/// Finds a grant that allows something. One that can't be read allows nothing, and stands before no other.
 fn covering(db: &Db<'_>, query: &GrantQuery, now: Timestamp) -> SqlResult<Option<Grant>> {
     let sql = "SELECT * FROM grants WHERE agent = ?1 AND tool_name = ?2 AND revoked_at IS NULL ORDER BY row";
-    let mut found = None;
+    let (mut found, mut unread) = (None, 0);
     db.each(sql, params![query.agent.as_str(), query.tool_name.canonical()], |row| {
-        let grant = grant_of(row)?;
+        let grant = match grant_of(row) {
+            Ok(grant) => grant,
+            Err(SqlError::Unreadable) => {
+                unread += 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            Err(error) => return Err(error),
+        };
         if grant.covers(query, now) {
             found = Some(grant);
             return Ok(ControlFlow::Break(()));
         }
         Ok(ControlFlow::Continue(()))
     })?;
+    tell_unread("grants", unread);
     Ok(found)
 }
 

@@ -51,7 +51,8 @@ impl<D: Driver> InjectionStore for SqlStore<D> {
                     db.execute(sql, params![key.as_str(), run.as_str(), owner.as_str()])?;
                 }
                 let sql = "SELECT * FROM injections WHERE session_key = ?1 AND taken_by = ?2 ORDER BY seq";
-                let mut taken = db.all(sql, params![key.as_str(), run.as_str()], injection_of)?;
+                let values = params![key.as_str(), run.as_str()];
+                let mut taken = db.readable("queued texts", sql, values, injection_of)?;
                 taken.retain(|injection| owners.contains(&injection.owner));
                 Ok(taken)
             })

@@ -29,7 +29,8 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
                      min(row) OVER (PARTITION BY agent) AS since FROM approvals WHERE {UNTOLD}) AS untold \
                      ORDER BY turn, since LIMIT ?4"
                 );
-                Ok(db.all(&sql, params![to.surface, to.place, now, limit, longest], |row| id_column(row, "id"))?)
+                let values = params![to.surface, to.place, now, limit, longest];
+                Ok(db.readable("questions", &sql, values, |row| id_column(row, "id"))?)
             })
             .await
     }
@@ -88,7 +89,7 @@ impl<D: Driver> NoticeStore for SqlStore<D> {
                 let sql = "SELECT approval, surface, place, reference FROM notices JOIN approvals ON id = approval \
                            WHERE surface = ?1 AND reference IS NOT NULL AND withdrawn = 0 \
                            AND (held_until <= ?2 OR held_until > ?4) AND status <> 'pending' LIMIT ?3";
-                Ok(db.all(sql, params![surface, now, limit, longest], sent)?)
+                Ok(db.readable("notices", sql, params![surface, now, limit, longest], sent)?)
             })
             .await
     }

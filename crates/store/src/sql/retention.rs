@@ -30,7 +30,7 @@ impl<D: Driver> RetentionStore for SqlStore<D> {
                            LEFT JOIN texts ON text_id = entries.text WHERE sessions.updated_at < ?1 \
                            GROUP BY sessions.row HAVING ?2 OR count(entries.row) > 0 \
                            ORDER BY sessions.updated_at, sessions.row LIMIT ?3";
-                Ok(db.all(sql, params![before, empty, limit_of(limit)], stored)?)
+                Ok(db.readable("sessions", sql, params![before, empty, limit_of(limit)], stored)?)
             })
             .await
     }
@@ -147,7 +147,7 @@ impl<D: Driver> RetentionStore for SqlStore<D> {
 
 /// Returns the session, if nobody alive works in it.
 fn free(db: &Db<'_>, id: &SessionId, now: Timestamp) -> Outcome<Session> {
-    let session = sessions::find(db, id)?;
+    let session = sessions::find_to_delete(db, id)?;
     let session = session.ok_or_else(|| Fault::Refused(DeleteError::Unknown(id.clone())))?;
     match sessions::current_lease(db, id)? {
         Some(lease) if lease.until > now && !lease.holder.is_gone() => {

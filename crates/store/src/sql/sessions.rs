@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use backstop_hooks::points::SessionEndReason;
 use backstop_hooks::{SessionId, SessionKey};
 
+use super::db::tell_unread;
 use super::row::{AsJson, Word, id as id_column, json, limit as limit_of, optional_id};
-use super::{Area, Db, Driver, Fault, Row, SqlResult, SqlStore, params};
+use super::{Area, Db, Driver, Fault, Row, SqlError, SqlResult, SqlStore, params};
 use crate::{
     Lease, LeaseError, LeaseHolder, Session, SessionEnd, SessionError, SessionStore, StoreError, Timestamp,
 };
@@ -42,7 +43,7 @@ impl<D: Driver> SessionStore for SqlStore<D> {
         self.database
             .read(move |db| {
                 let sql = "SELECT * FROM sessions ORDER BY updated_at DESC, row DESC LIMIT ?1";
-                Ok(db.all(sql, params![limit_of(limit)], session)?)
+                Ok(db.readable("sessions", sql, params![limit_of(limit)], session)?)
             })
             .await
     }
@@ -136,6 +137,29 @@ impl<D: Driver> SessionStore for SqlStore<D> {
 pub(super) fn find(db: &Db<'_>, id: &SessionId) -> SqlResult<Option<Session>> {
     let sql = "SELECT * FROM sessions WHERE id = ?1";
     db.optional(sql, params![id.as_str()], session)
+}
+
+/// Returns a session that is to be deleted. What can't be read of it keeps it from nothing: without that it is what is told of it.
+pub(super) fn find_to_delete(db: &Db<'_>, id: &SessionId) -> SqlResult<Option<Session>> {
+    match find(db, id) {
+        Err(SqlError::Unreadable) => {}
+        found => return found,
+    }
+    tell_unread("sessions", 1);
+    let sql = "SELECT * FROM sessions WHERE id = ?1";
+    db.optional(sql, params![id.as_str()], |row| {
+        Ok(Session {
+            id: id.clone(),
+            key: id_column(row, "key")?,
+            agent: id_column(row, "agent").unwrap_or_else(|_| String::new().into()),
+            workspace: row.get("workspace").unwrap_or_default(),
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+            ended: None,
+            resumed_from: None,
+            meta: serde_json::json!({}).into(),
+        })
+    })
 }
 
 pub(super) fn has_session(db: &Db<'_>, id: &SessionId) -> SqlResult<bool> {

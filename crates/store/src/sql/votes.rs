@@ -73,7 +73,8 @@ pub(super) fn admit(
     let recent = count(recent, now.before(MINUTE))?;
     let Err(why) = limits.check(open.0, recent.0) else { return Ok(Ok(())) };
     let sql = "SELECT * FROM approval_refusals WHERE agent = ?1";
-    let known = db.optional(sql, params![agent], refusal)?;
+    // What counts for nothing but for what people are shown is counted anew where it can't be read.
+    let known = db.readable("refused questions", sql, params![agent], refusal)?.into_iter().next();
     let RefusedQuestions { count, since, last, .. } = RefusedQuestions::and_one(known, &request.agent, now);
     let sql = "INSERT INTO approval_refusals (agent, count, since, last) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (agent) DO UPDATE SET count = ?2, since = ?3, last = ?4";
@@ -87,7 +88,7 @@ pub(super) fn admit(
 /// Returns of which agents questions were refused, those of the newest first.
 pub(super) fn refused(db: &Db<'_>, now: Timestamp) -> SqlResult<Vec<RefusedQuestions>> {
     let sql = "SELECT * FROM approval_refusals WHERE last >= ?1 ORDER BY last DESC";
-    db.all(sql, params![now.before(REFUSALS_SHOWN)], refusal)
+    db.readable("refused questions", sql, params![now.before(REFUSALS_SHOWN)], refusal)
 }
 
 fn refusal(row: &Row<'_>) -> SqlResult<RefusedQuestions> {

@@ -54,7 +54,7 @@ pub(crate) fn of_call() -> GrantTarget {
     GrantTarget::Call { digest: digest("git push") }
 }
 
-fn query() -> GrantQuery {
+pub(crate) fn query() -> GrantQuery {
     GrantQuery {
         agent: "main".into(),
         tool_name: "exec".into(),

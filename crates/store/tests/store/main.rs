@@ -21,6 +21,7 @@ mod faults;
 mod grants;
 mod in_memory;
 mod injections;
+mod junk;
 mod keyed;
 mod notices;
 mod open_questions;

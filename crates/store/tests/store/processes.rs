@@ -3,15 +3,17 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backstop_hooks::Decision;
+use backstop_hooks::{ApprovalId, Decision};
 use backstop_store::{
-    APPROVAL_ANSWERED, APPROVAL_VOTED, ApprovalFilter, ApprovalStatus, ApprovalStore as _, AuditFilter,
-    AuditStore as _, BudgetStore as _, Charge, NewAuditEntry, PersonsAnswer, ReservationId, ReserveError,
-    SessionStore as _, SqliteStore, Timestamp, TranscriptStore as _,
+    APPROVAL_ANSWERED, APPROVAL_ASKED, APPROVAL_ENDED, APPROVAL_VOTED, ApprovalFilter, ApprovalStatus,
+    ApprovalStore as _, AskingLimits, AuditFilter, AuditStore as _, BudgetStore as _, Charge, Deletion,
+    DeletionCause, NewAuditEntry, PersonsAnswer, ReservationId, ReserveError, RetentionStore as _,
+    SessionStore as _, SqliteStore, Store, Timestamp, TranscriptStore as _,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -22,6 +24,7 @@ use crate::votes::{by, everybody, routed};
 
 const TASK: &str = "BACKSTOP_STORE_TASK";
 const PATH: &str = "BACKSTOP_STORE_PATH";
+const UNATTENDED: &str = "BACKSTOP_STORE_UNATTENDED";
 const ENTRIES: u64 = 40;
 const REQUESTS: u64 = 60;
 
@@ -66,6 +69,7 @@ fn task() {
         "ann" | "bob" | "carl" => block_on(vote_all(&store, &std::env::var(TASK).unwrap())),
         "spend" => block_on(spend_all(&store)),
         "write" => block_on(write_forever(&store)),
+        "ask and die" => block_on(ask_and_die(&store, &PathBuf::from(std::env::var(PATH).unwrap()))),
         "fail" => {
             let error = block_on(store.create_session(session("s1", "chat", 1))).unwrap_err();
             println!("FAILED {}", error.to_string().replace('\n', " "));
@@ -131,6 +135,17 @@ async fn write_forever(store: &SqliteStore) {
         append_audit(store, 1).await;
         println!("WROTE {n}");
     }
+}
+
+/// Asks, with no room left in the database's log: the kernel ends the process where it writes there, as `kill -9` would, and that is in the commit.
+async fn ask_and_die(store: &SqliteStore, path: &Path) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let most = fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    setrlimit(Resource::Fsize, Rlimit { current: Some(most), maximum: Some(most) }).unwrap();
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+    let unattended = std::env::var(UNATTENDED).is_ok();
+    let asked = store.file_approval(question("ls"), unattended, &AskingLimits::default()).await;
+    println!("ASKED {}", asked.is_ok());
 }
 
 /// The numbers that the process reported.
@@ -223,6 +238,77 @@ fn an_answer_of_another_process_ends_the_wait() {
     assert_eq!(answered.id, asked.id);
     assert_ne!(answered.state.status(), ApprovalStatus::Pending);
     assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+/// A process that is killed between the entry about a question and the commit of its row leaves an entry about a question that nobody can find.
+#[test]
+fn a_question_whose_process_was_killed_before_it_counted_allows_nothing_and_is_said_to_have_ended() {
+    for unattended in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("state.db");
+        let store = SqliteStore::new(&path);
+        // What waits, what was answered, and what was deleted since are none of those.
+        let (waits, denied) = block_on(async {
+            let waits = store.create_approval(question("waits")).await.unwrap();
+            let denied = store.create_approval(question("denied")).await.unwrap();
+            store.resolve_approval(&denied.id, Decision::Deny, "ann", at(1_500)).await.unwrap();
+            let why = Deletion { cause: DeletionCause::Age, by: "tester".to_owned(), at: at(1_600) };
+            assert_eq!(store.delete_approvals(Some(at(9_000)), None, 9, why).await.unwrap(), 1);
+            (waits.id, denied.id)
+        });
+        // The log of the database stays, and is longer than what is written to the trail.
+        let held = Connection::open(&path).unwrap();
+        held.execute("INSERT INTO texts (body) VALUES (zeroblob(400000))", []).unwrap();
+        let mut child = command(&std::env::current_exe().unwrap(), "ask and die", &path);
+        if unattended {
+            child.env(UNATTENDED, "1");
+        }
+        let output = child.output().unwrap();
+        let status = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(status, Some(rustix::process::Signal::XFSZ.as_raw()), "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("ASKED"));
+
+        let store = SqliteStore::new(&path);
+        block_on(async {
+            let asked = entries(&store, APPROVAL_ASKED).await;
+            let lost = asked.last().unwrap();
+            assert_eq!(asked.len(), 3);
+            assert!(*lost != waits.as_str() && *lost != denied.as_str());
+            let id = ApprovalId::new(lost.as_str());
+            assert!(store.approval(&id).await.unwrap().is_none());
+            let filed = store.approvals(ApprovalFilter::All, 9).await.unwrap();
+            assert_eq!(filed.iter().map(|record| &record.id).collect::<Vec<_>>(), [&waits]);
+            let digest = question("ls").digest;
+            assert!(store.consume_approval(&id, &digest, at(1_500)).await.is_err());
+            assert!(store.resolve_approval(&id, Decision::AllowOnce, "ann", at(1_500)).await.is_err());
+            store.verify_audit(None).await.unwrap();
+            assert!(!entries(&store, APPROVAL_ENDED).await.contains(lost));
+            // Who starts next says what became of it, once.
+            assert_eq!(store.end_lost_approvals(at(3_000)).await.unwrap(), 1);
+            assert_eq!(entries(&store, APPROVAL_ENDED).await, std::slice::from_ref(lost));
+            assert_eq!(store.end_lost_approvals(at(3_000)).await.unwrap(), 0);
+            store.verify_audit(None).await.unwrap();
+        });
+    }
+}
+
+/// The questions that entries of a kind are about, in their order.
+async fn entries(store: &SqliteStore, kind: &str) -> Vec<String> {
+    let all = store.audit(&AuditFilter::default(), 0, 999).await.unwrap();
+    let of_kind = all.into_iter().filter(|entry| entry.kind == kind);
+    of_kind.map(|entry| entry.body["approval"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_process_keeps_in_its_memory_is_not_said_to_be_lost() {
+    let folder = TempDir::new().unwrap();
+    let trail: Arc<dyn Store> = Arc::new(SqliteStore::new(folder.path().join("state.db")));
+    block_on(async {
+        let store = SqliteStore::for_answers(Arc::clone(&trail));
+        store.file_approval(question("ls"), false, &AskingLimits::default()).await.unwrap();
+        assert_eq!(trail.end_lost_approvals(at(1_500)).await.unwrap(), 0);
+        assert_eq!(store.end_lost_approvals(at(1_500)).await.unwrap(), 0);
+    });
 }
 
 #[test]

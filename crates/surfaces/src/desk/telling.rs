@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, ApprovalId};
 use backstop_store::{
-    ActionHandle, Addressee, ApprovalState, LONGEST_HOLD, SentNotice, StoreError, TellWhen, Timestamp, ToldOn,
+    ActionHandle, Addressee, ApprovalRecord, ApprovalState, LONGEST_HOLD, SentNotice, StoreError, StoreErrorKind,
+    TellWhen, Timestamp, ToldOn,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -239,7 +240,7 @@ impl<'a> Teller<'a> {
         if let Some(known) = self.known.get(approval) {
             return Ok(Some(known.clone()));
         }
-        let Some(record) = self.desk.store().approval(approval).await? else { return Ok(None) };
+        let Some(record) = read(self.desk, approval).await? else { return Ok(None) };
         if self.known.len() >= 4 * LISTED {
             self.known.clear();
         }
@@ -279,7 +280,7 @@ impl<'a> Teller<'a> {
         let (desk, now) = (self.desk, Timestamp::now());
         let Some(quiet) = &desk.quiet else { return Ok(false) };
         let Some(left) = quiet.left(now) else { return Ok(false) };
-        let Some(record) = desk.store().approval(approval).await? else { return Ok(false) };
+        let Some(record) = read(desk, approval).await? else { return Ok(false) };
         // INVARIANT (fail closed): what passes if nobody answers is told while somebody can still deny it.
         if quiet.lets_through(record.request.severity) || record.request.silence_allows() {
             return Ok(false);
@@ -302,7 +303,7 @@ impl<'a> Teller<'a> {
         if !store.claim_notice(approval, to, holder, now.after(CLAIM), now).await? {
             return Ok(false);
         }
-        let Some(record) = store.approval(approval).await? else { return Ok(false) };
+        let Some(record) = read(desk, approval).await? else { return Ok(false) };
         if record.state != ApprovalState::Pending {
             return Ok(false);
         }
@@ -397,7 +398,11 @@ impl<'a> Teller<'a> {
         if !store.claim_withdrawal(notice, holder, now.after(CLAIM), now).await? {
             return Ok(false);
         }
-        let Some(record) = store.approval(approval).await? else { return Ok(false) };
+        let Some(record) = read(desk, approval).await? else {
+            // What became of it nobody knows, so there is nothing that could be said there.
+            store.withdrawn_notice(notice).await?;
+            return Ok(false);
+        };
         let Some(outcome) = Outcome::of(&record) else { return Ok(false) };
         let reference = notice.reference.strip_prefix(SHORT).unwrap_or(&notice.reference);
         // A place that is told no longer is not spoken to.
@@ -428,6 +433,19 @@ impl<'a> Teller<'a> {
 
     fn became(&self, became: Became) {
         self.desk.holder.count(|counts| counts.message(self.surface.name(), became));
+    }
+}
+
+/// Returns a question, if there is one that can be read. One that can't be ends, since nobody can answer it; it keeps back no other.
+async fn read(desk: &Desk, approval: &ApprovalId) -> Result<Option<ApprovalRecord>, Failed> {
+    match desk.store().approval(approval).await {
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+            tracing::warn!("a question that can't be read is told nowhere, and ends");
+            // It fails for the same reason, once it has ended.
+            let _ = desk.store().end_waiting(approval, Timestamp::now()).await;
+            Ok(None)
+        }
+        found => Ok(found?),
     }
 }
 

@@ -23,7 +23,7 @@ use backstop::clients::Client;
 use backstop::gateway::inspect::{HookSettings, Hooks, ToolCalls, Unasked};
 use backstop::gateway::{Gateway, Interceptor, Metrics, Observers, RequestSink, Settings};
 use backstop::hooks::{ApprovalId, ToolCallId};
-use backstop::store::{ApprovalRecord, ApprovalStatus, Timestamp};
+use backstop::store::{ApprovalRecord, ApprovalStatus, Store, Timestamp};
 use backstop::{Backstop, Cause, Witnesses, surfaces};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -76,6 +76,18 @@ struct Running {
     retiring: Vec<JoinHandle<bool>>,
 }
 
+/// Says of questions that a killed process had no time to file that they ended. Where that can't be said now, the next start says it.
+pub(crate) async fn tell_lost(store: &dyn Store) {
+    match store.end_lost_approvals(Timestamp::now()).await {
+        Ok(0) => {}
+        Ok(count) => tracing::warn!(
+            count,
+            "questions that the audit trail has were never filed, or are gone from the database: it says now that they ended"
+        ),
+        Err(error) => tracing::warn!(%error, "it can't be told of questions whether they were ever filed"),
+    }
+}
+
 /// Where the daemon listens.
 enum Listen {
     Nowhere,
@@ -98,11 +110,11 @@ impl Running {
     async fn start(
         mut settings: Settings,
         loaded: backstop::config::Loaded,
+        store: Arc<dyn Store>,
         listen: Listen,
         surroundings: &Surroundings,
     ) -> Result<Self, Error> {
         give_memory_back();
-        let store = surroundings.store(&loaded)?;
         // The gateway of one program has one user.
         settings.store = (!matches!(listen, Listen::ForRun { .. })).then(|| Arc::clone(&store));
         // A program that is run owns the terminal that it is on.
@@ -157,6 +169,7 @@ impl Running {
         if let Some(audit) = backstop.audit() {
             // Where the trail can't be written, the gateway does not start.
             let _ = audit.announce(program).await;
+            tell_lost(backstop.engine().store().as_ref()).await;
             let what = format!("the start of `{program}`");
             backstop.announce_configuration(Cause { what: &what, by: None }).await.map_err(|error| {
                 Error::Failed(format!("the audit trail can't tell of the configuration: {error}"))
@@ -254,10 +267,10 @@ impl Running {
         &mut self,
         settings: &Settings,
         loaded: backstop::config::Loaded,
+        store: Arc<dyn Store>,
         cause: Cause<'_>,
         surroundings: &Surroundings,
     ) -> Result<(), Error> {
-        let store = surroundings.store(&loaded)?;
         let told = surfaces::surfaces(&loaded, &environment)?;
         let witnesses = Witnesses::of(&loaded, &environment)?;
         let how = backstop::gateway_hooks(&loaded);

@@ -82,7 +82,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         is_hooked: hooked.is_some(),
         is_installed: settings.hooks && launch.client().is_some_and(has_hooks_of_its_user),
     };
-    let running = Running::start(gateway.clone(), loaded.clone(), listen, surroundings).await?;
+    let store = surroundings.store(&loaded)?;
+    let running = Running::start(gateway.clone(), loaded.clone(), store, listen, surroundings).await?;
     let url = format!("http://{}/t/{}", running.gateway.address(), token.expose());
     let begin = || -> Result<_, Error> {
         // Now that the database is there, and can be hidden.

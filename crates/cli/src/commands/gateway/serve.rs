@@ -35,7 +35,7 @@ struct FromStart {
     keeps_answers: bool,
     has_trail: bool,
     /// The database and how it is reached, where access tokens are looked up as long as the server runs.
-    store: Option<StorePlace>,
+    store: StorePlace,
     /// The file with the key of the digests in the trail.
     digest_key: Option<PathBuf>,
     /// Whether a configuration of the operator's was ever in force: without one, built-in defaults would be.
@@ -45,7 +45,7 @@ struct FromStart {
 }
 
 impl FromStart {
-    fn of(loaded: &Loaded, token: &Secret) -> Self {
+    fn of(loaded: &Loaded, token: &Secret, store: &StorePlace) -> Self {
         let config = &loaded.config;
         Self {
             connections: config.gateway.limits.connections.value.get(),
@@ -53,7 +53,7 @@ impl FromStart {
             socket: daemon_socket(loaded, &environment).ok(),
             keeps_answers: config.agent.approvals.strict.value,
             has_trail: config.audit.enabled.value,
-            store: StorePlace::of(loaded, &environment).ok(),
+            store: store.clone(),
             digest_key: digest_key_file(loaded),
             has_operator: loaded.layers.iter().any(|(kind, _)| *kind == LayerKind::Operator),
             made: (!config.gateway.has_token()).then(|| token.clone()),
@@ -146,14 +146,17 @@ impl Settings {
         }
         let loaded = surroundings.load()?;
         let mut gateway = self.of_gateway(&loaded, served)?;
-        let now = FromStart::of(&loaded, &gateway.token);
+        // What is compared is what is opened.
+        let store = surroundings.found_store(&loaded)?;
+        let now = FromStart::of(&loaded, &gateway.token, store.place());
         if let Some(why) = from_start.refuses(&now) {
             return Err(Error::Failed(why.to_owned()));
         }
         if let (Some(made), true) = (&from_start.made, now.made.is_some()) {
             gateway.token = made.clone();
         }
-        running.reload(&gateway, loaded, why.cause(), surroundings).await?;
+        let (_, store) = store.open_to_read()?;
+        running.reload(&gateway, loaded, store.shared(), why.cause(), surroundings).await?;
         served.holds(&running.backstop, surroundings.types_with(&[]));
         from_start.has_operator |= now.has_operator;
         if now.made.is_none() {
@@ -251,14 +254,15 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         Served::new(&loaded, surroundings.types_with(&[]), surroundings.plugins_folder().ok());
     let gateway = settings.of_gateway(&loaded, &served)?;
     let witness = witness_key(&gateway)?;
-    let mut from_start = FromStart::of(&loaded, &gateway.token);
+    let (place, store) = surroundings.found_store(&loaded)?.open_to_read()?;
+    let mut from_start = FromStart::of(&loaded, &gateway.token, &place);
     // A token that the operator chose is known to whoever needs it.
     let has_own_token = loaded.config.gateway.has_token();
     let listen = match loaded.config.daemon.enabled.value {
         true => Listen::Unless(daemon_socket(&loaded, &environment)?),
         false => Listen::Nowhere,
     };
-    let mut running = Running::start(gateway.clone(), loaded, listen, surroundings).await?;
+    let mut running = Running::start(gateway.clone(), loaded, store.shared(), listen, surroundings).await?;
     served.holds(&running.backstop, surroundings.types_with(&[]));
     let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
     let scheme = if gateway.tls.is_some() { "https" } else { "http" };

@@ -10,7 +10,7 @@ use backstop::config::{DaemonFailure, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{Trace, TraceParent};
 use backstop::store::{SqliteStore, Store};
-use backstop::{StorePlace, Traces, check_store_authorities, daemon_socket, open_store, store_in_file};
+use backstop::{FoundStore, OpenedStore, Traces, check_store_authorities, daemon_socket};
 
 use super::speak::remark;
 use super::{Ending, WITHDRAWAL};
@@ -201,17 +201,16 @@ struct Opened {
 }
 
 fn open(loaded: &Loaded, surroundings: &Surroundings) -> Result<Opened, Error> {
-    let place = StorePlace::of(loaded, &|name| surroundings.variable(name))?;
-    let Some(path) = place.file() else {
-        // The environment of this process is the client's, and an agent may have set it.
-        check_store_authorities(loaded)?;
-        let store = open_store(loaded, &|name| surroundings.variable(name))?;
-        return Ok(Opened { store, file: None, is_there: true });
+    // The environment of this process is the client's, and an agent may have set it.
+    check_store_authorities(loaded)?;
+    let (place, opened) = FoundStore::of(loaded, &|name| surroundings.variable(name))?.open()?;
+    let (file, path) = match (opened, place.file()) {
+        (OpenedStore::InFile(file), Some(path)) => (file, path),
+        (opened, _) => return Ok(Opened { store: opened.shared(), file: None, is_there: true }),
     };
     // What is not there can't hold what a proxy decided about the call; what can't be looked at may.
     let is_there = path.try_exists().unwrap_or(true);
     let log = std::fs::metadata(log_of(path)).map_or(0, |log| log.len());
-    let file = Arc::new(store_in_file(loaded, path.to_path_buf())?);
     // The last one to close the database moves its log, and its process can't end before the disk has that. One that
     // ends without closing leaves the log to the next one; nothing in it is lost.
     std::mem::forget(Arc::clone(&file));

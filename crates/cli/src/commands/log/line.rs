@@ -122,6 +122,8 @@ fn waited(facts: &Facts<'_>) -> String {
         Some("withdrawn") => "whoever asked does not wait any more".to_owned(),
         Some("run-ended") => "the run that asked is over".to_owned(),
         Some("session-deleted") => "its session was deleted".to_owned(),
+        Some("lost") => "the database has nothing of it".to_owned(),
+        Some("unreadable") => "what the database has of it can't be read".to_owned(),
         Some(other) => other.to_owned(),
     }
 }
@@ -285,6 +287,8 @@ mod tests {
             ("withdrawn", false, "whoever asked does not wait any more"),
             ("run-ended", false, "the run that asked is over"),
             ("session-deleted", false, "its session was deleted"),
+            ("lost", false, "the database has nothing of it"),
+            ("unreadable", false, "what the database has of it can't be read"),
         ] {
             let ended = words(APPROVAL_ENDED, json!({ "tool": "exec", "why": why, "silenceAllows": more }));
             assert_eq!(ended, format!("- - approval.ended about exec: {told}"));

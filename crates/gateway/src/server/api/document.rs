@@ -41,7 +41,9 @@ pub(super) fn document(routes: &[Route]) -> Value {
     }
     let mut schemas = generator.take_definitions(true);
     // Those of nothing, and those of queries, which parameters describe.
-    for unnamed in ["Empty", "Done", "Waits", "Page", "Which", "Entries", "ApprovalEvents", "AuditEvents"] {
+    for unnamed in
+        ["Empty", "Done", "Waits", "Page", "TokenPage", "Which", "Entries", "ApprovalEvents", "AuditEvents"]
+    {
         schemas.remove(unnamed);
     }
     schemas.remove("GrantPage");

@@ -7,11 +7,11 @@
 use backstop_hooks::AgentId;
 use backstop_store::{AccessToken, AccessTokenId, Scope, Timestamp};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::operators::Problem;
 use super::approvals::millis;
-use super::asked::{Answer, Asked, Empty, Page, limit};
+use super::asked::{Answer, Asked, Empty, Number, limit};
 
 /// Access tokens.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,8 +20,25 @@ pub(super) struct Tokens {
     tokens: Vec<Token>,
     /// Whether there are more, older ones.
     more: bool,
-    /// How many can't be read; none of them counts.
+    /// The `after` of the next page, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// How many of this page can't be read; none of them counts.
     unreadable: usize,
+}
+
+/// Which tokens.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TokenPage")]
+pub(super) struct TokenPage {
+    /// The `next` of the page before; the newest tokens where absent.
+    #[serde(default)]
+    after: Option<String>,
+    /// The most entries, from 1 to 1000; 100 where absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: Option<Number>,
 }
 
 /// An access token, without what opens anything.
@@ -79,13 +96,15 @@ impl Token {
 }
 
 /// Lists tokens.
-pub(super) async fn list(asked: Asked, page: Page, _: Empty) -> Result<Answer<Tokens>, Problem> {
+pub(super) async fn list(asked: Asked, page: TokenPage, _: Empty) -> Result<Answer<Tokens>, Problem> {
     let store = asked.engine()?.store();
     let most = limit(page.limit)?;
-    let all = store.access_tokens(most.saturating_add(1)).await.map_err(|_| Problem::store())?;
-    let (now, more) = (Timestamp::now(), all.tokens.len() > most);
-    let tokens = all.tokens.into_iter().take(most).map(|token| Token::of(token, now)).collect();
-    Ok(Tokens { tokens, more, unreadable: all.unreadable.len() }.into())
+    let after = page.after.as_deref().map(str::parse).transpose();
+    let after = after.map_err(|_| Problem::query("`after` is the `next` of the page before".to_owned()))?;
+    let page = store.access_tokens_after(after, most).await.map_err(|_| Problem::store())?;
+    let (now, next) = (Timestamp::now(), page.next.map(|next| next.to_string()));
+    let tokens = page.tokens.into_iter().map(|token| Token::of(token, now)).collect();
+    Ok(Tokens { tokens, more: next.is_some(), next, unreadable: page.unreadable.len() }.into())
 }
 
 /// Revokes a token, which may be that of whoever asks.

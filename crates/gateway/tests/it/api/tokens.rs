@@ -19,6 +19,21 @@ async fn an_administrator_sees_tokens_and_ends_them() {
         (first["tokens"].as_array().unwrap().len(), &first["more"], &all["more"]),
         (1, &json!(true), &json!(false))
     );
+    // Page by page, each is there once, also where one of them can't be read.
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = server.ask("GET", &format!("tokens?limit=1{after}"), &admin, None).await.json();
+        seen.extend(page["tokens"].as_array().unwrap().iter().map(|token| token["id"].clone()));
+        assert_eq!(page["more"], json!(page.get("next").is_some()));
+        let Some(next) = page.get("next").and_then(Value::as_str) else { break };
+        after = format!("&after={next}");
+    }
+    let whole = all["tokens"].as_array().unwrap().iter().map(|token| token["id"].clone());
+    assert_eq!(seen, whole.collect::<Vec<_>>());
+    for wrong in ["x", "1.5", ""] {
+        let refused = server.ask("GET", &format!("tokens?after={wrong}"), &admin, None).await;
+        assert_eq!(refused.status(), 400, "{wrong}");
+    }
     // Nothing that opens anything is in it.
     for token in [&judge, &admin] {
         assert!(!listed.text().contains(token.rsplit('_').next().unwrap()), "{}", listed.text());

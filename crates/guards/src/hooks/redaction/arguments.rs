@@ -46,7 +46,9 @@ impl Calls {
                     |finding: &Finding| Ground { rule: kind(finding).to_string().into(), about: Vec::new() };
                 let request = ApprovalRequest::cut(asked(&findings), &said);
                 let grounds: Vec<_> = findings.iter().map(ground).collect();
-                Some(ToolCallOutcome::ask(request.severity(Severity::Warning).grounds(grounds)))
+                let severities = grounds.iter().map(|ground| (ground.rule.clone(), Severity::Warning));
+                let request = request.severity(Severity::Warning).severities(severities.collect::<Vec<_>>());
+                Some(ToolCallOutcome::ask(request.grounds(grounds)))
             }
         }
     }

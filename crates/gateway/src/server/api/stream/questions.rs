@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstop_engine::Engine;
 use backstop_hooks::ApprovalId;
-use backstop_store::{ApprovalFilter, ApprovalRecord, ApprovalState, People, StoreError, Timestamp};
+use backstop_store::{
+    AnswerStore, ApprovalFilter, ApprovalRecord, ApprovalState, People, StoreError, StoreErrorKind, Timestamp,
+};
 use http::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -200,7 +202,7 @@ impl Hub {
     /// Returns a question as it is now.
     async fn question(&self, id: &ApprovalId) -> Result<Option<String>, StoreError> {
         let Some((_, engine)) = self.engine() else { return Ok(None) };
-        let found = engine.answer_store().approval(id).await?;
+        let found = read(engine.answer_store().as_ref(), id).await?;
         Ok(found.map(|record| data_of(&record, engine.people())))
     }
 }
@@ -241,7 +243,7 @@ async fn once(hub: &Hub, number: u64, engine: &Engine) -> Result<bool, StoreErro
     };
     let mut ended = Vec::new();
     for id in gone {
-        ended.extend(answers.approval(&id).await?.filter(is_over));
+        ended.extend(read(answers.as_ref(), &id).await?.filter(is_over));
     }
     let mut known = hub.known();
     known.take(&waiting, &newest, &ended, engine.people());
@@ -249,6 +251,14 @@ async fn once(hub: &Hub, number: u64, engine: &Engine) -> Result<bool, StoreErro
     // The first look tells, too: what there is.
     known.last = known.last.max(1);
     Ok(true)
+}
+
+/// Returns a question, if there is one that can be read: one that can't be is none, and keeps back no other.
+async fn read(answers: &dyn AnswerStore, id: &ApprovalId) -> Result<Option<ApprovalRecord>, StoreError> {
+    match answers.approval(id).await {
+        Err(error) if error.kind() == StoreErrorKind::Corrupt => Ok(None),
+        found => found,
+    }
 }
 
 fn is_over(record: &ApprovalRecord) -> bool {
