@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use backstop_hooks::{AgentId, ApprovalId};
 use backstop_store::{
-    ActionHandle, Addressee, ApprovalRecord, ApprovalState, LONGEST_HOLD, SentNotice, StoreError, StoreErrorKind,
-    TellWhen, Timestamp, ToldOn,
+    ActionHandle, Addressee, ApprovalRecord, ApprovalState, LONGEST_HOLD, SentNotice, StoreError,
+    StoreErrorKind, TellWhen, Timestamp, ToldOn,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
