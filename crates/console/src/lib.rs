@@ -15,6 +15,7 @@
 mod approvals;
 pub mod assets;
 mod audit;
+mod chat;
 mod compare;
 mod conversation;
 mod facts;
@@ -32,6 +33,10 @@ mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};
 pub use self::audit::{Search, TrailState, audit};
+pub use self::chat::{
+    ChatAgent, ChatDesk, ChatLine, ChatOpen, ChatPage, ChatSeen, ChatTool, ChatWaiting, ToolState, chat,
+    chat_part, chats,
+};
 pub use self::conversation::{Conversation, conversation};
 pub use self::live::{Decision, LiveRow, live};
 pub use self::money::{BudgetLine, Money, Spender, Unit, Used, money};

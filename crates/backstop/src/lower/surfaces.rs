@@ -364,8 +364,8 @@ pub fn surface_secrets(loaded: &Loaded) -> Vec<PathBuf> {
     all.map(|file| from_operator(loaded, file.value.expose())).collect()
 }
 
-/// Returns the variables of the environment that hold secrets of surfaces and callbacks.
-pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
+/// Returns the secrets of surfaces and callbacks that stand in the configuration, or in variables that it names.
+pub(crate) fn secrets_of_surfaces(loaded: &Loaded) -> Vec<&Spanned<ConfigSecret>> {
     let config = &loaded.config.approvals.surfaces;
     let telegram = config.telegram.iter().map(|(_, bot)| &bot.token);
     let slack = config.slack.iter().flat_map(|(_, app)| [&app.token, &app.app_token, &app.signing_secret]);
@@ -376,7 +376,12 @@ pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
     let called = loaded.config.gateway.api.callbacks.iter().map(|(_, callback)| &callback.secret);
     let all =
         telegram.chain(slack).chain(ntfy).chain(email).chain(webhook).chain(push).chain(called).flatten();
-    all.flat_map(|secret| secret.value.variables()).cloned().collect()
+    all.collect()
+}
+
+/// Returns the variables of the environment that hold secrets of surfaces and callbacks.
+pub fn surface_variables(loaded: &Loaded) -> BTreeSet<String> {
+    secrets_of_surfaces(loaded).into_iter().flat_map(|secret| secret.value.variables()).cloned().collect()
 }
 
 const fn ceiling(answers: SurfaceAnswers) -> Ceiling {

@@ -10,6 +10,9 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+#[path = "../it/console/talker.rs"]
+mod talker;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -17,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{Engine, HookOptions, OperatorSettings, Snapshot};
+use backstop_gateway::chat::{Chat, ChatLine, ChatTool, ToolState};
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
@@ -32,6 +36,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
+use self::talker::Talker;
+
 const DAY: Duration = Duration::from_hours(24);
 /// The longest that a script may take.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -42,6 +48,7 @@ struct Stage {
     metrics: Metrics,
     store: Arc<dyn Store>,
     gateway: Option<Gateway>,
+    talker: Arc<Talker>,
     address: SocketAddr,
     asked: u64,
     _folder: tempfile::TempDir,
@@ -61,8 +68,16 @@ impl Stage {
         let options = HookOptions::new(OwnerId::operator()).id(HookId::new("<b>gate</b>"));
         engine.registry().on::<BeforeToolCall>(nothing, options).unwrap();
         let any = ([127, 0, 0, 1], 0).into();
-        let mut stage =
-            Self { engine, metrics, store, gateway: None, address: any, asked: 0, _folder: folder };
+        let mut stage = Self {
+            talker: Talker::new(&store),
+            engine,
+            metrics,
+            store,
+            gateway: None,
+            address: any,
+            asked: 0,
+            _folder: folder,
+        };
         stage.start().await;
         stage
     }
@@ -71,6 +86,7 @@ impl Stage {
         let mut settings = Settings::new(Secret::new("0123456789abcdef".to_owned()));
         settings.store = Some(Arc::clone(&self.store));
         settings.listen = self.address;
+        settings.chat = Some(Arc::clone(&self.talker) as Arc<dyn Chat>);
         let hooks = Hooks::new(self.engine.clone(), HookSettings::default()).unwrap();
         let observers = Observers { metrics: Some(self.metrics.clone()), ..Observers::default() };
         let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
@@ -212,6 +228,15 @@ impl Stage {
                 }
                 Value::Null
             }
+            // What the agent does in a conversation.
+            "chat" => {
+                self.talker.show(said["id"].as_str().unwrap(), lines(said));
+                Value::Null
+            }
+            "chat-restart" => {
+                self.talker.restart();
+                Value::Null
+            }
             "restart" => {
                 self.gateway.take().unwrap().shut_down().await;
                 self.start().await;
@@ -233,11 +258,39 @@ impl Stage {
     }
 }
 
+/// One line of each kind, with these words.
+fn lines(said: &Value) -> Vec<ChatLine> {
+    let word = || said["word"].as_str().unwrap().to_owned();
+    let call = |state, question: Option<&str>| {
+        ChatLine::Tool(ChatTool {
+            call: word(),
+            tool: word(),
+            about: word(),
+            state,
+            decided: format!("denied by `gate`: {}", word()),
+            question: question.map(|id| id.to_owned().into()),
+        })
+    };
+    vec![
+        ChatLine::Agent(word(), 3),
+        ChatLine::Reasoning(word(), 0),
+        call(ToolState::Denied, Some("ask-1")),
+        call(ToolState::Ran, None),
+        call(ToolState::Failed, None),
+        call(ToolState::Stopped, None),
+        call(ToolState::Judged, None),
+        ChatLine::Note(word()),
+        ChatLine::Ended(word()),
+    ]
+}
+
 /// Runs a script, and does what it says meanwhile.
 async fn plays(scene: &str) {
     let mut stage = Stage::open().await;
     let all = [Scope::Read, Scope::Approve];
-    let (ann, bob) = tokio::join!(stage.token("ann", &all), stage.token("bob", &all));
+    let admin = [Scope::Admin, Scope::Approve];
+    let (ann, bob, cat) =
+        tokio::join!(stage.token("ann", &all), stage.token("bob", &all), stage.token("cat", &admin));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let mut script = Command::new("node")
         .arg("scenes.mjs")
@@ -246,6 +299,7 @@ async fn plays(scene: &str) {
         .env("CONSOLE", stage.address.port().to_string())
         .env("ANN", ann)
         .env("BOB", bob)
+        .env("CAT", cat)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -327,6 +381,11 @@ async fn five_hundred_calls_a_second_are_told_in_few_pieces() {
 #[tokio::test]
 async fn a_call_is_tried_and_a_session_read() {
     plays("reading").await;
+}
+
+#[tokio::test]
+async fn a_person_talks_with_the_agent_in_two_browsers() {
+    plays("chatting").await;
 }
 
 #[tokio::test]
