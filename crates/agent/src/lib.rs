@@ -34,7 +34,7 @@ mod turn;
 pub use agent::{Agent, AgentParts, Leaving};
 pub use error::AgentError;
 pub use models::{Models, OneModel, UnknownModel};
-pub use output::{Output, Shown};
+pub use output::{Fate, Output, Shown, ToolDecided};
 pub use profile::host_profile;
 pub use report::{ImageAttachment, TurnError, TurnInput, TurnOutcome, TurnReport, TurnTrigger};
 pub use session::{AgentSession, Fresh, SessionChoice};

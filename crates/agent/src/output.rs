@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use backstop_engine::{Effect, InterceptorEvent, Receipt, format_event};
-use backstop_hooks::{HookId, PointId, ToolName};
+use backstop_hooks::{ApprovalId, HookId, PointId, Resolution, ToolCallId, ToolName};
 
 use crate::settings::Verbosity;
 
@@ -22,6 +22,15 @@ pub enum Shown<'a> {
     TextEnd,
     /// More of the model's reasoning, where that is to be shown.
     Reasoning(&'a str),
+    /// A call of a tool is about to be judged, and perhaps waits for a person.
+    ToolJudged {
+        /// The name of the tool.
+        tool: &'a str,
+        /// The call, as the transcript has it.
+        call: &'a ToolCallId,
+    },
+    /// What was decided on a call of a tool. One that may run begins to at once. Calls of one session are taken one after the other.
+    ToolDecided(ToolDecided<'a>),
     /// A tool begins to run.
     ToolStarted {
         /// The tool.
@@ -40,6 +49,41 @@ pub enum Shown<'a> {
     Note(&'a str),
     /// The turn's answer, whole. It was shown before, piece by piece, as [`Shown::Text`].
     Answer(&'a str),
+}
+
+/// What was decided on a call of a tool. It does not hold the arguments of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolDecided<'a> {
+    /// The name of the tool; of one that does not exist, that it does not.
+    pub tool: &'a str,
+    /// The call, as the transcript has it.
+    pub call: &'a ToolCallId,
+    /// What becomes of it.
+    pub fate: Fate<'a>,
+    /// How people answered, or grants that they had given; `None` where nobody was asked.
+    pub answer: Option<Resolution>,
+    /// The question, if one was put. Grants answer without one.
+    pub question: Option<&'a ApprovalId>,
+    /// Whether a person changed the call. What was decided is then about the changed one.
+    pub is_edited: bool,
+    /// Whether hooks changed its arguments.
+    pub is_rewritten: bool,
+}
+
+/// What becomes of a call of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate<'a> {
+    /// It runs.
+    Runs,
+    /// A person gave its result, and nothing runs.
+    Answered,
+    /// It does not run.
+    Denied {
+        /// The hook that stopped it, where one did by itself.
+        by: Option<&'a HookId>,
+        /// Why, as the model is told.
+        reason: &'a str,
+    },
 }
 
 /// Where a user sees what an agent does. Called on the agent's task: it must not wait.

@@ -1,5 +1,6 @@
 //! The LLM proxy.
 
+pub use backstop_gateway::chat::{Chat, ChatAgent};
 pub use backstop_gateway::exchange::Call;
 pub use backstop_gateway::{
     AllowedOperation, AuditLag, AwsCredentials, AwsProfile, CheckedConfiguration, Cloud, Configuration,

@@ -81,6 +81,8 @@ mod backlog;
 mod brought;
 #[cfg(feature = "config")]
 mod builder;
+#[cfg(all(feature = "agent", feature = "gateway"))]
+mod chat;
 #[cfg(feature = "config")]
 mod configured;
 #[cfg(feature = "config")]
@@ -125,6 +127,8 @@ pub use configured::{CONFIGURATION_READ, Cause};
 // From a configuration to what runs.
 #[cfg(feature = "config")]
 pub use builder::{Backstop, Builder};
+#[cfg(all(feature = "agent", feature = "gateway"))]
+pub use chat::{ChatBase, ChatSeat, ChatSeats, Chats, MakingSeat};
 #[cfg(feature = "config")]
 pub use error::{BuildError, NoDataFolder};
 #[cfg(feature = "config")]
@@ -153,7 +157,9 @@ pub use lower::people;
 #[cfg(any(feature = "agent", feature = "gateway"))]
 pub use lower::provider::ProviderError;
 #[cfg(feature = "gateway")]
-pub use lower::secrets::{secret_files, secret_variables};
+pub use lower::secrets::{
+    secret_files, secret_variables, server_secrets, withheld_variables, written_secrets,
+};
 #[cfg(feature = "config")]
 pub use not_asked::NotAsked;
 #[cfg(feature = "config")]

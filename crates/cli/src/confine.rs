@@ -18,7 +18,7 @@ use backstop::store::SqliteStore;
 use backstop::surfaces::web_push_folder;
 use backstop::{
     audit_key, credential_places, digest_key_file, hook_places, kept_key_file, program_places, secret_files,
-    store_files, store_path,
+    server_secrets, store_files, store_path,
 };
 
 use crate::commands::clients::{folders as client_folders, this_program};
@@ -62,6 +62,8 @@ pub(crate) struct Confining<'a> {
     pub(crate) client: Option<Client>,
     /// Whether all that it starts ends with it.
     pub(crate) is_run: bool,
+    /// Whether a server starts it, whose keys it is kept from. Where walls can't be had, it is then not started.
+    pub(crate) is_served: bool,
 }
 
 /// Becomes a program behind walls, where this process is to do that. `None` where it is not.
@@ -107,6 +109,12 @@ pub(crate) fn confine(
         surroundings.output.say(&format!("warning: not confined: {why}"));
     }
     insist(loaded, tier, &probe, &launcher)?;
+    if tier == Tier::Label && confining.is_served {
+        let why = why_not(&probe);
+        return Err(Error::Failed(format!(
+            "programs can't be confined here, and what this server's agent starts would have the keys of the server: {why}\nhint: install what is missing, or say with `sandbox.mode: off` that it may"
+        )));
+    }
     let group = (tier == Tier::Label && confining.is_run).then(|| group_for(surroundings)).flatten();
     if tier == Tier::Label {
         surroundings.output.say(&format!("warning: not confined: {}", why_not(&probe)));
@@ -381,6 +389,10 @@ fn walls(surroundings: &Surroundings, loaded: &Loaded, confining: &Confining<'_>
     hidden.extend(kept_key_file(loaded).into_iter().flat_map(keys_of_trail));
     // Whoever read it could guess what was judged elsewhere.
     hidden.extend(digest_key_file(loaded));
+    if confining.is_served {
+        hidden.extend(server_secrets(loaded, &variable));
+        refuse_inside(workspace, loaded, hidden.difference(&all(&sandbox.hidden)))?;
+    }
     read_only.extend(unwritable_footing(&roots(&folders, surroundings.settings_folder(), workspace)));
     let writable = (sandbox.write.value == SandboxWrite::Workspace).then(|| {
         let mut writable = all(&sandbox.writable);
@@ -400,6 +412,29 @@ fn keys_of_trail(key: PathBuf) -> [PathBuf; 3] {
         path.push(end);
         PathBuf::from(path)
     })
+}
+
+/// Refuses a workspace in which something lies that is hidden, or the operator's configuration: tools that only touch files work in the server itself, in front
+/// of all walls.
+fn refuse_inside<'p>(
+    workspace: &Path,
+    loaded: &Loaded,
+    hidden: impl Iterator<Item = &'p PathBuf>,
+) -> Result<(), Error> {
+    let operators = loaded.layers.iter().filter(|(kind, _)| *kind == LayerKind::Operator);
+    let operators = operators.map(|(_, name)| {
+        let path = PathBuf::from(name);
+        std::path::absolute(&path).unwrap_or(path)
+    });
+    let workspace = real(workspace);
+    match hidden.cloned().chain(operators).find(|path| real(path).starts_with(&workspace)) {
+        None => Ok(()),
+        Some(path) => Err(Error::Failed(format!(
+            "the agent's workspace `{}` has `{}` in it, which its tools must not touch\nhint: name another folder by `agent.workspace`",
+            workspace.display(),
+            path.display()
+        ))),
+    }
 }
 
 /// Where what decides whether an agent is guarded can stand.

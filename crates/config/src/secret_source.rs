@@ -5,7 +5,7 @@
 
 use crate::place::Place;
 
-/// Where a secret of the operator's comes from. One that is written into the file itself has no source.
+/// Where a secret of the operator's comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretSource {
     /// The key path of the value, such as `gateway.token_file`.
@@ -19,6 +19,8 @@ pub struct SecretSource {
 /// What holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretOrigin {
+    /// The operator's file itself: whoever can read that has it.
+    Written,
     /// The variable of the environment with this name.
     Variable(String),
     /// The file at this path, which is relative to the folder of the operator's file.

@@ -385,6 +385,8 @@ function listen() {
     lastEntry = event.lastEventId || lastEntry;
     passed(JSON.parse(event.data));
   });
+  // Of a conversation more was said, or done.
+  opened.addEventListener("chat", take);
   opened.addEventListener("over", over);
   opened.addEventListener("error", () => {
     if (stream !== opened) return;

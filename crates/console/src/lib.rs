@@ -15,6 +15,7 @@
 mod approvals;
 pub mod assets;
 mod audit;
+mod chat;
 mod checkpoints;
 mod compare;
 mod conversation;
@@ -34,6 +35,10 @@ mod trial;
 
 pub use self::approvals::{Queue, is_alike, queue, queue_part};
 pub use self::audit::{Audit, Search, TrailState, audit};
+pub use self::chat::{
+    ChatAgent, ChatDesk, ChatLine, ChatOpen, ChatPage, ChatSeen, ChatTool, ChatWaiting, ToolState, chat,
+    chat_part, chats,
+};
 pub use self::checkpoints::{Signed, WitnessState};
 pub use self::conversation::{Conversation, conversation};
 pub use self::exceptions::Exception;

@@ -60,6 +60,7 @@ pub(crate) enum Place {
     Audit,
     Money,
     Try,
+    Chat,
     Elsewhere,
 }
 
@@ -72,7 +73,17 @@ const PLACES: &[(Place, &str, &str)] = &[
     (Place::Audit, "/-/console/audit", "Audit"),
     (Place::Money, "/-/console/money", "Money"),
     (Place::Try, "/-/console/try", "Try"),
+    (Place::Chat, "/-/console/chat", "Chat"),
 ];
+
+/// Whether somebody is led to a place.
+fn is_for(viewer: &Viewer, place: Place) -> bool {
+    match place {
+        Place::Approvals => true,
+        Place::Chat => crate::chat::is_for(viewer),
+        _ => viewer.may_read,
+    }
+}
 
 /// A whole page. `events` is where the script hears what comes in meanwhile.
 pub(crate) fn page(
@@ -90,7 +101,7 @@ pub(crate) fn page(
                 nav aria-label="Main" {
                     ul {
                         @for (one, address, name) in PLACES {
-                            @if viewer.may_read || *one == Place::Approvals {
+                            @if is_for(viewer, *one) {
                                 li {
                                     a href=(address) aria-current=[(*one == place).then_some("page")] {
                                         (name)

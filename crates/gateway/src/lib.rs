@@ -38,6 +38,7 @@
 mod access;
 mod auth;
 mod brings;
+pub mod chat;
 mod cloud;
 mod compression;
 mod configuration;

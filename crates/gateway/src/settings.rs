@@ -13,6 +13,7 @@ use backstop_surfaces::{Callback, Desk};
 
 pub use backstop_http_client::Proxies;
 
+use crate::chat::Chat;
 use crate::configuration::Configuration;
 use crate::credentials::Renewed;
 use crate::endpoint::Family;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub callbacks: BTreeMap<String, Arc<Callback>>,
     /// What the API says of the configuration. Without it, it says nothing.
     pub configuration: Option<Arc<dyn Configuration>>,
+    /// Who runs the own agent for people of the console. Without it, nobody talks with it there.
+    pub chat: Option<Arc<dyn Chat>>,
 }
 
 impl Settings {
@@ -114,6 +117,7 @@ impl Settings {
             surfaces: None,
             callbacks: BTreeMap::new(),
             configuration: None,
+            chat: None,
         }
     }
 }

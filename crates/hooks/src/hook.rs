@@ -117,6 +117,9 @@ record! {
 impl Requester {
     /// The channel of whoever speaks to an agent on the terminal on which it runs.
     pub const TERMINAL: &'static str = "terminal";
+    /// The channel of whoever speaks to an agent in the console of its server. Their account there is the issuer that vouches for them; without
+    /// one, they are a user of access tokens.
+    pub const CONSOLE: &'static str = "console";
 
     /// Returns whether that is whoever runs the agent: nobody else writes on its terminal.
     pub fn is_at_terminal(&self) -> bool {

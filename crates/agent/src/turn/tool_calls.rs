@@ -16,7 +16,7 @@ use backstop_hooks::points::{
     ToolCallEvent,
 };
 use backstop_hooks::{
-    Contained, Digest, Params, PointId, Resolution, Substitute, Text, ToolCallId, ToolName,
+    ApprovalId, Contained, Digest, Params, PointId, Resolution, Substitute, Text, ToolCallId, ToolName,
 };
 use backstop_store::{Timestamp, ToolDecision};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use super::results;
 use super::run::{Run, Stop};
 use super::transcript::{Edit, Transcript};
 use super::voice::{Release, redacted};
-use crate::output::Shown;
+use crate::output::{Fate, Shown, ToolDecided};
 use crate::stage::Stage;
 use crate::tools::{Caller, ToolContext, ToolOutput, Toolbox, affected_paths, filter_overrides};
 
@@ -184,9 +184,11 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
         return Ok(decline(run, &call, &id, &refusal));
     }
     let event = run.toolbox.complete(event_of(&call, Some(run)), run.session.tools()).await;
+    run.outlet().say(Shown::ToolJudged { tool: tool.called(), call: &id });
     let verdict = permit(run, event.clone()).await?;
     run.note(&verdict.receipt);
     let edited = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+    let decided = Decided::of(&verdict, &event);
     if verdict.substituted.is_some() {
         // INVARIANT (blocked is gone): a human wanted something else than the call that stands there.
         redact_stored(run, transcript, &id).await?;
@@ -196,6 +198,7 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
     }
     if let Some(Substituted::Responded { result, .. }) = verdict.substituted {
         run.outlet().note(|| format!("🙋 {tool} · asked — answered with a result"));
+        decided.say(run, tool.called(), &id, Fate::Answered);
         return Ok(told(run, &call, &id, verdict.event, &result).await);
     }
     if let Some(note) = &verdict.receipt.approval {
@@ -211,19 +214,61 @@ async fn take(run: &Run<'_>, transcript: &mut Transcript, planned: Planned) -> R
             let told = "a human changed this call, and the changed call was stopped: ";
             let reason = Text::from(format!("{told}{}", blocked.reason_or_default()));
             let blocked = Blocked { reason: Some(reason.into()), ..blocked };
-            return refuse(run, transcript, &call, refused, &id, blocked).await;
+            return refuse(run, transcript, (&call, &decided), refused, &id, blocked).await;
         }
-        Err(blocked) => return refuse(run, transcript, &call, refused, &id, blocked).await,
+        Err(blocked) => return refuse(run, transcript, (&call, &decided), refused, &id, blocked).await,
     };
     let mut context = agent_context(run);
     context.caller = Some(Arc::new(Caller { context: run.call.clone(), id: id.clone() }));
     if tool.canonical() == "exec" {
         match exec_env(run).await? {
             Ok(env) => context.exec_env = env,
-            Err(blocked) => return refuse(run, transcript, &call, refused, &id, blocked).await,
+            Err(blocked) => return refuse(run, transcript, (&call, &decided), refused, &id, blocked).await,
         }
     }
+    decided.say(run, tool.called(), &id, Fate::Runs);
     execute(run, &call, &id, permit, verdict.event.params, context, edited).await
+}
+
+/// What is known of how a call was decided.
+#[derive(Debug, Default)]
+struct Decided {
+    answer: Option<Resolution>,
+    question: Option<ApprovalId>,
+    is_edited: bool,
+    is_rewritten: bool,
+}
+
+impl Decided {
+    fn of(verdict: &ToolVerdict, event: &ToolCallEvent) -> Self {
+        let note = verdict.receipt.approval.as_ref();
+        let substituted = verdict.substituted.as_ref().map(|substituted| match substituted {
+            Substituted::Edited { approval, .. } | Substituted::Responded { approval, .. } => approval,
+        });
+        let is_edited = matches!(verdict.substituted, Some(Substituted::Edited { .. }));
+        Self {
+            answer: note.map(|note| note.resolution),
+            // The changed call may have been asked about, too, and that question leads back to the one before.
+            question: note.and_then(|note| note.id.as_ref()).or(substituted).cloned(),
+            is_edited,
+            is_rewritten: !is_edited && verdict.event.params != event.params,
+        }
+    }
+
+    fn say(&self, run: &Run<'_>, tool: &str, call: &ToolCallId, fate: Fate<'_>) {
+        let Self { answer, question, is_edited, is_rewritten } = self;
+        let (answer, is_edited, is_rewritten) = (*answer, *is_edited, *is_rewritten);
+        let question = question.as_ref();
+        run.outlet().say(Shown::ToolDecided(ToolDecided {
+            tool,
+            call,
+            fate,
+            answer,
+            question,
+            is_edited,
+            is_rewritten,
+        }));
+    }
 }
 
 /// The result that a human gave in the place of the call: nothing runs, and it is judged as every result.
@@ -251,6 +296,7 @@ fn decline(run: &Run<'_>, call: &ToolCall, id: &ToolCallId, refusal: &Refusal) -
         Refusal::NotOnOffer(_) => (PointId::BeforeToolCall, "not on offer"),
     };
     run.outlet().blocked(point, None, what, Some(reason));
+    Decided::default().say(run, what, id, Fate::Denied { by: None, reason });
     let digest = refusal.is_removal().then(|| redact(&mut call.clone()));
     results::refused(id, &call.name, &refusal.reason(), digest)
 }
@@ -302,7 +348,7 @@ fn word(resolution: Resolution) -> &'static str {
 async fn refuse(
     run: &Run<'_>,
     transcript: &mut Transcript,
-    call: &ToolCall,
+    (call, decided): (&ToolCall, &Decided),
     event: &ToolCallEvent,
     id: &ToolCallId,
     blocked: Blocked,
@@ -310,6 +356,8 @@ async fn refuse(
     let reason = blocked.reason_or_default();
     let tool = event.tool_name.to_string();
     run.outlet().blocked(PointId::BeforeToolCall, blocked.hook.as_ref(), &tool, Some(&reason));
+    let fate = Fate::Denied { by: blocked.hook.as_ref(), reason: &reason };
+    decided.say(run, event.tool_name.called(), id, fate);
     if !is_unanswered(&blocked) {
         redact_stored(run, transcript, id).await?;
     }

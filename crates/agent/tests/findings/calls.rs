@@ -9,7 +9,7 @@ use backstop_hooks::conversation::{Message, Part, ToolResult};
 use backstop_hooks::points::{
     AfterLlmCall, AfterLlmCallEvent, AfterLlmCallOutcome, BeforeLlmCall, BeforeLlmCallEvent,
     BeforeLlmCallOutcome, BeforeModelResolve, BeforeToolCall, ModelCallEnded, ModelCallResult, ToolCallEvent,
-    ToolCallIds, ToolNames,
+    ToolCallIds, ToolCallOutcome, ToolNames,
 };
 use backstop_hooks::{HookError, PointId, async_hook_fn, hook_fn};
 use backstop_store::{LeaseHolder, Timestamp};
@@ -40,6 +40,42 @@ async fn blocked_call_never_replays_an_earlier_answer() {
     assert_eq!(report.iterations, 0);
     assert_eq!(bench.screen.lines().len(), shown, "nothing is shown in a turn without an answer");
     assert_eq!(roles(&bench.transcript(&session).await), "uau");
+}
+
+/// What is shown of the calls of tools, and nothing else.
+fn of_tools(bench: &Bench) -> Vec<String> {
+    let is_of = |line: &String| {
+        ["judged: ", "decided: ", "start: ", "done: "].iter().any(|start| line.starts_with(start))
+    };
+    bench.screen.lines().into_iter().filter(is_of).collect()
+}
+
+#[tokio::test]
+async fn each_call_is_shown_with_what_was_decided_on_it() {
+    let turns = [
+        calls("write", json!({ "path": "a.txt", "content": "x" })),
+        calls("exec", json!({ "command": "echo never" })),
+        calls("no_such_tool", json!({ "command": "a secret of the model" })),
+        says("done"),
+    ];
+    let bench = Bench::new(turns);
+    bench.on::<BeforeToolCall>(hook_fn(|event: &ToolCallEvent, _| {
+        let is_exec = event.tool_name.canonical() == "exec";
+        Ok(is_exec.then(|| ToolCallOutcome::block("not that")))
+    }));
+    let session = bench.session().await;
+    assert_eq!(bench.say(&session, "go").await.outcome, answered("done"));
+    let lines = of_tools(&bench);
+    let [judged, runs, started, ended, asked, denied, unknown] = lines.as_slice() else {
+        panic!("{lines:#?}")
+    };
+    assert_eq!(
+        [judged.as_str(), runs, started, ended],
+        ["judged: write", "decided: write runs", "start: write a.txt", "done: write false"]
+    );
+    assert_eq!(asked, "judged: exec");
+    assert!(denied.starts_with("decided: exec denied by ") && denied.ends_with(": not that"), "{denied}");
+    assert_eq!(unknown, "decided: a tool that does not exist denied by nobody: not on offer");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use backstop_agent::tools::{CancelToken, Limits, Toolbox, Workspace};
 use backstop_agent::{
-    Agent, AgentParts, AgentSession, AgentSettings, OneModel, Output, SessionChoice, Shown, TurnInput,
-    TurnOutcome, TurnReport,
+    Agent, AgentParts, AgentSession, AgentSettings, Fate, OneModel, Output, SessionChoice, Shown,
+    ToolDecided, TurnInput, TurnOutcome, TurnReport,
 };
 use backstop_engine::{Attendance, Engine, HookOptions};
 use backstop_hooks::conversation::{Message, Role};
@@ -26,6 +26,8 @@ impl Output for Screen {
             Shown::Text(text) => format!("text: {text}"),
             Shown::TextEnd => "end".to_owned(),
             Shown::Reasoning(text) => format!("reasoning: {text}"),
+            Shown::ToolJudged { tool, .. } => format!("judged: {tool}"),
+            Shown::ToolDecided(told) => decided(&told),
             Shown::ToolStarted { tool, about } => format!("start: {tool} {}", about.unwrap_or_default()),
             Shown::ToolEnded { tool, failed } => format!("done: {tool} {failed}"),
             Shown::Note(line) => format!("note: {line}"),
@@ -34,6 +36,21 @@ impl Output for Screen {
         };
         self.0.lock().unwrap().push(line);
     }
+}
+
+fn decided(told: &ToolDecided<'_>) -> String {
+    let ToolDecided { tool, fate, answer, is_edited, is_rewritten, .. } = told;
+    let fate = match fate {
+        Fate::Runs => "runs".to_owned(),
+        Fate::Answered => "answered".to_owned(),
+        Fate::Denied { by, reason } => {
+            format!("denied by {}: {reason}", by.map_or("nobody", |by| by.as_str()))
+        }
+    };
+    let edited = if *is_edited { ", edited" } else { "" };
+    let rewritten = if *is_rewritten { ", rewritten" } else { "" };
+    let answer = answer.map(|answer| format!(", {answer:?}")).unwrap_or_default();
+    format!("decided: {tool} {fate}{answer}{edited}{rewritten}")
 }
 
 impl Screen {

@@ -32,6 +32,15 @@ async fn output_and_errors_come_in_order_and_input_is_empty() {
 }
 
 #[tokio::test]
+async fn variables_that_are_withheld_are_not_inherited() {
+    let mut bench = Bench::new();
+    let command = json!({"command": "echo \"[${HOME-none}] [${PATH:+path}]\""});
+    assert!(!bench.ok("exec", command.clone()).await.contains("[none]"));
+    bench.cx.withheld = std::sync::Arc::new(["HOME".to_owned()].into());
+    assert_eq!(bench.ok("exec", command).await, "[none] [path]\n");
+}
+
+#[tokio::test]
 async fn exit_codes_and_signals_are_told() {
     let bench = Bench::new();
     let failed = bench.run("exec", json!({"command": "echo no; exit 3"})).await;

@@ -11,7 +11,7 @@ use backstop_config::{Loaded, Secret as ConfigSecret, SecretFile, SecretOrigin, 
 use backstop_hooks::Secret;
 
 use super::small_file;
-use crate::locations::from_operator;
+use crate::locations::{daemon_socket, data_folder, from_operator};
 
 /// The longest secret, in bytes.
 const LONGEST: u64 = 4_096;
@@ -23,7 +23,7 @@ const HARMLESS: &str = "providers.";
 pub fn secret_variables(loaded: &Loaded) -> BTreeSet<String> {
     let names = kept_back(loaded).filter_map(|origin| match origin {
         SecretOrigin::Variable(name) => Some(name.clone()),
-        SecretOrigin::File(_) => None,
+        SecretOrigin::File(_) | SecretOrigin::Written => None,
     });
     names.collect()
 }
@@ -32,7 +32,7 @@ pub fn secret_variables(loaded: &Loaded) -> BTreeSet<String> {
 pub fn secret_files(loaded: &Loaded) -> Vec<PathBuf> {
     let files = kept_back(loaded).filter_map(|origin| match origin {
         SecretOrigin::File(path) => Some(from_operator(loaded, path)),
-        SecretOrigin::Variable(_) => None,
+        SecretOrigin::Variable(_) | SecretOrigin::Written => None,
     });
     files.collect()
 }
@@ -63,6 +63,43 @@ pub(super) fn secret(
         "" => Err(format!("{whence} is empty")),
         text => Ok(Some(Secret::new(text.to_owned()))),
     }
+}
+
+/// Returns the variables of the environment that hold secrets of the configuration, also those of providers: no command that the own agent runs inherits
+/// them.
+pub fn withheld_variables(loaded: &Loaded) -> BTreeSet<String> {
+    let keys = loaded.config.providers.iter().filter_map(|(_, provider)| provider.api_key_env.as_ref());
+    let named = loaded.secrets.iter().filter_map(|source| match &source.origin {
+        SecretOrigin::Variable(name) => Some(name.clone()),
+        SecretOrigin::File(_) | SecretOrigin::Written => None,
+    });
+    named.chain(keys.map(|name| name.value.as_str().to_owned())).collect()
+}
+
+/// Returns where secrets stand in files of the configuration, and not in variables or files of their own: whoever can read the configuration has them.
+pub fn written_secrets(loaded: &Loaded) -> Vec<String> {
+    let written = loaded.secrets.iter().filter(|source| source.origin == SecretOrigin::Written);
+    written.map(|source| source.at.to_string()).collect()
+}
+
+/// Returns the files and folders that hold what a server alone knows, besides [those that no agent may read](secret_files) and its store: the keys of its
+/// providers and as a witness, and the socket of its daemon with its key. There or not.
+pub fn server_secrets(loaded: &Loaded, environment: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    let named = loaded.secrets.iter().filter_map(|source| match &source.origin {
+        SecretOrigin::File(path) => Some(path.as_str()),
+        SecretOrigin::Variable(_) | SecretOrigin::Written => None,
+    });
+    let accounts = loaded.config.providers.iter().filter_map(|(_, provider)| {
+        provider.google_credentials_file.as_ref().map(|file| file.value.expose())
+    });
+    let mut all: Vec<PathBuf> = named.chain(accounts).map(|file| from_operator(loaded, file)).collect();
+    if let Some(folder) = data_folder(environment) {
+        all.extend([folder.join("witness.key"), folder.join("witness")]);
+    }
+    if let Ok(socket) = daemon_socket(loaded, environment) {
+        all.extend([socket.with_extension("key"), socket]);
+    }
+    all
 }
 
 #[cfg(test)]
@@ -137,5 +174,48 @@ approvals:
         let expected =
             ["bell", "gateway", "oidc", "operators", "tls.pem"].map(|name| PathBuf::from("/keys").join(name));
         assert_eq!(files, expected);
+    }
+
+    #[test]
+    fn commands_of_the_agent_inherit_no_secret_of_the_configuration() {
+        let environment =
+            |name: &str| (name.len() == 1).then(|| format!("{name}-0123456789abcdef0123456789"));
+        let text = "
+providers:
+  p: { api: anthropic, api_key: '${A}' }
+  q: { api: anthropic, api_key_env: MY_OWN_NAME }
+  r: { api: anthropic, api_key_file: r.key }
+gateway:
+  token: '${B}'
+  operators: { token: '${C}' }
+  agents: { bot: { token: '${D}' } }
+  tls: { cert_file: tls.pem, key_file: tls.key }
+telemetry: { traces: { endpoint: 'https://otel.example/v1/traces', headers: { authorization: '${E}' } } }
+approvals: { surfaces: { webhook: { bell: { url: 'https://bell.example.com', secret: '${F}' } } } }
+daemon: { socket: /run/own/hooks.sock }
+";
+        let load = |text: &str| {
+            let source = Source::new(LayerKind::Operator, "/etc/own/backstop.yaml", text);
+            load_sources(&[source], &HookTypes::built_in(&[]), &environment).unwrap()
+        };
+        let loaded = load(text);
+        let variables = withheld_variables(&loaded);
+        let named: Vec<_> = variables.iter().map(String::as_str).collect();
+        assert_eq!(named, ["A", "B", "C", "D", "E", "F", "MY_OWN_NAME"]);
+        assert_eq!(written_secrets(&loaded), Vec::<String>::new());
+        let written = written_secrets(&load(&text.replace("'${C}'", "0123456789abcdef")));
+        assert_eq!(written, ["/etc/own/backstop.yaml:8:23"]);
+        let data = |name: &str| (name == "XDG_DATA_HOME").then(|| "/data".to_owned());
+        let files = server_secrets(&loaded, &data);
+        for file in [
+            "/etc/own/r.key",
+            "/etc/own/tls.key",
+            "/data/backstop/witness.key",
+            "/data/backstop/witness",
+            "/run/own/hooks.sock",
+            "/run/own/hooks.key",
+        ] {
+            assert!(files.contains(&PathBuf::from(file)), "{file}: {files:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The law: *nothing from inside a guarded tree answers, and nothing in there installs or is told a code*. Where agent and
 //! person are one user, the system knows no difference between them but where their processes come from. So the
 //! ancestors of whoever answers are walked, each by its number and the time it was started, up to the first process: one
-//! that is a coding agent, `backstop run` or `backstop agent` has this one inside. A link that is gone counts as one:
+//! that is a coding agent, `backstop run`, `backstop agent` or `backstop serve`, whose agent people talk with, has this one inside. A link that is gone counts as one:
 //! processes are orphaned on purpose; and whoever connected to this process and is gone when it is asked who that was. So does what an
 //! agent leaves in the environment of what it starts.
 //!
@@ -223,7 +223,7 @@ fn guarded(arguments: &[String]) -> Option<String> {
     let (first, more) = arguments.split_first()?;
     let name = named(first)?;
     if name == "backstop" {
-        let word = more.iter().find(|word| matches!(word.as_str(), "run" | "agent" | "hook"))?;
+        let word = more.iter().find(|word| matches!(word.as_str(), "run" | "agent" | "hook" | "serve"))?;
         return Some(format!("backstop {word}"));
     }
     let name = match INTERPRETERS.contains(&name.as_str()) {
@@ -316,6 +316,7 @@ mod tests {
             "/x/cursor-agent/versions/1/node --use-system-ca /x/cursor-agent/versions/1/index.js",
             "backstop --config x run -- cat",
             "/opt/backstop agent",
+            "backstop serve --port 8484",
         ] {
             let mut tree = person();
             tree.extend([

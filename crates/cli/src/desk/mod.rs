@@ -31,7 +31,7 @@ use backstop::store::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::Answers;
-pub(crate) use self::server::Desk;
+pub(crate) use self::server::{Desk, close_memory};
 
 /// The longest request, in bytes: with arguments that a person changed.
 const MOST_REQUEST_BYTES: usize = MAX_WHOLE_BYTES + 64 * 1024;

@@ -85,7 +85,7 @@ fn listen(socket: &Path) -> io::Result<(UnixListener, Key)> {
 }
 
 /// Keeps other processes of the user from reading and writing the memory of this one.
-fn close_memory() -> Result<(), Error> {
+pub(crate) fn close_memory() -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};

@@ -14,6 +14,7 @@ mod author_types;
 mod authors;
 mod cases;
 mod certificates;
+mod chat;
 mod check;
 mod config;
 mod confine;

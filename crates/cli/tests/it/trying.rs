@@ -10,7 +10,7 @@ use super::gateway::{serve, text};
 use super::support::{User, done, interrupt, until};
 
 /// The name by which the console is opened, as through TLS in front of the server.
-const HOST: &str = "console.example";
+pub(super) const HOST: &str = "console.example";
 
 /// A server, and somebody who is signed in at its console.
 struct Seat {
@@ -27,7 +27,7 @@ fn encoded(fields: &[(&str, &str)]) -> String {
 }
 
 /// The status of an answer, its head and its body.
-fn ask(
+pub(super) fn ask(
     server: &Value,
     method: &str,
     path: &str,
@@ -93,7 +93,7 @@ impl Seat {
 }
 
 /// A part of a page without its markup.
-fn words(page: &str) -> String {
+pub(super) fn words(page: &str) -> String {
     let texts = page.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
     let texts = texts.collect::<Vec<_>>().join(" ");
     texts.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".").replace(" ,", ",")

@@ -44,6 +44,8 @@ section! {
         origin ("origin"): Option<Spanned<Text>>, OperatorOnly;
         /// The identity provider at which people sign in.
         oidc ("oidc"): GatewayOidc, OperatorOnly;
+        /// Whether people with the scope `admin` talk with the own agent there, which uses its tools with the rights of the server's account.
+        chat ("chat"): Setting<bool> = false, OperatorOnly;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::config_value::{item, section};
 use crate::place::{Place, Setting, Spanned};
 use crate::problem::{Problem, ProblemKind};
 use crate::reader::Reader;
-use crate::text::{Secret, Text};
+use crate::text::{Secret, SecretFile, Text};
 use crate::values::{Api, AwsSource, CloudName, GoogleSource, Millis, Name, Whole};
 
 item! {
@@ -48,7 +48,7 @@ item! {
         /// then.
         api_key_env ("api_key_env"): Option<Spanned<Name>>, OperatorOnly;
         /// The file that holds the key and nothing else; read when the provider is used.
-        api_key_file ("api_key_file"): Option<Spanned<Text>>, OperatorOnly;
+        api_key_file ("api_key_file"): Option<Spanned<SecretFile>>, OperatorOnly;
         /// A PEM file with the certificates of the authorities that vouch for an encrypted `base_url`, in place of
         /// those that the system trusts. For gateways of one's own.
         ca_file ("ca_file"): Option<Spanned<Text>>, OperatorOnly;

@@ -48,6 +48,9 @@ impl ConfigValue for Secret {
             return None;
         }
         let text = Text::read(node, cx)?;
+        if text.variables().is_empty() {
+            cx.secret_from(&node.at, SecretOrigin::Written);
+        }
         for name in text.variables() {
             cx.secret_from(&node.at, SecretOrigin::Variable(name.clone()));
         }

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstop_hooks::{ApprovalRequest, CallContext, Decision, RuleId, Severity, Substitute};
+use backstop_hooks::{ApprovalRequest, CallContext, Decision, Requester, RuleId, Severity, Substitute};
 use backstop_store::{
     ApprovalReason, AskedPeople, Escalation, Identity, NewApproval, People, PersonName, Route, ToldLater,
     ToldOn, Uptime,
@@ -229,11 +229,18 @@ fn barred(people: &People, requester: Option<&Identity>) -> Result<PersonName, U
     }
 }
 
-/// Returns what is known of whoever asked for a call: the user of the token with which a gateway was asked, or the account whose agent it
-/// is. `account` is that of this process.
+/// Returns what is known of whoever asked for a call: the user of the token with which a gateway was asked, who speaks to the agent in the console,
+/// or the account whose agent it is. `account` is that of this process.
 pub(super) fn requester_of(call: &CallContext, account: Option<&Identity>) -> Option<Identity> {
     match (&call.requester, call.front_end.host) {
         (Some(requester), Some("agent")) if requester.is_at_terminal() => account.cloned(),
+        (Some(requester), Some("agent")) if requester.channel.as_deref() == Some(Requester::CONSOLE) => {
+            let name = requester.sender_id.clone()?;
+            Some(match requester.account_id.clone() {
+                Some(issuer) => Identity::SignedIn { issuer, name },
+                None => Identity::User(name),
+            })
+        }
         // Whoever writes in another channel is known there.
         (Some(requester), _) if requester.channel.is_some() => None,
         (Some(requester), _) => requester.sender_id.clone().map(Identity::User),
@@ -248,7 +255,7 @@ mod tests {
     use std::iter;
 
     use backstop_hooks::points::ToolCallEvent;
-    use backstop_hooks::{ApprovalRequest, Ground, Params};
+    use backstop_hooks::{ApprovalRequest, FrontEnd, Ground, Params};
     use backstop_store::{KnownBy, TellWhen, Timestamp};
     use proptest::prelude::*;
 
@@ -264,6 +271,30 @@ mod tests {
     fn some_of(names: Vec<&'static str>) -> impl Strategy<Value = Vec<&'static str>> {
         let most = names.len();
         prop::sample::subsequence(names, 1..=most)
+    }
+
+    #[test]
+    fn whoever_speaks_in_the_console_is_known_as_it_is_proved_and_only_to_the_agent() {
+        let call = |host, channel: Option<&str>, account: Option<&str>| CallContext {
+            requester: Some(Requester {
+                channel: channel.map(str::to_owned),
+                account_id: account.map(str::to_owned),
+                sender_id: Some("ann".to_owned()),
+                ..Requester::default()
+            }),
+            front_end: FrontEnd::of_host(host),
+            ..CallContext::default()
+        };
+        let of = |host, channel, account| requester_of(&call(host, channel, account), None);
+        let user = Some(Identity::User("ann".to_owned()));
+        let issuer = "https://id.example".to_owned();
+        let signed_in = Some(Identity::SignedIn { issuer: issuer.clone(), name: "ann".to_owned() });
+        assert_eq!(of("agent", Some(Requester::CONSOLE), None), user);
+        assert_eq!(of("agent", Some(Requester::CONSOLE), Some(&issuer)), signed_in);
+        assert_eq!(of("agent", Some("slack"), Some(&issuer)), None);
+        // Other hosts have no console, whatever they say.
+        assert_eq!(of("proxy", Some(Requester::CONSOLE), Some(&issuer)), None);
+        assert_eq!(of("proxy", None, None), user);
     }
 
     /// Who is in which group.

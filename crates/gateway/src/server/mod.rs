@@ -47,6 +47,7 @@ use self::connection::{accept, accept_operators};
 use self::current::{Admission, Current};
 use crate::access::AccessTokens;
 use crate::auth::{Authenticator, Caller};
+use crate::chat::Chat;
 use crate::configuration::Configuration;
 use crate::error::{Failure, StartError};
 use crate::exchange::Interceptor;
@@ -172,6 +173,7 @@ pub(crate) struct Shared {
     /// Where people sign in to the console, besides by tokens.
     login: Option<Arc<Login>>,
     configuration: Option<Arc<dyn Configuration>>,
+    chat: Option<Arc<dyn Chat>>,
     surfaces: Option<Arc<Desk>>,
     surface_posts: Arc<PostLimit>,
     sinks: Arc<[Arc<dyn RequestSink>]>,
@@ -247,6 +249,7 @@ impl Shared {
             console,
             login,
             configuration: settings.configuration.clone(),
+            chat: settings.chat.clone(),
             surfaces: settings.surfaces.clone(),
             surface_posts,
             sinks,

@@ -10,6 +10,10 @@
     reason = "helpers of tests may fail loudly"
 )]
 
+mod props;
+#[path = "../it/console/talker.rs"]
+mod talker;
+
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -18,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstop_engine::{ApprovalSettings, Engine, HookOptions, OperatorSettings, Snapshot};
+use backstop_gateway::chat::{Chat, ChatLine, ChatTool, ToolState};
 use backstop_gateway::inspect::{HookSettings, Hooks};
 use backstop_gateway::{Gateway, Metrics, Observers, Settings};
 use backstop_hooks::points::{BeforeToolCall, ToolCallOutcome};
@@ -35,7 +40,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
-mod props;
+use self::talker::Talker;
 
 const DAY: Duration = Duration::from_hours(24);
 /// The longest that a script may take.
@@ -51,6 +56,7 @@ struct Stage {
     metrics: Metrics,
     store: Arc<dyn Store>,
     gateway: Option<Gateway>,
+    talker: Arc<Talker>,
     address: SocketAddr,
     asked: u64,
     _folder: tempfile::TempDir,
@@ -74,8 +80,16 @@ impl Stage {
         let options = HookOptions::new(OwnerId::operator()).id(HookId::new("<b>gate</b>"));
         engine.registry().on::<BeforeToolCall>(nothing, options).unwrap();
         let any = ([127, 0, 0, 1], 0).into();
-        let mut stage =
-            Self { engine, metrics, store, gateway: None, address: any, asked: 0, _folder: folder };
+        let mut stage = Self {
+            talker: Talker::new(&store),
+            engine,
+            metrics,
+            store,
+            gateway: None,
+            address: any,
+            asked: 0,
+            _folder: folder,
+        };
         stage.start().await;
         stage
     }
@@ -85,6 +99,7 @@ impl Stage {
         settings.store = Some(Arc::clone(&self.store));
         settings.listen = self.address;
         settings.configuration = Some(Arc::new(props::Other(self.engine.clone())));
+        settings.chat = Some(Arc::clone(&self.talker) as Arc<dyn Chat>);
         let hooks = Hooks::new(self.engine.clone(), HookSettings::default()).unwrap();
         let observers = Observers { metrics: Some(self.metrics.clone()), ..Observers::default() };
         let gateway = Gateway::observed(settings, Arc::new(hooks), observers).await.unwrap();
@@ -260,6 +275,15 @@ impl Stage {
                 Value::Null
             }
             "token" => self.token(said.as_str().unwrap(), &[Scope::Read, Scope::Approve]).await.into(),
+            // What the agent does in a conversation.
+            "chat" => {
+                self.talker.show(said["id"].as_str().unwrap(), lines(said));
+                Value::Null
+            }
+            "chat-restart" => {
+                self.talker.restart();
+                Value::Null
+            }
             "restart" => {
                 self.gateway.take().unwrap().shut_down().await;
                 self.start().await;
@@ -281,12 +305,43 @@ impl Stage {
     }
 }
 
+/// One line of each kind, with these words.
+fn lines(said: &Value) -> Vec<ChatLine> {
+    let word = || said["word"].as_str().unwrap().to_owned();
+    let call = |state, question: Option<&str>| {
+        ChatLine::Tool(ChatTool {
+            call: word(),
+            tool: word(),
+            about: word(),
+            state,
+            decided: format!("denied by `gate`: {}", word()),
+            question: question.map(|id| id.to_owned().into()),
+        })
+    };
+    vec![
+        ChatLine::Agent(word(), 3),
+        ChatLine::Reasoning(word(), 0),
+        call(ToolState::Denied, Some("ask-1")),
+        call(ToolState::Ran, None),
+        call(ToolState::Failed, None),
+        call(ToolState::Stopped, None),
+        call(ToolState::Judged, None),
+        ChatLine::Note(word()),
+        ChatLine::Ended(word()),
+    ]
+}
+
 /// Runs a script, and does what it says meanwhile.
 async fn plays(scene: &str) {
     let mut stage = Stage::open().await;
     let (all, admin) = ([Scope::Read, Scope::Approve], [Scope::Admin]);
-    let (ann, bob, root) =
-        tokio::join!(stage.token("ann", &all), stage.token("bob", &all), stage.token("root", &admin));
+    let talks = [Scope::Admin, Scope::Approve];
+    let (ann, bob, root, cat) = tokio::join!(
+        stage.token("ann", &all),
+        stage.token("bob", &all),
+        stage.token("root", &admin),
+        stage.token("cat", &talks)
+    );
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let mut script = Command::new("node")
         .arg("scenes.mjs")
@@ -296,6 +351,7 @@ async fn plays(scene: &str) {
         .env("ANN", ann)
         .env("BOB", bob)
         .env("ADMIN", root)
+        .env("CAT", cat)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -382,6 +438,11 @@ async fn five_hundred_calls_a_second_are_told_in_few_pieces() {
 #[tokio::test]
 async fn a_call_is_tried_and_a_session_read() {
     plays("reading").await;
+}
+
+#[tokio::test]
+async fn a_person_talks_with_the_agent_in_two_browsers() {
+    plays("chatting").await;
 }
 
 #[tokio::test]

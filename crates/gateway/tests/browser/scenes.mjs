@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer, get } from "node:http";
 import axe from "axe-core";
-import { ADMIN, ANN, BOB, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
+import { ADMIN, ANN, BOB, CAT, ROOT, at, holds, is, person, play, signIn, tell } from "./stage.mjs";
 
 const WAIT = { timeout: 20_000 };
 const status = async (id) => (await tell("state", id)).status;
@@ -514,6 +514,64 @@ async function reading() {
   }
 }
 
+/** Talking with the agent: what one browser says and stops, another one of the same person sees. */
+async function chatting() {
+  const ann = await person(ANN);
+  is(await ann.getByRole("link", { name: "Chat" }).count(), 0, "who may not talk is not led there");
+  await ann.goto(at(ann, "/chat"));
+  await ann.getByText("Not allowed").waitFor();
+  const page = await person(CAT);
+  await page.getByRole("link", { name: "Chat" }).click();
+  await page.getByRole("button", { name: "Begin a conversation" }).click();
+  await page.waitForURL(/chat\/s-/);
+  const path = new URL(page.url()).pathname.replace("/-/console", "");
+  const id = path.split("/").pop();
+  const say = async (from, words) => {
+    await from.fill("#message", words);
+    await from.getByRole("button", { name: "Send" }).click();
+  };
+  await say(page, "good day");
+  await page.getByText("You said: good day").waitFor(WAIT);
+  const other = await person(CAT, { colorScheme: "dark", viewport: { width: 360, height: 740 } });
+  await other.goto(at(other, path));
+  await other.getByText("You said: good day").waitFor(WAIT);
+  // What somebody is typing stays while more comes in.
+  await other.fill("#message", "half a sen");
+  await say(page, "work on it");
+  await other.getByText("The agent works.").waitFor(WAIT);
+  const evil = "<img src=x onerror=alert(1)></li>\u202e";
+  await tell("chat", { id, word: evil });
+  for (const one of [page, other]) {
+    await one.getByText("denied by `gate`").first().waitFor(WAIT);
+    is(await one.locator("main img").count(), 0, "what agents write is text");
+    is(await one.locator("#chat a[href$='/approvals/ask-1']").count(), 1, "its question");
+  }
+  is(await other.inputValue("#message"), "half a sen");
+  await clean(page, "chat", "light");
+  await clean(other, "chat", "dark and narrow");
+  await other.getByRole("button", { name: "Stop the agent" }).click();
+  await page.getByText("Stopped by you.").waitFor(WAIT);
+  await page.getByText("The agent waits for you.").waitFor(WAIT);
+  await page.goto(at(page, "/chat"));
+  await clean(page, "chats", "light");
+  // After a restart an open page says so, and leads on.
+  await tell("chat-restart");
+  await other.getByText("not open here any more").waitFor(WAIT);
+  await other.getByRole("link", { name: "Load the page anew" }).click();
+  await clean(other, "a closed chat", "dark and narrow");
+  await other.getByRole("button", { name: "Go on with it" }).click();
+  await say(other, "here again");
+  await other.getByText("You said: here again").waitFor(WAIT);
+  // All of it without the script.
+  const plain = await person(CAT, { javaScriptEnabled: false });
+  await plain.goto(at(plain, path));
+  await say(plain, "without a script");
+  await plain.getByText("You said: without a script").waitFor(WAIT);
+  await plain.getByRole("button", { name: "Leave the conversation" }).click();
+  await plain.waitForURL(/chat$/);
+  is(await plain.locator("ul.rows").count(), 0);
+}
+
 async function axes() {
   const answered = await tell("ask");
   const ids = [answered, await tell("ask"), await tell("ask", { critical: true }), await tell("ask", { whole: true }), await tell("ask", { substitutes: true, from: "one" }), await tell("ask", { votes: 2 })];
@@ -578,4 +636,4 @@ async function clean(page, what, look) {
   is(found, [], `axe on ${what} ${JSON.stringify(look)}`);
 }
 
-await play({ answering, editing, notified, port, busy, reading, two, scriptless, restart, hostile, named, many, live, axe: axes }, process.argv[2]);
+await play({ answering, chatting, editing, notified, port, busy, reading, two, scriptless, restart, hostile, named, many, live, axe: axes }, process.argv[2]);

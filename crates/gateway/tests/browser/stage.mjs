@@ -15,7 +15,7 @@ export async function tell(what, said = null) {
 }
 
 export const ROOT = `http://127.0.0.1:${process.env.CONSOLE}/-/console`;
-export const { ANN, BOB, ADMIN } = process.env;
+export const { ANN, BOB, ADMIN, CAT } = process.env;
 
 function browserPath() {
   const folders = process.env.PATH.split(delimiter);

@@ -17,10 +17,12 @@ use serde_json::json;
 use crate::inspect::support::{House, grant, settings_of, two_must};
 use crate::support::*;
 
+mod chat;
 mod devices;
 mod login;
 mod pages;
 mod streams;
+mod talker;
 mod trying;
 
 const DAY: Duration = Duration::from_hours(24);

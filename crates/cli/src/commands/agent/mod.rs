@@ -20,7 +20,7 @@ use backstop::config::{CriticalAt, Loaded};
 use backstop::engine::Attendance;
 use backstop::hooks::{AgentId, Requester, SessionId, SessionKey, ToolCallId};
 use backstop::store::{LeaseError, Timestamp};
-use backstop::{Backstop, Bounds, Cause, Providers, agent_settings};
+use backstop::{Backstop, Bounds, Cause, Providers, agent_settings, withheld_variables};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -44,7 +44,7 @@ pub(super) use self::keyboard::Keyboard;
 pub(super) use self::plugins::{say_faults, say_left_out};
 
 /// How long a killed process keeps others from its session.
-const LEASE: Duration = Duration::from_secs(10);
+pub(in crate::commands) const LEASE: Duration = Duration::from_secs(10);
 
 /// What the agent is to do, and how. What is `None` is left to the configuration.
 #[derive(Debug)]
@@ -97,7 +97,14 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     store.decision_on_call(&ToolCallId::new("-"), Timestamp::now()).await?;
     let folder = loaded.config.sandbox.hosts.is_some().then(RunFolder::create).transpose()?;
     let folder = folder.as_ref().map(RunFolder::path);
-    let confining = Confining { workspace: place.root(), folder, ports: &[], client: None, is_run: false };
+    let confining = Confining {
+        workspace: place.root(),
+        folder,
+        ports: &[],
+        client: None,
+        is_run: false,
+        is_served: false,
+    };
     let confined = confine(surroundings, &loaded, &confining)?;
     let launcher = confined.words.clone();
     let agent_settings = AgentSettings { launcher, ..lower(&settings, &loaded, provider, model) };
@@ -188,6 +195,7 @@ fn lower(settings: &Settings, loaded: &Loaded, provider: String, model: String) 
             Verbosity::Full => Level::Full,
         }),
         channel: Some(Requester::TERMINAL.to_owned()),
+        withheld: withheld_variables(loaded),
         lease: LEASE,
         ..configured
     }

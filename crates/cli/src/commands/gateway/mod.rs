@@ -1,6 +1,7 @@
 //! `backstop serve` and `backstop run`: the LLM proxy, and the daemon that answers hooks.
 
 pub(crate) mod banner;
+mod chat;
 mod child;
 mod environment;
 mod errand;
@@ -320,6 +321,11 @@ impl Running {
         self.sweeping = sweep(&self.backstop);
         self.witnessing = tell_witnesses(witnesses, &self.backstop, self.metrics.as_ref());
         Ok(())
+    }
+
+    /// Where answers are kept, if not in the store.
+    fn answers(&self) -> Option<Arc<dyn backstop::store::AnswerStore>> {
+        self.desk.as_ref().map(Desk::answers)
     }
 
     /// Returns how many configurations from before still judge something.

@@ -221,6 +221,7 @@ fn confined(
         ports: &[port],
         client,
         is_run: true,
+        is_served: false,
     };
     if sandbox { confine(surroundings, loaded, &confining) } else { Ok(Confined::default()) }
 }

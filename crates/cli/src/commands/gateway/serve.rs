@@ -7,10 +7,11 @@ use std::sync::Arc;
 use backstop::config::{LayerKind, Loaded};
 use backstop::gateway::{Configuration, ReloadedConfiguration};
 use backstop::hooks::Secret;
-use backstop::{Cause, StorePlace, daemon_socket, digest_key_file, gateway_settings};
+use backstop::{Cause, ChatSeats, Chats, StorePlace, daemon_socket, digest_key_file, gateway_settings};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::chat::Seats;
 use super::environment::variables;
 use super::served::{Reload, Served};
 use super::{Listen, Running};
@@ -117,8 +118,11 @@ impl Settings {
         &self,
         loaded: &Loaded,
         served: &Arc<Served>,
+        chats: &Arc<Chats>,
     ) -> Result<backstop::gateway::Settings, Error> {
         let mut gateway = gateway_settings(loaded, &environment)?;
+        let is_on = loaded.config.gateway.console.chat.value;
+        gateway.chat = is_on.then(|| Arc::clone(chats) as Arc<dyn backstop::gateway::Chat>);
         gateway.configuration = Some(Arc::clone(served) as Arc<dyn Configuration>);
         if let Some(listen) = self.listen {
             gateway.listen = listen;
@@ -134,7 +138,7 @@ impl Settings {
     async fn reload(
         &self,
         running: &mut Running,
-        (from_start, served): (&mut FromStart, &Arc<Served>),
+        (from_start, served, talks): (&mut FromStart, &Arc<Served>, &Talks),
         why: &Again,
         surroundings: &Surroundings,
     ) -> Result<Vec<&'static str>, Error> {
@@ -145,7 +149,7 @@ impl Settings {
             )));
         }
         let loaded = surroundings.load()?;
-        let mut gateway = self.of_gateway(&loaded, served)?;
+        let mut gateway = self.of_gateway(&loaded, served, &talks.chats)?;
         // What is compared is what is opened.
         let store = surroundings.found_store(&loaded)?;
         let now = FromStart::of(&loaded, &gateway.token, store.place());
@@ -158,11 +162,26 @@ impl Settings {
         let (_, store) = store.open_to_read()?;
         running.reload(&gateway, loaded, store.shared(), why.cause(), surroundings).await?;
         served.holds(&running.backstop, surroundings.types_with(&[]));
+        talks.seats.hold(running);
+        talks.chats.renew(gateway.chat.is_some()).await;
         from_start.has_operator |= now.has_operator;
         if now.made.is_none() {
             from_start.made = None;
         }
         Ok(from_start.ignored(&now))
+    }
+}
+
+/// The conversations that people have with the own agent, and what they run on.
+struct Talks {
+    seats: Arc<Seats>,
+    chats: Arc<Chats>,
+}
+
+impl Talks {
+    fn new(surroundings: &Surroundings) -> Self {
+        let seats = Seats::new(surroundings);
+        Self { chats: Chats::new(Arc::clone(&seats) as Arc<dyn ChatSeats>), seats }
     }
 }
 
@@ -252,7 +271,8 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     let loaded = surroundings.load()?;
     let (served, mut asked) =
         Served::new(&loaded, surroundings.types_with(&[]), surroundings.plugins_folder().ok());
-    let gateway = settings.of_gateway(&loaded, &served)?;
+    let talks = Talks::new(surroundings);
+    let gateway = settings.of_gateway(&loaded, &served, &talks.chats)?;
     let witness = witness_key(&gateway)?;
     let (place, store) = surroundings.found_store(&loaded)?.open_to_read()?;
     let mut from_start = FromStart::of(&loaded, &gateway.token, &place);
@@ -264,6 +284,7 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
     };
     let mut running = Running::start(gateway.clone(), loaded, store.shared(), listen, surroundings).await?;
     served.holds(&running.backstop, surroundings.types_with(&[]));
+    talks.seats.hold(&running);
     let socket = running.daemon.as_ref().map(|daemon| daemon.socket().display().to_string());
     let scheme = if gateway.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", running.gateway.address());
@@ -334,14 +355,23 @@ pub(in crate::commands) async fn run(settings: Settings, surroundings: &Surround
         // Plugins may take their time to load, and whoever ends the server does not wait for that.
         tokio::select! {
             () = end.wait() => break,
-            reloaded = settings.reload(&mut running, (&mut from_start, &served), &why, surroundings) => {
+            reloaded = settings.reload(&mut running, (&mut from_start, &served, &talks), &why, surroundings) => {
                 output.say(&why.said(reloaded, &served));
             }
         }
     }
     // Whoever still waits for a reload is told that there is none.
     drop(asked);
-    running.stop(surroundings, end.wait()).await;
+    let is_in_a_hurry = tokio::select! {
+        () = talks.chats.shut_down() => false,
+        () = end.wait() => true,
+    };
+    let hurry = async {
+        if !is_in_a_hurry {
+            end.wait().await;
+        }
+    };
+    running.stop(surroundings, hurry).await;
     Ok(Exit::Success)
 }
 

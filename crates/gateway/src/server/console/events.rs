@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use backstop_console::{Decision, LiveRow, one_line};
 use backstop_engine::Engine;
+use backstop_hooks::SessionId;
 use backstop_store::{AuditEntry, AuditFilter, Overview, Store};
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
@@ -20,7 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::sessions::Seat;
-use super::{Answer, Console, PageError, PageRequest, form};
+use super::{Answer, Console, PageError, PageRequest, chat, form};
+use crate::chat::{Chat, ChatPerson};
 use crate::server::answer::{AnswerBody, BrokenOff};
 
 /// How often is looked.
@@ -202,6 +204,9 @@ pub(super) fn stream(request: &PageRequest<'_>) -> Answer {
     let last =
         request.head.headers.get("last-event-id").and_then(|last| last.to_str().ok()).map(str::to_owned);
     let after = last.unwrap_or_else(|| form::query(request.head, "after")).parse().unwrap_or(0);
+    let chat = request.shared.chat.clone();
+    let id = chat::named(&form::query(request.head, "chat")).ok();
+    let chat = chat.zip(chat::person(&request.seat)).zip(id).map(|((chat, who), id)| (chat, who, id));
     let hub = &request.console().hub;
     let (pieces, told) = mpsc::channel(4);
     let teller = Teller {
@@ -209,6 +214,8 @@ pub(super) fn stream(request: &PageRequest<'_>) -> Answer {
         stopping: request.shared.operators.stopping(),
         seat: request.seat.clone(),
         watching: wants_live.then(|| hub.watch()),
+        chat,
+        chat_told: None,
         _room: room,
         seen: hub.listen(request.engine),
         pieces,
@@ -229,6 +236,9 @@ struct Teller {
     stopping: watch::Receiver<bool>,
     seat: Seat,
     watching: Option<Watching>,
+    /// The conversation that the page shows, and what the page knows of it.
+    chat: Option<(Arc<dyn Chat>, ChatPerson, SessionId)>,
+    chat_told: Option<Option<u64>>,
     /// One of the streams of its session.
     _room: OwnedSemaphorePermit,
     seen: watch::Receiver<Arc<Seen>>,
@@ -298,6 +308,12 @@ impl Teller {
             // As a text: numbers of scripts are not that exact.
             let data = json!({ "waiting": waiting, "mark": mark.to_string() });
             text.push_str(&format!("event: approvals\ndata: {data}\n\n"));
+        }
+        if let Some((chat, who, id)) = &self.chat {
+            let now = Some(chat.mark(who, id));
+            if std::mem::replace(&mut self.chat_told, now) != now {
+                text.push_str("event: chat\ndata: {}\n\n");
+            }
         }
         if self.watching.is_some() {
             text.push_str(&self.passed(&seen));

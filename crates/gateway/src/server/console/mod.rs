@@ -15,6 +15,7 @@
 
 mod answers;
 mod approvals;
+mod chat;
 mod devices;
 mod events;
 mod flows;
@@ -313,6 +314,10 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
         (true, ["audit"]) => trail::page(request).await,
         (true, ["money"]) => money::page(request).await,
         (true, ["try"]) => trial::page(request),
+        (true, ["chat"]) => chat::all(request),
+        (true, ["chat", _, "say" | "stop" | "leave" | "go-on"]) => Err(PageError::Method("POST")),
+        (true, ["chat", id]) => chat::one(request, id).await,
+        (true, ["chat", id, "part"]) => chat::part(request, id).await,
         (true, ["audit.jsonl"]) => trail::download(request).await,
         (true, ["audit", "checkpoint"]) => trail::checkpoint(request).await,
         (false, _) if request.head.method == Method::POST => posted(request, body).await,
@@ -324,6 +329,7 @@ async fn dispatch(request: &PageRequest<'_>, body: Incoming) -> Answer {
 async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
     let most = match request.path.as_slice() {
         ["try"] if request.seat.may_administer() => trial::MOST_FORM,
+        ["chat", _, "say"] => chat::MOST_FORM,
         _ => form::MOST_BYTES,
     };
     let form = form::read(request.head, body, most).await?;
@@ -338,6 +344,11 @@ async fn posted(request: &PageRequest<'_>, body: Incoming) -> Answer {
         ["approvals", id, "whole"] => answers::whole(request, id).await,
         ["grants", id, "revoke"] => pages::revoke(request, id).await,
         ["try"] => trial::judge(request, &form).await,
+        ["chat"] => chat::begin(request).await,
+        ["chat", id, "say"] => chat::say(request, id, &form).await,
+        ["chat", id, "stop"] => chat::stop(request, id).await,
+        ["chat", id, "leave"] => chat::leave(request, id).await,
+        ["chat", id, "go-on"] => chat::go_on(request, id).await,
         ["audit", "verify"] => trail::verify(request).await,
         ["devices"] => devices::add(request, &form).await,
         ["devices", "remove"] => devices::remove(request, &form).await,

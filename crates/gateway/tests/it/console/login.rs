@@ -59,13 +59,13 @@ struct Desk {
     is_down: bool,
 }
 
-struct Idp {
+pub(super) struct Idp {
     server: Upstream,
     desk: Arc<Mutex<Desk>>,
 }
 
 impl Idp {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let key = Key::ec("k1");
         let published = json!({ "keys": [key.published()] });
         let desk = Desk { key, published, grants: HashMap::new(), discovery: json!({}), is_down: false };
@@ -75,7 +75,7 @@ impl Idp {
         Self { server, desk }
     }
 
-    fn settings(&self) -> PersonIssuer {
+    pub(super) fn settings(&self) -> PersonIssuer {
         PersonIssuer {
             issuer: self.server.url(),
             client_id: CLIENT.to_owned(),
@@ -202,9 +202,9 @@ impl Desk {
 }
 
 /// A console at which people sign in at a provider.
-struct Place {
-    server: Server,
-    idp: Idp,
+pub(super) struct Place {
+    pub(super) server: Server,
+    pub(super) idp: Idp,
 }
 
 /// A sign-in that has begun.
@@ -232,7 +232,7 @@ impl Place {
         talk(&self.server.gateway, asked).await
     }
 
-    async fn post(&self, path: &str, headers: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(super) async fn post(&self, path: &str, headers: &str, fields: &[(&str, &str)]) -> Answer {
         let asked = posting(path, headers, fields).replace(&format!("host: {OWN}"), &format!("host: {HOST}"));
         talk(&self.server.gateway, asked).await
     }
@@ -260,13 +260,13 @@ impl Place {
     }
 
     /// The cookie of the session of somebody who signs in.
-    async fn enters(&self, claims: Value) -> String {
+    pub(super) async fn enters(&self, claims: Value) -> String {
         let answer = self.tries(claims, How::Signed).await;
         assert_eq!(answer.status(), 200, "{}", answer.text());
         cookie_named(&answer, "__Host-backstop").unwrap()
     }
 
-    async fn looks(&self, cookie: &str, path: &str) -> Answer {
+    pub(super) async fn looks(&self, cookie: &str, path: &str) -> Answer {
         self.ask("GET", &format!("/-/console{path}"), &format!("{SAME}cookie: {cookie}\r\n")).await
     }
 
@@ -277,7 +277,7 @@ impl Place {
     }
 }
 
-fn settings_with(sign_in: PersonIssuer) -> Settings {
+pub(super) fn settings_with(sign_in: PersonIssuer) -> Settings {
     let mut settings = settings_of("http://127.0.0.1:9");
     settings.hosts = vec![HOST.to_owned()];
     settings.sign_in = Some(sign_in);
@@ -291,7 +291,7 @@ fn header_of(answer: &Answer, name: &str) -> Option<String> {
 }
 
 /// A cookie that an answer gives, as a browser shows it.
-fn cookie_named(answer: &Answer, name: &str) -> Option<String> {
+pub(super) fn cookie_named(answer: &Answer, name: &str) -> Option<String> {
     let head = answer.head();
     let cookies = head.lines().filter_map(|line| line.strip_prefix("set-cookie: "));
     let mut pairs = cookies.filter_map(|cookie| cookie.split(';').next());

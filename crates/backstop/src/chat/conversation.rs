@@ -1,0 +1,222 @@
+//! One conversation: its session, what is shown of it, and its run, if there is one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use backstop_agent::tools::CancelToken;
+use backstop_agent::{AgentSession, Leaving, Output, SessionChoice, TurnInput, TurnOutcome};
+use backstop_gateway::chat::{ChatLine, ChatOpen, ChatPerson, ChatSeen, MayNoMore};
+use backstop_hooks::SessionId;
+
+use super::talk::Talk;
+use super::{ChatSeat, ChatSeats};
+
+pub(super) struct Conversation {
+    pub(super) id: SessionId,
+    pub(super) who: ChatPerson,
+    talk: Arc<Talk>,
+    run: Mutex<Option<Arc<Run>>>,
+    used: Mutex<Instant>,
+    /// It is being left, and nothing begins in it any more.
+    is_over: AtomicBool,
+    seat: tokio::sync::Mutex<Option<Seated>>,
+}
+
+/// What stops a run, and why it was.
+#[derive(Default)]
+struct Run {
+    cancel: CancelToken,
+    why: OnceLock<&'static str>,
+}
+
+struct Seated {
+    generation: u64,
+    session: AgentSession,
+    seat: ChatSeat,
+}
+
+impl Seated {
+    async fn open(
+        seats: &dyn ChatSeats,
+        talk: &Arc<Talk>,
+        choice: SessionChoice,
+        who: &ChatPerson,
+    ) -> Result<Self, String> {
+        let generation = seats.generation();
+        let seat = seats.make(Arc::clone(talk) as Arc<dyn Output>).await?;
+        let why = match seat.agent.open_session(choice).await {
+            // INVARIANT (its person's alone): whoever asked, and however, gets no session of another.
+            Ok(session) if *session.key() == who.key() => return Ok(Self { generation, session, seat }),
+            Ok(_) => "This conversation is somebody else's.".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        seat.end().await;
+        Err(why)
+    }
+
+    async fn end(self) {
+        let Self { session, seat, .. } = self;
+        // What it left running ends with it.
+        drop(session);
+        seat.agent.shut_down(Leaving::Shutdown).await;
+        seat.end().await;
+    }
+}
+
+impl Conversation {
+    pub(super) async fn open(
+        seats: &dyn ChatSeats,
+        who: &ChatPerson,
+        choice: SessionChoice,
+    ) -> Result<Arc<Self>, String> {
+        let talk = Arc::new(Talk::default());
+        if matches!(choice, SessionChoice::Resume(_)) {
+            talk.add(ChatLine::Note("It goes on. What was said before is in its session.".to_owned()));
+        }
+        let seated = Seated::open(seats, &talk, choice, who).await?;
+        Ok(Arc::new(Self {
+            id: seated.session.id().clone(),
+            who: who.clone(),
+            talk,
+            run: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            is_over: AtomicBool::new(false),
+            seat: tokio::sync::Mutex::new(Some(seated)),
+        }))
+    }
+
+    pub(super) fn is(&self, who: &ChatPerson, id: &SessionId) -> bool {
+        self.id == *id && self.who == *who
+    }
+
+    fn run(&self) -> MutexGuard<'_, Option<Arc<Run>>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.run().is_some()
+    }
+
+    pub(super) fn unused_for(&self) -> Duration {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    fn use_it(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(super) fn listed(&self) -> ChatOpen {
+        ChatOpen {
+            id: self.id.to_string(),
+            begins: self.talk.lines().begins().to_owned(),
+            is_running: self.is_running(),
+        }
+    }
+
+    pub(super) fn seen(&self) -> ChatSeen {
+        let is_running = self.is_running();
+        self.talk.lines().seen(is_running)
+    }
+
+    pub(super) fn mark(&self) -> u64 {
+        self.talk.lines().mark()
+    }
+
+    /// Stops the run. Returns whether there was one. Who stops it first says why.
+    pub(super) fn stop(&self, why: &'static str) -> bool {
+        let Some(run) = self.run().clone() else { return false };
+        run.why.get_or_init(|| why);
+        run.cancel.cancel();
+        true
+    }
+
+    /// Ends it, once its run has come to its end.
+    pub(super) async fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.stop("Stopped: the conversation was left.");
+        if let Some(seated) = self.seat.lock().await.take() {
+            seated.end().await;
+        }
+        self.talk.changed();
+    }
+
+    /// Begins a run about a message.
+    pub(super) fn say(
+        self: Arc<Self>,
+        seats: Arc<dyn ChatSeats>,
+        message: String,
+        until: MayNoMore,
+    ) -> Result<(), String> {
+        let run = Arc::new(Run::default());
+        match &mut *self.run() {
+            Some(_) => {
+                return Err("The agent still works on the message before. Wait, or stop it.".to_owned());
+            }
+            none => *none = Some(Arc::clone(&run)),
+        }
+        self.use_it();
+        self.talk.said(&message);
+        let running = Running(self);
+        tokio::spawn(async move {
+            let one = &running.0;
+            let mut turn = std::pin::pin!(one.turn(seats.as_ref(), message, &run.cancel));
+            let outcome = tokio::select! {
+                outcome = &mut turn => outcome,
+                () = until => {
+                    run.why.get_or_init(|| "Stopped: whoever said this may talk no more.");
+                    run.cancel.cancel();
+                    // It ends what it began, and withdraws what it asked.
+                    turn.await
+                }
+            };
+            one.talk.ended(outcome, run.why.get().copied());
+        });
+        Ok(())
+    }
+
+    /// Takes a message through a turn.
+    async fn turn(
+        &self,
+        seats: &dyn ChatSeats,
+        message: String,
+        cancel: &CancelToken,
+    ) -> Result<TurnOutcome, String> {
+        let mut seat = self.seat.lock().await;
+        if self.is_over.load(Ordering::SeqCst) {
+            return Ok(TurnOutcome::Cancelled);
+        }
+        if seat.as_ref().is_some_and(|seated| seated.generation != seats.generation())
+            && let Some(before) = seat.take()
+        {
+            before.end().await;
+        }
+        let seated = match seat.take() {
+            Some(seated) => seated,
+            None => {
+                let choice = SessionChoice::Resume(self.id.clone());
+                let seated = Seated::open(seats, &self.talk, choice, &self.who).await?;
+                self.talk.add(ChatLine::Note(
+                    "The configuration was read anew. It holds from here on.".to_owned(),
+                ));
+                seated
+            }
+        };
+        let seated = seat.insert(seated);
+        let sender = Some(self.who.requester().clone());
+        let input = TurnInput { sender, ..TurnInput::user(message) };
+        let report = seated.seat.agent.turn(&seated.session, input, cancel).await;
+        report.map(|report| report.outcome).map_err(|error| error.to_string())
+    }
+}
+
+/// A run, which is over when this is dropped, however it ended.
+struct Running(Arc<Conversation>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.run().take();
+        self.0.use_it();
+        self.0.talk.changed();
+    }
+}
