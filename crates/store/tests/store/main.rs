@@ -23,6 +23,7 @@ mod injections;
 mod keyed;
 mod notices;
 mod open_questions;
+mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
