@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop_config::{Config, Entries, Guards, HookSlot, HooksAt, Loaded, Pack};
+use backstop_config::{Config, Entries, Guards, HookSlot, HooksAt, Loaded, Pack, Readings};
 use backstop_engine::{HookMeta, Reviewed};
 use backstop_guards::hooks::{COMMAND_SAFETY_ID, REDACTOR_ID, SECURITY_AUDIT_ID};
 use backstop_guards::limits::LOOP_ID;
@@ -98,8 +98,13 @@ impl Proposed {
         if texts_of(&config) > MOST_TEXTS {
             return Err(ProposedError::Large);
         }
-        let loaded =
-            Loaded { config, layers: one.layers.clone(), operator_folder: None, dropped: Vec::new() };
+        let loaded = Loaded {
+            config,
+            layers: one.layers.clone(),
+            operator_folder: None,
+            dropped: Vec::new(),
+            readings: Readings::default(),
+        };
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);
         let backstop = builder.hosts(crate::hosts::all_hosts()).without_audit().build().await?;
         let is_out = |meta: &HookMeta| {

@@ -13,6 +13,7 @@ use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind, Spanned,
 use backstop_hooks::Digest;
 use backstop_store::{DigestKey, SqliteStore, Store};
 
+use crate::configured::policy_of;
 use crate::error::NoDataFolder;
 use crate::locations::{digest_key, from_operator, store_path};
 
@@ -175,8 +176,14 @@ fn open(
 ) -> Result<Arc<dyn Store>, OpenStoreError> {
     let path = store_path(loaded, environment)?;
     let named = &loaded.config.store.postgres;
-    let Some(url) = &named.url else { return Ok(Arc::new(in_file(path, key))) };
-    on_server(loaded, named, url, &path, key).map_err(|(at, why)| ConfigError::from(problem(at, &why)).into())
+    let store = match &named.url {
+        None => Ok::<Arc<dyn Store>, _>(Arc::new(in_file(path, key))),
+        Some(url) => on_server(loaded, named, url, &path, key),
+    };
+    let store = store.map_err(|(at, why)| ConfigError::from(problem(at, &why)))?;
+    // INVARIANT (named): whoever opens it judges by this configuration, and by more where hooks are built.
+    let policy = policy_of(loaded, store.digest_key());
+    Ok(store.under(policy.into()))
 }
 
 fn in_file(path: PathBuf, key: Keyed) -> SqliteStore {

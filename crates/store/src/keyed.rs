@@ -31,7 +31,7 @@ use crate::audit::{RUN, SESSION};
 use crate::policy::POLICY;
 use crate::{
     APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, CONFIGURATION_READ, MAX_AUDIT_BYTES, NewAuditEntry,
-    PEER_CHECKPOINT, PolicyVersion, StoreError, StoreErrorKind, audit_id,
+    PEER_CHECKPOINT, PolicyInForce, PolicyVersion, StoreError, StoreErrorKind, audit_id,
 };
 
 /// The bytes of a key.
@@ -332,7 +332,7 @@ impl Keying {
     pub(crate) fn apply(
         &self,
         place: &str,
-        policy: Option<&PolicyVersion>,
+        policy: Option<&PolicyInForce>,
         entries: Vec<NewAuditEntry>,
     ) -> Result<Vec<KeyedEntry>, StoreError> {
         let key = match self {
@@ -342,9 +342,10 @@ impl Keying {
                 return Err(StoreError::because(place, StoreErrorKind::NoDigestKey, why));
             }
         };
+        let policy = policy.map(PolicyInForce::version);
         // One that says what the policy is stands for the other that would be put before it.
         let first = entries.first().filter(|first| first.kind != CONFIGURATION_READ);
-        let told = policy.zip(first).map(|(policy, first)| {
+        let told = policy.as_ref().zip(first).map(|(policy, first)| {
             let (at, kind) = (first.at, CONFIGURATION_READ.to_owned());
             (NewAuditEntry { at, kind, session: None, run: None, body: policy.told().clone() }, true)
         });
@@ -353,7 +354,7 @@ impl Keying {
             if let Some(body) = key.and_then(|key| keyed_body(key, &entry)) {
                 entry.body = body;
             }
-            KeyedEntry { entry, policy: policy.cloned(), once }
+            KeyedEntry { entry, policy: policy.clone(), once }
         });
         Ok(keyed.collect())
     }

@@ -93,7 +93,7 @@ pub use injections::{
 };
 pub use keyed::{DigestKey, DigestKeyError};
 pub use notices::{ActionHandle, Addressee, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
-pub use policy::{CONFIGURATION_READ, PolicyStore, PolicyVersion};
+pub use policy::{CONFIGURATION_READ, PolicyInForce, PolicyStore, PolicyVersion};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresOptions, PostgresOptionsError, PostgresStore,

@@ -12,7 +12,7 @@
 //! Backstop opens it first, names no policy. Whoever may write the trail can write any label.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backstop_hooks::Digest;
 
@@ -50,13 +50,35 @@ impl PolicyVersion {
     }
 }
 
+/// The version of the policy that is in force for somebody, which may become another one. Clones share it.
+#[derive(Clone, Debug)]
+pub struct PolicyInForce(Arc<Mutex<PolicyVersion>>);
+
+impl PolicyInForce {
+    /// Returns the version that is in force now.
+    pub fn version(&self) -> PolicyVersion {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another version in force: for entries that are written from now on.
+    pub fn change(&self, version: PolicyVersion) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+}
+
+impl From<PolicyVersion> for PolicyInForce {
+    fn from(version: PolicyVersion) -> Self {
+        Self(Arc::new(Mutex::new(version)))
+    }
+}
+
 /// Data over which is judged by one policy or another.
 pub trait PolicyStore {
-    /// Returns a store of the same data, of which every entry that it writes into the audit trail names this version of a policy.
-    fn under(&self, policy: PolicyVersion) -> Arc<dyn Store>;
+    /// Returns a store of the same data, of which every entry that it writes into the audit trail names the version of a policy that is in force.
+    fn under(&self, policy: PolicyInForce) -> Arc<dyn Store>;
 
     /// As [`under`](Self::under), for questions and answers.
-    fn answers_under(&self, policy: PolicyVersion) -> Arc<dyn AnswerStore>;
+    fn answers_under(&self, policy: PolicyInForce) -> Arc<dyn AnswerStore>;
 }
 
 impl fmt::Debug for PolicyVersion {

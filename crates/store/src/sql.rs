@@ -36,7 +36,7 @@ pub(crate) use self::row::{Row, ToValue, Value, params};
 use crate::approvals::wait::Seats;
 use crate::sqlite::memory_trail::MemoryTrail;
 use crate::sqlite::trail::Trail;
-use crate::{AnswerStore, AuditStore, DigestKey, PolicyStore, PolicyVersion, Store};
+use crate::{AnswerStore, AuditStore, DigestKey, PolicyInForce, PolicyStore, Store};
 
 /// State in a database that speaks SQL, of which there are two forms: [`SqliteStore`](crate::SqliteStore), in a file or in memory, and
 /// `PostgresStore`, on a server.
@@ -69,7 +69,7 @@ impl AuditTrail {
     }
 
     /// Returns the same one, written under a policy.
-    fn under(&self, policy: PolicyVersion) -> Self {
+    fn under(&self, policy: PolicyInForce) -> Self {
         match self {
             Self::Files(trail) => Self::Files(trail.under(Some(policy))),
             Self::Memory(trail) => Self::Memory(Arc::new(trail.under(Some(policy)))),
@@ -78,11 +78,11 @@ impl AuditTrail {
 }
 
 impl<D: Driver> PolicyStore for SqlStore<D> {
-    fn under(&self, policy: PolicyVersion) -> Arc<dyn Store> {
+    fn under(&self, policy: PolicyInForce) -> Arc<dyn Store> {
         Arc::new(self.bound(policy))
     }
 
-    fn answers_under(&self, policy: PolicyVersion) -> Arc<dyn AnswerStore> {
+    fn answers_under(&self, policy: PolicyInForce) -> Arc<dyn AnswerStore> {
         Arc::new(self.bound(policy))
     }
 }
@@ -95,7 +95,7 @@ impl<D> SqlStore<D> {
     }
 
     /// Returns a store of the same data, whose entries in the trail name this policy.
-    fn bound(&self, policy: PolicyVersion) -> Self {
+    fn bound(&self, policy: PolicyInForce) -> Self {
         Self {
             database: self.database.under(policy.clone()),
             trail: self.trail.under(policy),

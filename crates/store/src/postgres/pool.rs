@@ -14,7 +14,7 @@ use super::{Failure, Session, lookout};
 use crate::approvals::wait::Seats;
 use crate::sql::{Area, Db, Driver, Fault, SqlError};
 use crate::sqlite::trail::Trail;
-use crate::{Erasure, PolicyVersion, StoreError, StoreErrorKind};
+use crate::{Erasure, PolicyInForce, StoreError, StoreErrorKind};
 
 /// How many operations may wait for a thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
@@ -153,7 +153,7 @@ impl Driver for Server {
 
     async fn write<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -167,7 +167,7 @@ impl Driver for Server {
     /// The text is out of what statements can read. The server's files keep it until it vacuums, so it is never said to be wiped.
     async fn erase<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<(T, Erasure), E>
@@ -246,7 +246,7 @@ impl Worker {
 
     fn write<T, E: From<StoreError>>(
         &mut self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Db, Fault};
 use crate::approvals::wait::Seats;
-use crate::{Erasure, PolicyVersion, StoreError};
+use crate::{Erasure, PolicyInForce, StoreError};
 
 /// What an operation that may write keeps others from changing until it is done.
 ///
@@ -46,7 +46,7 @@ pub(crate) trait Driver: Debug + Send + Sync + 'static {
     /// An operation that may write; nobody else writes in this area between its beginning and its end. What it says in the trail names the policy.
     fn write<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> impl Future<Output = Result<T, E>> + Send
@@ -57,7 +57,7 @@ pub(crate) trait Driver: Debug + Send + Sync + 'static {
     /// An operation that takes text out, as [`write`](Self::write); the text is then wiped as far as this database lets one.
     fn erase<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> impl Future<Output = Result<(T, Erasure), E>> + Send
@@ -79,7 +79,7 @@ pub(crate) trait Driver: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Bound<D> {
     driver: Arc<D>,
-    policy: Option<PolicyVersion>,
+    policy: Option<PolicyInForce>,
 }
 
 impl<D> Bound<D> {
@@ -89,7 +89,7 @@ impl<D> Bound<D> {
     }
 
     /// Returns the same one, for whoever judges by this policy.
-    pub(crate) fn under(&self, policy: PolicyVersion) -> Self {
+    pub(crate) fn under(&self, policy: PolicyInForce) -> Self {
         Self { driver: Arc::clone(&self.driver), policy: Some(policy) }
     }
 

@@ -13,7 +13,7 @@ use super::trail::Trail;
 use super::{lookout, open, texts};
 use crate::approvals::wait::Seats;
 use crate::sql::{Area, Db, Driver, Fault, SqlError};
-use crate::{Erasure, PolicyVersion, StoreError, StoreErrorKind};
+use crate::{Erasure, PolicyInForce, StoreError, StoreErrorKind};
 
 /// How many operations may wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
@@ -58,7 +58,7 @@ impl Database {
 
     async fn transaction<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -171,7 +171,7 @@ impl Driver for Database {
     /// No other process writes anywhere in the file meanwhile.
     async fn write<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         _area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -185,7 +185,7 @@ impl Driver for Database {
     /// The text is wiped from the files. In memory it is gone at once.
     async fn erase<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         _area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<(T, Erasure), E>
@@ -240,7 +240,7 @@ struct Worker {
 impl Worker {
     fn transaction<T, E: From<StoreError>>(
         &mut self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
@@ -257,7 +257,7 @@ impl Worker {
 
     fn erase<T, E: From<StoreError>>(
         &mut self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<(T, Erasure), E> {
         let answer = self.transaction(policy, TransactionBehavior::Immediate, |db| {

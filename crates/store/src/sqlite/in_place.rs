@@ -20,7 +20,7 @@ use super::memory_trail::MemoryTrail;
 use super::{open, texts};
 use crate::sql::{Db, Fault};
 use crate::{
-    AppendAuditError, AuditStore as _, Durability, NewAuditEntry, PolicyVersion, Store, StoreError,
+    AppendAuditError, AuditStore as _, Durability, NewAuditEntry, PolicyInForce, Store, StoreError,
     StoreErrorKind,
 };
 
@@ -50,7 +50,7 @@ impl InPlace {
     /// One operation, from its beginning to its end. If its future is dropped meanwhile, it is undone.
     pub(super) async fn transaction<T, E>(
         &self,
-        policy: Option<PolicyVersion>,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send,
     ) -> Result<T, E>
@@ -73,7 +73,7 @@ impl InPlace {
     }
 
     /// INVARIANT (said): what a transaction says is in the trail before the transaction counts.
-    async fn tell(&self, said: Vec<NewAuditEntry>, policy: Option<PolicyVersion>) -> Result<(), StoreError> {
+    async fn tell(&self, said: Vec<NewAuditEntry>, policy: Option<PolicyInForce>) -> Result<(), StoreError> {
         if said.is_empty() {
             return Ok(());
         }

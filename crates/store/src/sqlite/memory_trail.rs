@@ -17,7 +17,7 @@ use crate::retention::{Chosen, Due, is_decision};
 use crate::{
     AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditBound,
     AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, CONFIGURATION_READ, DigestKey, Durability, NewAuditEntry, PolicyVersion,
+    CLOCK_TOLERANCE, CONFIGURATION_READ, DigestKey, Durability, NewAuditEntry, PolicyInForce,
     ProveAuditError, PrunableAudit, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct MemoryTrail {
     trail: Arc<Mutex<Trail>>,
     keying: Keying,
     /// Under which policy this one is written.
-    policy: Option<PolicyVersion>,
+    policy: Option<PolicyInForce>,
 }
 
 impl MemoryTrail {
@@ -40,7 +40,7 @@ impl MemoryTrail {
     }
 
     /// Returns the same one, written under a policy.
-    pub(crate) fn under(&self, policy: Option<PolicyVersion>) -> Self {
+    pub(crate) fn under(&self, policy: Option<PolicyInForce>) -> Self {
         Self { policy, ..self.clone() }
     }
 

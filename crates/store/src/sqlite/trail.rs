@@ -22,7 +22,7 @@ use crate::policy::POLICY;
 use crate::{
     AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
     AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
-    PolicyVersion, ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    PolicyInForce, ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// The trail of a database.
@@ -33,7 +33,7 @@ pub(crate) struct Trail {
     /// By what the digests of all that is written here are keyed.
     keying: Keying,
     /// Under which policy this one is written.
-    policy: Option<PolicyVersion>,
+    policy: Option<PolicyInForce>,
 }
 
 impl Trail {
@@ -49,7 +49,7 @@ impl Trail {
     }
 
     /// Returns the same one, written under a policy.
-    pub(crate) fn under(&self, policy: Option<PolicyVersion>) -> Self {
+    pub(crate) fn under(&self, policy: Option<PolicyInForce>) -> Self {
         Self { policy, ..self.clone() }
     }
 

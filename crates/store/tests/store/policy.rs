@@ -58,7 +58,7 @@ async fn all_that_transactions_say(store: &dyn Store) {
 
 async fn every_entry_names_the_policy_of_whoever_wrote_it(store: &dyn Store) {
     let v1 = version("v1");
-    all_that_transactions_say(store.under(v1.clone()).as_ref()).await;
+    all_that_transactions_say(store.under(v1.clone().into()).as_ref()).await;
     let all = entries(store).await;
     let kinds: Vec<_> = all.iter().map(|entry| entry.kind.as_str()).collect();
     assert!(kinds.len() > 5 && kinds.contains(&GRANT_REVOKED), "{kinds:?}");
@@ -78,7 +78,7 @@ async fn every_entry_names_the_policy_of_whoever_wrote_it(store: &dyn Store) {
 
 async fn what_is_said_by_itself_names_the_policy_too(store: &dyn Store) {
     let (v1, v2) = (version("v1"), version("v2"));
-    let (first, second) = (store.under(v1.clone()), store.under(v2.clone()));
+    let (first, second) = (store.under(v1.clone().into()), store.under(v2.clone().into()));
     let one = first.append_audit(event(1)).await.unwrap();
     assert_eq!((one.kind.as_str(), one.policy.as_deref()), ("a", Some(v1.as_str())));
     second.append_audit_all(vec![event(2), event(3)], Durability::Soon).await.unwrap();
@@ -101,13 +101,13 @@ async fn what_is_said_by_itself_names_the_policy_too(store: &dyn Store) {
     ];
     assert_eq!(found, expected);
     // The store of a store's is that of the last policy that was said.
-    let again = first.under(v2.clone()).append_audit(event(6)).await.unwrap();
+    let again = first.under(v2.clone().into()).append_audit(event(6)).await.unwrap();
     assert_eq!(again.policy.as_deref(), Some(v2.as_str()));
 }
 
 async fn a_policy_is_told_of_once_and_before_whatever_names_it(store: &dyn Store) {
     let v1 = version("v1");
-    let bound = store.under(v1.clone());
+    let bound = store.under(v1.clone().into());
     let body: AuditBody = json!({ "name": "v1", "cause": "the start" }).into();
     let announced = NewAuditEntry { kind: CONFIGURATION_READ.to_owned(), body, ..event(1) };
     let written = bound.append_audit(announced).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_policy_is_told_of_once_and_before_whatever_names_it(store: &dyn Store
 }
 
 async fn what_tells_of_a_policy_stays_as_long_as_an_entry_names_it(store: &dyn Store) {
-    let (v1, v2) = (store.under(version("v1")), store.under(version("v2")));
+    let (v1, v2) = (store.under(version("v1").into()), store.under(version("v2").into()));
     for n in 1..4 {
         v1.append_audit(event(n)).await.unwrap();
     }
@@ -145,8 +145,8 @@ async fn what_tells_of_a_policy_stays_as_long_as_an_entry_names_it(store: &dyn S
 
 async fn entries_are_found_by_the_beginning_of_their_policy(store: &dyn Store) {
     let (v1, v2) = (version("v1"), version("v2"));
-    store.under(v1.clone()).append_audit(event(1)).await.unwrap();
-    store.under(v2).append_audit(event(2)).await.unwrap();
+    store.under(v1.clone().into()).append_audit(event(1)).await.unwrap();
+    store.under(v2.into()).append_audit(event(2)).await.unwrap();
     let text = NewAuditEntry { body: json!({ "policy": v1.as_str() }).into(), ..event(3) };
     store.append_audit(text).await.unwrap();
     let digits = v1.as_str().strip_prefix("sha256:").unwrap();
@@ -167,11 +167,25 @@ async fn entries_are_found_by_the_beginning_of_their_policy(store: &dyn Store) {
 }
 
 #[tokio::test]
+async fn what_is_put_in_force_is_named_from_then_on() {
+    let store = SqliteStore::in_memory();
+    let in_force = PolicyInForce::from(version("v1"));
+    let bound = store.under(in_force.clone());
+    assert_eq!(bound.append_audit(event(1)).await.unwrap().policy.as_deref(), Some(version("v1").as_str()));
+    in_force.change(version("v2"));
+    bound.create_approval(question("ls")).await.unwrap();
+    assert_eq!(bound.append_audit(event(2)).await.unwrap().policy.as_deref(), Some(version("v2").as_str()));
+    let named: Vec<_> = entries(&store).await.into_iter().map(|entry| entry.policy.unwrap()).collect();
+    let (v1, v2) = (version("v1").as_str().to_owned(), version("v2").as_str().to_owned());
+    assert_eq!(named, [v1.clone(), v1, v2.clone(), v2.clone(), v2]);
+}
+
+#[tokio::test]
 async fn one_process_after_the_other_tells_of_a_policy_once() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("state.db");
     for n in 1..20 {
-        let bound = SqliteStore::new(&path).under(version("v1"));
+        let bound = SqliteStore::new(&path).under(version("v1").into());
         let written = bound.append_audit(event(n)).await.unwrap();
         assert_eq!(
             (written.kind.as_str(), written.at),
@@ -190,7 +204,7 @@ async fn answers_that_are_kept_elsewhere_name_the_policy_in_the_trail_of_the_sto
     let answers: Arc<dyn backstop_store::AnswerStore> =
         Arc::new(SqliteStore::for_answers(Arc::clone(&store)));
     let v1 = version("v1");
-    let bound = answers.answers_under(v1.clone());
+    let bound = answers.answers_under(v1.clone().into());
     let asked = bound.create_approval(question("ls")).await.unwrap();
     let found = answers.approval(&asked.id).await.unwrap();
     assert!(found.is_some(), "they are the same questions");
@@ -210,7 +224,7 @@ async fn the_version_stays_comparable_where_digests_are_keyed() {
     let (named, text) = (Digest::of_text("file", "a"), Digest::of_text("file", "b"));
     let told = json!({ "digest": named, "named": { "/a": named }, "plugins": [{ "hash": named }], "texts": { "/o.yaml": text } });
     let version = PolicyVersion::new(named, told.into());
-    store.under(version.clone()).append_audit(event(1)).await.unwrap();
+    store.under(version.clone().into()).append_audit(event(1)).await.unwrap();
     let all = entries(&store).await;
     let [told, entry] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(
@@ -229,7 +243,7 @@ async fn a_policy_of_which_too_much_is_told_keeps_no_entry_out() {
     let large: AuditBody = json!("x".repeat(MAX_AUDIT_BYTES)).into();
     let version = PolicyVersion::new(Digest::of_text("policy", "large"), large);
     for store in [SqliteStore::in_memory(), SqliteStore::new(folder.path().join("state.db"))] {
-        let bound = store.under(version.clone());
+        let bound = store.under(version.clone().into());
         bound.append_audit(event(1)).await.unwrap();
         bound.create_approval(question("ls")).await.unwrap();
         let last = entries(&store).await.pop().unwrap();

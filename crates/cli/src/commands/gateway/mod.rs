@@ -150,6 +150,9 @@ impl Running {
             .sink(Shown::to(&decisions, metrics.as_ref()))
             .build()
             .await?;
+        if let Some(desk) = &desk {
+            desk.put_in_force(backstop.policy_version());
+        }
         if let Some(audit) = backstop.audit() {
             // Where the trail can't be written, the gateway does not start.
             let program = if matches!(listen, Listen::ForRun { .. }) { "run" } else { "serve" };
@@ -279,6 +282,9 @@ impl Running {
                 return Err(error);
             }
         };
+        if let Some(desk) = &self.desk {
+            desk.put_in_force(backstop.policy_version());
+        }
         // Those before end first: both would tell the same.
         drop(self.surfaces.take());
         self.surfaces = told.map(|desk| desk.run());

@@ -133,7 +133,10 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
     match facts.entry.kind.as_str() {
         "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
         CONFIGURATION_READ => {
-            vec![format!("the configuration {} holds: {}", short(text("/digest")), text("/cause"))]
+            let policy = facts.entry.policy.as_deref();
+            let policy = policy.map_or_else(String::new, |policy| format!("policy {}: ", short(policy)));
+            let cause = facts.text("/cause").map_or_else(String::new, |cause| format!(": {cause}"));
+            vec![format!("{policy}the configuration {} holds{cause}", short(text("/digest")))]
         }
         kind if kind.starts_with("plugin.") => {
             vec![format!("the plugin {} as {}", text("/plugin"), text("/hash"))]
@@ -206,6 +209,7 @@ mod tests {
             kind: kind.to_owned(),
             session: None,
             run: None,
+            policy: None,
             body: body.into(),
             process: "p".to_owned(),
             n: 1,

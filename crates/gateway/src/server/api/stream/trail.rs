@@ -31,6 +31,9 @@ pub(in crate::server::api) struct AuditEvents {
     /// Only entries of this session.
     #[serde(default)]
     session: Option<String>,
+    /// Only entries under a version of the policy that begins with these hex digits.
+    #[serde(default)]
+    policy: Option<String>,
 }
 
 /// Opens a stream of entries.
@@ -49,6 +52,7 @@ pub(in crate::server::api) async fn audit(
     let filter = AuditFilter {
         kind: which.kind,
         session: which.session.map(SessionId::new),
+        policy: which.policy,
         ..AuditFilter::default()
     };
     Ok(open(&asked, place, Trail { store, filter, after }))
