@@ -20,8 +20,11 @@ use backstop_plugins::set::PluginSet;
 use backstop_store::Forget;
 
 use crate::builder::Backstop;
+use crate::configured::named_files;
 use crate::error::BuildError;
 use crate::lower;
+use crate::policy::PolicyParts;
+use crate::policy::PolicyPlugin;
 
 /// How long calls of a plugin may go on after another set took its place.
 const PATIENCE: Duration = Duration::from_mins(11);
@@ -83,7 +86,7 @@ impl Backstop {
     pub async fn reload_plugins(&mut self) -> Result<Vec<ServiceFault>, BuildError> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let whose = self.whose.clone();
-        let lower::plugins::Found { set: next, let_go, .. } =
+        let lower::plugins::Found { set: next, let_go, on, .. } =
             lower::plugins::load(&self.config, folder, whose, &self.store, None).await?;
         let change = self.engine.registry().update(|snapshot| {
             for id in self.plugins.ids() {
@@ -92,7 +95,10 @@ impl Backstop {
             next.seat(snapshot)
         });
         match change {
-            Ok(seated) => self.seated = seated,
+            Ok(seated) => {
+                self.seated = seated;
+                self.rename_policy(on).await;
+            }
             Err(error) => {
                 next.shut_down().await;
                 return Err(error.into());
@@ -110,6 +116,18 @@ impl Backstop {
         self.retiring.retain(|retiring| !retiring.is_finished());
         self.retiring.push(tokio::spawn(old.retire(PATIENCE)));
         Ok(faults)
+    }
+
+    /// Has entries name the policy with these plugins from here on. What was judged before is written first, and names the one before.
+    async fn rename_policy(&self, plugins: Vec<PolicyPlugin>) {
+        if let Some(audit) = self.audit() {
+            audit.flush().await;
+        }
+        let key = self.store.digest_key().cloned();
+        let hooks = Some(self.engine.registry().snapshot().hook_set().digest());
+        let named = named_files(&self.config);
+        let parts = PolicyParts { loaded: &self.config, key: key.as_deref(), named, plugins, hooks };
+        self.policy.change(parts.version());
     }
 
     /// Has `next` live in the place of this one, which still answers what it was asked. Answers what did not stop or start.

@@ -9,13 +9,15 @@ use backstop_engine::{
     ApprovalSettings, Engine, Hosts, ReceiptSink, RegisterError, RunningVerdicts, Snapshot,
 };
 use backstop_hooks::HostProfile;
-use backstop_store::{AnswerStore, DigestKey, Identity, SqliteStore, Store};
+use backstop_store::{AnswerStore, DigestKey, Identity, PolicyInForce, SqliteStore, Store};
 
 use crate::audit::AuditSink;
+use crate::configured::named_files;
 use crate::error::BuildError;
 use crate::hook_types::HookTypes;
 use crate::locations::digest_key;
 use crate::lower::{self, HostFacts, Lowered};
+use crate::policy::PolicyParts;
 use crate::tape::CallTape;
 use crate::traces::Traces;
 
@@ -216,9 +218,13 @@ impl Builder {
         let key = if self.audit { digest_key(&config)? } else { None };
         let store =
             self.store.unwrap_or_else(|| Arc::new(SqliteStore::in_memory_with_digest_key(key.clone())));
+        // INVARIANT (named): whatever is written for this process goes through stores that name its policy. Which one it is, is known at the end.
+        let policy = PolicyInForce::from(PolicyParts::of_configuration(&config, key.as_deref()).version());
+        let store = store.under(policy.clone());
+        let answer_store = self.answer_store.map(|answers| answers.answers_under(policy.clone()));
         // INVARIANT (keyed): nothing is judged whose digests would be in the trail otherwise than the operator wants.
         if let Some(key) = &key {
-            let answers = match &self.answer_store {
+            let answers = match &answer_store {
                 Some(answers) => answers.answers_digest_key(),
                 None => store.digest_key(),
             };
@@ -246,7 +252,7 @@ impl Builder {
             register(&mut snapshot)?;
         }
         #[cfg(feature = "plugins")]
-        let (plugins, seated, installed, switched_off, let_go) = match &self.plugins {
+        let (plugins, seated, installed, switched_off, let_go, on) = match &self.plugins {
             Some(folder) => {
                 let whose =
                     lower::plugins::Whose { workspace: self.workspace.clone(), home: self.home.clone() };
@@ -257,12 +263,12 @@ impl Builder {
                     |known: Vec<String>| known.into_iter().chain(self.awaited.iter().cloned()).collect();
                 let (installed, elsewhere) = (all(found.installed), all(found.elsewhere));
                 let others = lower::Others { installed, elsewhere };
-                (found.set, seated, others, found.switched_off, found.let_go)
+                (found.set, seated, others, found.switched_off, found.let_go, found.on)
             }
             None => Default::default(),
         };
         #[cfg(not(feature = "plugins"))]
-        let installed = lower::Others::default();
+        let (installed, on) = (lower::Others::default(), Vec::new());
         lower::check_ids(&config, &snapshot, &installed)?;
         lower::check_shadows(&config, &snapshot)?;
         let verdicts = verdicts.start().await.map_err(ConfigError::from)?;
@@ -277,7 +283,7 @@ impl Builder {
             .store(Arc::clone(&store))
             .approvals(ApprovalSettings { account: self.account, ..approvals })
             .shared_decisions(self.shared_decisions);
-        if let Some(answers) = self.answer_store {
+        if let Some(answers) = answer_store {
             engine = engine.answer_store(answers);
         }
         for sink in self.sinks {
@@ -292,10 +298,17 @@ impl Builder {
         if let Some(traces) = &traces {
             engine = engine.sink(Arc::new(traces.clone()));
         }
+        let engine = engine.build();
+        let hooks = Some(engine.registry().snapshot().hook_set().digest());
+        let key = store.digest_key().cloned();
+        let named = named_files(&config);
+        let parts = PolicyParts { loaded: &config, key: key.as_deref(), named, plugins: on, hooks };
+        policy.change(parts.version());
         Ok(Backstop {
-            engine: engine.build(),
+            engine,
             config,
             store,
+            policy,
             audit,
             tape,
             traces,
@@ -334,6 +347,8 @@ pub struct Backstop {
     pub(crate) engine: Engine,
     pub(crate) config: Loaded,
     pub(crate) store: Arc<dyn Store>,
+    /// The version of the policy that entries name.
+    pub(crate) policy: PolicyInForce,
     audit: Option<AuditSink>,
     tape: Option<CallTape>,
     traces: Option<Traces>,

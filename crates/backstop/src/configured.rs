@@ -1,17 +1,22 @@
 //! The configuration in the trail: which one judged what, from where to where.
 //!
-//! Receipts name the hooks that were asked; what these were told to do, the entry before them says that has the same process. It holds
-//! names and digests: of the values as they are written, and of the files that they name (rule packs, catalogues, scripts). What variables
-//! of the environment hold is in none of them; which content a plugin has, the entry about its installation says. Where digests of what was judged
-//! are keyed from here on, it says by which key.
+//! Each entry that a process writes names the [version](crate::policy) of the policy that is in force for it. What a version is, an entry of the kind
+//! [`CONFIGURATION_READ`] says, before the first that names it: names and digests, of the values as they are written, of the files that they name
+//! (rule packs, catalogues, scripts), of the plugins. A process that lives long says besides why it is in force, and who wanted it.
 
-use backstop_store::{AppendAuditError, Durability, NewAuditEntry, Timestamp};
-use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::{Backstop, Pin};
+use backstop_config::Loaded;
+use backstop_hooks::Digest;
+pub use backstop_store::CONFIGURATION_READ;
+use backstop_store::{AppendAuditError, DigestKey, Durability, NewAuditEntry, PolicyVersion, Timestamp};
+use serde_json::Value;
 
-/// The kind of the entry for a configuration that comes into force in a process.
-pub const CONFIGURATION_READ: &str = "configuration.read";
+use crate::Backstop;
+use crate::locations::policy_files;
+use crate::pin::text_of;
+use crate::policy::PolicyParts;
 
 /// Why a configuration comes into force.
 #[derive(Clone, Copy, Debug)]
@@ -33,26 +38,39 @@ impl Backstop {
         if self.audit().is_none() {
             return Ok(());
         }
-        let loaded = self.config();
-        let files: Vec<&String> = loaded.layers.iter().map(|(_, file)| file).collect();
-        #[cfg(feature = "plugins")]
-        let plugins: Vec<String> = self.plugins().iter().map(|(id, _)| id.to_string()).collect();
-        #[cfg(not(feature = "plugins"))]
-        let plugins: Vec<String> = Vec::new();
-        let named = Pin::of(&[], loaded);
-        let mut body = json!({
-            "digest": loaded.digest(), "files": files, "named": named.digests(), "plugins": plugins,
-            "cause": cause.what,
-        });
-        if let (Some(by), Some(fields)) = (cause.by, body.as_object_mut()) {
-            fields.insert("by".to_owned(), by.into());
-        }
-        if let (Some(key), Some(fields)) = (self.store().digest_key(), body.as_object_mut()) {
-            fields.insert("digestKey".to_owned(), key.id().into());
+        let mut body = serde_json::from_str(self.policy_version().told().as_str()).unwrap_or(Value::Null);
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("cause".to_owned(), cause.what.into());
+            fields.extend(cause.by.map(|by| ("by".to_owned(), by.into())));
         }
         let (at, kind) = (Timestamp::now(), CONFIGURATION_READ.to_owned());
         let entry = NewAuditEntry { at, kind, session: None, run: None, body: body.into() };
         self.store().append_audit_all(vec![entry], Durability::Now).await?;
         Ok(())
     }
+
+    /// Returns the version of the policy that is in force: what entries of the trail name that are written from here on.
+    pub fn policy_version(&self) -> PolicyVersion {
+        self.policy.version()
+    }
+}
+
+/// Returns the version of the policy of a process that has read this configuration, and loads nothing that it names. `key`: by what digests are keyed in the
+/// trail.
+pub fn policy_of(loaded: &Loaded, key: Option<&Arc<DigestKey>>) -> PolicyVersion {
+    PolicyParts::of_configuration(loaded, key.map(Arc::as_ref)).version()
+}
+
+/// The files that a configuration names, each with its digest as it was read to make hooks of it. What is only started or opened by its name (a script,
+/// authorities) is read here; `None` for what can't be read, or is no text of at most a megabyte.
+pub(crate) fn named_files(loaded: &Loaded) -> BTreeMap<String, Option<Digest>> {
+    let read = loaded.readings.files();
+    let named = policy_files(loaded).into_iter().map(|path| {
+        let digest = read.get(&*path.to_string_lossy()).copied();
+        let digest = digest.or_else(|| text_of(&path).map(|text| Digest::of_text("file", &text)));
+        // Another machine may have the same files elsewhere.
+        let below = loaded.operator_folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok());
+        (below.unwrap_or(&path).to_string_lossy().into_owned(), digest)
+    });
+    named.collect()
 }

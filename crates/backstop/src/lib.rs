@@ -100,6 +100,8 @@ mod not_asked;
 #[cfg(feature = "config")]
 mod pin;
 #[cfg(feature = "config")]
+mod policy;
+#[cfg(feature = "config")]
 mod proposed;
 #[cfg(feature = "agent")]
 mod providers;
@@ -122,7 +124,7 @@ pub use audit::proof::{ProofError, ProvedEntry, check_audit_proof};
 pub use audit::{AuditBacklog, AuditSink};
 pub use backstop_engine::Engine;
 #[cfg(feature = "config")]
-pub use configured::{CONFIGURATION_READ, Cause};
+pub use configured::{CONFIGURATION_READ, Cause, policy_of};
 
 // From a configuration to what runs.
 #[cfg(feature = "config")]

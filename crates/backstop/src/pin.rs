@@ -81,7 +81,7 @@ pub enum PinError {
 }
 
 /// The text of a file. What is longer than a policy file may be, or is no text, is a program, whose content is not pinned.
-fn text_of(path: &Path) -> Option<String> {
+pub(crate) fn text_of(path: &Path) -> Option<String> {
     let is_short = |found: fs::Metadata| found.is_file() && found.len() <= MOST_BYTES;
     fs::metadata(path).is_ok_and(is_short).then(|| fs::read_to_string(path).ok()).flatten()
 }
@@ -104,11 +104,6 @@ impl Pin {
             (path.to_string_lossy().into_owned(), digest)
         });
         Self { files: texts.chain(named).collect() }
-    }
-
-    /// Returns the digest of each file; `None` of one that is not there or can't be read.
-    pub(crate) const fn digests(&self) -> &BTreeMap<String, Option<Digest>> {
-        &self.files
     }
 
     /// Reads a pin; `None` where nothing was pinned.

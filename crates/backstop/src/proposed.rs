@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
-use backstop_config::{Config, Entries, Guards, HookSlot, HooksAt, Loaded, Pack};
+use backstop_config::{Config, Entries, Guards, HookSlot, HooksAt, Loaded, Pack, Readings};
 use backstop_engine::{HookMeta, Reviewed};
 use backstop_guards::hooks::{COMMAND_SAFETY_ID, REDACTOR_ID, SECURITY_AUDIT_ID};
 use backstop_guards::limits::LOOP_ID;
@@ -104,6 +104,7 @@ impl Proposed {
             operator_folder: None,
             dropped: Vec::new(),
             secrets: one.secrets.clone(),
+            readings: Readings::default(),
         };
         let builder = Backstop::builder().config(loaded).hook_types(types.harmless()).judges_answers(true);
         let backstop = builder.hosts(crate::hosts::all_hosts()).without_audit().build().await?;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use backstop_config::{ConfigError, Loaded, Place, Problem, ProblemKind, Spanned, StorePostgres, Text};
 use backstop_hooks::Digest;
-use backstop_store::{DigestKey, SqliteStore, Store};
+use backstop_store::{DigestKey, PolicyVersion, SqliteStore, Store};
 
+use crate::configured::policy_of;
 use crate::error::NoDataFolder;
 use crate::locations::{digest_key, from_operator, kept_key_file, store_path};
 
@@ -77,6 +78,8 @@ pub struct FoundStore {
     /// How the server is reached, or why it can't be; nothing where state is in a file.
     server: Option<Result<Way, ConfigError>>,
     key: Result<Option<Arc<DigestKey>>, ConfigError>,
+    /// What entries name that are written before hooks are built: whoever opens it judges by this configuration, and by more where they are.
+    policy: PolicyVersion,
 }
 
 /// How a server is reached.
@@ -130,7 +133,9 @@ impl FoundStore {
             None => (None, None),
         };
         let place = StorePlace { path, kept_key: kept_key_file(loaded), server };
-        Ok(Self { place, server: way, key: digest_key(loaded) })
+        let key = digest_key(loaded);
+        let policy = policy_of(loaded, key.as_ref().ok().and_then(Option::as_ref));
+        Ok(Self { place, server: way, key, policy })
     }
 
     /// Returns where state is kept.
@@ -145,7 +150,7 @@ impl FoundStore {
     /// [`OpenStoreError`], which shows no password; also where the digests in the audit trail are to be keyed and there is no key.
     pub fn open(self) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
         let key = self.key?;
-        opened(self.place, self.server, Ok(key))
+        opened(self.place, self.server, Ok(key), self.policy)
     }
 
     /// As [`open`](Self::open), for whoever reads, or writes what people say: where there is no key for the digests in the audit trail, what is there
@@ -156,7 +161,7 @@ impl FoundStore {
     /// [`OpenStoreError`], which shows no password.
     pub fn open_to_read(self) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
         let key = self.key.map_err(|error| error.to_string());
-        opened(self.place, self.server, key)
+        opened(self.place, self.server, key, self.policy)
     }
 }
 
@@ -167,10 +172,15 @@ fn opened(
     place: StorePlace,
     server: Option<Result<Way, ConfigError>>,
     key: Keyed,
+    policy: PolicyVersion,
 ) -> Result<(StorePlace, OpenedStore), OpenStoreError> {
+    // INVARIANT (named): whatever is written names a version of the policy.
     let store = match server {
-        Some(way) => on_server(way?, &place.path, place.kept_key.clone(), key),
-        None => OpenedStore::InFile(Arc::new(in_file(place.path.clone(), place.kept_key.clone(), key))),
+        Some(way) => on_server(way?, &place.path, place.kept_key.clone(), key, policy),
+        None => {
+            let store = in_file(place.path.clone(), place.kept_key.clone(), key);
+            OpenedStore::InFile(Arc::new(store.bound(policy.into())))
+        }
     };
     Ok((place, store))
 }
@@ -321,19 +331,32 @@ fn way<'c>(
 }
 
 #[cfg(feature = "postgres")]
-fn on_server(way: Way, path: &Path, kept_key: Option<PathBuf>, key: Keyed) -> OpenedStore {
+fn on_server(
+    way: Way,
+    path: &Path,
+    kept_key: Option<PathBuf>,
+    key: Keyed,
+    policy: PolicyVersion,
+) -> OpenedStore {
     use backstop_store::PostgresStore;
 
     let (trail, signing) = (SqliteStore::trail_of(path), path.with_file_name("audit.key"));
-    OpenedStore::OnServer(Arc::new(match (kept_key, key) {
+    let store = match (kept_key, key) {
         (Some(kept), key) => PostgresStore::with_kept_key(way, trail, kept, key),
         (None, Ok(key)) => PostgresStore::with_digest_key(way, trail, signing, key),
         (None, Err(why)) => PostgresStore::without_its_digest_key(way, trail, signing, &why),
-    }))
+    };
+    OpenedStore::OnServer(Arc::new(store.bound(policy.into())))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn on_server(way: Way, _path: &Path, _key: Keyed) -> OpenedStore {
+fn on_server(
+    way: Way,
+    _path: &Path,
+    _kept_key: Option<PathBuf>,
+    _key: Keyed,
+    _policy: PolicyVersion,
+) -> OpenedStore {
     match way {}
 }
 

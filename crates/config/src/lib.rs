@@ -50,6 +50,7 @@ mod options;
 mod place;
 mod problem;
 mod reader;
+mod readings;
 mod rules;
 mod schema;
 mod secret_source;
@@ -68,6 +69,7 @@ pub use options::{Options, Pack};
 pub use place::{Allowed, Place, Setting, Spanned};
 pub use problem::{ConfigError, Problem, ProblemKind};
 pub use reader::{Dropped, LayerKind};
+pub use readings::Readings;
 pub use schema::{reference, schema};
 pub use secret_source::{SecretOrigin, SecretSource};
 pub use sections::{

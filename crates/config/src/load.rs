@@ -1,5 +1,7 @@
 //! From texts to the effective configuration.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use crate::names::KnownNames;
 use crate::place::{Place, Spanned};
 use crate::problem::{ConfigError, Problem, ProblemKind, suggestion};
 use crate::reader::{Dropped, LayerKind, Reader};
+use crate::readings::Readings;
 use crate::rules::Tighten as _;
 use crate::secret_source::SecretSource;
 use crate::sections::Config;
@@ -44,6 +47,8 @@ pub struct Loaded {
     pub dropped: Vec<Dropped>,
     /// What holds the secrets that the operator's file names.
     pub secrets: Vec<SecretSource>,
+    /// What it was made of.
+    pub readings: Readings,
 }
 
 impl<'a> Loader<'a> {
@@ -63,9 +68,15 @@ impl<'a> Loader<'a> {
         let mut problems = Vec::new();
         let (mut dropped, mut secrets) = (Vec::new(), Vec::new());
         let mut config = Box::<Config>::default();
+        let given = RefCell::new(BTreeMap::new());
+        let environment = |name: &str| {
+            let value = (self.environment)(name);
+            given.borrow_mut().insert(name.to_owned(), value.clone());
+            value
+        };
         for kind in [LayerKind::Operator, LayerKind::Repository] {
             for source in sources.iter().filter(|source| source.kind == kind) {
-                let mut cx = Reader::new(kind, self.names, self.environment);
+                let mut cx = Reader::new(kind, self.names, &environment);
                 match (read(source, &mut cx), kind) {
                     (Some(layer), LayerKind::Operator) => {
                         *config = layer;
@@ -86,7 +97,11 @@ impl<'a> Loader<'a> {
         let layers = sources.iter().map(|source| (source.kind, source.name.to_string())).collect();
         let operator = sources.iter().rfind(|source| source.kind == LayerKind::Operator);
         let operator_folder = operator.and_then(|source| source.folder.clone());
-        Ok(Loaded { config, layers, operator_folder, dropped, secrets })
+        let texts = sources.iter().map(|source| (source.name.to_string(), Readings::of_text(&source.text)));
+        let given = given.into_inner();
+        let variables = (!given.is_empty()).then(|| Digest::of("variables", &given));
+        let readings = Readings::new(texts.collect(), variables);
+        Ok(Loaded { config, layers, operator_folder, dropped, secrets, readings })
     }
 }
 

@@ -209,6 +209,7 @@ fn row(entry: &AuditEntry, now: Timestamp) -> Markup {
                     div { dt { "time" } dd { (entry.at) } }
                     @if let Some(session) = &entry.session { div { dt { "session" } dd { a href={ "/-/console/sessions/one?id=" (encoded(session.as_str())) } { code.exact { (plain(session.as_str())) } } } } }
                     @if let Some(run) = &entry.run { div { dt { "run" } dd { code.exact { (plain(run.as_str())) } } } }
+                    @if let Some(policy) = &entry.policy { div { dt { "policy" } dd { code.exact { (plain(policy)) } " " a href={ "/-/console/audit?kind=configuration.read&text=" (encoded(policy)) } { "what it is" } } } }
                     div { dt { "process" } dd { code { (plain(&entry.process)) } ", entry " (entry.n) } }
                     div { dt { "digest" } dd { code { (entry.digest) } } }
                 }

@@ -81,7 +81,7 @@ impl Snapshot {
     }
 
     /// Returns all hooks under one digest.
-    pub(crate) fn hook_set(&self) -> &Arc<HookSet> {
+    pub fn hook_set(&self) -> &Arc<HookSet> {
         self.set.get_or_init(|| Arc::new(HookSet::of(self.iter())))
     }
 

@@ -13,6 +13,7 @@
 //! The trail contains digests and spans of what was judged, never the text. Digests can be [keyed](crate::DigestKey), since short texts can be guessed.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,11 @@ use serde_json::Value;
 
 #[cfg(doc)]
 use crate::MOST_PAGE_READ;
+use crate::policy::POLICY;
 use crate::retention::Chosen;
-use crate::{AuditBound, AuditFilter, AuditPage, AuditPlace, DigestKey, StoreError, Timestamp};
+use crate::{
+    AuditBound, AuditFilter, AuditPage, AuditPlace, CONFIGURATION_READ, DigestKey, StoreError, Timestamp,
+};
 
 /// The largest body of an entry, in bytes of JSON.
 pub const MAX_AUDIT_BYTES: usize = backstop_trail::MAX_BODY_BYTES;
@@ -143,6 +147,9 @@ pub struct AuditEntry {
     pub session: Option<SessionId>,
     /// In which run.
     pub run: Option<RunId>,
+    /// Under which version of the policy: `sha256:` and 64 hex digits, which an entry of the kind [`CONFIGURATION_READ`](crate::CONFIGURATION_READ) explains.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// The facts.
     pub body: Json,
     /// The process that wrote it.
@@ -163,6 +170,7 @@ impl AuditEntry {
             kind,
             session: labels.remove(SESSION).map(Into::into),
             run: labels.remove(RUN).map(Into::into),
+            policy: labels.remove(POLICY),
             body: body.into(),
             process,
             n,
@@ -511,7 +519,11 @@ pub trait AuditStore {
 #[derive(Debug, Default)]
 pub(crate) struct Staying {
     /// The lists of hooks that receipts name which remain.
-    named: std::collections::BTreeSet<String>,
+    named: BTreeSet<String>,
+    /// The versions of policies that entries name which remain.
+    policies: BTreeSet<String>,
+    /// The newest entry that says what a version is, by the version.
+    told: BTreeMap<String, u64>,
 }
 
 impl Staying {
@@ -522,17 +534,39 @@ impl Staying {
         }
     }
 
+    /// Notes that an entry which remains names a version of a policy.
+    pub(crate) fn name_policy(&mut self, version: &str) {
+        if !self.policies.contains(version) {
+            self.policies.insert(version.to_owned());
+        }
+    }
+
+    /// Notes that an entry, behind those that were noted before, says what a version of a policy is.
+    pub(crate) fn tell_policy(&mut self, version: &str, seq: u64) {
+        self.told.insert(version.to_owned(), seq);
+    }
+
     /// Returns whether an entry of the part that goes stays.
-    pub(crate) fn holds(&self, kind: &str, body: &Value) -> bool {
+    fn holds(&self, seq: u64, kind: &str, body: &Value, policy: Option<&str>) -> bool {
         let is_named =
             || body.get("hookSet").and_then(Value::as_str).is_some_and(|set| self.named.contains(set));
-        always_stays(kind) || (kind == AUDIT_HOOKS && is_named())
+        let tells = || {
+            policy.is_some_and(|policy| self.policies.contains(policy) && self.told.get(policy) == Some(&seq))
+        };
+        always_stays(kind) || (kind == AUDIT_HOOKS && is_named()) || (kind == CONFIGURATION_READ && tells())
     }
 
     /// Returns whether an entry goes: one that is chosen, or a list of hooks before the last of those that no receipt names.
-    pub(crate) fn lets_go(&self, chosen: &Chosen, seq: u64, kind: &str, body: &Value) -> bool {
+    pub(crate) fn lets_go(
+        &self,
+        chosen: &Chosen,
+        seq: u64,
+        kind: &str,
+        body: &Value,
+        policy: Option<&str>,
+    ) -> bool {
         let goes = if kind == AUDIT_HOOKS { seq < chosen.last() } else { chosen.holds(seq) };
-        goes && !self.holds(kind, body)
+        goes && !self.holds(seq, kind, body, policy)
     }
 }
 
@@ -559,7 +593,7 @@ mod tests {
     use crate::keyed::Keying;
 
     fn drafted(new: NewAuditEntry) -> backstop_trail::Draft {
-        Keying::default().apply("here", vec![new]).unwrap().pop().unwrap().draft()
+        Keying::default().apply("here", None, vec![new]).unwrap().pop().unwrap().draft()
     }
 
     #[test]

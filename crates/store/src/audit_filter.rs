@@ -9,6 +9,7 @@ use backstop_trail::Canonical;
 use serde_json::Value;
 
 use crate::audit::{RUN, SESSION};
+use crate::policy::POLICY;
 use crate::{AuditEntry, Timestamp, audit_id};
 
 /// The most entries that are read for one page.
@@ -46,6 +47,8 @@ pub struct AuditFilter {
     pub workspace: Option<String>,
     /// Only what this person asked for, answered, gave or revoked.
     pub who: Option<String>,
+    /// Only what was written under a version of the policy that begins like this: its hex digits, with or without `sha256:` before them.
+    pub policy: Option<String>,
 }
 
 impl AuditFilter {
@@ -71,7 +74,13 @@ impl AuditFilter {
             text
         });
         let named = [of(&self.tool), of(&self.rule), of(&self.agent), workspace, of(&self.who)];
-        [kind, session, run, verdict, would].into_iter().chain(named).flatten().collect()
+        // What begins like this need not end there.
+        let policy = self.policy.as_deref().map(|begin| {
+            let mut member = member(POLICY, &version(begin));
+            member.pop();
+            member
+        });
+        [kind, session, run, verdict, would, policy].into_iter().chain(named).flatten().collect()
     }
 
     /// Returns whether an entry of this time may pass.
@@ -96,6 +105,9 @@ impl AuditFilter {
             && is_id(self.session.as_ref().map(AsRef::as_ref), entry.session.as_ref().map(AsRef::as_ref))
             && is_id(self.run.as_ref().map(AsRef::as_ref), entry.run.as_ref().map(AsRef::as_ref))
             && verdict
+            && self.policy.as_deref().is_none_or(|begin| {
+                entry.policy.as_deref().is_some_and(|policy| policy.starts_with(&version(begin)))
+            })
             && is(&self.tool, &["/tool", "/calledAs"])
             && is(&self.agent, &["/agentId", "/agent"])
             && is(&self.who, &["/by", "/user", "/requester/senderId", "/requester/accountId"])
@@ -112,10 +124,19 @@ impl AuditFilter {
     }
 }
 
+/// Returns how the version of a policy begins that begins with these digits.
+fn version(begin: &str) -> String {
+    let digits = begin.strip_prefix(PLAIN).unwrap_or(begin);
+    format!("{PLAIN}{}", digits.to_ascii_lowercase())
+}
+
 /// Returns whether an entry has the id that is wanted, if one is.
 fn is_id(wanted: Option<&str>, found: Option<&str>) -> bool {
     wanted.is_none_or(|wanted| found.is_some_and(|found| audit_id(found) == audit_id(wanted)))
 }
+
+/// What the version of a policy begins with.
+const PLAIN: &str = "sha256:";
 
 /// The word for receipts of calls about which somebody was asked.
 const ASK: &str = "ask";

@@ -28,9 +28,10 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Map, Value, json};
 
 use crate::audit::{RUN, SESSION};
+use crate::policy::POLICY;
 use crate::{
-    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, MAX_AUDIT_BYTES, NewAuditEntry, PEER_CHECKPOINT,
-    StoreError, StoreErrorKind, audit_id,
+    APPROVAL_ASKED, AUDIT_CHAIN, AUDIT_HOOKS, AuditBody, CONFIGURATION_READ, MAX_AUDIT_BYTES, NewAuditEntry,
+    PEER_CHECKPOINT, PolicyInForce, PolicyVersion, StoreError, StoreErrorKind, audit_id,
 };
 
 /// The bytes of a key.
@@ -73,7 +74,7 @@ const HARMLESS: [(&str, &[&str]); 11] = [
     ("receipt", &["hookSet", "workspace"]),
     (APPROVAL_ASKED, &["workspace"]),
     (AUDIT_HOOKS, &["hookSet", "hooks"]),
-    ("configuration.read", &["digest", "files", "named", "plugins"]),
+    (CONFIGURATION_READ, &["digest", "files", "named", "plugins", "hookSet"]),
     ("plugin.installed", &["hash"]),
     ("plugin.trusted", &["hash"]),
     ("plugin.enabled", &["hash"]),
@@ -337,7 +338,8 @@ impl Keying {
         }
     }
 
-    /// Returns entries as the trail at that place has them.
+    /// Returns entries as the trail at that place has them: with keyed digests and the policy under which they are written, and what this policy is before
+    /// them. A trail that is known to have that leaves it out.
     ///
     /// # Errors
     ///
@@ -345,6 +347,7 @@ impl Keying {
     pub(crate) fn apply(
         &self,
         place: &str,
+        policy: Option<&PolicyInForce>,
         entries: Vec<NewAuditEntry>,
     ) -> Result<Vec<KeyedEntry>, StoreError> {
         let key = match self {
@@ -354,11 +357,19 @@ impl Keying {
                 return Err(StoreError::because(place, StoreErrorKind::NoDigestKey, why));
             }
         };
-        let keyed = entries.into_iter().map(|mut entry| {
+        let policy = policy.map(PolicyInForce::version);
+        // One that says what the policy is stands for the other that would be put before it.
+        let first = entries.first().filter(|first| first.kind != CONFIGURATION_READ);
+        let told = policy.as_ref().zip(first).map(|(policy, first)| {
+            let (at, kind) = (first.at, CONFIGURATION_READ.to_owned());
+            (NewAuditEntry { at, kind, session: None, run: None, body: policy.told().clone() }, true)
+        });
+        let entries = told.into_iter().chain(entries.into_iter().map(|entry| (entry, false)));
+        let keyed = entries.map(|(mut entry, once)| {
             if let Some(body) = key.and_then(|key| keyed_body(key, &entry)) {
                 entry.body = body;
             }
-            KeyedEntry(entry)
+            KeyedEntry { entry, policy: policy.clone(), once }
         });
         Ok(keyed.collect())
     }
@@ -415,26 +426,32 @@ fn keyed_body(key: &DigestKey, entry: &NewAuditEntry) -> Option<AuditBody> {
     is_keyed.then(|| AuditBody::from(body))
 }
 
-/// An entry whose digests are as the trail has them.
-pub(crate) struct KeyedEntry(NewAuditEntry);
+/// An entry whose digests are as the trail has them, and the policy that it names.
+pub(crate) struct KeyedEntry {
+    entry: NewAuditEntry,
+    policy: Option<PolicyVersion>,
+    /// Whether it says what the policy is, which a trail has once.
+    once: bool,
+}
 
 impl KeyedEntry {
     /// Returns whether it is too large for the trail.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.0.body.is_too_large()
+        !self.once && self.entry.body.is_too_large()
     }
 
     /// Returns the entry as the log takes it. One that is too large is another one that says so.
     pub(crate) fn draft(self) -> Draft {
-        let NewAuditEntry { at, kind, session, run, body } = self.0;
+        let Self { entry: NewAuditEntry { at, kind, session, run, body }, policy, once } = self;
         let label = |name: &str, id: &str| (name.to_owned(), audit_id(id).into_owned());
         let session = session.map(|session| label(SESSION, session.as_str()));
-        let labels = session.into_iter().chain(run.map(|run| label(RUN, run.as_str())));
+        let policy = policy.map(|policy| label(POLICY, policy.as_str()));
+        let labels = session.into_iter().chain(run.map(|run| label(RUN, run.as_str()))).chain(policy);
         let (at, bytes) = (at.as_millis(), body.as_str().len());
         let draft = match Body::try_from(body.into_canonical()) {
             Ok(body) => Draft::new(at, &kind, body),
             Err(_) => Draft::omitted(at, &kind, bytes),
         };
-        Draft { labels: labels.collect(), ..draft }
+        Draft { labels: labels.collect(), once, ..draft }
     }
 }

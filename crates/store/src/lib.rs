@@ -34,6 +34,7 @@ mod injections;
 mod keyed;
 mod names;
 mod notices;
+mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod retention;
@@ -93,6 +94,7 @@ pub use injections::{
 };
 pub use keyed::{DigestKey, DigestKeyError};
 pub use notices::{ActionHandle, Addressee, LONGEST_HOLD, MAX_REFERENCE_BYTES, NoticeStore, SentNotice};
+pub use policy::{CONFIGURATION_READ, PolicyInForce, PolicyStore, PolicyVersion};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     DEFAULT_SCHEMA, MOST_CLOCK_DIFFERENCE, PostgresOptions, PostgresOptionsError, PostgresStore,
@@ -113,9 +115,15 @@ pub use transcript::{
 };
 
 /// Questions, who was told of them, and people's answers: the part of the state that can be kept separately.
-pub trait AnswerStore: ApprovalStore + GrantStore + NoticeStore + std::fmt::Debug + Send + Sync {}
+pub trait AnswerStore:
+    ApprovalStore + GrantStore + NoticeStore + PolicyStore + std::fmt::Debug + Send + Sync
+{
+}
 
-impl<T> AnswerStore for T where T: ApprovalStore + GrantStore + NoticeStore + std::fmt::Debug + Send + Sync {}
+impl<T> AnswerStore for T where
+    T: ApprovalStore + GrantStore + NoticeStore + PolicyStore + std::fmt::Debug + Send + Sync
+{
+}
 
 /// All areas of durable state.
 pub trait Store:
@@ -141,6 +149,7 @@ impl<T> Store for T where
         + ApprovalStore
         + GrantStore
         + NoticeStore
+        + PolicyStore
         + DecisionStore
         + BudgetStore
         + InjectionStore

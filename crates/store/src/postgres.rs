@@ -98,6 +98,6 @@ impl PostgresStore {
 
     /// Returns the database, for people: the server, the name and the schema.
     pub fn place(&self) -> &str {
-        self.database.place()
+        self.database.driver().place()
     }
 }

@@ -32,20 +32,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use self::db::{Db, Fault, SqlError, SqlResult};
-pub(crate) use self::driver::{Area, Driver};
+pub(crate) use self::driver::{Area, Bound, Driver};
 #[cfg(feature = "postgres")]
 pub(crate) use self::row::{Cell, Kind};
 pub(crate) use self::row::{Row, ToValue, Value, params};
 use crate::approvals::wait::Seats;
 use crate::sqlite::memory_trail::MemoryTrail;
 use crate::sqlite::trail::Trail;
-use crate::{AuditStore, DigestKey};
+use crate::{AnswerStore, AuditStore, DigestKey, PolicyInForce, PolicyStore, Store};
 
 /// State in a database that speaks SQL, of which there are two forms: [`SqliteStore`](crate::SqliteStore), in a file or in memory, and
 /// `PostgresStore`, on a server.
 #[derive(Debug)]
 pub struct SqlStore<D> {
-    pub(crate) database: D,
+    pub(crate) database: Bound<D>,
     pub(crate) trail: AuditTrail,
     /// Those who wait for answers.
     pub(crate) seats: Arc<Seats>,
@@ -70,12 +70,43 @@ impl AuditTrail {
             Self::Memory(trail) => &**trail,
         }
     }
+
+    /// Returns the same one, written under a policy.
+    fn under(&self, policy: PolicyInForce) -> Self {
+        match self {
+            Self::Files(trail) => Self::Files(trail.under(Some(policy))),
+            Self::Memory(trail) => Self::Memory(Arc::new(trail.under(Some(policy)))),
+        }
+    }
+}
+
+impl<D: Driver> PolicyStore for SqlStore<D> {
+    fn under(&self, policy: PolicyInForce) -> Arc<dyn Store> {
+        Arc::new(self.bound(policy))
+    }
+
+    fn answers_under(&self, policy: PolicyInForce) -> Arc<dyn AnswerStore> {
+        Arc::new(self.bound(policy))
+    }
 }
 
 impl<D> SqlStore<D> {
     pub(crate) fn over(database: D, trail: AuditTrail) -> Self {
         let answers_key = trail.log().digest_key().cloned();
+        let database = Bound::new(database);
         Self { database, trail, seats: Arc::default(), answers_key, most_questions: None }
+    }
+
+    /// Returns a store of the same data, whose entries in the trail name this policy.
+    #[must_use]
+    pub fn bound(&self, policy: PolicyInForce) -> Self {
+        Self {
+            database: self.database.under(policy.clone()),
+            trail: self.trail.under(policy),
+            seats: Arc::clone(&self.seats),
+            answers_key: self.answers_key.clone(),
+            most_questions: self.most_questions,
+        }
     }
 
     /// Returns the folder of the audit trail; `None` in memory.

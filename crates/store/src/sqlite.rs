@@ -118,18 +118,18 @@ impl SqliteStore {
     /// Returns the space of removed text to the file system by rewriting the whole file.
     /// Takes about a second per 100 MB, during which other processes wait.
     pub async fn reclaim(&self) -> Result<(), StoreError> {
-        self.database.reclaim().await
+        self.database.driver().reclaim().await
     }
 
     /// Moves the log that SQLite keeps beside the file into the file and empties it, unless another process uses
     /// the database. For processes that end without closing the database: the next process to open it would read the whole log.
     pub async fn shorten_log(&self) -> Result<(), StoreError> {
-        self.database.shorten_log().await
+        self.database.driver().shorten_log().await
     }
 
     /// Returns the file; `None` in memory.
     pub fn path(&self) -> Option<&Path> {
-        self.database.path()
+        self.database.driver().path()
     }
 
     /// Returns the folder of the audit trail of the database at `path`: beside it, with the name of the database and the extension `trail`.

@@ -22,6 +22,10 @@ const SAFE: u64 = 1 << 53;
 /// The same as a double.
 const FIRST_UNSAFE: f64 = 9_007_199_254_740_992.0;
 
+/// What stands before the labels of an entry. Behind them are a number and the name of a process, and in texts quotes are escaped, so that the last
+/// place where this stands is that one.
+const LABELS: &[u8] = br#","labels":{"#;
+
 /// The kind of an entry with which a process begins.
 pub const KIND_START: &str = "start";
 /// The kind of the last entry of a process that ended in order.
@@ -188,12 +192,15 @@ pub struct Draft {
     pub labels: BTreeMap<String, String>,
     /// The facts.
     pub body: Body,
+    /// Whether it explains the value of the label that the log remembers (`Options::remembers`), and is left out where the log has entries with that
+    /// value already.
+    pub once: bool,
 }
 
 impl Draft {
     /// Returns an entry without labels.
     pub fn new(at: i64, kind: &str, body: Body) -> Self {
-        Self { at, kind: kind.to_owned(), labels: BTreeMap::new(), body }
+        Self { at, kind: kind.to_owned(), labels: BTreeMap::new(), body, once: false }
     }
 
     /// Returns the entry that stands for one that is too large: when, which kind (its first 64 characters) and how many bytes it had. Its
@@ -210,7 +217,7 @@ impl Draft {
     ///
     /// [`BodyError::TooLarge`] where labels and body are too large together.
     pub fn sealed(&self, process: &str, n: u64) -> Result<Vec<u8>, BodyError> {
-        let Self { at, kind, labels, body } = self;
+        let Self { at, kind, labels, body, .. } = self;
         let text = |text: &str| {
             let mut out = String::with_capacity(text.len() + 2);
             write_text(text, &mut out).map(|()| out).ok_or(BodyError::NotJson)
@@ -253,6 +260,17 @@ impl Entry {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
+}
+
+/// Returns the value of a label of an entry, as its canonical form has it between the quotes; `None` where it has none. Nothing else is read.
+pub fn label_of<'e>(entry: &'e [u8], label: &str) -> Option<&'e str> {
+    let at = entry.windows(LABELS.len()).rposition(|window| window == LABELS)?;
+    let labels = entry.get(at + LABELS.len()..)?;
+    let name = format!("\"{label}\":\"");
+    let at = labels.windows(name.len()).position(|window| window == name.as_bytes())?;
+    let rest = labels.get(at + name.len()..)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    str::from_utf8(rest.get(..end)?).ok()
 }
 
 /// An entry without its body: what is needed to find it.
@@ -301,6 +319,22 @@ mod tests {
             (7, "re\"ceipt", "s\n1")
         );
         assert_eq!(Envelope::read(sealed.as_bytes()).unwrap().process, "p1");
+    }
+
+    #[test]
+    fn a_value_is_that_of_the_label_whatever_else_an_entry_holds() {
+        let of = |body: Value, policy: Option<&str>, session: &str| {
+            let mut draft = Draft::new(5, "a", Body::of(&body).unwrap());
+            draft.labels.insert("session".to_owned(), session.to_owned());
+            draft.labels.extend(policy.map(|policy| ("policy".to_owned(), policy.to_owned())));
+            let sealed = draft.sealed("p", 1).unwrap();
+            label_of(&sealed, "policy").map(str::to_owned)
+        };
+        let forged = json!({ "labels": { "policy": "forged" }, "text": r#","labels":{"policy":"forged"}"# });
+        let text = r#"","policy":"forged"#;
+        assert_eq!(of(forged.clone(), Some("v1"), text), Some("v1".to_owned()));
+        assert_eq!(of(forged, None, text), None);
+        assert_eq!(label_of(b"", "policy"), None);
     }
 
     #[test]

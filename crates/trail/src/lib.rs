@@ -34,6 +34,8 @@ mod frame;
 #[cfg(feature = "files")]
 mod git;
 #[cfg(feature = "files")]
+mod known;
+#[cfg(feature = "files")]
 mod left;
 #[cfg(feature = "files")]
 mod log;
@@ -68,7 +70,7 @@ mod wrong;
 pub use entry::{
     Body, BodyError, Canonical, Draft, Entry, Envelope, KIND_HEARTBEAT, KIND_IMPAIRED, KIND_OMITTED,
     KIND_RECOVERED, KIND_ROTATED, KIND_START, KIND_STOP, KIND_TOMBSTONE, KIND_UNSIGNED, MAX_BODY_BYTES,
-    MAX_ENTRY_BYTES,
+    MAX_ENTRY_BYTES, label_of,
 };
 #[cfg(feature = "files")]
 pub use error::TrailError;

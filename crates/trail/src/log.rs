@@ -14,8 +14,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::entry::{Body, BodyError, Draft, KIND_ROTATED};
+use crate::entry::{Body, BodyError, Draft, KIND_ROTATED, label_of};
 use crate::files::{self, CHECKPOINT_MARK, Files, open, options, replace};
+use crate::known::Known;
 use crate::mend::Befallen;
 use crate::merkle::Hash;
 use crate::note::{NEXT_KEY, PREVIOUS_KEY, base64, beside};
@@ -46,13 +47,22 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Whether somebody else keeps the key: it is read, and neither made nor replaced.
     pub key_is_kept: bool,
+    /// The label of which it is remembered which values entries have; see [`Draft::once`].
+    pub remembers: Option<&'static str>,
 }
 
 impl Options {
     /// Returns the usual options.
     pub fn new(folder: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let (folder, key) = (folder.into(), key.into());
-        Self { folder, key, name: "backstop".to_owned(), segment_bytes: SEGMENT_BYTES, key_is_kept: false }
+        Self {
+            folder,
+            key,
+            name: "backstop".to_owned(),
+            segment_bytes: SEGMENT_BYTES,
+            key_is_kept: false,
+            remembers: None,
+        }
     }
 
     /// Returns the same, where somebody else keeps the key.
@@ -89,6 +99,10 @@ pub struct Log {
     key: Option<SigningKey>,
     /// What was found damaged or could not be written, and what no entry tells yet.
     pub(crate) befallen: Befallen,
+    /// The values of the remembered label that entries have.
+    known: Known,
+    /// The places of what was left out of the last group.
+    left_out: Vec<usize>,
 }
 
 /// Two keys of which one took the place of the other.
@@ -133,6 +147,8 @@ impl Log {
             seen: 0,
             key: None,
             befallen,
+            known: Known::default(),
+            left_out: Vec::new(),
         };
         log.locked(|log| {
             log.origin = log.known_name()?;
@@ -180,12 +196,28 @@ impl Log {
         // What this writes comes before what is added, and has numbers before it.
         let refreshed = self.refreshed();
         let mut sealed = Vec::with_capacity(drafts.len());
-        for draft in drafts {
+        self.left_out.clear();
+        let (mut explained, now) = (Vec::new(), Instant::now());
+        for (place, draft) in drafts.iter().enumerate() {
+            if draft.once
+                && let Some(value) = self.options.remembers.and_then(|label| draft.labels.get(label))
+            {
+                if explained.contains(&value) || self.known.has(value, now) {
+                    self.left_out.push(place);
+                    continue;
+                }
+                explained.push(value);
+            }
             // What can't be written has a number, too: that it is missing shows.
             sealed.push(self.sealed(draft)?);
         }
         refreshed?;
         self.write(&sealed)
+    }
+
+    /// Returns the places of what was left out of the last group that was added.
+    pub(crate) fn left_out(&self) -> &[usize] {
+        &self.left_out
     }
 
     /// Returns the next entry of this process.
@@ -206,6 +238,13 @@ impl Log {
         let Some(tail) = &mut self.tail else { return Err(TrailError::Closed) };
         tail.write(&self.files, &self.options, &self.lock, sealed)?;
         self.seen = tail.frontier.size();
+        if let Some(label) = self.options.remembers {
+            let now = Instant::now();
+            sealed
+                .iter()
+                .filter_map(|entry| label_of(entry, label))
+                .for_each(|value| self.known.note(value, now));
+        }
         Ok(())
     }
 
@@ -252,6 +291,7 @@ impl Log {
     ///
     /// [`TrailError`] when it can't be read.
     pub fn look(&mut self) -> Result<Extent, TrailError> {
+        self.left_out.clear();
         self.locked(|log| {
             log.refreshed()?;
             log.extent()
@@ -375,6 +415,13 @@ impl Log {
     }
 
     fn read_tail(&mut self) -> Result<(Tail, End), TrailError> {
+        let (mut tail, end) = self.read_end()?;
+        let now = Instant::now();
+        tail.take_values().iter().for_each(|value| self.known.note(value, now));
+        Ok((tail, end))
+    }
+
+    fn read_end(&mut self) -> Result<(Tail, End), TrailError> {
         let generation = generation(&self.lock).map_err(TrailError::file(&self.files.lock(), "read"))?;
         match self.tail.take() {
             Some(mut tail) if tail.generation == generation => {
@@ -391,7 +438,7 @@ impl Log {
             // The key may have been replaced, too.
             _ => self.key = None,
         }
-        let (tail, end) = Tail::load(&self.files, generation)?;
+        let (tail, end) = Tail::load(&self.files, generation, self.options.remembers)?;
         self.read = tail.frontier.size();
         Ok((tail, end))
     }

@@ -1,5 +1,6 @@
 //! The end of a log: what must be known to write behind it, and how it is found.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -7,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::entry::label_of;
 use crate::files::{Files, open, options, read, replace, sync_folder};
 use crate::frame::{Frame, Frames, HEADER_BYTES, Next};
+use crate::known::MOST;
 use crate::log::{CHECKPOINT_AFTER, Options};
 use crate::merkle::{Frontier, Tile};
 use crate::salvage::is_damaged;
@@ -44,6 +47,9 @@ pub(crate) struct Tail {
     failed_behind: Option<TrailError>,
     /// Why what was written may not be on the disk.
     unsynced: Option<TrailError>,
+    /// The label of which it is noted which values entries have, and those that were read since they were taken.
+    remembers: Option<&'static str>,
+    values: VecDeque<String>,
 }
 
 /// How a log ends.
@@ -55,6 +61,19 @@ pub(crate) enum End {
     Torn(u64),
     /// Whole entries stand behind something that is none. Nothing was cut off.
     Damaged,
+}
+
+/// Notes the value of a label that an entry has.
+fn note_value(values: &mut VecDeque<String>, label: Option<&str>, frame: &Frame<'_>) {
+    let value = label.and_then(|label| label_of(frame.entry()?, label));
+    if let Some(value) = value
+        && !values.iter().rev().any(|known| known == value)
+    {
+        values.push_back(value.to_owned());
+        if values.len() > MOST {
+            values.pop_front();
+        }
+    }
 }
 
 pub(crate) fn generation(mut lock: &File) -> io::Result<u64> {
@@ -76,7 +95,11 @@ pub(crate) fn count_replacement(mut lock: &File) -> io::Result<u64> {
 
 impl Tail {
     /// Reads the end of the log.
-    pub(crate) fn load(files: &Files, generation: u64) -> Result<(Self, End), TrailError> {
+    pub(crate) fn load(
+        files: &Files,
+        generation: u64,
+        remembers: Option<&'static str>,
+    ) -> Result<(Self, End), TrailError> {
         let first = files.segments()?.last().copied().unwrap_or(0);
         let segment = open_segment(files, first)?;
         let length = segment.metadata().map_err(TrailError::file(&files.segment(first), "read"))?.len();
@@ -100,6 +123,8 @@ impl Tail {
             replaced: Vec::new(),
             failed_behind: None,
             unsynced: None,
+            remembers,
+            values: VecDeque::new(),
         };
         let end = tail.follow(files)?;
         // What nobody can have signed is no reason to wait with signing.
@@ -121,7 +146,10 @@ impl Tail {
         let mut full = Vec::new();
         let whole = loop {
             match frames.next().map_err(read())? {
-                Next::Frame(frame) => full.append(&mut self.frontier.push(frame.leaf())),
+                Next::Frame(frame) => {
+                    full.append(&mut self.frontier.push(frame.leaf()));
+                    note_value(&mut self.values, self.remembers, &frame);
+                }
                 Next::End => break true,
                 Next::Torn => break false,
             }
@@ -174,6 +202,11 @@ impl Tail {
         });
         self.unwritten.truncate(MOST_UNWRITTEN);
         self.failed_behind = failed.or(self.failed_behind.take());
+    }
+
+    /// Returns the values of the remembered label that were read, once.
+    pub(crate) fn take_values(&mut self) -> VecDeque<String> {
+        std::mem::take(&mut self.values)
     }
 
     /// Returns what is to be told of tiles that others took the place of, once.

@@ -35,7 +35,7 @@ pub type Written = Result<Appended, Arc<TrailError>>;
 /// Entries that are in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// The number of the first of them, the first of the log being 0.
+    /// The number of the first of them that is no [explanation](Draft::once), the first of the log being 0.
     pub first: u64,
     /// How far the log reached behind the group that they were written with.
     pub extent: Extent,
@@ -379,10 +379,15 @@ impl Thread {
             }
         }
         let written = self.append(&drafts, durable).map_err(Arc::new);
+        let left_out = self.log.as_ref().map_or(&[][..], Log::left_out);
         // Where nobody waits any more, nothing is left to tell.
         for (before, done) in waiting {
+            // What explains the others is none of them.
+            let first =
+                drafts.iter().skip(before).position(|draft| !draft.once).map_or(before, |at| before + at);
             let _ = done.send(written.clone().map(|extent| {
-                let behind = (drafts.len() - before) as u64;
+                let gone = left_out.iter().filter(|place| **place >= first).count();
+                let behind = (drafts.len() - first - gone) as u64;
                 Appended { first: extent.size - behind, extent }
             }));
         }

@@ -220,7 +220,8 @@ fn gathered<T>(
         let read = match pack {
             Pack::File(path) => {
                 let file = from_operator(loaded, path.value.expose());
-                text_of(&file, what, &path.at).and_then(|text| of_text(&file.to_string_lossy(), &text))
+                text_of(loaded, &file, what, &path.at)
+                    .and_then(|text| of_text(&file.to_string_lossy(), &text))
             }
             Pack::Inline(options) => of_node(&options.expose_node()),
         };
@@ -232,7 +233,8 @@ fn gathered<T>(
     if problems.is_empty() { Ok(all) } else { Err(problems) }
 }
 
-pub(super) fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec<Problem>> {
+/// Returns the text of a file that the configuration names, and notes that it was read.
+pub(super) fn text_of(loaded: &Loaded, path: &Path, what: &str, at: &Place) -> Result<String, Vec<Problem>> {
     use std::io::Read as _;
     let unreadable = |why: &dyn std::fmt::Display| {
         let message = format!("the {what} `{}` can't be read: {why}", path.display());
@@ -244,6 +246,7 @@ pub(super) fn text_of(path: &Path, what: &str, at: &Place) -> Result<String, Vec
     if text.len() as u64 > MAX_PACK_BYTES {
         return Err(unreadable(&format_args!("it is larger than {MAX_PACK_BYTES} bytes")));
     }
+    loaded.readings.note_file(path, &text);
     Ok(text)
 }
 

@@ -17,6 +17,7 @@ use backstop_store::Store;
 use super::machine::Known;
 use super::problem;
 use crate::error::BuildError;
+use crate::policy::PolicyPlugin;
 
 /// The plugins that were asked for, and who else is installed.
 #[derive(Default)]
@@ -31,6 +32,8 @@ pub(crate) struct Found {
     pub(crate) let_go: Vec<PluginId>,
     /// The ids of those that are on and have nothing to say at the points that are fired.
     pub(crate) elsewhere: Vec<String>,
+    /// What is on, whether it has something to say at these points or not. What was loaded has the content that is said here.
+    pub(crate) on: Vec<PolicyPlugin>,
 }
 
 /// Whose plugins they are.
@@ -57,8 +60,14 @@ pub(crate) async fn load(
     let (let_go, switched_off): (Vec<_>, Vec<_>) = off.into_iter().partition(|plugin| plugin.record.enabled);
     let ids = |plugins: Vec<Installed>| plugins.into_iter().map(|plugin| plugin.id).collect();
     let (let_go, switched_off) = (ids(let_go), ids(switched_off));
+    let on = installed.iter().map(|plugin| PolicyPlugin {
+        id: plugin.id.to_string(),
+        version: plugin.record.version.clone(),
+        hash: plugin.record.hash.to_string(),
+    });
+    let on = on.collect();
     let (set, elsewhere) = load_at(loaded, installed, whose, store, Box::new(|_| {}), points).await?;
-    Ok(Found { set, installed: installed_ids, switched_off, let_go, elsewhere })
+    Ok(Found { set, installed: installed_ids, switched_off, let_go, elsewhere, on })
 }
 
 /// One plugin, for its commands of the command line; no set of plugins if it is off. What they print goes to `print`.

@@ -41,7 +41,7 @@ pub(super) fn catalogue(loaded: &Loaded) -> Result<Catalogue, Vec<Problem>> {
             Pack::Inline(options) => entries.push((class, options.expose_node())),
             Pack::File(path) => {
                 let file = from_operator(loaded, path.value.expose());
-                match text_of(&file, "catalogue", &path.at) {
+                match text_of(loaded, &file, "catalogue", &path.at) {
                     Ok(text) => files.push((class, file.to_string_lossy().into_owned(), text)),
                     Err(found) => problems.extend(found),
                 }

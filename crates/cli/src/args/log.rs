@@ -52,6 +52,9 @@ pub(super) struct LogArgs {
     /// Only what this person asked for, answered, gave or revoked
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
+    /// Only under a version of the policy that begins with these hex digits
+    #[arg(long, value_name = "PREFIX")]
+    policy: Option<String>,
     /// Only entries of this kind (`receipt`, `approval.answered`, `grant.given`, `start`, ...)
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
@@ -179,6 +182,7 @@ impl LogArgs {
             agent: self.agent,
             workspace: workspace.map(|folder| plain_path(&folder)),
             who: self.who,
+            policy: self.policy,
         };
         Ok(Settings { filter, order, after: self.after.unwrap_or_default(), limit, form })
     }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backstop::config::Loaded;
-use backstop::store::{AnswerStore, People, SqliteStore, Store};
+use backstop::store::{
+    AnswerStore, People, PolicyInForce, PolicyStore as _, PolicyVersion, SqliteStore, Store,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -29,6 +31,8 @@ const MOST_AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Desk {
     answers: Arc<dyn AnswerStore>,
+    /// The policy that what is answered here names.
+    policy: PolicyInForce,
     socket: PathBuf,
     serving: JoinHandle<()>,
 }
@@ -50,9 +54,15 @@ impl Desk {
         let socket = folder.join(format!("{}.sock", std::process::id()));
         let failed = |source| Error::File { path: socket.clone(), what: "listened at", source };
         let (listener, key) = listen(&socket).map_err(failed)?;
-        let answers: Arc<dyn AnswerStore> = Arc::new(SqliteStore::for_answers(Arc::clone(store)));
+        let policy = PolicyInForce::from(backstop::policy_of(loaded, store.digest_key()));
+        let answers = SqliteStore::for_answers(Arc::clone(store)).answers_under(policy.clone());
         let serving = tokio::spawn(serve(listener, key, Arc::clone(&answers), backstop::people(loaded)));
-        Ok(Some(Self { answers, socket, serving }))
+        Ok(Some(Self { answers, policy, socket, serving }))
+    }
+
+    /// Has what is answered from here on name the policy by which is judged.
+    pub(crate) fn put_in_force(&self, version: PolicyVersion) {
+        self.policy.change(version);
     }
 
     /// Where the questions are.

@@ -7,6 +7,7 @@
 )]
 
 mod arbitrary;
+mod digest;
 mod discovery;
 mod errors;
 mod layers;

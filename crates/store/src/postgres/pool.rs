@@ -14,7 +14,7 @@ use super::{Failure, Session, lookout};
 use crate::approvals::wait::Seats;
 use crate::sql::{Area, Db, Driver, Fault, SqlError};
 use crate::sqlite::trail::Trail;
-use crate::{Erasure, StoreError, StoreErrorKind};
+use crate::{Erasure, PolicyInForce, StoreError, StoreErrorKind};
 
 /// How many operations may wait for a thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
@@ -153,6 +153,7 @@ impl Driver for Server {
 
     async fn write<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -160,12 +161,13 @@ impl Driver for Server {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.run(move |worker| worker.write(area, work)).await
+        self.run(move |worker| worker.write(policy, area, work)).await
     }
 
     /// The text is out of what statements can read. The server's files keep it until it vacuums, so it is never said to be wiped.
     async fn erase<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<(T, Erasure), E>
@@ -174,7 +176,7 @@ impl Driver for Server {
         E: From<StoreError> + Send + 'static,
     {
         let erased = self.run(move |worker| {
-            worker.write(area, |db| {
+            worker.write(policy, area, |db| {
                 let answer = work(db)?;
                 let sql = "DELETE FROM texts WHERE octet_length(body) = 0 \
                            AND NOT EXISTS (SELECT 1 FROM entries WHERE entries.text = text_id) \
@@ -187,7 +189,7 @@ impl Driver for Server {
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        let written = self.write(Area::Tokens, |db| {
+        let written = self.write(None, Area::Tokens, |db| {
             db.execute("UPDATE backstop_schema SET version = version", &[])?;
             Ok::<_, Fault<StoreError>>(())
         });
@@ -244,6 +246,7 @@ impl Worker {
 
     fn write<T, E: From<StoreError>>(
         &mut self,
+        policy: Option<PolicyInForce>,
         area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
@@ -270,7 +273,10 @@ impl Worker {
         // INVARIANT (said): what a transaction says is in the trail before the transaction counts.
         let said = session.said().map_or_else(
             || Err(Failure::new(StoreErrorKind::Internal, "a statement failed").told(&self.shared.place)),
-            |said| if said.is_empty() { Ok(()) } else { self.shared.trail.append_and_wait(said) },
+            |said| match said.is_empty() {
+                true => Ok(()),
+                false => self.shared.trail.under(policy).append_and_wait(said),
+            },
         );
         if let Err(error) = said {
             self.connection = connection.batch("ROLLBACK").is_ok().then_some(connection);

@@ -23,7 +23,7 @@ impl<D: Driver> GrantStore for SqlStore<D> {
                     // One that can't be read allows nothing.
                     match grant_of(row) {
                         Ok(grant) if grant.is_in_force(now) => found.push(grant),
-                        Ok(_) | Err(super::SqlError::Unreadable) => {}
+                        Ok(_) | Err(SqlError::Unreadable) => {}
                         Err(error) => return Err(error),
                     }
                     let is_enough = found.len() >= limit;

@@ -13,7 +13,7 @@ use super::trail::Trail;
 use super::{lookout, open, texts};
 use crate::approvals::wait::Seats;
 use crate::sql::{Area, Db, Driver, Fault, SqlError};
-use crate::{Erasure, StoreError, StoreErrorKind};
+use crate::{Erasure, PolicyInForce, StoreError, StoreErrorKind};
 
 /// How many operations may wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 64;
@@ -58,6 +58,7 @@ impl Database {
 
     async fn transaction<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -66,8 +67,8 @@ impl Database {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0 {
-            Form::File(file) => file.run(move |worker| worker.transaction(behavior, work)).await,
-            Form::Memory(in_place) => in_place.transaction(behavior, work).await,
+            Form::File(file) => file.run(move |worker| worker.transaction(policy, behavior, work)).await,
+            Form::Memory(in_place) => in_place.transaction(policy, behavior, work).await,
         }
     }
 
@@ -164,12 +165,13 @@ impl Driver for Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.transaction(TransactionBehavior::Deferred, work).await
+        self.transaction(None, TransactionBehavior::Deferred, work).await
     }
 
     /// No other process writes anywhere in the file meanwhile.
     async fn write<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         _area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -177,12 +179,13 @@ impl Driver for Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.transaction(TransactionBehavior::Immediate, work).await
+        self.transaction(policy, TransactionBehavior::Immediate, work).await
     }
 
     /// The text is wiped from the files. In memory it is gone at once.
     async fn erase<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         _area: Area,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send + 'static,
     ) -> Result<(T, Erasure), E>
@@ -191,16 +194,16 @@ impl Driver for Database {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0 {
-            Form::File(file) => file.run(|worker| worker.erase(work)).await,
+            Form::File(file) => file.run(|worker| worker.erase(policy, work)).await,
             Form::Memory(in_place) => {
-                let answer = in_place.transaction(TransactionBehavior::Immediate, work).await?;
+                let answer = in_place.transaction(policy, TransactionBehavior::Immediate, work).await?;
                 Ok((answer, Erasure::Complete))
             }
         }
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
-        let written = self.write(Area::Everything, |db| {
+        let written = self.write(None, Area::Everything, |db| {
             // The version in the header is written anew, which takes room, a lock and the disk as any row does.
             let version: i64 = db.one("PRAGMA user_version", &[], |row| row.get(0))?;
             db.execute(&format!("PRAGMA user_version = {version}"), &[])?;
@@ -237,10 +240,11 @@ struct Worker {
 impl Worker {
     fn transaction<T, E: From<StoreError>>(
         &mut self,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<T, E> {
-        let trail = self.trail.clone();
+        let trail = self.trail.under(policy);
         let result = transact(self.connection()?, behavior, &trail, work);
         if self.erasure_pending {
             self.wipe(Duration::ZERO);
@@ -253,9 +257,10 @@ impl Worker {
 
     fn erase<T, E: From<StoreError>>(
         &mut self,
+        policy: Option<PolicyInForce>,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>>,
     ) -> Result<(T, Erasure), E> {
-        let answer = self.transaction(TransactionBehavior::Immediate, |db| {
+        let answer = self.transaction(policy, TransactionBehavior::Immediate, |db| {
             let answer = work(db)?;
             db.execute("INSERT OR IGNORE INTO pending_erasure VALUES (1)", &[])?;
             Ok(answer)

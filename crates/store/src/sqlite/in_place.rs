@@ -20,7 +20,8 @@ use super::memory_trail::MemoryTrail;
 use super::{open, texts};
 use crate::sql::{Db, Fault};
 use crate::{
-    AppendAuditError, AuditStore as _, Durability, NewAuditEntry, Store, StoreError, StoreErrorKind,
+    AppendAuditError, AuditStore as _, Durability, NewAuditEntry, PolicyInForce, Store, StoreError,
+    StoreErrorKind,
 };
 
 /// What a store in memory is called where others are called by their files.
@@ -49,6 +50,7 @@ impl InPlace {
     /// One operation, from its beginning to its end. If its future is dropped meanwhile, it is undone.
     pub(super) async fn transaction<T, E>(
         &self,
+        policy: Option<PolicyInForce>,
         behavior: TransactionBehavior,
         work: impl FnOnce(&Db<'_>) -> Result<T, Fault<E>> + Send,
     ) -> Result<T, E>
@@ -59,7 +61,7 @@ impl InPlace {
         let mut connection = self.connection.lock().await;
         let mut open = Open(made(&mut connection)?);
         let (answer, said) = open.run(behavior, work).map_err(ended)?;
-        self.tell(said).await?;
+        self.tell(said, policy).await?;
         open.commit().map_err(|error| E::from(open::describe(PLACE, &error)))?;
         Ok(answer)
     }
@@ -71,7 +73,7 @@ impl InPlace {
     }
 
     /// INVARIANT (said): what a transaction says is in the trail before the transaction counts.
-    async fn tell(&self, said: Vec<NewAuditEntry>) -> Result<(), StoreError> {
+    async fn tell(&self, said: Vec<NewAuditEntry>, policy: Option<PolicyInForce>) -> Result<(), StoreError> {
         if said.is_empty() {
             return Ok(());
         }
@@ -84,8 +86,11 @@ impl InPlace {
             return Err(StoreError::because(PLACE, StoreErrorKind::Internal, "an audit entry is too large"));
         }
         let told = match &self.said_in {
-            SaidIn::Memory(trail) => trail.append(said),
-            SaidIn::Other(store) => store.append_audit_all(said, Durability::Now).await,
+            SaidIn::Memory(trail) => trail.under(policy).append(said),
+            SaidIn::Other(store) => {
+                let bound = policy.map(|policy| store.under(policy));
+                bound.as_ref().unwrap_or(store).append_audit_all(said, Durability::Now).await
+            }
         };
         told.map(drop).map_err(|error| match error {
             AppendAuditError::Store(error) => error,
@@ -162,7 +167,7 @@ mod tests {
     use super::super::SqliteStore;
     use super::super::database::Form;
     use super::*;
-    use crate::sql::{Area, Driver as _, SqlError, params};
+    use crate::sql::{Area, SqlError, params};
     use crate::{
         Change, Erasure, LeaseHolder, NewEntry, Session, SessionStore as _, Timestamp, TranscriptStore as _,
     };
@@ -253,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_damaged_fails_and_is_never_empty() {
         let store = filled().await;
-        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.driver().0 else { panic!("it is in memory") };
         let connection = in_place.connection.lock().await;
         let sql = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = 4000 WHERE name = 'kept'";
         connection.as_ref().unwrap().execute_batch(sql).unwrap();
@@ -268,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn a_transaction_that_stays_open_refuses_every_later_one() {
         let store = filled().await;
-        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.driver().0 else { panic!("it is in memory") };
         let connection = in_place.connection.lock().await;
         connection.as_ref().unwrap().execute_batch("BEGIN").unwrap();
         drop(connection);
@@ -278,7 +283,7 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_asks_is_not_made() {
         let store = SqliteStore::in_memory();
-        let Form::Memory(in_place) = &store.database.0 else { panic!("it is in memory") };
+        let Form::Memory(in_place) = &store.database.driver().0 else { panic!("it is in memory") };
         assert!(in_place.connection.lock().await.is_none());
         write(&store, |_| Ok(())).await.unwrap();
         assert!(in_place.connection.lock().await.is_some());

@@ -1,6 +1,7 @@
 //! The audit trail of a store in memory: the same entries, and the same tree over them, as in files. It has no signed checkpoints, and ends
 //! with the process.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,28 +13,36 @@ use super::in_place::PLACE;
 use crate::answered::who;
 use crate::audit::{MOST_NAMED, Staying};
 use crate::keyed::{KeyedEntry, Keying};
+use crate::policy::POLICY;
 use crate::retention::{Chosen, Due, is_decision};
 use crate::{
     AUDIT_HOOKS, AUDIT_IMPAIRED, AUDIT_OMITTED, AUDIT_PRUNED, AppendAuditError, AuditBody, AuditBound,
     AuditEntry, AuditFilter, AuditGap, AuditHead, AuditPage, AuditPlace, AuditReport, AuditStep, AuditStore,
-    CLOCK_TOLERANCE, DigestKey, Durability, NewAuditEntry, ProveAuditError, PrunableAudit, RotatedAuditKey,
-    StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    CLOCK_TOLERANCE, CONFIGURATION_READ, DigestKey, Durability, NewAuditEntry, PolicyInForce,
+    ProveAuditError, PrunableAudit, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// What names the one process that there is.
 const PROCESS: &str = "memory";
 
 /// The audit trail of a store in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryTrail {
-    trail: Mutex<Trail>,
+    trail: Arc<Mutex<Trail>>,
     keying: Keying,
+    /// Under which policy this one is written.
+    policy: Option<PolicyInForce>,
 }
 
 impl MemoryTrail {
     /// Returns an empty one, with digests keyed like this.
     pub(super) fn keyed(keying: Keying) -> Self {
-        Self { trail: Mutex::default(), keying }
+        Self { trail: Arc::default(), keying, policy: None }
+    }
+
+    /// Returns the same one, written under a policy.
+    pub(crate) fn under(&self, policy: Option<PolicyInForce>) -> Self {
+        Self { policy, ..self.clone() }
     }
 
     /// Every operation leaves the trail whole at each of its steps, so one that panicked spoils nothing.
@@ -43,7 +52,7 @@ impl MemoryTrail {
 
     /// Adds entries: all of them, or none.
     pub(super) fn append(&self, entries: Vec<NewAuditEntry>) -> Result<AuditHead, AppendAuditError> {
-        let entries = self.keying.apply(PLACE, entries)?;
+        let entries = self.keying.apply(PLACE, self.policy.as_ref(), entries)?;
         self.trail().append(entries)
     }
 
@@ -58,6 +67,8 @@ struct Trail {
     /// All entries, by number; of pruned ones, the digest in the tree.
     entries: Vec<(Hash, Option<AuditEntry>)>,
     frontier: Frontier,
+    /// The versions of policies that it explains.
+    told: BTreeSet<String>,
 }
 
 impl Trail {
@@ -65,8 +76,9 @@ impl Trail {
     fn append(&mut self, entries: Vec<KeyedEntry>) -> Result<AuditHead, AppendAuditError> {
         let first = self.frontier.size() + 1;
         let mut sealed = Vec::with_capacity(entries.len());
-        for (entry, seq) in entries.into_iter().zip(first..) {
-            let draft = entry.draft();
+        let drafts = entries.into_iter().map(KeyedEntry::draft);
+        let told = drafts.filter(|draft| !(draft.once && self.tells(draft.labels.get(POLICY))));
+        for (draft, seq) in told.zip(first..) {
             let bytes = match draft.sealed(PROCESS, seq) {
                 Err(BodyError::TooLarge(bytes)) => {
                     Draft::omitted(draft.at, &draft.kind, bytes).sealed(PROCESS, seq)?
@@ -77,9 +89,16 @@ impl Trail {
         }
         for (leaf, entry) in sealed {
             self.frontier.push(leaf);
+            let told = entry.as_ref().filter(|entry| entry.kind == CONFIGURATION_READ);
+            self.told.extend(told.and_then(|entry| entry.policy.clone()));
             self.entries.push((leaf, entry));
         }
         Ok(self.head())
+    }
+
+    /// Returns whether it says what this version of a policy is.
+    fn tells(&self, version: Option<&String>) -> bool {
+        version.is_some_and(|version| self.told.contains(version))
     }
 
     fn head(&self) -> AuditHead {
@@ -137,12 +156,21 @@ impl Trail {
         let mut staying = Staying::default();
         let named = self.living().filter(|entry| !chosen.holds(entry.seq) && entry.kind != AUDIT_HOOKS);
         named.filter_map(|entry| entry.body.get("hookSet")?.as_str()).for_each(|set| staying.name(set));
+        for entry in self.living() {
+            let Some(version) = &entry.policy else { continue };
+            if !chosen.holds(entry.seq) {
+                staying.name_policy(version);
+            }
+            if entry.kind == CONFIGURATION_READ {
+                staying.tell_policy(version, entry.seq);
+            }
+        }
         let mut gone = 0_u64;
         for (_, entry) in &mut self.entries {
-            if entry
-                .as_ref()
-                .is_some_and(|entry| staying.lets_go(&chosen, entry.seq, &entry.kind, &entry.body))
-            {
+            if entry.as_ref().is_some_and(|entry| {
+                let policy = entry.policy.as_deref();
+                staying.lets_go(&chosen, entry.seq, &entry.kind, &entry.body, policy)
+            }) {
                 *entry = None;
                 gone += 1;
             }
@@ -150,12 +178,15 @@ impl Trail {
         if gone == 0 {
             return 0;
         }
+        let told = self.living().filter(|entry| entry.kind == CONFIGURATION_READ);
+        let told = told.filter_map(|entry| entry.policy.clone()).collect();
+        self.told = told;
         let body = serde_json::json!({ "through": chosen.last(), "count": gone, "by": who(by) });
         let body = AuditBody::of(&body);
         let tombstone =
             NewAuditEntry { at: now, kind: AUDIT_PRUNED.to_owned(), session: None, run: None, body };
         // It is not too large, and has no digests.
-        let _ = Keying::default().apply(PLACE, vec![tombstone]).map(|entries| self.append(entries));
+        let _ = Keying::default().apply(PLACE, None, vec![tombstone]).map(|entries| self.append(entries));
         gone
     }
 }
@@ -197,7 +228,7 @@ impl AuditStore for MemoryTrail {
     }
 
     async fn append_audit(&self, entry: NewAuditEntry) -> Result<AuditEntry, AppendAuditError> {
-        let entries = self.keying.apply(PLACE, vec![entry])?;
+        let entries = self.keying.apply(PLACE, self.policy.as_ref(), vec![entry])?;
         let mut trail = self.trail();
         trail.append(entries)?;
         let written = trail.living().last().cloned();

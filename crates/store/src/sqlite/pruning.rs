@@ -2,17 +2,20 @@
 
 use std::ops::ControlFlow;
 
-use backstop_trail::{Entry, Envelope, Log};
+use backstop_trail::{Entry, Envelope, Log, label_of};
 use memchr::memmem;
 
 use super::trail::Trail;
 use crate::answered::who;
 use crate::audit::Staying;
+use crate::policy::POLICY;
 use crate::retention::{AuditBound, Chosen, Due, PrunableAudit, is_decision};
-use crate::{AUDIT_HOOKS, StoreError, Timestamp};
+use crate::{AUDIT_HOOKS, CONFIGURATION_READ, StoreError, Timestamp};
 
 /// What the member of a receipt begins with by which it names a list of hooks. No text in an entry holds it: there, quotes are escaped.
 const NAMES_HOOKS: &[u8] = br#""hookSet":""#;
+/// What is in each entry that says what a version of a policy is.
+const TELLS_POLICY: &[u8] = br#""kind":"configuration.read""#;
 
 impl Trail {
     pub(crate) async fn prunable(
@@ -55,18 +58,34 @@ impl Trail {
         let by = who(by);
         self.aside(move |trail| {
             let (mut staying, names) = (Staying::default(), memmem::Finder::new(NAMES_HOOKS));
+            let tells = memmem::Finder::new(TELLS_POLICY);
             let scanned = trail.reader().scan(0, |index, frame| {
-                if !chosen.holds(index + 1)
-                    && let Some(bytes) = frame.entry()
+                let (Some(bytes), seq) = (frame.entry(), index + 1) else {
+                    return ControlFlow::Continue(());
+                };
+                if !chosen.holds(seq)
                     && let Some(set) = named(bytes, &names)
                     && Envelope::read(bytes).is_some_and(|envelope| envelope.kind != AUDIT_HOOKS)
                 {
                     staying.name(set);
                 }
+                if let Some(version) = label_of(bytes, POLICY) {
+                    if !chosen.holds(seq) {
+                        staying.name_policy(version);
+                    }
+                    if tells.find(bytes).is_some()
+                        && Envelope::read(bytes).is_some_and(|envelope| envelope.kind == CONFIGURATION_READ)
+                    {
+                        staying.tell_policy(version, seq);
+                    }
+                }
                 ControlFlow::Continue(())
             });
             scanned.map_err(|error| trail.failed(&error))?;
-            let keep = |index, entry: &Entry| !staying.lets_go(&chosen, index + 1, &entry.kind, &entry.body);
+            let keep = |index, entry: &Entry| {
+                let policy = entry.labels.get(POLICY).map(String::as_str);
+                !staying.lets_go(&chosen, index + 1, &entry.kind, &entry.body, policy)
+            };
             let pruned = Log::open(trail.options.clone())
                 .and_then(|mut log| log.prune(chosen.last(), now.as_millis(), "retention", &by, keep));
             pruned.map_err(|error| trail.failed(&error))

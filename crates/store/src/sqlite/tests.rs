@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::SqliteStore;
 use super::migrations::STEPS;
 use super::open::describe;
-use crate::sql::{Area, Driver as _, Fault, params};
+use crate::sql::{Area, Fault, params};
 use crate::{
     AUDIT_CHAIN, AccessTokenStore as _, AuditFilter, AuditStore as _, GRANTS_VOIDED, GrantStore as _,
     NewAccessToken, StoreError, StoreErrorKind, Timestamp, UnreadableAccessToken,

@@ -19,10 +19,11 @@ use tokio::sync::oneshot;
 use crate::answered::who;
 use crate::audit::{AuditLate, AuditProcess};
 use crate::keyed::{KeyedEntry, Keying};
+use crate::policy::POLICY;
 use crate::{
     AUDIT_GAP, AUDIT_IMPAIRED, AUDIT_OMITTED, AppendAuditError, AuditCheckpoints, AuditEntry, AuditFilter,
     AuditHead, AuditReport, AuditStep, AuditUnproved, CLOCK_TOLERANCE, Durability, NewAuditEntry,
-    ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
+    PolicyInForce, ProveAuditError, RotatedAuditKey, StoreError, StoreErrorKind, Timestamp, VerifyAuditError,
 };
 
 /// How a key is replaced that is kept elsewhere.
@@ -36,6 +37,8 @@ pub(crate) struct Trail {
     writer: Writer,
     /// By what the digests of all that is written here are keyed.
     keying: Keying,
+    /// Under which policy this one is written.
+    policy: Option<PolicyInForce>,
 }
 
 impl Trail {
@@ -46,7 +49,13 @@ impl Trail {
 
     /// Returns the trail with these options. Nothing is opened or created yet.
     pub(crate) fn new(options: Options, keying: Keying) -> Self {
-        Self { writer: Writer::new(options.clone()), options, keying }
+        let options = Options { remembers: Some(POLICY), ..options };
+        Self { writer: Writer::new(options.clone()), options, keying, policy: None }
+    }
+
+    /// Returns the same one, written under a policy.
+    pub(crate) fn under(&self, policy: Option<PolicyInForce>) -> Self {
+        Self { policy, ..self.clone() }
     }
 
     pub(crate) fn keying(&self) -> &Keying {
@@ -63,7 +72,7 @@ impl Trail {
         entries: Vec<NewAuditEntry>,
         durability: Durability,
     ) -> Result<Appended, AppendAuditError> {
-        let entries = self.keying.apply(&self.place(), entries)?;
+        let entries = self.keying.apply(&self.place(), self.policy.as_ref(), entries)?;
         let drafts = entries.into_iter().map(KeyedEntry::draft).collect();
         let waiting =
             self.writer.append(drafts, durability == Durability::Now).map_err(|error| self.failed(&error))?;
@@ -72,7 +81,7 @@ impl Trail {
 
     /// Adds entries, and keeps the thread waiting until the disk has them.
     pub(crate) fn append_and_wait(&self, entries: Vec<NewAuditEntry>) -> Result<(), StoreError> {
-        let entries = self.keying.apply(&self.place(), entries)?;
+        let entries = self.keying.apply(&self.place(), self.policy.as_ref(), entries)?;
         // What is too large would count without being in the trail.
         if entries.iter().any(KeyedEntry::is_too_large) {
             let why = "an audit entry is too large";
@@ -337,7 +346,7 @@ impl Trail {
 
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         // Without its key, it takes no entry.
-        self.keying.apply(&self.place(), Vec::new())?;
+        self.keying.apply(&self.place(), None, Vec::new())?;
         self.aside(|trail| {
             let probed = Log::open(trail.options.clone()).and_then(|mut log| log.probe());
             probed.map_err(|error| trail.failed(&error))

@@ -16,7 +16,7 @@ over_all_forms!(
     no_token_is_an_agents_and_answers,
 );
 
-fn made(agent: &str) -> NewAccessToken {
+pub(crate) fn made(agent: &str) -> NewAccessToken {
     NewAccessToken::make(agent.into(), "ann".to_owned(), at(10), Duration::from_millis(90)).1
 }
 

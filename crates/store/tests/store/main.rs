@@ -25,6 +25,7 @@ mod junk;
 mod keyed;
 mod notices;
 mod open_questions;
+mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;

@@ -13,6 +13,7 @@ mod befallen;
 mod faults;
 mod git;
 mod hidden;
+mod known;
 mod left;
 mod proving;
 mod stamp;

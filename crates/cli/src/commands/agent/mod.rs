@@ -118,6 +118,10 @@ pub(super) async fn run(settings: Settings, surroundings: &Surroundings) -> Resu
     }
     let list = PluginList::of(surroundings);
     let mut backstop = builder.hosts(hosts).store(Arc::clone(&store)).build().await?;
+    if let Some(desk) = &desk {
+        desk.put_in_force(backstop.policy_version());
+    }
+    let store = Arc::clone(backstop.store());
     let screen = Arc::new(Screen::new(output));
     let mut agent = Agent::new(AgentParts {
         engine: backstop.engine().clone(),

@@ -167,6 +167,9 @@ impl Running {
             .sink(Shown::to(&decisions, metrics.as_ref()))
             .build()
             .await?;
+        if let Some(desk) = &desk {
+            desk.put_in_force(backstop.policy_version());
+        }
         if let Some(audit) = backstop.audit() {
             // Where the trail can't be written, the gateway does not start.
             let _ = audit.announce(program).await;
@@ -301,6 +304,9 @@ impl Running {
                 return Err(error);
             }
         };
+        if let Some(desk) = &self.desk {
+            desk.put_in_force(backstop.policy_version());
+        }
         // Those before end first: both would tell the same.
         drop(self.surfaces.take());
         self.surfaces = told.map(|desk| desk.run());

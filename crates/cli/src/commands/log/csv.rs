@@ -7,7 +7,7 @@
 
 use super::facts::Facts;
 
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 21] = [
     "number",
     "time",
     "kind",
@@ -25,6 +25,7 @@ const COLUMNS: [&str; 20] = [
     "hook",
     "rules",
     "resolution",
+    "policy",
     "process",
     "process_number",
     "digest",
@@ -58,6 +59,7 @@ pub(super) fn row(facts: &Facts<'_>) -> String {
         facts.hook(),
         Some(&rules),
         facts.resolution(),
+        entry.policy.as_deref(),
         Some(&entry.process),
         Some(&n),
         Some(&digest),

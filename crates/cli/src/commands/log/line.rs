@@ -135,7 +135,10 @@ fn told(facts: &Facts<'_>) -> Vec<String> {
     match facts.entry.kind.as_str() {
         "start" => vec![format!("{} began (pid {})", text("/program"), number("/pid"))],
         CONFIGURATION_READ => {
-            vec![format!("the configuration {} holds: {}", short(text("/digest")), text("/cause"))]
+            let policy = facts.entry.policy.as_deref();
+            let policy = policy.map_or_else(String::new, |policy| format!("policy {}: ", short(policy)));
+            let cause = facts.text("/cause").map_or_else(String::new, |cause| format!(": {cause}"));
+            vec![format!("{policy}the configuration {} holds{cause}", short(text("/digest")))]
         }
         kind if kind.starts_with("client.") => {
             vec![format!("the hooks in {}, for this {}", text("/client"), text("/scope"))]
@@ -211,6 +214,7 @@ mod tests {
             kind: kind.to_owned(),
             session: None,
             run: None,
+            policy: None,
             body: body.into(),
             process: "p".to_owned(),
             n: 1,

@@ -83,6 +83,9 @@ fn metadata(facts: &Facts<'_>, profiles: &[&str]) -> Value {
     if let (Some(run), Some(fields)) = (&entry.run, metadata.as_object_mut()) {
         fields.insert("correlation_uid".to_owned(), json!(run));
     }
+    if let (Some(policy), Some(fields)) = (&entry.policy, metadata.as_object_mut()) {
+        fields.insert("labels".to_owned(), json!([format!("backstop.policy:{policy}")]));
+    }
     metadata
 }
 
@@ -185,7 +188,7 @@ pub(super) mod tests {
             ),
             "metadata" => (
                 &["product", "version"],
-                &["uid", "sequence", "event_code", "log_name", "correlation_uid", "profiles"],
+                &["uid", "sequence", "event_code", "log_name", "correlation_uid", "labels", "profiles"],
                 &[],
             ),
             "product" => (&[], &["name", "vendor_name", "version"], &["name", "uid"]),
@@ -234,6 +237,7 @@ pub(super) mod tests {
             kind: kind.to_owned(),
             session: Some("s-1".into()),
             run: Some("run-1".into()),
+            policy: Some(Digest::of_text("policy", "x").to_string()),
             body: body.into(),
             process: "p-1".to_owned(),
             n: 3,
@@ -299,7 +303,7 @@ pub(super) mod tests {
         ));
         entries.push(entry(APPROVAL_ENDED, json!({ "tool": "exec", "why": "deadline" })));
         entries.push(entry("start", json!(null)));
-        entries.push(AuditEntry { session: None, run: None, ..entry("gap", json!([])) });
+        entries.push(AuditEntry { session: None, run: None, policy: None, ..entry("gap", json!([])) });
         for entry in &entries {
             let event = event(&Facts::of(entry));
             conform("api_activity", &event);

@@ -46,6 +46,7 @@ fn attributes(facts: &Facts<'_>) -> Vec<Value> {
         ("backstop.process", Some(&entry.process)),
         ("backstop.session.id", entry.session.as_ref().map(AsRef::as_ref)),
         ("backstop.run.id", entry.run.as_ref().map(AsRef::as_ref)),
+        ("backstop.policy", entry.policy.as_deref()),
         ("backstop.receipt.id", facts.text("/id")),
         ("backstop.verdict", facts.text("/verdict")),
         ("backstop.point", facts.point()),

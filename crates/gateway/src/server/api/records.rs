@@ -115,6 +115,9 @@ pub(super) struct Entries {
     /// Only what this person asked for, answered, gave or revoked.
     #[serde(default)]
     who: Option<String>,
+    /// Only entries under a version of the policy that begins with these hex digits.
+    #[serde(default)]
+    policy: Option<String>,
     /// The most entries, from 1 to 1000; 100 where absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000))]
@@ -135,6 +138,7 @@ impl Entries {
             agent: self.agent.clone(),
             workspace: self.workspace.clone(),
             who: self.who.clone(),
+            policy: self.policy.clone(),
             ..AuditFilter::default()
         }
     }
@@ -169,6 +173,9 @@ pub(super) struct Entry {
     session: Option<SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunId>,
+    /// The version of the policy under which it was written; an entry `configuration.read` before it says what that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
     body: Json,
     /// The process that wrote it, and its number among the entries of that process.
     process: String,
@@ -179,8 +186,8 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn of(entry: AuditEntry) -> Self {
-        let AuditEntry { seq, at, kind, session, run, body, process, n, digest } = entry;
-        Self { seq, at: millis(at), kind, session, run, body, process, n, digest }
+        let AuditEntry { seq, at, kind, session, run, policy, body, process, n, digest } = entry;
+        Self { seq, at: millis(at), kind, session, run, policy, body, process, n, digest }
     }
 }
 

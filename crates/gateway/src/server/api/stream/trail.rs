@@ -58,6 +58,9 @@ pub(in crate::server::api) struct AuditEvents {
     /// Only what this person asked for, answered, gave or revoked.
     #[serde(default)]
     who: Option<String>,
+    /// Only entries under a version of the policy that begins with these hex digits.
+    #[serde(default)]
+    policy: Option<String>,
 }
 
 impl AuditEvents {
@@ -74,6 +77,7 @@ impl AuditEvents {
             agent: self.agent.clone(),
             workspace: self.workspace.clone(),
             who: self.who.clone(),
+            policy: self.policy.clone(),
             ..AuditFilter::default()
         }
     }
