@@ -3,9 +3,9 @@
 //! The law: *nothing from inside a guarded tree answers, and nothing in there installs or is told a code*. Where agent and
 //! person are one user, the system knows no difference between them but where their processes come from. So the
 //! ancestors of whoever answers are walked, each by its number and the time it was started, up to the first process: one
-//! that is a coding agent, `backstop run`, `backstop agent` or `backstop serve`, whose agent people talk with, has this one inside. A link that is gone counts as one:
-//! processes are orphaned on purpose; and whoever connected to this process and is gone when it is asked who that was. So does what an
-//! agent leaves in the environment of what it starts.
+//! that is a coding agent, `backstop run`, `backstop agent` or `backstop serve`, whose agent people talk with, has this
+//! one inside. A link that is gone counts as one: processes are orphaned on purpose; and whoever connected to this
+//! process and is gone when it is asked who that was. So does what an agent leaves in the environment of what it starts.
 //!
 //! Limits: this shows what does not hide. A program that takes itself out of its session and its environment, or has a
 //! service of the same user start it (a terminal multiplexer, the service manager, a container daemon), is not told from
